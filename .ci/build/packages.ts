@@ -133,12 +133,12 @@ function cliEntries(options: PackageOptions): readonly Entry[] {
   ];
 }
 
-/** Charts and programs of ours that `cluster bundle build` makes components of: beside the program. */
+/** The sources of our charts and programs, which `cluster bundle build` turns into components: beside the program. */
 function bundleSources(root: string): readonly Entry[] {
-  const files = ['cli/charts/{flannel,hello}/**/*.{yaml,json}', 'cli/bundle/programs/**/*.go'];
+  const files = ['cli/charts/{flannel,hello}/**/*.{yaml,json}', 'internal/bundlebuild/programs/**/*.go'];
   return globSync(files, { cwd: root })
     .sort()
-    .map((path) => copy(resolve(root, path), path.replace(/^cli\/(bundle\/)?/, '/usr/lib/cluster-cli/')));
+    .map((path) => copy(resolve(root, path), path.replace(/^(cli|internal\/bundlebuild)/, '/usr/lib/cluster-cli')));
 }
 
 function copy(from: string, path: string, mode = 0o644): Entry {

@@ -1,15 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { buildBundle } from './build.ts';
-import { ownSources, runBundleList, runBundleVerify } from './commands.ts';
-import { manifestPath, openStore, type BundleContext } from './context.ts';
-import { join } from 'node:path';
+import { buildBundle, openBundleCache } from '../../internal/bundlebuild/index.ts';
+import { fakeBuildContext } from '../../internal/bundlebuild/fake-build-context.ts';
 import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
-import { FetchHttp } from './http.ts';
-import { thisMachine } from './machine.ts';
+import { ownSources, runBundleList, runBundleVerify } from './commands.ts';
 
-const signal = new AbortController().signal;
 const VERSION = { kubernetesVersion: 'v1.35.4' };
 
 describe('ownSources()', () => {
@@ -17,7 +13,7 @@ describe('ownSources()', () => {
     {
       name: 'a checkout',
       given: '/src/cli/bundle/commands.ts',
-      want: { charts: '/src/cli/charts', programs: '/src/cli/bundle/programs' },
+      want: { charts: '/src/cli/charts', programs: '/src/internal/bundlebuild/programs' },
     },
     {
       name: 'a package',
@@ -47,7 +43,7 @@ describe('bundle verify', () => {
 
   test('says that there is nothing to verify', async () => {
     await using place = await startPlace();
-    await place.context.ports.files.remove(manifestPath(place.context, 'v1.35.4'));
+    await place.context.ports.files.remove(place.manifestPath);
     await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-not-found' });
   });
 });
@@ -57,7 +53,7 @@ describe('bundle ls', () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(await place.pathOf('helm'));
     await runBundleList(place.command, { kubernetesVersion: undefined });
-    expect(place.text()).toMatch(/^kubernetes-v1\.35\.4-linux-amd64 +27 .*lacks helm$/m);
+    expect(place.text()).toMatch(/^kubernetes-v1\.35\.4-linux-amd64 +Incomplete +27 .* helm$/m);
   });
 
   test('shows the components of one with version, scope and size', async () => {
@@ -69,37 +65,32 @@ describe('bundle ls', () => {
 
   test('says how to make one where there is none', async () => {
     await using place = await startPlace();
-    await place.context.ports.files.remove(manifestPath(place.context, 'v1.35.4'));
+    await place.context.ports.files.remove(place.manifestPath);
     await runBundleList(place.command, { kubernetesVersion: undefined });
     expect(place.text()).toContain('cluster bundle build');
   });
 });
 
-/** A machine with a whole bundle, and the context of a command that looks at it. */
+/** A machine with a whole bundle, and the context of a command on it. */
 async function startPlace() {
   const folder = await temporaryDirectory();
   const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   await fake.installToolchain();
-  const { ports, cache, env } = fake;
   const host = new RecordingHost();
-  const context: BundleContext = {
-    host,
-    ports: { ...ports, http: new FetchHttp() },
-    cache,
-    resources: ownSources(join(import.meta.dirname, 'commands.ts')),
-    machine: thisMachine(),
-    env,
-    signal,
-  };
-  const { manifest } = await buildBundle(context, VERSION);
+  const context = fakeBuildContext(fake);
+  const { ports, cache, env, signal } = context;
+  const { manifest, manifestPath } = await buildBundle(context, VERSION);
   const paths = { cache, data: folder.path, config: folder.path, workspace: folder.path };
   const command: CommandContext = { host, ports, paths, env, signal };
   return {
     host,
     context,
     command,
+    manifestPath,
     pathOf: (name: string) =>
-      openStore(context).path(manifest.components.find((each) => each.name === name)?.sha256 ?? ''),
+      openBundleCache(context).store.path(
+        manifest.components.find((component) => component.name === name)?.sha256 ?? '',
+      ),
     text: () => host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : [])).join('\n'),
     [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };

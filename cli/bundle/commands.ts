@@ -1,107 +1,124 @@
+import { arch, availableParallelism, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { BundleManifest } from '../../internal/bundle/index.ts';
+import { verifyComponents, type BundleManifest, type CachedBundle } from '../../internal/bundle/index.ts';
+import {
+  buildBundle,
+  FetchHttp,
+  fetchBundle,
+  openBundleCache,
+  type BuildContext,
+  type BuiltBundle,
+  type FetchOptions,
+} from '../../internal/bundlebuild/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatBytes, formatTable } from '../host/index.ts';
-import { buildBundle, type MadeBundle } from './build.ts';
-import type { BundleContext } from './context.ts';
-import { fetchBundle, type FetchOptions } from './fetch.ts';
-import { FetchHttp } from './http.ts';
-import { thisMachine } from './machine.ts';
-import { listBundles, readBundle, type ListedBundle } from './read.ts';
-import { verifyBundle } from './verify.ts';
 
-/** A command's context as bundles need it. */
-export function bundleContext(context: CommandContext): BundleContext {
+/** The context of a command as bundle builds need it. */
+export function buildContext(context: CommandContext): BuildContext {
   return {
-    host: context.host,
+    reporter: context.host,
     ports: { ...context.ports, streams: new DiskStreams(), http: new FetchHttp() },
     cache: context.paths.cache,
-    resources: ownSources(import.meta.filename),
-    machine: thisMachine(),
+    sources: ownSources(import.meta.filename),
+    machine: {
+      architecture: arch() === 'arm64' ? 'arm64' : 'amd64',
+      cores: availableParallelism(),
+      memoryBytes: totalmem(),
+    },
     env: context.env,
     signal: context.signal,
   };
 }
 
-/** Where our charts and programs lie: in a checkout beside this file, in a package beside the one file that all is in. */
-export function ownSources(thisFile: string): BundleContext['resources'] {
-  const folder = dirname(thisFile);
-  const isPackaged = !thisFile.endsWith('.ts');
-  return { charts: join(folder, isPackaged ? 'charts' : '../charts'), programs: join(folder, 'programs') };
+/** The sources of our own charts and programs: in a checkout below its root, in a package beside the bundled program. */
+export function ownSources(thisFile: string): BuildContext['sources'] {
+  const directory = dirname(thisFile);
+  return thisFile.endsWith('.ts')
+    ? {
+        charts: join(directory, '../charts'),
+        programs: join(directory, '../../internal/bundlebuild/programs'),
+      }
+    : { charts: join(directory, 'charts'), programs: join(directory, 'programs') };
 }
 
+/** `cluster bundle build` */
 export async function runBundleBuild(
   context: CommandContext,
   options: { readonly kubernetesVersion: string; readonly rebuild: boolean },
 ): Promise<void> {
-  tellMade(context, await buildBundle(bundleContext(context), options));
+  showBuilt(context, await buildBundle(buildContext(context), options));
 }
 
+/** `cluster bundle fetch` */
 export async function runBundleFetch(context: CommandContext, options: FetchOptions): Promise<void> {
-  tellMade(context, await fetchBundle(bundleContext(context), options));
+  showBuilt(context, await fetchBundle(buildContext(context), options));
 }
 
-/** `unhealthy` when something is missing or damaged; each is named. */
+/** `cluster bundle verify`. Returns `unhealthy` when a component is missing or damaged, and lists all of these. */
 export async function runBundleVerify(
   context: CommandContext,
   options: { readonly kubernetesVersion: string },
 ): Promise<ExitName> {
-  const bundle = bundleContext(context);
-  const manifest = await readBundle(bundle, options.kubernetesVersion);
-  const findings = await verifyBundle(bundle, manifest);
+  const { machine, ...build } = buildContext(context);
+  const cache = openBundleCache(build);
+  const manifest = await cache.read(options.kubernetesVersion, machine.architecture);
   const { length } = manifest.components;
+  const of = totalBytes(manifest);
+  const findings = await context.host.step('bundle-verify', `Hashing ${length} components`, (progress) =>
+    verifyComponents(cache.store, manifest, {
+      onComponent: ({ name, sizeBytes }, value) =>
+        progress.update(`${name}, ${formatBytes(sizeBytes)}`, { of, value, unit: 'bytes' }),
+      signal: context.signal,
+    }),
+  );
   context.host.result({ name: manifest.name, components: length, findings }, () =>
     findings.length === 0
-      ? `${manifest.name}: all ${length} components are what the manifest says`
-      : findings.map((each) => `${each.name}: ${each.message}`).join('\n'),
+      ? `${manifest.name}: ${length} components verified`
+      : findings.map(({ name, message }) => `${name}: ${message}`).join('\n'),
   );
   return findings.length === 0 ? 'ok' : 'unhealthy';
 }
 
-/** All bundles, or the components of one. */
+/** `cluster bundle ls`: all bundles, or the components of one. */
 export async function runBundleList(
   context: CommandContext,
   options: { readonly kubernetesVersion: string | undefined },
 ): Promise<void> {
-  const bundle = bundleContext(context);
+  const { machine, ...build } = buildContext(context);
+  const cache = openBundleCache(build);
   if (options.kubernetesVersion !== undefined) {
-    const manifest = await readBundle(bundle, options.kubernetesVersion);
+    const manifest = await cache.read(options.kubernetesVersion, machine.architecture);
     context.host.result(manifest, () => componentTable(manifest));
     return;
   }
-  const bundles = await listBundles(bundle);
+  const bundles = await cache.list();
   context.host.result(bundles, () =>
-    bundles.length === 0 ? 'There is no bundle yet: run `cluster bundle build`.' : bundleTable(bundles),
+    bundles.length === 0 ? 'No bundles found. Build one with `cluster bundle build`.' : bundleTable(bundles),
   );
 }
 
-function tellMade(context: CommandContext, { manifest, manifestPath, made }: MadeBundle): void {
-  const size = formatBytes(totalBytes(manifest));
-  const { length } = manifest.components;
-  const what = made.length === 0 ? 'nothing to do' : `${made.length} made`;
-  const answer = {
-    name: manifest.name,
-    manifestPath,
-    components: length,
-    sizeBytes: totalBytes(manifest),
-    made,
-  };
-  context.host.result(
-    answer,
-    () => `${manifest.name}: ${length} components, ${size} (${what})\n${manifestPath}`,
+function showBuilt({ host }: CommandContext, { manifest, manifestPath, built: made }: BuiltBundle): void {
+  const { name, components } = manifest;
+  const sizeBytes = totalBytes(manifest);
+  const status = made.length === 0 ? 'up to date' : `${made.length} built`;
+  host.result({ name, manifestPath, components: components.length, sizeBytes, made }, () =>
+    [
+      `${name}: ${components.length} components, ${formatBytes(sizeBytes)} (${status})`,
+      `Manifest: ${manifestPath}`,
+    ].join('\n'),
   );
 }
 
 function componentTable(manifest: BundleManifest): string {
-  const rows = manifest.components.map((each) => [
-    each.name,
-    each.version,
-    each.kind,
-    each.scope,
-    formatBytes(each.sizeBytes),
-    each.sha256.slice(0, 12),
+  const rows = manifest.components.map(({ name, version, kind, scope, sizeBytes, sha256 }) => [
+    name,
+    version,
+    kind,
+    scope,
+    formatBytes(sizeBytes),
+    sha256.slice(0, 12),
   ]);
   return formatTable(
     ['NAME', 'VERSION', 'KIND', 'SCOPE', 'SIZE', 'SHA256'],
@@ -109,16 +126,17 @@ function componentTable(manifest: BundleManifest): string {
   );
 }
 
-function bundleTable(bundles: readonly ListedBundle[]): string {
+function bundleTable(bundles: readonly CachedBundle[]): string {
   const rows = bundles.map(({ manifest, missing }) => [
     manifest.name,
+    missing.length === 0 ? 'Complete' : 'Incomplete',
     String(manifest.components.length),
     formatBytes(totalBytes(manifest)),
-    missing.length === 0 ? 'complete' : `lacks ${missing.join(', ')}`,
+    missing.join(', ') || '<none>',
   ]);
-  return formatTable(['NAME', 'COMPONENTS', 'SIZE', 'STATE'], rows);
+  return formatTable(['NAME', 'STATUS', 'COMPONENTS', 'SIZE', 'MISSING'], rows);
 }
 
 function totalBytes(manifest: BundleManifest): number {
-  return manifest.components.reduce((total, each) => total + each.sizeBytes, 0);
+  return manifest.components.reduce((total, { sizeBytes }) => total + sizeBytes, 0);
 }

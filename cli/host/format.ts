@@ -1,14 +1,4 @@
-/** Binary units: 512 B, 4.0 KiB, 93.1 MiB. */
-export function formatBytes(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${unit === 0 ? String(value) : value.toFixed(1)} ${units[unit]}`;
-}
+import { formatBytes } from '../../internal/printable/index.ts';
 
 /** "93.1 MiB of 311.0 MiB, 30%" or "3 of 12". */
 export function formatShare(done: {

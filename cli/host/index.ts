@@ -4,7 +4,8 @@
  */
 export type { AppHost, ErrorReport, HostFlags } from './app-host.ts';
 export { createHost, type HostOptions } from './create-host.ts';
-export { formatBytes, formatFields, formatShare, formatTable } from './format.ts';
+export { formatBytes } from '../../internal/printable/index.ts';
+export { formatFields, formatShare, formatTable } from './format.ts';
 export type { Host, StepProgress } from './host.ts';
 export { Interruption } from './interruption.ts';
 export { StandardOutput, type Output, type OutputLoss } from './output.ts';

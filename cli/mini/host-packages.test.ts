@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hostRequirements } from '../../internal/localmachines/index.ts';
-import { bundleBuildRequirements } from '../bundle/index.ts';
+import { buildRequirements } from '../../internal/bundlebuild/index.ts';
 
 /** Tests read the RPM that the build makes (.ci/build/rpm.ts), and sign a repository (cli/package). */
 const OF_TESTS = ['gpg', 'gpg-agent', 'rpm'];
@@ -12,7 +12,7 @@ test('the set-up script installs exactly what local clusters, bundle builds and 
   const listed = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   const asked = [
     ...[...hostRequirements.programs, ...hostRequirements.files].map((each) => each.package),
-    ...bundleBuildRequirements('amd64').map((each) => each.debianPackage),
+    ...buildRequirements('amd64').map((each) => each.debianPackage),
     ...OF_TESTS,
   ];
   expect(listed).toEqual([...new Set(asked)].sort());

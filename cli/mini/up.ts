@@ -101,12 +101,13 @@ function inWorkspaceOf(context: CommandContext, cluster: LocalCluster): CommandC
 
 /** Before anything is made: a cluster without its components ends nowhere. */
 async function prepareBundle(context: CommandContext, options: MiniUpOptions): Promise<void> {
-  const { buildBundle, bundleContext, readBundle } = await import('../bundle/index.ts');
+  const { buildContext } = await import('../bundle/index.ts');
+  const { buildBundle, openBundleCache } = await import('../../internal/bundlebuild/index.ts');
   const { DEFAULT_KUBERNETES_VERSION } = await import('../../internal/bundle/index.ts');
   const kubernetesVersion = options.kubernetesVersion ?? DEFAULT_KUBERNETES_VERSION;
-  const bundle = bundleContext(context);
+  const bundle = buildContext(context);
   if (options.build) await buildBundle(bundle, { kubernetesVersion });
-  else await readBundle(bundle, kubernetesVersion);
+  else await openBundleCache(bundle).read(kubernetesVersion, bundle.machine.architecture);
 }
 
 /** The workspace comes before the machines: they are provisioned with its owner key, and it lists who is expected. */

@@ -1,5 +1,5 @@
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
-import { readTar } from '../bundle/index.ts';
+import { readTar } from '../../internal/bundlebuild/index.ts';
 import { PackageError } from './errors.ts';
 
 /** deb(5): an ar(5) archive whose second member is the control archive. */

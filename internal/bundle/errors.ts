@@ -37,6 +37,13 @@ export const bundleErrors = defineErrors({
     meaning: 'More bytes were sent for a component than its manifest says it has.',
     fix: 'The sender and the manifest are not of the same bundle: start again with one of them.',
   },
+  'bundle-not-found': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'This machine has no bundle for the requested version of Kubernetes.',
+    fix: 'Run `cluster bundle build`.',
+  },
   'bundle-version-unknown': {
     fault: 'operator',
     exit: 'usage',

@@ -12,6 +12,7 @@
  * Every store verifies bytes against their hash when they come and again before they are used; where
  * they came from never matters.
  */
+export { BundleCache, type CachedBundle } from './bundle-cache.ts';
 export { BlobStore, type BlobReference, type BlobStoreOptions, type PutOptions } from './blob-store.ts';
 export {
   ARCHITECTURES,
@@ -25,6 +26,7 @@ export {
 export { digestOf, type Digest } from './digest.ts';
 export { BundleError, bundleErrors, type BundleErrorCode } from './errors.ts';
 export { encodeManifest, MAX_MANIFEST_BYTES, parseManifest } from './manifest.ts';
+export { verifyComponents, type ComponentProblem } from './verify-components.ts';
 export {
   DEFAULT_KUBERNETES_VERSION,
   GO_TOOLCHAIN,

@@ -109,8 +109,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'mini exec': 'changes nothing of its own',
   'mini start': 'e2e/machines/failed-up.story.ts',
   'mini stop': 'e2e/machines/one-machine.story.ts',
-  'bundle build': 'cli/bundle/build.test.ts',
-  'bundle fetch': 'cli/bundle/fetch.test.ts',
+  'bundle build': 'internal/bundlebuild/build-bundle.test.ts',
+  'bundle fetch': 'internal/bundlebuild/fetch-bundle.test.ts',
   'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
   'attest collateral hand-on': 'cli/collateral/collateral.test.ts: one request',
 };

@@ -1,0 +1,44 @@
+import { expect, test } from '@jest/globals';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../testing/index.ts';
+import { fakeBuildContext } from './fake-build-context.ts';
+import { buildRequirements, checkRequirements } from './build-requirements.ts';
+
+const ALL = { cgo: true, packages: true };
+
+test('checkRequirements() is content when everything is there', async () => {
+  await using folder = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+  await expect(checkRequirements(context, ALL)).resolves.toBeUndefined();
+});
+
+test('checkRequirements() names everything that is missing and one command that brings it', async () => {
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  for (const each of ['gcc', 'libseccomp.a', 'dpkg-deb']) workshop.lacks.add(each);
+  await expect(checkRequirements(fakeBuildContext(workshop), ALL)).rejects.toMatchObject({
+    code: 'bundlebuild-requirements',
+    exit: 'preflight',
+    message: expect.stringMatching(/gcc .*libseccomp\.a .*dpkg-deb /),
+    fix: expect.stringContaining('apt-get install dpkg gcc libseccomp-dev'),
+    details: { packages: ['dpkg', 'gcc', 'libseccomp-dev'] },
+  });
+});
+
+test('checkRequirements() asks for no compiler where nothing is compiled', async () => {
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  for (const each of ['gcc', 'apt-get']) workshop.lacks.add(each);
+  await expect(
+    checkRequirements(fakeBuildContext(workshop), { cgo: false, packages: false }),
+  ).resolves.toBeUndefined();
+});
+
+test.each(['amd64', 'arm64'] as const)(
+  'every requirement of %s says which package brings it and why',
+  (architecture) => {
+    for (const each of buildRequirements(architecture)) {
+      expect(each.debianPackage).toMatch(/^[a-z0-9.+-]+$/);
+      expect(each.why).not.toBe('');
+    }
+  },
+);

@@ -1,0 +1,172 @@
+import { describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import { BlobStore } from '../../bundle/index.ts';
+import { DiskFiles, DiskStreams } from '../../file/index.ts';
+import { FakeClock, FileServer, temporaryDirectory } from '../../testing/index.ts';
+import type { Clock } from '../../clock/index.ts';
+import { downloadBlob, downloadText } from './download-blob.ts';
+import { FetchHttp } from './http-port.ts';
+
+const BYTES = Buffer.from('0123456789'.repeat(30_000));
+const SHA256 = createHash('sha256').update(BYTES).digest('hex');
+const PATH = '/release/kubelet';
+
+describe('downloadBlob()', () => {
+  test('fetches into the store', async () => {
+    await using place = await startPlace();
+    await place.download();
+    expect(await place.verified()).toBe(true);
+    expect(place.server.asked).toEqual([`GET ${PATH}`]);
+  });
+
+  test('goes on from the byte where the connection was cut', async () => {
+    await using place = await startPlace();
+    place.server.cuts.set(PATH, 100_000);
+    await place.download();
+    expect(await place.verified()).toBe(true);
+    const [first, second] = place.server.asked;
+    expect(first).toBe(`GET ${PATH}`);
+    expect(second).toMatch(/ bytes=[1-9]\d*-$/);
+  });
+
+  test('goes on where another run stopped', async () => {
+    await using place = await startPlace();
+    await place.store.append(SHA256, 0, BYTES.subarray(0, 12_345));
+    await place.download();
+    expect(await place.verified()).toBe(true);
+    expect(place.server.asked).toEqual([`GET ${PATH} bytes=12345-`]);
+  });
+
+  test('begins anew when the server knows no ranges', async () => {
+    await using place = await startPlace();
+    place.server.ranges = false;
+    await place.store.append(SHA256, 0, BYTES.subarray(0, 12_345));
+    await place.download();
+    expect(await place.verified()).toBe(true);
+  });
+
+  test('only checks what an earlier run had fetched to the last byte', async () => {
+    await using place = await startPlace();
+    await place.store.append(SHA256, 0, BYTES);
+    await place.download();
+    expect(await place.verified()).toBe(true);
+  });
+
+  test('refuses a file that does not have the published hash, and starts anew the next time', async () => {
+    await using place = await startPlace();
+    place.server.files.set(PATH, Buffer.concat([BYTES.subarray(1), Buffer.from('x')]));
+    await expect(place.download()).rejects.toMatchObject({
+      code: 'bundlebuild-checksum',
+      message: expect.stringContaining('kubelet'),
+    });
+    expect(await place.store.has(SHA256)).toBe(false);
+    expect(await place.store.partialSize(SHA256)).toBe(0);
+    place.server.files.set(PATH, BYTES);
+    await place.download();
+    expect(await place.verified()).toBe(true);
+  });
+
+  test('asks five times when the server fails, then says so', async () => {
+    await using place = await startPlace();
+    place.server.statuses.set(PATH, 503);
+    await expect(place.download()).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: true });
+    expect(place.server.asked).toHaveLength(5);
+    expect(place.clock.slept).toEqual([500, 1000, 2000, 4000]);
+  });
+
+  test('asks once when there is no such file', async () => {
+    await using place = await startPlace();
+    place.server.files.clear();
+    await expect(place.download()).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: false });
+    expect(place.server.asked).toHaveLength(1);
+  });
+
+  test('stops when its signal fires and keeps what it has', async () => {
+    await using place = await startPlace();
+    const stopping = new AbortController();
+    const work = place.download(stopping.signal, () => stopping.abort(new Error('interrupted')));
+    await expect(work).rejects.toThrow('interrupted');
+    expect(await place.store.partialSize(SHA256)).toBeGreaterThan(0);
+  });
+});
+
+test('downloadText() refuses a text that has no end', async () => {
+  await using place = await startPlace();
+  place.server.files.set('/SHA256SUMS', new Uint8Array(2 * 1024 * 1024));
+  const signal = new AbortController().signal;
+  const fetching = downloadText({ ports: place.ports, signal }, `${place.server.url}/SHA256SUMS`);
+  await expect(fetching).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: false });
+});
+
+test('downloadText() gives up on a server that stops in the middle', async () => {
+  const clock = new FakeClock();
+  const silent = { get: () => Promise.resolve({ offset: 0, body: neverEnding() }) };
+  const ports = { files: new DiskFiles(), streams: new DiskStreams(), commands: absent, clock, http: silent };
+  const fetching = expect(
+    downloadText({ ports, signal: new AbortController().signal }, 'https://example.org/x'),
+  ).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: true });
+  await clock.advance(30_000);
+  await fetching;
+  expect(clock.sleeping).toBe(0);
+});
+
+async function* neverEnding(): AsyncGenerator<Uint8Array> {
+  yield await new Promise<Uint8Array>(() => undefined);
+}
+
+const absent = {
+  run: () => Promise.reject(new TypeError('downloading runs no programs')),
+};
+
+/** Never waits, and remembers how long it should have; a request has all the time it needs. */
+class HastyClock implements Clock {
+  readonly slept: number[] = [];
+
+  nowMs(): number {
+    return 0;
+  }
+
+  monotonicMs(): number {
+    return 0;
+  }
+
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms < 30_000) {
+      this.slept.push(ms);
+      return Promise.resolve();
+    }
+    return new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+    });
+  }
+}
+
+async function startPlace() {
+  const folder = await temporaryDirectory();
+  const server = await FileServer.start();
+  server.files.set(PATH, BYTES);
+  const clock = new HastyClock();
+  const files = new DiskFiles();
+  const streams = new DiskStreams();
+  const ports = { files, streams, commands: absent, clock, http: new FetchHttp() };
+  const store = new BlobStore({ files, streams, roots: [folder.path] });
+  const never = new AbortController().signal;
+  return {
+    server,
+    clock,
+    ports,
+    store,
+    download: (signal = never, onBytes: (value: number) => void = () => undefined) =>
+      downloadBlob(
+        { ports, signal },
+        store,
+        { url: `${server.url}${PATH}`, name: 'kubelet', sha256: SHA256 },
+        onBytes,
+      ),
+    verified: async () => (await store.verify(SHA256, never)) !== '',
+    async [Symbol.asyncDispose]() {
+      await server[Symbol.asyncDispose]();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,112 @@
+import { describe, expect, test } from '@jest/globals';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { elfFile, fakeProgram, FakeBuildTools, temporaryDirectory } from '../../testing/index.ts';
+import { fakeBuildContext } from '../fake-build-context.ts';
+import { GoBuilder, parallelism, stagingModules } from './go-builder.ts';
+import type { GoModuleRecipe } from '../recipes/recipe.ts';
+
+const ETCD: GoModuleRecipe = {
+  id: 'etcd',
+  from: { kind: 'modules', modules: ['go.etcd.io/etcd/server/v3@v3.6.6'] },
+  programs: { etcd: 'go.etcd.io/etcd/server/v3' },
+  ldflags: ['-X a=b'],
+  tags: [],
+  cgo: false,
+};
+
+describe('GoBuilder', () => {
+  test('fetches the pinned versions, then compiles without paths, version control or local settings', async () => {
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+    const { builder, lines } = builderIn(workshop, folder.path);
+    const prepared = await builder.prepare(ETCD);
+    expect(prepared.packages).toBe(3);
+    const programs = await builder.build(prepared, (line) => lines.push(line));
+    const path = programs.get('etcd') ?? '';
+    expect(await readFile(path, 'utf8')).toBe(fakeProgram('go.etcd.io/etcd/server/v3', '-s -w -X a=b'));
+    expect(lines).toEqual(['go.etcd.io/etcd/server/v3']);
+    const [get, list, build] = workshop.argumentsOf('go');
+    expect(get).toEqual(['get', 'go.etcd.io/etcd/server/v3@v3.6.6']);
+    expect(list?.slice(0, 2)).toEqual(['list', '-deps']);
+    expect(build).toEqual(expect.arrayContaining(['build', '-trimpath']));
+  });
+
+  test('runs the tool of its own toolchain in an environment of its own', async () => {
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+    await builderIn(workshop, folder.path).builder.prepare(ETCD);
+    const [command] = workshop.ran;
+    expect(command?.argv[0]).toBe('/goroot/bin/go');
+    expect(command?.env).toMatchObject({
+      GOTOOLCHAIN: 'local',
+      GOENV: 'off',
+      GOFLAGS: '-mod=mod -buildvcs=false',
+      GOPROXY: workshop.env.GOPROXY,
+      GOMODCACHE: join(workshop.cache, 'go/mod'),
+      CGO_ENABLED: '0',
+    });
+  });
+
+  test('links C statically where a program has parts in C', async () => {
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+    const { builder } = builderIn(workshop, folder.path);
+    await builder.build(
+      await builder.prepare({ ...ETCD, cgo: true, tags: ['seccomp', 'netgo'] }),
+      () => undefined,
+    );
+    const build = workshop.ran.at(-1);
+    expect(build?.env?.['CGO_ENABLED']).toBe('1');
+    expect(build?.argv.join(' ')).toContain('-linkmode external -extldflags -static');
+    expect(build?.argv.join(' ')).toContain('-tags seccomp,netgo');
+  });
+
+  test('replaces the staging modules of Kubernetes by the published ones of the same release', async () => {
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+    const from = { kind: 'modules', modules: ['k8s.io/kubernetes@v1.35.4'] } as const;
+    await builderIn(workshop, folder.path).builder.prepare({ ...ETCD, id: 'kubernetes', from });
+    const edit = workshop.argumentsOf('go').find((args) => args[1] === 'edit');
+    expect(edit).toEqual(['mod', 'edit', '-replace=k8s.io/api=k8s.io/api@v0.35.4']);
+  });
+
+  test('takes our own programs from this repository', async () => {
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+    const { builder } = builderIn(workshop, folder.path);
+    const own = { ...ETCD, id: 'own', from: { kind: 'own' }, programs: { pause: 'pause' } } as const;
+    const { directory: module } = await builder.prepare(own);
+    expect(await readFile(join(module, 'pause/main.go'), 'utf8')).toContain('package main');
+    expect(workshop.argumentsOf('go')[0]).toEqual(['list', '-deps', './pause']);
+  });
+});
+
+test('stagingModules() finds what is replaced by a directory, in either notation', () => {
+  const goMod = `module k8s.io/kubernetes
+require k8s.io/api v0.0.0
+replace k8s.io/client-go => ./staging/src/k8s.io/client-go
+replace (
+\tk8s.io/api => ./staging/src/k8s.io/api
+\tgithub.com/other => ./vendor/other
+)`;
+  expect(stagingModules(goMod)).toEqual(['k8s.io/client-go', 'k8s.io/api']);
+});
+
+test.each([
+  { cores: 8, memoryGiB: 64, want: 8 },
+  { cores: 8, memoryGiB: 6, want: 3 },
+  { cores: 2, memoryGiB: 24, want: 2 },
+  { cores: 4, memoryGiB: 1, want: 1 },
+])('parallelism() is $want with $cores cores and $memoryGiB GiB', ({ cores, memoryGiB, want }) => {
+  expect(parallelism({ cores, memoryBytes: memoryGiB * 1024 ** 3 })).toBe(want);
+});
+
+function builderIn(workshop: FakeBuildTools, directory: string) {
+  const context = fakeBuildContext(workshop);
+  const lines: string[] = [];
+  return {
+    builder: new GoBuilder(context, { goroot: '/goroot', directory: join(directory, 'work') }),
+    lines,
+  };
+}

@@ -1,0 +1,92 @@
+import { describe, expect, test } from '@jest/globals';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GO_TOOLCHAIN } from '../../bundle/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory, zipArchive } from '../../testing/index.ts';
+import { fakeBuildContext } from '../fake-build-context.ts';
+import { ensureToolchain, goModuleHash, installToolchain, moduleProxy } from './go-toolchain.ts';
+import { readZip } from '../archive/zip-reader.ts';
+
+const PREFIX = 'golang.org/toolchain@v0.0.1-go9.linux-amd64';
+const HASH_OF_TWO = 'h1:1zn7IRqpbfQAdOtczpJrKSD7cAo3qVJP6CoI5Vm+Glw=';
+const progress = { update: () => undefined };
+
+describe('hash1()', () => {
+  test('is Go’s own, sorted by path', async () => {
+    // Computed with sha256sum and openssl over the two lines "SHA256  PATH".
+    const hashOf = (files: Record<string, string>) => goModuleHash(readZip(zipArchive(files)));
+    expect(await hashOf({ 'm@v1/b': 'a', 'm@v1/a': 'b' })).toBe(HASH_OF_TWO);
+    expect(await hashOf({ 'm@v1/a': 'b', 'm@v1/b': 'a' })).toBe(HASH_OF_TWO);
+  });
+});
+
+describe('installToolchain()', () => {
+  test('unpacks what has the locked hash, makes programs executable, and restores go.mod', async () => {
+    await using folder = await temporaryDirectory();
+    const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+    const archive = zipArchive({
+      [`${PREFIX}/bin/go`]: '#!',
+      [`${PREFIX}/pkg/tool/linux_amd64/link`]: '#!',
+      [`${PREFIX}/src/_go.mod`]: 'module std',
+    });
+    const goroot = join(folder.path, 'v0.0.1-go9.linux-amd64');
+    await installToolchain(context, archive, { goroot, hash: await goModuleHash(readZip(archive)) });
+    expect((await stat(join(goroot, 'bin/go'))).mode & 0o100).toBe(0o100);
+    expect((await stat(join(goroot, 'pkg/tool/linux_amd64/link'))).mode & 0o100).toBe(0o100);
+    expect(await readFile(join(goroot, 'src/go.mod'), 'utf8')).toBe('module std');
+  });
+
+  test.each([
+    { name: 'another hash than the locked one', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
+    { name: 'a path out of its directory', path: `${PREFIX}/../../evil`, hash: undefined },
+    { name: 'a path beside its directory', path: 'golang.org/other/bin/go', hash: undefined },
+  ])('refuses $name and leaves nothing', async ({ path, hash }) => {
+    await using folder = await temporaryDirectory();
+    const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+    const archive = zipArchive({ [path]: 'x' });
+    const goroot = join(folder.path, 'v0.0.1-go9.linux-amd64');
+    const to = { goroot, hash: hash ?? (await goModuleHash(readZip(archive)).catch(() => '')) };
+    await expect(installToolchain(context, archive, to)).rejects.toMatchObject({
+      code: 'bundlebuild-toolchain',
+    });
+    expect(await readdir(folder.path)).toEqual([]);
+  });
+});
+
+test('ensureToolchain() asks the first proxy once and refuses what has another hash than the locked one', async () => {
+  await using folder = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+  const asked: string[] = [];
+  const http = {
+    get: (url: string) => {
+      asked.push(url);
+      return Promise.resolve({ offset: 0, body: chunksOf(zipArchive({ [`${PREFIX}/bin/go`]: 'x' })) });
+    },
+  };
+  const fetching = ensureToolchain({ ...context, ports: { ...context.ports, http } }, progress);
+  await expect(fetching).rejects.toMatchObject({ code: 'bundlebuild-toolchain' });
+  expect(asked).toEqual([
+    `https://proxy.invalid/golang.org/toolchain/@v/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64.zip`,
+  ]);
+});
+
+test('ensureToolchain() fetches nothing when the toolchain is there', async () => {
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  await workshop.installToolchain();
+  const goroot = await ensureToolchain(fakeBuildContext(workshop), progress);
+  expect(goroot).toBe(join(workshop.cache, `go/toolchain/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64`));
+});
+
+test.each([
+  { given: undefined, want: 'https://proxy.golang.org' },
+  { given: 'direct', want: 'https://proxy.golang.org' },
+  { given: 'https://a.example/go/,direct', want: 'https://a.example/go' },
+  { given: 'off|http://b.example', want: 'http://b.example' },
+])('moduleProxy($given) is $want', ({ given, want }) => {
+  expect(moduleProxy(given)).toBe(want);
+});
+
+async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(bytes);
+}
