@@ -138,7 +138,9 @@ function bundleSources(root: string): readonly Entry[] {
   const files = ['cli/charts/{flannel,hello}/**/*.{yaml,json}', 'internal/bundlebuild/programs/**/*.go'];
   return globSync(files, { cwd: root })
     .sort()
-    .map((path) => copy(resolve(root, path), path.replace(/^(cli|internal\/bundlebuild)/, '/usr/lib/cluster-cli')));
+    .map((path) =>
+      copy(resolve(root, path), path.replace(/^(cli|internal\/bundlebuild)/, '/usr/lib/cluster-cli')),
+    );
 }
 
 function copy(from: string, path: string, mode = 0o644): Entry {
