@@ -3,7 +3,7 @@
  * is wrong, its comment what to do.
  */
 const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor|printable|endpoint';
-const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|machines|metrics';
+const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|localmachines|metrics';
 const PROGRAMS = 'cli|bootstrapper|joinservice';
 /** The folders that programs share, and all that may be entered of them. */
 const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';
@@ -49,6 +49,12 @@ export default {
       'A port translates one outside thing and imports ground and ports only: the domain calls it, not the reverse.',
       { path: `^internal/(${PORTS})/`, pathNot: TEST },
       { path: '^internal/', pathNot: `^internal/(${GROUND}|${PORTS})/` },
+    ),
+    rule(
+      'R2-local-machines-are-for-mini-and-stories',
+      'internal/localmachines makes containers on the machine that runs it: only `cluster mini` and e2e may do that.',
+      { path: '^(cli|bootstrapper|joinservice|internal)/', pathNot: ['^cli/mini/', '^internal/localmachines/', TEST] },
+      { path: '^internal/localmachines/' },
     ),
     rule(
       'R3-contracts-are-leaves',

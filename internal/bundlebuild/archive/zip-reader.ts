@@ -26,8 +26,9 @@ export async function* readZip(archive: Uint8Array): AsyncGenerator<ZipMember> {
   const zip = await fromBufferPromise(bytes).catch(fail);
   const entries = zip.eachEntry();
   for (;;) {
-    const { value: entry, done } = await entries.next().catch(fail);
-    if (done === true) return;
+    const next = await entries.next().catch(fail);
+    if (next.done === true) return;
+    const entry = next.value;
     if (!entry.fileName.endsWith('/')) yield { path: entry.fileName, content: contentOf(zip, entry) };
   }
 }
