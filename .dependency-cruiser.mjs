@@ -53,7 +53,10 @@ export default {
     rule(
       'R2-local-machines-are-for-mini-and-stories',
       'internal/localmachines makes containers on the machine that runs it: only `cluster mini` and e2e may do that.',
-      { path: '^(cli|bootstrapper|joinservice|internal)/', pathNot: ['^cli/mini/', '^internal/localmachines/', TEST] },
+      {
+        path: '^(cli|bootstrapper|joinservice|internal)/',
+        pathNot: ['^cli/mini/', '^internal/localmachines/', TEST],
+      },
       { path: '^internal/localmachines/' },
     ),
     rule(
