@@ -26,7 +26,9 @@ test.each([
     ];
     const checkHealth = () => Promise.resolve({ nodeId: 'other', epoch: 1n });
     await using server = new RpcServer<MemberIdentity>({
+      clock,
       upgrade: tlsServerUpgrade({
+        clock,
         identity: other.tls,
         accept: (certificate) => verifyMemberCertificate(certificate, cluster.trust),
       }),

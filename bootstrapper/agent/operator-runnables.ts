@@ -81,7 +81,7 @@ function taskPorts(
     },
     reset: (order) => resetOrders.accept(clusterId, order),
     probe: createRemovalProbeTask({
-      ...{ files, nowMs: () => clock.nowMs(), log: log.child('impostor'), etcd },
+      ...{ files, clock, log: log.child('removal-probe'), etcd },
       ...{ nodeName, clusterId },
     }),
     metrics,

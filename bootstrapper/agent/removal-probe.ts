@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
 import {
   ProbeReportSchema,
   ProbeResult_Outcome as WireOutcome,
@@ -22,7 +23,7 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 /** What a removal probe uses of this agent. */
 export interface RemovalProbeTaskPorts {
   readonly files: FilePort;
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   readonly log: Logger;
   /** The local etcd members, as their root user; undefined unless this node is a member that serves. */
   readonly etcd: () => EtcdMembers | undefined;

@@ -53,7 +53,9 @@ async function startCurator(
 ): Promise<ControlPlaneNode & AsyncDisposable> {
   const peer = await cluster.addNode(host, { roles: over.isWorker === true ? [] : ['ConsensusMember'] });
   const curator = new RpcServer<MemberIdentity>({
+    clock,
     upgrade: tlsServerUpgrade({
+      clock,
       identity: peer.tls,
       accept: (certificate) => verifyMemberCertificate(certificate, cluster.trust),
     }),

@@ -279,6 +279,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       const { clusterCaPem: caPem, clusterId, nodeCertPem: certPem } = membership;
       const trust = { caPem, clusterId, nowMs: () => clock.nowMs() };
       const upgrade = tlsClientUpgrade({
+        clock,
         identity: { certPem, keyPem },
         accept: (certificate) => {
           // Where nobody says who it has to be, any worker could answer with its own certificate.

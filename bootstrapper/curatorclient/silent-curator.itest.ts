@@ -31,7 +31,9 @@ async function createCluster() {
   const start = async (host: string): Promise<string> => {
     const peer = await cluster.addNode(host);
     const server = new RpcServer<MemberIdentity>({
+      clock,
       upgrade: tlsServerUpgrade({
+        clock,
         identity: peer.tls,
         accept: (certificate) => verifyMemberCertificate(certificate, cluster.trust),
       }),

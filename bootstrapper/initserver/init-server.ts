@@ -49,6 +49,7 @@ export function createInitServer(
     clock,
   });
   return new RpcServer<OwnerPeer>({
+    clock,
     upgrade: ownersOnly(upgrade, ownerKeys),
     services: [implement(InitApi, createInitHandlers(ports)), ...extraServices],
     disclose: 'chain',

@@ -17,6 +17,7 @@ export function agentSocketRunnable(
   return async (scope) => {
     const { signal } = scope;
     await using server = new RpcServer<LocalPeer>({
+      clock: ports.clock,
       upgrade: localUpgrade,
       services: [implement(Machine, machineHandlers(ports))],
       disclose: 'chain',

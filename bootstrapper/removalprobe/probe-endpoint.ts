@@ -1,3 +1,4 @@
+import type { Clock } from '../../internal/clock/index.ts';
 import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
@@ -49,16 +50,19 @@ export async function probeCurator(
     host,
     port,
     serverCaPem: caPem,
-    ...trust
-  }: ProbeTarget & { readonly clusterId: string; readonly nowMs: () => number },
+    clusterId,
+    clock,
+  }: ProbeTarget & { readonly clusterId: string; readonly clock: Clock },
   { certPem, keyPem }: TestCertificate,
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
   using channel = new RpcChannel({
     endpoint: formatEndpoint(host, port),
     upgrade: tlsClientUpgrade({
+      clock,
       identity: { certPem, keyPem },
-      accept: (certificate) => verifyCuratorCertificate(certificate, { caPem, ...trust }),
+      accept: (certificate) =>
+        verifyCuratorCertificate(certificate, { caPem, clusterId, nowMs: () => clock.nowMs() }),
     }),
   });
   try {

@@ -150,7 +150,7 @@ async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys =
 
 function ports() {
   const { log } = createMemoryLogger();
-  return { etcd, files, nowMs: () => Date.now(), log, clusterId: 'c0ffee', nodeName: 'n1' };
+  return { etcd, files, clock, log, clusterId: 'c0ffee', nodeName: 'n1' };
 }
 
 test('etcd refuses the certificates of a removed node and admits certificates signed with its CA keys', async () => {

@@ -10,7 +10,7 @@ import {
   spkiDerOf,
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
-import { createMemoryLogger, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
+import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
@@ -233,7 +233,7 @@ describe('runRemovalProbe()', () => {
     const ports = {
       etcd,
       files: new MemoryFiles(),
-      nowMs: () => nowMs,
+      clock: new FakeClock(),
       log,
       clusterId: 'c0ffee',
       nodeName: 'n1',

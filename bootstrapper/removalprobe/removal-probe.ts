@@ -1,3 +1,4 @@
+import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -39,7 +40,7 @@ export interface RemovalProbePorts {
   readonly etcd: KeySpace;
   readonly listMembers: (signal: AbortSignal) => Promise<EtcdMemberLists>;
   readonly files: FilePort;
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly clusterId: string;
   /** Name of this node, whose Node object its own kubelet may read. */
@@ -184,17 +185,17 @@ class EndpointProber {
   /** Created for one request: it would expire before the last of a thousand endpoints. @returns a text: why there is none */
   async #create(name: TestCredentialName, generation: number): Promise<TestCredential | string> {
     const { ports, request, keys } = this.#context;
-    const { nowMs, clusterId } = ports;
+    const { clock, clusterId } = ports;
     const pair = keys.pair(name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
     if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
     const { public: caPem, private: keyPem } = pair;
     if (name !== 'service-account') {
-      const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs });
+      const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
       return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
     }
     const uid = this.#accountUid;
     if (uid === undefined) return 'no API server returned the service account';
-    return { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
+    return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
   }
 
   /** The verdict for all credentials where the endpoint does not admit a valid one. */
@@ -219,8 +220,8 @@ class EndpointProber {
     const target = { host, port, serverCaPem: keys.trusted(ENDPOINT_RULES[kind].serverCa) };
     if (kind !== 'curator' || 'token' in credential)
       return probeHttps({ ...target, path }, credential, signal);
-    const { clusterId, nowMs } = ports;
-    return probeCurator({ ...target, clusterId, nowMs }, credential, signal);
+    const { clusterId, clock } = ports;
+    return probeCurator({ ...target, clusterId, clock }, credential, signal);
   }
 }
 

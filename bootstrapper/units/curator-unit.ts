@@ -96,6 +96,7 @@ export class CuratorUnit {
       keyPem: new Secret(await this.#read(config.node.keyFile)),
     };
     const upgrade = tlsClientUpgrade({
+      clock,
       identity,
       accept: (certificate) => verifyCuratorCertificate(certificate, trust),
     });

@@ -52,6 +52,7 @@ export class EchoServer implements AsyncDisposable {
       },
     });
     const rpc = new RpcServer<AttestedPeer>({
+      clock,
       upgrade: atlsServerUpgrade({ trust, context, keys: keysOf(identity), clock }),
       services: [
         implement(Echo, {

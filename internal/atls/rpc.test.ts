@@ -204,6 +204,7 @@ async function serve(host = '127.0.0.1', options: ServeOptions = {}) {
     clock,
   });
   const rpc = new RpcServer<AttestedPeer>({
+    clock,
     upgrade: (tcp, signal) => {
       sockets.add(tcp);
       return upgrade(tcp, signal);

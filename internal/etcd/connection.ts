@@ -37,6 +37,7 @@ export class EtcdConnection implements Disposable {
         new RpcChannel({
           endpoint,
           upgrade: tlsClientUpgrade({
+            clock: options.clock,
             identity: options.identity,
             accept: acceptEtcdServer({
               endpoint,

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
+import { SystemClock } from '../clock/index.ts';
 import { selfSignedCertificate } from '../crypto/index.ts';
 import {
   implement,
@@ -37,7 +38,12 @@ async function startMuteOnce() {
     throw new Error('nobody asks for this');
   };
   const server = new RpcServer<unknown>({
-    upgrade: tlsServerUpgrade({ identity: await createIdentity(), accept: () => 'anybody' }),
+    clock: new SystemClock(),
+    upgrade: tlsServerUpgrade({
+      clock: new SystemClock(),
+      identity: await createIdentity(),
+      accept: () => 'anybody',
+    }),
     services: [
       implement(Lease, {
         leaseGrant: unused,
@@ -59,7 +65,11 @@ async function startMuteOnce() {
   const port = await server.listen('127.0.0.1', 0);
   const channel = new RpcChannel({
     endpoint: `127.0.0.1:${port}`,
-    upgrade: tlsClientUpgrade({ identity: await createIdentity(), accept: () => 'anybody' }),
+    upgrade: tlsClientUpgrade({
+      clock: new SystemClock(),
+      identity: await createIdentity(),
+      accept: () => 'anybody',
+    }),
   });
   const clock = new FakeClock();
   const leases = new LeaseStream({ channel, clock, failOver: () => undefined });

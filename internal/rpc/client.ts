@@ -218,7 +218,7 @@ function metadataOf(options: CallOptions): Metadata {
 }
 
 function deadlineAfter(timeoutMs: number): number {
-  return new SystemClock().nowMs() + timeoutMs; // gRPC deadlines are dates
+  return new SystemClock().nowMs() + timeoutMs; // grpc-js compares it with the time of this process, not with a port
 }
 
 /** Abort is not failure; a refused handshake explains more than "unavailable". */

@@ -11,7 +11,7 @@ const socketFrom = (remoteAddress: string): Socket =>
 function createDoor() {
   const clock = new FakeClock();
   const pending = { maxHandshakes: 1, maxWaiting: 4, maxWaitMs: 40_000 };
-  return { clock, door: new ConnectionLimiter({ pending, log: createMemoryLogger().log }, clock) };
+  return { clock, door: new ConnectionLimiter({ pending, clock, log: createMemoryLogger().log }) };
 }
 
 test('who hangs up while it waits leaves the room, and the next one is served', async () => {

@@ -30,15 +30,13 @@ export class ConnectionLimiter {
   readonly #clock: Clock;
   readonly #log: Logger;
 
-  constructor(
-    options: {
-      readonly pending?: PendingLimits;
-      readonly maxConnections?: number;
-      readonly log: Logger;
-    },
-    clock: Clock,
-  ) {
-    const { pending, log } = options;
+  constructor(options: {
+    readonly pending?: PendingLimits;
+    readonly maxConnections?: number;
+    readonly clock: Clock;
+    readonly log: Logger;
+  }) {
+    const { pending, clock, log } = options;
     this.#pending = pending;
     this.#queue =
       pending === undefined

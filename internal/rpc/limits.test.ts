@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { ClientHttp2Session } from 'node:http2';
 import { join } from 'node:path';
 import { InitApi } from '../../initproto/gen/init_pb.js';
+import { SystemClock } from '../clock/index.ts';
 import { createMemoryLogger } from '../testing/memory-logger.ts';
 import { callRaw, openRawSession } from '../testing/network/raw-session.ts';
 import { temporaryDirectory } from '../testing/host/temporary-directory.ts';
@@ -37,6 +38,7 @@ async function start(
     return { socket, peer: String(socket.read(1)) };
   };
   const rpc = new RpcServer<string>({
+    clock: new SystemClock(),
     upgrade: byFirstByte,
     services: [implement(InitApi, { ...unused, describe })],
     disclose: 'chain',

@@ -12,6 +12,7 @@ import { RpcError } from './errors.ts';
 import { implement, RpcServer, type Handlers, type RpcServerOptions } from './server.ts';
 import { fingerprintOf, tlsClientUpgrade, tlsServerUpgrade, type TlsIdentity } from './tls-upgrade.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
+import { SystemClock } from '../clock/index.ts';
 
 const never = new AbortController().signal;
 const testErrors = defineErrors({
@@ -57,7 +58,12 @@ async function start(
 ) {
   const [server, client] = await Promise.all([createIdentity(), createIdentity()]);
   const rpc = new RpcServer<string>({
-    upgrade: tlsServerUpgrade({ identity: server, accept: only(client.fingerprint) }),
+    clock: new SystemClock(),
+    upgrade: tlsServerUpgrade({
+      clock: new SystemClock(),
+      identity: server,
+      accept: only(client.fingerprint),
+    }),
     services: [implement(InitApi, { ...refusing, ...handlers })],
     disclose: 'chain',
     log: createMemoryLogger().log,
@@ -68,7 +74,7 @@ async function start(
   const dial = (as: TlsIdentity, expected: string) => {
     const channel = new RpcChannel({
       endpoint: `127.0.0.1:${port}`,
-      upgrade: tlsClientUpgrade({ identity: as, accept: only(expected) }),
+      upgrade: tlsClientUpgrade({ clock: new SystemClock(), identity: as, accept: only(expected) }),
     });
     open.push({ [Symbol.asyncDispose]: async () => channel[Symbol.dispose]() });
     return createClient(InitApi, channel);

@@ -19,7 +19,7 @@ import {
 } from '@grpc/grpc-js';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
-import { SystemClock } from '../clock/index.ts';
+import type { Clock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
 import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
 import { serviceDefinition } from './codec.ts';
@@ -60,6 +60,7 @@ export interface RpcServerOptions<P> extends ConnectionLimits<P> {
   readonly upgrade: Upgrade<P>;
   readonly services: readonly [Implementation<P>, ...Implementation<P>[]];
   readonly disclose: Disclosure;
+  readonly clock: Clock;
   readonly log: Logger;
   /** Connections at once, those still proving themselves included; with a `room` those that have proved themselves. */
   readonly maxConnections?: number;
@@ -110,7 +111,7 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
     this.#connections = new Connections(options);
-    this.#door = new ConnectionLimiter(options, new SystemClock());
+    this.#door = new ConnectionLimiter(options);
     this.#net.maxConnections = this.#door.maxSockets;
   }
 
@@ -140,7 +141,7 @@ export class RpcServer<P> implements AsyncDisposable {
       [...this.#sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
     );
     const inTime = new AbortController();
-    const force = new SystemClock().sleep(graceMs, inTime.signal).then(
+    const force = this.#options.clock.sleep(graceMs, inTime.signal).then(
       () => {
         this.#grpc.forceShutdown();
         for (const socket of this.#sockets) socket.destroy();

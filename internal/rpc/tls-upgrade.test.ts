@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
+import { SystemClock } from '../clock/index.ts';
 import { selfSignedCertificate } from '../crypto/index.ts';
 import { Secret } from '../secret/index.ts';
 import { createTcpPair } from '../testing/network/tcp-pair.ts';
@@ -19,8 +20,8 @@ async function createEnds() {
   const identity = await createIdentity();
   const accept = () => 'known';
   return {
-    server: tlsServerUpgrade({ identity, accept }),
-    client: tlsClientUpgrade({ identity, accept }),
+    server: tlsServerUpgrade({ clock: new SystemClock(), identity, accept }),
+    client: tlsClientUpgrade({ clock: new SystemClock(), identity, accept }),
   };
 }
 

@@ -4,7 +4,7 @@ import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, TLSSocket } from 'node:tls';
 import { TimeoutError, withTimeout } from '../cleanup/index.ts';
-import { SystemClock } from '../clock/index.ts';
+import type { Clock } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { RpcError } from './errors.ts';
 import type { Upgrade, Upgraded } from './upgrade.ts';
@@ -26,14 +26,16 @@ export type AcceptPeer<P> = (certificate: X509Certificate) => P;
 export interface TlsUpgradeOptions<P> {
   readonly identity: TlsIdentity;
   readonly accept: AcceptPeer<P>;
+  /** Limits how long a handshake may take. */
+  readonly clock: Clock;
 }
 
 /** TLS 1.3, both ends with a certificate, no resumption: the server's side. */
 export function tlsServerUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   const secureContext = contextOf(options.identity);
   return async (socket, signal) => {
-    await firstBytes(socket, signal);
-    return handshake(socket, signal, options.accept, () => {
+    await firstBytes(socket, options.clock, signal);
+    return handshake(socket, signal, options, () => {
       const secured = new TLSSocket(socket, {
         isServer: true,
         secureContext,
@@ -55,7 +57,7 @@ function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }
 export function tlsClientUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   const secureContext = contextOf(options.identity);
   return (socket, signal) =>
-    handshake(socket, signal, options.accept, () => ({
+    handshake(socket, signal, options, () => ({
       secured: connect({ socket, secureContext, rejectUnauthorized: false, ALPNProtocols: [ALPN] }),
       ready: 'secureConnect',
     }));
@@ -82,8 +84,8 @@ function contextOf(identity: TlsIdentity): ReturnType<typeof createSecureContext
  * A server's TLS begins when its client has spoken: a mute stranger costs a socket and no TLS. And Node's TLS keeps a receive
  * buffer for as long as the connection lives, of 64 KiB when it reads first, of what is there when it begins otherwise.
  */
-async function firstBytes(socket: Socket, signal: AbortSignal): Promise<void> {
-  const options = { what: 'securing the connection', ms: HANDSHAKE_MS, clock: new SystemClock(), signal };
+async function firstBytes(socket: Socket, clock: Clock, signal: AbortSignal): Promise<void> {
+  const options = { what: 'securing the connection', ms: HANDSHAKE_MS, clock, signal };
   try {
     if (socket.readableLength === 0)
       await withTimeout(options, (child) => once(socket, 'readable', { signal: child }));
@@ -102,7 +104,7 @@ async function firstBytes(socket: Socket, signal: AbortSignal): Promise<void> {
 function handshake<P>(
   socket: Socket,
   signal: AbortSignal,
-  accept: AcceptPeer<P>,
+  { accept, clock }: TlsUpgradeOptions<P>,
   start: () => { readonly secured: TLSSocket; readonly ready: 'secure' | 'secureConnect' },
 ): Promise<Upgraded<P>> {
   return new Promise((resolve, reject) => {
@@ -126,7 +128,7 @@ function handshake<P>(
     const onError = (error: Error): void => fail(handshakeError(error));
     const onClose = (): void =>
       fail(new RpcError('rpc-unreachable', 'securing the connection: the peer closed it'));
-    void new SystemClock().sleep(HANDSHAKE_MS, settled.signal).then(
+    void clock.sleep(HANDSHAKE_MS, settled.signal).then(
       () =>
         fail(new RpcError('rpc-timeout', `securing the connection: no handshake within ${HANDSHAKE_MS} ms`)),
       () => undefined,

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import type { ClientHttp2Session } from 'node:http2';
 import { join } from 'node:path';
+import { SystemClock } from '../../internal/clock/index.ts';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import type { Upgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger } from '../../internal/testing/index.ts';
@@ -20,6 +21,7 @@ async function start(answer: () => Promise<object>) {
   };
   const handlers = Object.fromEntries(Curator.methods.map(({ localName }) => [localName, answer]));
   const server = createCuratorServer({
+    clock: new SystemClock(),
     upgrade,
     services: [{ service: Curator, handlers }],
     log: createMemoryLogger().log,

@@ -18,7 +18,7 @@ const PENDING = { maxHandshakes: 64, maxWaiting: 4_096, maxWaitMs: 5_000 };
 
 /** The port of members: one key, or one stranger, with however many connections and calls keeps nobody else out. */
 export function createCuratorServer(
-  parts: Pick<RpcServerOptions<MemberIdentity>, 'upgrade' | 'services' | 'log'>,
+  parts: Pick<RpcServerOptions<MemberIdentity>, 'upgrade' | 'services' | 'clock' | 'log'>,
 ): RpcServer<MemberIdentity> {
   return new RpcServer<MemberIdentity>({
     ...parts,

@@ -57,6 +57,7 @@ beforeEach(async () => {
   const authority = new FakeOwner({ clock: now }).authority(etcd);
   const curator = new Curator({ etcd, authority, nodeId: 'first', facts, clock: now, log });
   const server = new RpcServer<MemberIdentity>({
+    clock: new SystemClock(),
     upgrade: curatorUpgrade(first.tls, cluster.trust, clock),
     services: [curator.service],
     disclose: 'chain',
@@ -89,7 +90,11 @@ async function createBare(role?: OperatorRole): Promise<TlsIdentity> {
 function connect(identity: TlsIdentity) {
   const channel = new RpcChannel({
     endpoint: `127.0.0.1:${port}`,
-    upgrade: tlsClientUpgrade({ identity, accept: (shown) => verifyNodeCertificate(shown, cluster.trust) }),
+    upgrade: tlsClientUpgrade({
+      clock: new SystemClock(),
+      identity,
+      accept: (shown) => verifyNodeCertificate(shown, cluster.trust),
+    }),
   });
   open.push(() => channel[Symbol.dispose]());
   return createClient(CuratorContract, channel);

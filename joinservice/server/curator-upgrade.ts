@@ -23,6 +23,7 @@ export function curatorUpgrade(
   clock: Clock,
 ): Upgrade<MemberIdentity> {
   const upgrade = tlsServerUpgrade({
+    clock,
     identity,
     accept: (certificate) =>
       bareOwnerFrom(certificate, trust.clusterId) ?? verifyMemberCertificate(certificate, trust),

@@ -116,6 +116,7 @@ export class TestService implements AsyncDisposable {
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
     const upgrade = tlsClientUpgrade({
+      clock,
       identity: owner.tls,
       accept: (certificate) => verifyNodeCertificate(certificate, cluster.trust),
     });

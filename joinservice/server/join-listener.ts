@@ -47,6 +47,7 @@ export function createJoinServer(parts: {
     timers: PATIENCE,
   });
   return new RpcServer<AttestedPeer>({
+    clock,
     upgrade: telling(upgrade, (error, address) => tell({ join, log, signal }, error, address)),
     services: [join.service],
     disclose: 'code',

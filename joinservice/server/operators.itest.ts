@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { ChainVerifier } from '../../internal/audit/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
 import {
   generateEd25519Key,
   kubeconfigStatement,
@@ -60,6 +61,7 @@ describe('operators, asked over the wire', () => {
     const put = { name: 'second', role: 'owner', certificateRequest: csr, documents, ...mutation() };
     const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
     const upgrade = tlsClientUpgrade({
+      clock: new SystemClock(),
       identity: { certPem, keyPem: ownKey },
       accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
     });
@@ -104,6 +106,7 @@ describe('operators, asked over the wire', () => {
       new RpcChannel({
         endpoint: service.curatorEndpoint,
         upgrade: tlsClientUpgrade({
+          clock: new SystemClock(),
           identity: { certPem, keyPem },
           accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
         }),

@@ -111,6 +111,7 @@ function dial(peer: Pick<TestPeer, 'tls'>, curator = 0, trust = cluster.trust) {
 
 function channelOf(peer: Pick<TestPeer, 'tls'>, curator: number, trust = cluster.trust) {
   const upgrade = tlsClientUpgrade({
+    clock,
     identity: peer.tls,
     accept: (certificate) => verifyNodeCertificate(certificate, trust),
   });

@@ -103,6 +103,7 @@ export async function serve(
   });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = createCuratorServer({
+    clock,
     upgrade: curatorUpgrade(identity, trust, clock),
     services: [
       curator.service,

@@ -55,6 +55,7 @@ export async function serveSigner(
   const reads = createReads(config, { ...ports, etcd: space });
   const signer = new MemberSigner(reads);
   await using server = new RpcServer<LocalPeer>({
+    clock,
     upgrade: localUpgrade,
     services: [implement(Signer, { ...signerHandlers(signer, log), ...kubeconfigHandler(reads, log) })],
     disclose: 'chain',

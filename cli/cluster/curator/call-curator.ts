@@ -112,6 +112,7 @@ async function askAt<T>(
   using channel = new RpcChannel({
     endpoint,
     upgrade: tlsClientUpgrade({
+      clock: context.ports.clock,
       identity: { certPem, keyPem },
       accept: (certificate: X509Certificate) => verifyControlPlaneCertificate(certificate, trust),
     }),

@@ -175,7 +175,9 @@ async function serve(
     ...calls.streams,
   };
   const server = new RpcServer<MemberIdentity>({
+    clock: new SystemClock(),
     upgrade: tlsServerUpgrade({
+      clock: new SystemClock(),
       identity: { certPem, keyPem },
       accept: (shown) => bareFrom(shown) ?? verifyMemberCertificate(shown, trust),
     }),

@@ -1,6 +1,9 @@
 import { SystemClock } from '../../../internal/clock/index.ts';
 
-/** A minute of this clock is a second's pause, and nobody has to wait. */
+/** Longer sleeps are time limits of connections, which real sockets need. */
+const LONGEST_POLL_MS = 2_000;
+
+/** Pauses between polls pass at once, and each of their seconds counts as a minute. */
 export class FastForwardClock extends SystemClock {
   #slept = 0;
 
@@ -9,6 +12,7 @@ export class FastForwardClock extends SystemClock {
   }
 
   override sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms > LONGEST_POLL_MS) return super.sleep(ms, signal);
     signal.throwIfAborted();
     this.#slept += 60 * ms;
     return Promise.resolve();

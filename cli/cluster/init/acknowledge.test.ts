@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
+import { SystemClock } from '../../../internal/clock/index.ts';
 import { ownershipStatement } from '../../../internal/crypto/index.ts';
 import { generateKeyPem, nodeLeaf, operatorLeaf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../../internal/rpc/index.ts';
@@ -157,13 +158,17 @@ class FakeCurator {
     };
     const server = opened(
       new RpcServer<string>({
+        clock: new SystemClock(),
         upgrade: async (socket, signal) => {
           const clusterId = ofCluster ?? node.accepted?.spec.clusterId ?? '';
           const to = { clusterId, pubKeyDer: pubKeyDerOf(keyPem), addresses: ['127.0.0.1'] };
           const leaf = nodeLeaf({ ...to, isControlPlane: true });
           const certPem = await (await node.clusterAuthority()).issue(leaf);
           const identity = { certPem, keyPem };
-          return tlsServerUpgrade({ identity, accept: ({ subject }) => subject })(socket, signal);
+          return tlsServerUpgrade({ clock: new SystemClock(), identity, accept: ({ subject }) => subject })(
+            socket,
+            signal,
+          );
         },
         services: [implement(OperatorApi, handlers as never)],
         disclose: 'chain',

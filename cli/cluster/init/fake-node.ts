@@ -172,6 +172,7 @@ export class FakeNode implements AsyncDisposable {
       clock,
     });
     this.rpc = new RpcServer<AttestedPeer>({
+      clock,
       upgrade: (socket, signal) => {
         this.#sockets.add(socket);
         return upgrade(socket, signal);

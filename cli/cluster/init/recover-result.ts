@@ -74,6 +74,7 @@ async function askOne(
   using channel = new RpcChannel({
     endpoint,
     upgrade: tlsClientUpgrade({
+      clock: ports.clock,
       identity: { certPem, keyPem: options.ownerKey.keyPem },
       // Whose it must be is known with the answer; nothing that is secret is in the question.
       accept: (certificate) => (shown = certificate),

@@ -76,6 +76,7 @@ async function serve(tpm: Tpm, enrols: Tpm = tpm): Promise<{ endpoint: string } 
     }),
   };
   const server = new RpcServer<AttestedPeer>({
+    clock,
     upgrade: atlsServerUpgrade({
       trust: {
         trust: 'mutual',

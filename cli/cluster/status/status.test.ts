@@ -125,7 +125,9 @@ async function startCurator(
   );
   const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => Date.now() };
   const server = new RpcServer<string>({
+    clock: new SystemClock(),
     upgrade: tlsServerUpgrade({
+      clock: new SystemClock(),
       identity: { certPem, keyPem },
       accept: (shown) => verifyMemberCertificate(shown, trust).kind,
     }),

@@ -58,9 +58,10 @@ export async function createEndpoints(kind: Kind): Promise<Endpoints> {
   return {
     server:
       kind === 'own'
-        ? tlsServerUpgrade({ identity: ofServer, accept: fingerprintOf })
+        ? tlsServerUpgrade({ clock, identity: ofServer, accept: fingerprintOf })
         : plainServerUpgrade(ofServer),
     client: tlsClientUpgrade({
+      clock,
       identity: ofClient,
       accept: only(fingerprintOf(new X509Certificate(server.certPem))),
     }),
@@ -70,7 +71,7 @@ export async function createEndpoints(kind: Kind): Promise<Endpoints> {
 /** A client whose server runs in another process and has its own certificate. */
 export async function createClientEndpoint(kind: Kind): Promise<Upgrade<unknown>> {
   const identity = identityOf(await createTestIdentity());
-  if (kind !== 'atls') return tlsClientUpgrade({ identity, accept: fingerprintOf });
+  if (kind !== 'atls') return tlsClientUpgrade({ clock, identity, accept: fingerprintOf });
   return atlsClientUpgrade({
     trust: zeroCostTrust(),
     context: 'bench',
@@ -81,6 +82,7 @@ export async function createClientEndpoint(kind: Kind): Promise<Upgrade<unknown>
 
 export function createServer(upgrade: Upgrade<unknown>): RpcServer<unknown> {
   return new RpcServer<unknown>({
+    clock,
     upgrade,
     services: [implement(Echo, { echo: (request) => Promise.resolve({ value: request.value }) })],
     disclose: 'chain',

@@ -138,6 +138,7 @@ function programOf(): readonly string[] {
 
 function channelOf(peer: TestPeer, port: number, cluster: TestCluster): RpcChannel {
   const upgrade = tlsClientUpgrade({
+    clock,
     identity: peer.tls,
     accept: (certificate) => verifyNodeCertificate(certificate, cluster.trust),
   });

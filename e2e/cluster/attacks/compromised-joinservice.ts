@@ -187,6 +187,7 @@ await attempt('a curator, called with the key of the services', 'curator', async
   using curator = new RpcChannel({
     endpoint: '127.0.0.1:9091',
     upgrade: tlsClientUpgrade({
+      clock,
       identity: { certPem, keyPem: new Secret(await credential('curator.key')) },
       accept: (certificate: X509Certificate) => verifyCuratorCertificate(certificate, trust),
     }),

@@ -346,6 +346,7 @@ async function impostor(has: {
   };
   const server = stack.use(
     new RpcServer<AttestedPeer>({
+      clock,
       upgrade: atlsServerUpgrade({
         trust: {
           trust: 'mutual',

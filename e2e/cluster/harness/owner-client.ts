@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { SystemClock } from '../../../internal/clock/index.ts';
 import { verifyCuratorCertificate } from '../../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
@@ -35,6 +36,7 @@ export class OwnerClient implements Disposable {
       .result;
     const trust = { caPem: clusterCaPem, clusterId, nowMs: () => Date.now() };
     const upgrade = tlsClientUpgrade({
+      clock: new SystemClock(),
       identity: { certPem: ownerCertPem, keyPem: new Secret(keyPem) },
       accept: (certificate) => verifyCuratorCertificate(certificate, trust),
     });

@@ -1,5 +1,6 @@
 import { sign } from 'node:crypto';
 import { request } from 'node:https';
+import { SystemClock } from '../../../internal/clock/index.ts';
 import { CodedError } from '../../../internal/errors/index.ts';
 import {
   generateKeyPem,
@@ -138,6 +139,7 @@ export class CredentialThief {
     using channel = new RpcChannel({
       endpoint: `${host}:9091`,
       upgrade: tlsClientUpgrade({
+        clock: new SystemClock(),
         identity: { certPem, keyPem },
         accept: (shown) => verifyCuratorCertificate(shown, { caPem, clusterId, nowMs: () => Date.now() }),
       }),

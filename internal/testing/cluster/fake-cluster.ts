@@ -86,6 +86,7 @@ export class FakeCluster implements AsyncDisposable {
       isControlPlane: true,
     };
     this.#server = new RpcServer<AttestedPeer>({
+      clock,
       upgrade: atlsServerUpgrade({
         trust: {
           trust: 'mutual',
