@@ -5,22 +5,22 @@ export const roleErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'There is no role of this name.',
-    fix: 'The roles are ConsensusMember, KubernetesController and KubernetesWorker.',
+    meaning: 'No role has this name.',
+    fix: 'Use ConsensusMember, KubernetesController or KubernetesWorker.',
   },
   'role-conflict': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'These roles do not go together.',
-    fix: 'A KubernetesController needs ConsensusMember on the same node.',
+    meaning: 'These roles cannot be combined.',
+    fix: 'Give a KubernetesController the role ConsensusMember on the same node.',
   },
   'role-state-move': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The node cannot go from the state it is in to the one asked for.',
-    fix: 'States go NEW, STANDBY, UP, DECOMMISSIONED and never back; look at the node with `cluster node show`.',
+    meaning: 'The node cannot change from its state to the requested one.',
+    fix: 'Look at the node with `cluster node show NODE`. States go NEW, STANDBY, UP, DECOMMISSIONED and never back.',
   },
 });
 

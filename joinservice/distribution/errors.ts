@@ -5,22 +5,22 @@ export const distributionErrors = defineErrors({
     fault: 'peer',
     exit: 'precondition',
     retryable: true,
-    meaning: 'This control-plane node does not hold the component that was asked for.',
-    fix: 'Nothing, if another control-plane node holds it; else run the `cluster init` of this cluster again, which uploads it.',
+    meaning: 'This control plane does not have the requested component.',
+    fix: 'Do nothing if another control plane has it. Otherwise run the `cluster init` of this cluster again, which uploads it.',
   },
   'distribution-busy': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'This control-plane node already sends as many components at once as it may.',
-    fix: 'Nothing: the node that asked goes to another one, or comes again.',
+    meaning: 'This control plane already sends as many components at once as allowed.',
+    fix: 'Do nothing: the node fetches from another control plane, or retries.',
   },
   'distribution-request-invalid': {
     fault: 'peer',
     exit: 'usage',
     retryable: false,
-    meaning: 'A request for a component cannot mean anything.',
-    fix: 'Compare the versions of both nodes; they may differ by one minor.',
+    meaning: 'The request for a component is invalid.',
+    fix: 'Compare the versions of both nodes. They may differ by one minor version.',
   },
 });
 
