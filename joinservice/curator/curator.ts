@@ -26,7 +26,7 @@ export interface CuratorOptions {
   readonly nodeId: string;
   readonly facts: CuratorFacts;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -62,7 +62,7 @@ export class Curator {
         etcd,
         nodes,
         clock,
-        authority: options.authority,
+        ownerDocs: options.ownerDocs,
         mutations: this.mutations,
         facts: options.facts,
       }),

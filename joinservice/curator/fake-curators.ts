@@ -38,7 +38,7 @@ export class TestCurators implements AsyncDisposable {
     this.owner = parts.owner;
     const nodeId = nodeIdOf(parts.first);
     this.signer = new FakeOwner({ clock: this.clock });
-    const authority = this.signer.authority(this.etcd);
+    const ownerDocs = this.signer.ownerDocs(this.etcd);
     const facts = {
       certificates: [{ name: 'curator', notAfterMs: 7 }],
       etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
@@ -49,7 +49,7 @@ export class TestCurators implements AsyncDisposable {
       () =>
         new Curator({
           etcd: this.etcd,
-          authority,
+          ownerDocs,
           nodeId,
           facts,
           clock: this.clock,

@@ -47,8 +47,8 @@ test('the directory has control planes that said where they are, forgets removed
     etcdStatus: () => Promise.reject(new Error('nobody asks')),
     etcdMembers: () => Promise.reject(new Error('nobody asks')),
   };
-  const authority = new FakeOwner({ clock }).authority(etcd);
-  const curator = new Curator({ etcd, authority, nodeId: 'n', facts, clock, log: createMemoryLogger().log });
+  const ownerDocs = new FakeOwner({ clock }).ownerDocs(etcd);
+  const curator = new Curator({ etcd, ownerDocs, nodeId: 'n', facts, clock, log: createMemoryLogger().log });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   runs.push(
     curator.run(signal).catch(() => 0),

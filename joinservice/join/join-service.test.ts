@@ -86,7 +86,7 @@ beforeEach(async () => {
   service = new JoinService({
     etcd,
     audit: new AuditLog({ etcd }),
-    authority: new FakeOwner({ clock: new FakeClock() }).authority(etcd),
+    ownerDocs: new FakeOwner({ clock: new FakeClock() }).ownerDocs(etcd),
     signer: { signMember: () => Promise.reject(new Error(`signed ${++signed}`)) },
     identity: { certPem: '', keyPem: generateKeyPem() },
     clusterId: CLUSTER_ID,

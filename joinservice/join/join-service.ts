@@ -46,7 +46,7 @@ export interface JoinServiceOptions {
   readonly audit: AuditLog;
   readonly signer: TicketSigner;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   /** The node's certificate of the cluster CA and its key. */
   readonly identity: TlsIdentity;
   readonly clusterId: string;
@@ -80,7 +80,7 @@ export class JoinService {
   readonly #attestation = new EventValue<ActiveAttestation>();
 
   constructor(options: JoinServiceOptions) {
-    const { etcd, audit, authority, clock, log, own } = options;
+    const { etcd, audit, ownerDocs, clock, log, own } = options;
     this.#clusterId = options.clusterId;
     this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
@@ -97,7 +97,7 @@ export class JoinService {
     const configuration = this.#policy.current;
     const budget = new WriteBudget({ clock, ...STRANGERS });
     const { nodeId } = own;
-    const deciding = { etcd, audit, feed: this.#feed, configuration, authority, clock, nodeId };
+    const deciding = { etcd, audit, feed: this.#feed, configuration, ownerDocs, clock, nodeId };
     this.refusals = new RefusalAudit({ audit, clock, budget, nodeId });
     const facts = new ClusterFacts({
       etcd,
@@ -138,7 +138,7 @@ export class JoinService {
 
   /** For attested TLS, per connection. Throws `join-not-ready` until a configuration is in force. */
   rules(): EvidenceRules {
-    const { policy, lockPcr } = this.#inForce();
+    const { policy, lockPcr } = this.#active();
     // Before its commit a machine is bound to nobody, or to this cluster by an earlier try; to another one never.
     const locked = withLockRegister(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
     return {
@@ -152,7 +152,7 @@ export class JoinService {
    * its admission a machine may show that it is nobody's.
    */
   #checkEvidence({ measurements, machineIdentity, verdict }: AttestedPeer): void {
-    const { policy, lockPcr } = this.#inForce();
+    const { policy, lockPcr } = this.#active();
     checkPolicyCurrent(verdict, policy, machineIdentity);
     try {
       checkRegisters(
@@ -183,11 +183,11 @@ export class JoinService {
   }
 
   #trust() {
-    const { endorsements, machines, inventory, policy } = this.#inForce();
+    const { endorsements, machines, inventory, policy } = this.#active();
     return { endorsements, machines, inventory, profile: policy.profile ?? ('identity' as const) };
   }
 
-  #inForce(): ActiveAttestation {
+  #active(): ActiveAttestation {
     const now = this.#attestation.peek();
     if (!now.set) throw new JoinError('join-not-ready', 'judging evidence: no configuration is in force');
     return now.value;

@@ -107,7 +107,7 @@ describe('collateral that operators hand on', () => {
         ]),
     },
     {
-      name: 'with a list of Intel’s platform authority that another made',
+      name: 'with a list of Intel’s platform ownerDocs that another made',
       given: () => bundleOf([...documents(), { kind: 'crl', der: issueCrl({ issuer: forger.authority }) }]),
     },
     { name: 'that another Intel signed', given: () => bundleOf(documents(17, forger)) },

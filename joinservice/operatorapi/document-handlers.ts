@@ -16,14 +16,14 @@ import { PutDocumentsRequestSchema, type OperatorApi } from '../curatorproto/gen
 export interface DocumentHandlerParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
 }
 
 /** What owners have signed: read by whoever may look, changed by owners alone. */
 export function documentHandlers({
   etcd,
   mutations,
-  authority,
+  ownerDocs,
 }: DocumentHandlerParts): Pick<Handlers<typeof OperatorApi, Caller>, 'listDocuments' | 'putDocuments'> {
   return {
     listDocuments: async (_request, { signal }) => {
@@ -40,7 +40,7 @@ export function documentHandlers({
             ...machine,
             removedMs: BigInt(removedMs),
             readmitted:
-              (await authority.whyNotReadmitted({ version: 1, removedMs, ...machine }, signal)) === undefined,
+              (await ownerDocs.whyNotReadmitted({ version: 1, removedMs, ...machine }, signal)) === undefined,
           })),
         ),
         epoch: BigInt(cluster.epoch),
@@ -57,7 +57,7 @@ export function documentHandlers({
         signal,
       };
       await mutations.run(mutation, async () => {
-        const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+        const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
         return withDocuments({ when: [], then: [], detail: {} }, submission);
       });
       return {};

@@ -14,19 +14,19 @@ const coded = (code: string): unknown => expect.objectContaining({ code });
 const { listDocuments, putDocuments } = OperatorApi.method;
 const POLICY = { configurationSha256: 'ab'.repeat(32) };
 
-async function createDesk() {
+async function createHarness() {
   const curators = await TestCurators.create();
   const { etcd, clock, signer } = curators;
   const [curator] = curators.all;
   if (curator === undefined) throw new TypeError('no curator');
-  const authority = signer.authority(etcd);
-  const handlers = documentHandlers({ etcd, mutations: curator.mutations, authority });
+  const ownerDocs = signer.ownerDocs(etcd);
+  const handlers = documentHandlers({ etcd, mutations: curator.mutations, ownerDocs });
   const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
   const call = { peer, signal, address: '127.0.0.1' };
   const keyOf = (owner: FakeOwner): string => Buffer.from(owner.pubKey).toString('base64');
   const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
   return {
-    ...{ etcd, signer, authority, keyOf },
+    ...{ etcd, signer, ownerDocs, keyOf },
     /** Another owner, whom no machine was provisioned with. */
     second: new FakeOwner({ clock }),
     put: (...documents: Uint8Array[]) =>
@@ -42,94 +42,94 @@ async function createDesk() {
 
 describe('documents', () => {
   test('are stored by kind and subject, all sets of owners among them', async () => {
-    await using desk = await createDesk();
-    const { signer, keyOf } = desk;
+    await using harness = await createHarness();
+    const { signer, keyOf } = harness;
     const owners = () => signer.sign('owners', { keys: [keyOf(signer)] });
-    await desk.put(owners(), signer.sign('policy', POLICY));
-    await desk.put(owners(), signer.sign('policy', POLICY));
-    expect(await desk.kinds()).toEqual(['owners 1', 'owners 2', 'policy 2']);
-    expect((await desk.list()).epoch).toBe(1n);
+    await harness.put(owners(), signer.sign('policy', POLICY));
+    await harness.put(owners(), signer.sign('policy', POLICY));
+    expect(await harness.kinds()).toEqual(['owners 1', 'owners 2', 'policy 2']);
+    expect((await harness.list()).epoch).toBe(1n);
   });
 
   test('are taken twice, and an older one is refused', async () => {
-    await using desk = await createDesk();
-    const [first, second] = [desk.signer.sign('policy', POLICY), desk.signer.sign('policy', POLICY)];
-    await desk.put(second);
-    await desk.put(second);
-    await expect(desk.put(first)).rejects.toEqual(coded('owner-document-serial-old'));
-    expect(await desk.kinds()).toEqual(['policy 2']);
+    await using harness = await createHarness();
+    const [first, second] = [harness.signer.sign('policy', POLICY), harness.signer.sign('policy', POLICY)];
+    await harness.put(second);
+    await harness.put(second);
+    await expect(harness.put(first)).rejects.toEqual(coded('owner-document-serial-old'));
+    expect(await harness.kinds()).toEqual(['policy 2']);
   });
 
   test('of two with one serial keep the first', async () => {
-    await using desk = await createDesk();
-    const first = desk.signer.sign('policy', POLICY, { serial: 5 });
-    const second = desk.signer.sign('policy', { configurationSha256: 'cd'.repeat(32) }, { serial: 5 });
-    await desk.put(first);
-    await expect(desk.put(second)).rejects.toEqual(coded('owner-document-serial-conflict'));
-    expect((await desk.authority.newest('policy', '', { signal }))?.body).toEqual(POLICY);
+    await using harness = await createHarness();
+    const first = harness.signer.sign('policy', POLICY, { serial: 5 });
+    const second = harness.signer.sign('policy', { configurationSha256: 'cd'.repeat(32) }, { serial: 5 });
+    await harness.put(first);
+    await expect(harness.put(second)).rejects.toEqual(coded('owner-document-serial-conflict'));
+    expect((await harness.ownerDocs.newest('policy', '', { signal }))?.body).toEqual(POLICY);
   });
 
   test('are stored all or none', async () => {
-    await using desk = await createDesk();
-    const { signer, second } = desk;
-    await expect(desk.put(signer.sign('policy', POLICY), second.sign('policy', POLICY))).rejects.toEqual(
+    await using harness = await createHarness();
+    const { signer, second } = harness;
+    await expect(harness.put(signer.sign('policy', POLICY), second.sign('policy', POLICY))).rejects.toEqual(
       coded('owner-document-signer-unknown'),
     );
-    expect(await desk.kinds()).toEqual([]);
-    await expect(desk.put()).rejects.toEqual(coded('curator-request-invalid'));
+    expect(await harness.kinds()).toEqual([]);
+    await expect(harness.put()).rejects.toEqual(coded('curator-request-invalid'));
   });
 
   test('of another owner count when the first owner has signed the set with both, also within one call', async () => {
-    await using desk = await createDesk();
-    const { signer, second, keyOf } = desk;
+    await using harness = await createHarness();
+    const { signer, second, keyOf } = harness;
     const both = { keys: [keyOf(signer), keyOf(second)] };
-    await desk.put(signer.sign('owners', both), second.sign('policy', POLICY));
-    expect((await desk.authority.newest('policy', '', { signal }))?.signer).toEqual(second.pubKey);
+    await harness.put(signer.sign('owners', both), second.sign('policy', POLICY));
+    expect((await harness.ownerDocs.newest('policy', '', { signal }))?.signer).toEqual(second.pubKey);
     // The second owner removes the first one: what the first one signed does not count any more.
-    await desk.put(second.sign('owners', { keys: [keyOf(second)] }, { serial: 2 }));
-    await expect(desk.put(signer.sign('policy', POLICY, { serial: 9 }))).rejects.toEqual(
+    await harness.put(second.sign('owners', { keys: [keyOf(second)] }, { serial: 2 }));
+    await expect(harness.put(signer.sign('policy', POLICY, { serial: 9 }))).rejects.toEqual(
       coded('owner-document-signer-unknown'),
     );
   });
 
   test('of owners follow one another without a gap', async () => {
-    await using desk = await createDesk();
-    const owners = desk.signer.sign('owners', { keys: [desk.keyOf(desk.signer)] }, { serial: 2 });
-    await expect(desk.put(owners)).rejects.toEqual(coded('owner-document-malformed'));
+    await using harness = await createHarness();
+    const owners = harness.signer.sign('owners', { keys: [harness.keyOf(harness.signer)] }, { serial: 2 });
+    await expect(harness.put(owners)).rejects.toEqual(coded('owner-document-malformed'));
   });
 
   test('that etcd shows again after a newer one was accepted are refused', async () => {
-    await using desk = await createDesk();
-    const { signer, etcd, authority } = desk;
+    await using harness = await createHarness();
+    const { signer, etcd, ownerDocs } = harness;
     const old = signer.sign('policy', POLICY);
-    await desk.put(signer.sign('policy', { configurationSha256: 'cd'.repeat(32) }));
-    await authority.newest('policy', '', { signal });
+    await harness.put(signer.sign('policy', { configurationSha256: 'cd'.repeat(32) }));
+    await ownerDocs.newest('policy', '', { signal });
     await signer.record(etcd, old);
-    await expect(authority.newest('policy', '', { signal })).rejects.toEqual(
+    await expect(ownerDocs.newest('policy', '', { signal })).rejects.toEqual(
       coded('owner-document-serial-old'),
     );
   });
 
   test('of an epoch before a recovery do not count, nor does what is no document', async () => {
-    await using desk = await createDesk();
-    const { signer, etcd, authority } = desk;
-    await desk.put(signer.sign('policy', POLICY));
+    await using harness = await createHarness();
+    const { signer, etcd, ownerDocs } = harness;
+    await harness.put(signer.sign('policy', POLICY));
     const record = { version: 1 as const, document: btoa('x'), recordedMs: 1, recordedBy: 'x' };
     const key = documentKey('grant', 'node-1');
     etcd.commitNow({ when: [], then: [put(key, records.document.encode(record))] });
-    await expect(authority.newest('grant', 'node-1', { signal })).rejects.toEqual(
+    await expect(ownerDocs.newest('grant', 'node-1', { signal })).rejects.toEqual(
       coded('owner-document-malformed'),
     );
     await using curators = await TestCurators.create(1, etcd);
     await curators.cluster.setEpoch(2);
-    await expect(authority.newest('policy', '', { signal })).rejects.toEqual(
+    await expect(ownerDocs.newest('policy', '', { signal })).rejects.toEqual(
       coded('owner-document-epoch-old'),
     );
   });
 
   test('list the machines that were removed, and which of them an owner readmitted', async () => {
-    await using desk = await createDesk();
-    const { etcd, signer } = desk;
+    await using harness = await createHarness();
+    const { etcd, signer } = harness;
     for (const [identity, removal] of [
       [`tpm-ek:${'a'.repeat(64)}`, 1],
       [`tpm-ek:${'b'.repeat(64)}`, 2],
@@ -137,9 +137,9 @@ describe('documents', () => {
       const removed = { version: 1 as const, identity, removal, nodeId: 'node-1', name: 'n' };
       const value = records.removed.encode({ ...removed, removedMs: 7, removedBy: 'operator:o' });
       etcd.commitNow({ when: [], then: [put(records.removed.key(identity), value)] });
-      await desk.put(signer.sign('readmission', { identity, removal: 1 }));
+      await harness.put(signer.sign('readmission', { identity, removal: 1 }));
     }
-    expect((await desk.list()).removed).toMatchObject([
+    expect((await harness.list()).removed).toMatchObject([
       { identity: `tpm-ek:${'a'.repeat(64)}`, removal: 1, removedMs: 7n, readmitted: true },
       { identity: `tpm-ek:${'b'.repeat(64)}`, removal: 2, readmitted: false },
     ]);

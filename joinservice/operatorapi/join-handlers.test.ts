@@ -34,14 +34,14 @@ function joinOf(state: JoinRecord['state'], identity: string): JoinRecord {
 }
 
 /** A cluster with a machine in each of these states. */
-async function createDesk() {
+async function createHarness() {
   const curators = await TestCurators.create();
   const { etcd, clock, signer } = curators;
   const [curator] = curators.all;
   if (curator === undefined) throw new Error('there is one');
   const handlers = joinDecisionHandlers({
     ...{ etcd, clock, mutations: curator.mutations },
-    authority: signer.authority(etcd),
+    ownerDocs: signer.ownerDocs(etcd),
   });
   const joins = {
     pending: joinOf('pending', 'tpm-ek:aabbccdd01020304'),
@@ -78,24 +78,24 @@ async function createDesk() {
 }
 
 test('approving a machine is repeatable, what is unknown is not found, and the list of those who wait has no other', async () => {
-  await using desk = await createDesk();
-  const { pending, joined } = desk.joins;
-  expect(await desk.list(JoinState.PENDING)).toEqual([pending.nodeId]);
+  await using harness = await createHarness();
+  const { pending, joined } = harness.joins;
+  expect(await harness.list(JoinState.PENDING)).toEqual([pending.nodeId]);
   for (let twice = 0; twice < 2; twice++)
-    expect((await desk.approve(pending.nodeId)).join).toMatchObject({
+    expect((await harness.approve(pending.nodeId)).join).toMatchObject({
       state: JoinState.APPROVED,
       name: 'w1',
     });
-  expect(await desk.list(JoinState.PENDING)).toEqual([]);
-  expect(await desk.list(JoinState.APPROVED)).toEqual([pending.nodeId]);
-  await expect(desk.approve(`node-${'0'.repeat(32)}`)).rejects.toEqual(coded('operatorapi-join-unknown'));
-  await expect(desk.approve('tpm-ek:aabbccdd')).rejects.toEqual(coded('operatorapi-join-ambiguous'));
-  await expect(desk.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
+  expect(await harness.list(JoinState.PENDING)).toEqual([]);
+  expect(await harness.list(JoinState.APPROVED)).toEqual([pending.nodeId]);
+  await expect(harness.approve(`node-${'0'.repeat(32)}`)).rejects.toEqual(coded('operatorapi-join-unknown'));
+  await expect(harness.approve('tpm-ek:aabbccdd')).rejects.toEqual(coded('operatorapi-join-ambiguous'));
+  await expect(harness.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
 });
 
 describe('approving a control plane', () => {
   const ROLES = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
-  type Desk = Awaited<ReturnType<typeof createDesk>>;
+  type Harness = Awaited<ReturnType<typeof createHarness>>;
   const placeOf = ({ nodeId, pubKey, machine }: JoinRecord) => ({
     nodeId,
     pubKeyDer: Buffer.from(pubKey, 'base64'),
@@ -103,44 +103,44 @@ describe('approving a control plane', () => {
   });
 
   test('stores the owner’s grant with the decision', async () => {
-    await using desk = await createDesk();
-    const { pending } = desk.joins;
-    const grant = desk.signer.grant(placeOf(pending));
-    expect((await desk.approve(pending.nodeId, ROLES, [grant])).join).toMatchObject({ roles: ROLES });
-    const stored = await desk.signer.authority(desk.etcd).newest('grant', pending.nodeId, { signal });
+    await using harness = await createHarness();
+    const { pending } = harness.joins;
+    const grant = harness.signer.grant(placeOf(pending));
+    expect((await harness.approve(pending.nodeId, ROLES, [grant])).join).toMatchObject({ roles: ROLES });
+    const stored = await harness.signer.ownerDocs(harness.etcd).newest('grant', pending.nodeId, { signal });
     expect(stored?.body).toMatchObject({ nodeId: pending.nodeId, identity: pending.machine.identity });
-    expect((await desk.approve(pending.nodeId, ROLES)).join).toMatchObject({ roles: ROLES }); // on record now
+    expect((await harness.approve(pending.nodeId, ROLES)).join).toMatchObject({ roles: ROLES }); // on record now
   });
 
   test.each([
     { name: 'no grant', documents: () => [] },
     {
       name: 'a grant for another machine',
-      documents: ({ signer, joins }: Desk) => [
+      documents: ({ signer, joins }: Harness) => [
         signer.grant({ ...placeOf(joins.pending), identity: `tpm-ek:${'f'.repeat(64)}` }),
       ],
     },
     {
       name: 'a grant for another node',
-      documents: ({ signer, joins }: Desk) => [signer.grant(placeOf(joins.other))],
+      documents: ({ signer, joins }: Harness) => [signer.grant(placeOf(joins.other))],
     },
     {
       name: 'a grant for another key of that node',
-      documents: ({ signer, joins }: Desk) => [
+      documents: ({ signer, joins }: Harness) => [
         signer.grant({ ...placeOf(joins.pending), pubKeyDer: pubKeyDerOf(generateKeyPem()) }),
       ],
     },
     {
       name: 'a grant of fewer roles',
-      documents: ({ signer, joins }: Desk) => [signer.grant(placeOf(joins.pending), ['ConsensusMember'])],
+      documents: ({ signer, joins }: Harness) => [signer.grant(placeOf(joins.pending), ['ConsensusMember'])],
     },
   ])('is refused with $name, and changes nothing', async ({ documents }) => {
-    await using desk = await createDesk();
-    const { nodeId } = desk.joins.pending;
-    await expect(desk.approve(nodeId, ROLES, documents(desk))).rejects.toEqual(
+    await using harness = await createHarness();
+    const { nodeId } = harness.joins.pending;
+    await expect(harness.approve(nodeId, ROLES, documents(harness))).rejects.toEqual(
       coded('owner-document-required'),
     );
-    expect(await desk.list(JoinState.PENDING)).toEqual([nodeId]);
-    expect((await desk.etcd.list('documents/', { signal })).entries).toEqual([]);
+    expect(await harness.list(JoinState.PENDING)).toEqual([nodeId]);
+    expect((await harness.etcd.list('documents/', { signal })).entries).toEqual([]);
   });
 });

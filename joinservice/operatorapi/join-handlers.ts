@@ -38,7 +38,7 @@ export interface JoinDecisionParts {
   readonly mutations: Mutations;
   readonly clock: Clock;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
 }
 
 type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
@@ -47,7 +47,7 @@ type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
 export function joinDecisionHandlers(
   parts: JoinDecisionParts,
 ): Pick<Handlers<typeof OperatorApi, Caller>, JoinMethods> {
-  const { etcd, mutations, authority } = parts;
+  const { etcd, mutations, ownerDocs } = parts;
   return {
     listJoins: async ({ states }, { signal }) => {
       const [all, turns] = await Promise.all([listJoins(etcd, signal), readSlotQueue(etcd, signal)]);
@@ -68,8 +68,8 @@ export function joinDecisionHandlers(
       await mutations.run(mutation, async () => {
         const now = await findJoin(etcd, found.record.nodeId, signal);
         const record = await decided(parts, { request, now: now.record, by: nameOfCaller(peer), signal });
-        const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
-        if (record.state === 'approved') await verifyApproval(authority, { record, submission, signal });
+        const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
+        if (record.state === 'approved') await verifyApproval(ownerDocs, { record, submission, signal });
         const plan = {
           when: [unchanged(now.entry)],
           then: [put(now.entry.key, records.join.encode(record))],
@@ -85,7 +85,7 @@ export function joinDecisionHandlers(
 
 /** An operator's yes gives a worker; a place in the control plane needs an owner's grant for this machine and key. */
 async function verifyApproval(
-  authority: OwnerDocuments,
+  ownerDocs: OwnerDocuments,
   of: { readonly record: JoinRecord; readonly submission: Submission; readonly signal: AbortSignal },
 ): Promise<void> {
   const { nodeId, pubKey, machine, decision } = of.record;
@@ -93,7 +93,7 @@ async function verifyApproval(
   if (!isControlPlane(roles)) return;
   const place = { nodeId, pubKeyDer: Buffer.from(pubKey, 'base64'), identity: machine.identity };
   if (isGranted(of.submission.find('grant', nodeId), place, roles)) return;
-  const { document } = await authority.tryNewest('grant', nodeId, of.signal);
+  const { document } = await ownerDocs.tryNewest('grant', nodeId, of.signal);
   if (!isGranted(document, place, roles))
     throw ownerSignatureMissing(`approving ${nodeId} as a control plane`);
 }

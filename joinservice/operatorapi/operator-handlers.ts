@@ -56,7 +56,7 @@ export interface OperatorHandlerParts {
   readonly clock: Clock;
   readonly signer: OperatorSigner;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
 }
 
 type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
@@ -65,7 +65,7 @@ type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'dele
 export function operatorHandlers(
   parts: OperatorHandlerParts,
 ): Pick<Handlers<typeof OperatorApi, Caller>, OperatorMethods> {
-  const { etcd, mutations, authority } = parts;
+  const { etcd, mutations, ownerDocs } = parts;
   return {
     listOperators: async (_request, { signal }) => ({
       operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
@@ -84,7 +84,7 @@ export function operatorHandlers(
         const all = await listOperators(etcd, signal);
         const plan = planDelete(all, name);
         const signed = await withSigner(etcd, plan, { all, name, stays: undefined, signal });
-        const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+        const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
         const after = all.filter((found) => found.record.name !== name).map((found) => found.record);
         verifyOperators(submission, after, `removing operator ${name}`);
         return withDocuments(signed, submission);
@@ -96,7 +96,7 @@ export function operatorHandlers(
 
 /** On record first, then a certificate: the same call again gives the certificate that could not be made. */
 async function putOperator(
-  { etcd, mutations, clock, signer, authority }: OperatorHandlerParts,
+  { etcd, mutations, clock, signer, ownerDocs }: OperatorHandlerParts,
   request: PutOperatorRequest,
   { peer, signal }: Call<Caller>,
 ) {
@@ -116,7 +116,7 @@ async function putOperator(
     const all = await listOperators(etcd, signal);
     const plan = planPut(all, record);
     const stays = role === 'owner' ? fingerprint : undefined;
-    const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+    const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
     const after = [...all.filter((found) => found.record.name !== name).map((found) => found.record), record];
     verifyOperators(submission, after, `putting operator ${name} on record`);
     return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);

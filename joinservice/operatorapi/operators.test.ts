@@ -25,17 +25,17 @@ type Handled = Pick<
 >;
 
 /** Two curators of one cluster with an owner, and a signer that can be away. */
-async function createDesk() {
+async function createHarness() {
   const curators = await TestCurators.create(2);
   const { etcd, clock, owner, signer } = curators;
-  const authority = signer.authority(etcd);
+  const ownerDocs = signer.ownerDocs(etcd);
   let isAway = false;
   const signOperator = async (): Promise<string> => {
     if (isAway) throw new Error('the signer does not answer');
     return 'certificate';
   };
   const at: readonly Handled[] = curators.all.map(({ mutations }) =>
-    operatorHandlers({ etcd, mutations, clock, authority, signer: { signOperator } }),
+    operatorHandlers({ etcd, mutations, clock, ownerDocs, signer: { signOperator } }),
   );
   const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
   const call = { peer, signal, address: '127.0.0.1' };
@@ -106,61 +106,61 @@ async function createDesk() {
   };
 }
 
-type Desk = Awaited<ReturnType<typeof createDesk>>;
+type Harness = Awaited<ReturnType<typeof createHarness>>;
 
 describe('operators', () => {
   test('of two owners who are removed at the same time at two curators one stays', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    await desk.put('bob', 'owner');
-    const results = await Promise.allSettled([desk.remove('owner', 0), desk.remove('bob', 1)]);
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    await harness.put('bob', 'owner');
+    const results = await Promise.allSettled([harness.remove('owner', 0), harness.remove('bob', 1)]);
     expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
     expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
       reason: coded('operatorapi-last-owner'),
     });
-    expect(await desk.list()).toHaveLength(1);
+    expect(await harness.list()).toHaveLength(1);
   });
 
   test('of two owners who become viewers at the same time one stays an owner', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const [ann, bob] = [generateKeyPem(), generateKeyPem()];
-    await desk.put('ann', 'owner', { keyPem: ann });
-    await desk.put('bob', 'owner', { keyPem: bob });
-    await desk.remove('owner');
+    await harness.put('ann', 'owner', { keyPem: ann });
+    await harness.put('bob', 'owner', { keyPem: bob });
+    await harness.remove('owner');
     const results = await Promise.allSettled([
-      desk.put('ann', 'viewer', { keyPem: ann, at: 0 }),
-      desk.put('bob', 'viewer', { keyPem: bob, at: 1 }),
+      harness.put('ann', 'viewer', { keyPem: ann, at: 0 }),
+      harness.put('bob', 'viewer', { keyPem: bob, at: 1 }),
     ]);
     expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    expect((await desk.list()).filter((each) => each.endsWith(' owner'))).toHaveLength(1);
+    expect((await harness.list()).filter((each) => each.endsWith(' owner'))).toHaveLength(1);
   });
 
   test('a new key takes the place of the old one; the old one is a stranger at every curator at once', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    const old = await desk.curators.cluster.addOperator('ann', 'viewer');
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    const old = await harness.curators.cluster.addOperator('ann', 'viewer');
     const ask = (index: number) =>
-      desk.curators
+      harness.curators
         .at(index)
         .listNodes(create(Curator.method.listNodes.input), { peer: old.identity, signal, address: '' });
     for (const index of [0, 1]) await expect(ask(index)).resolves.toBeDefined();
-    await desk.put('ann', 'operator');
+    await harness.put('ann', 'operator');
     for (const index of [0, 1]) await expect(ask(index)).rejects.toEqual(coded('curator-not-member'));
-    expect(await desk.list()).toEqual(['ann operator', 'owner owner']);
+    expect(await harness.list()).toEqual(['ann operator', 'owner owner']);
   });
 
   test('a fresh certificate is for the own key, and the audit has who took it', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const keyPem = generateKeyPem();
     const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
     const ann: Caller = { kind: 'operator', name: 'ann', role: 'viewer', fingerprint };
     for (let times = 0; times < 3; times++)
-      expect(await desk.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
+      expect(await harness.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
     const others = generateKeyPem();
-    await expect(desk.renew(ann, others)).rejects.toEqual(coded('curator-request-invalid'));
-    const { entries } = await desk.curators.etcd.list('audit/', { signal }); // one for however many in a minute
+    await expect(harness.renew(ann, others)).rejects.toEqual(coded('curator-request-invalid'));
+    const { entries } = await harness.curators.etcd.list('audit/', { signal }); // one for however many in a minute
     expect(entries.map(({ value }) => JSON.parse(Buffer.from(value).toString()) as unknown)).toMatchObject([
       { caller: 'operator:ann', method: 'RenewOperator', subject: 'ann', detail: { fingerprint } },
     ]);
@@ -170,58 +170,58 @@ describe('operators', () => {
     { name: 'nothing that an owner signed', documents: () => [] },
     {
       name: 'another role than the signed one',
-      documents: async ({ signed }: Desk, fingerprint: string) => [
+      documents: async ({ signed }: Harness, fingerprint: string) => [
         await signed('ann', { fingerprint, role: 'viewer' }),
       ],
     },
     {
       name: 'another key than the signed one',
-      documents: async ({ signed }: Desk) => [
+      documents: async ({ signed }: Harness) => [
         await signed('ann', { fingerprint: `sha256:${'0'.repeat(64)}`, role: 'operator' }),
       ],
     },
   ])('nobody becomes an operator with $name', async ({ documents }) => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const keyPem = generateKeyPem();
-    const given = await documents(desk, fingerprintOfKey(pubKeyDerOf(keyPem)));
-    await expect(desk.put('ann', 'operator', { keyPem, documents: given })).rejects.toEqual(
+    const given = await documents(harness, fingerprintOfKey(pubKeyDerOf(keyPem)));
+    await expect(harness.put('ann', 'operator', { keyPem, documents: given })).rejects.toEqual(
       coded('owner-document-required'),
     );
-    expect(await desk.list()).toEqual(['owner owner']);
+    expect(await harness.list()).toEqual(['owner owner']);
   });
 
   test('an owner is not removed while the signed set of owners still has the key', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    const { etcd, signer } = desk.curators;
-    await desk.put('desk', 'owner', { keyPem: signer.keyPem });
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    const { etcd, signer } = harness.curators;
+    await harness.put('harness', 'owner', { keyPem: signer.keyPem });
     const bob = generateEd25519Key();
-    await desk.put('bob', 'owner', { keyPem: bob });
+    await harness.put('bob', 'owner', { keyPem: bob });
     const base64Of = (raw: Uint8Array = new Uint8Array()): string => Buffer.from(raw).toString('base64');
     const [own, his] = [base64Of(signer.pubKey), base64Of(ed25519PubKeyFrom(bob))];
     await signer.record(etcd, signer.sign('owners', { keys: [own, his] }));
-    await expect(desk.remove('bob')).rejects.toEqual(coded('owner-document-required'));
+    await expect(harness.remove('bob')).rejects.toEqual(coded('owner-document-required'));
     const without = signer.sign('owners', { keys: [own] });
-    await desk.remove('bob', 0, [without, await desk.signed('bob')]);
-    expect(await desk.list()).toEqual(['desk owner', 'owner owner']);
+    await harness.remove('bob', 0, [without, await harness.signed('bob')]);
+    expect(await harness.list()).toEqual(['harness owner', 'owner owner']);
   });
 
   test('nobody is removed without a set of operators that an owner signed', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    await desk.put('ann', 'viewer');
-    await expect(desk.remove('ann', 0, [])).rejects.toEqual(coded('owner-document-required'));
-    expect(await desk.list()).toEqual(['ann viewer', 'owner owner']);
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    await harness.put('ann', 'viewer');
+    await expect(harness.remove('ann', 0, [])).rejects.toEqual(coded('owner-document-required'));
+    expect(await harness.list()).toEqual(['ann viewer', 'owner owner']);
   });
 
   test('a key has one name, whoever asks', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const keyPem = generateKeyPem();
-    await desk.put('ann', 'viewer', { keyPem });
-    await expect(desk.put('eve', 'owner', { keyPem })).rejects.toEqual(coded('curator-request-invalid'));
-    expect(await desk.list()).toEqual(['ann viewer', 'owner owner']);
+    await harness.put('ann', 'viewer', { keyPem });
+    await expect(harness.put('eve', 'owner', { keyPem })).rejects.toEqual(coded('curator-request-invalid'));
+    expect(await harness.list()).toEqual(['ann viewer', 'owner owner']);
   });
 
   test.each([
@@ -230,39 +230,39 @@ describe('operators', () => {
     { name: 'a name that is a path', as: '../ann', role: 'viewer', code: 'curator-request-invalid' },
     { name: 'a name of 65 characters', as: 'a'.repeat(65), role: 'viewer', code: 'curator-request-invalid' },
   ])('refuses $name and leaves no record', async ({ as, role, code }) => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    await expect(desk.put(as, role)).rejects.toEqual(coded(code));
-    expect(await desk.list()).toEqual(['owner owner']);
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    await expect(harness.put(as, role)).rejects.toEqual(coded(code));
+    expect(await harness.list()).toEqual(['owner owner']);
   });
 
   test('refuses a request that its key did not sign', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const request = await createCertificateRequest(generateKeyPem(), 'ann');
     request[request.length - 10] = (request[request.length - 10] ?? 0) ^ 1;
-    await expect(desk.put('ann', 'viewer', { request })).rejects.toEqual(coded('pki-request-invalid'));
-    expect(await desk.list()).toEqual(['owner owner']);
+    await expect(harness.put('ann', 'viewer', { request })).rejects.toEqual(coded('pki-request-invalid'));
+    expect(await harness.list()).toEqual(['owner owner']);
   });
 
   test('when the signer is away the same call again gives the certificate, and there is one decision', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const keyPem = generateKeyPem();
     const request = await createCertificateRequest(keyPem, 'ann');
-    desk.setAway(true);
+    harness.setAway(true);
     const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
-    const documents = [await desk.signed('ann', { fingerprint, role: 'viewer' })];
+    const documents = [await harness.signed('ann', { fingerprint, role: 'viewer' })];
     const again = { request, key: 'the-same-key', documents };
-    await expect(desk.put('ann', 'viewer', again)).rejects.toMatchObject({
+    await expect(harness.put('ann', 'viewer', again)).rejects.toMatchObject({
       code: 'operatorapi-signing-failed',
       retryable: true,
     });
-    desk.setAway(false);
-    expect(await desk.put('ann', 'viewer', { ...again, at: 1 })).toMatchObject({
+    harness.setAway(false);
+    expect(await harness.put('ann', 'viewer', { ...again, at: 1 })).toMatchObject({
       certificatePem: 'certificate',
       operator: { fingerprint: fingerprintOfKey(pubKeyDerOf(keyPem)) },
     });
-    expect((await desk.curators.etcd.list('audit/', { signal })).entries).toHaveLength(1);
+    expect((await harness.curators.etcd.list('audit/', { signal })).entries).toHaveLength(1);
   });
 });

@@ -20,13 +20,13 @@ const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
 const { deleteOperator, getOwnership, putOperator, putOwnership } = OperatorApi.method;
 
 /** A curator, and two more owners who may sign. */
-async function createDesk() {
+async function createHarness() {
   const curators = await TestCurators.create();
-  const { etcd, clock, signer: desk } = curators;
+  const { etcd, clock, signer: harness } = curators;
   const [curator] = curators.all;
   if (curator === undefined) throw new TypeError('no curator');
-  const authority = desk.authority(etcd);
-  const parts = { etcd, clock, authority, mutations: curator.mutations };
+  const ownerDocs = harness.ownerDocs(etcd);
+  const parts = { etcd, clock, ownerDocs, mutations: curator.mutations };
   const signer = { signOperator: () => Promise.resolve('certificate') };
   const operators = operatorHandlers({ ...parts, signer });
   const ownership = ownershipHandlers(parts);
@@ -48,7 +48,7 @@ async function createDesk() {
       fingerprint: each.fingerprint,
       role: each.role,
     }));
-    return desk.sign('operators', { operators });
+    return harness.sign('operators', { operators });
   };
   const add = async (name: Name, role: string, keyPem = keys[name]) => {
     const certificateRequest = await createCertificateRequest(keyPem, name);
@@ -93,27 +93,27 @@ async function createDesk() {
 
 describe('who says whose cluster this is', () => {
   test('is the owner who signed last, and nobody before the first has', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    expect(await desk.signer()).toBeUndefined();
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    expect(await harness.signer()).toBeUndefined();
     for (const name of ['ann', 'bob'] as const) {
-      await desk.sign(name);
-      expect(await desk.signer()).toEqual(desk.rawOf(name));
+      await harness.sign(name);
+      expect(await harness.signer()).toEqual(harness.rawOf(name));
     }
   });
 
   test('stays an owner until another one has signed', async () => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
-    await desk.sign('ann');
-    await expect(desk.remove('ann')).rejects.toEqual(coded('operatorapi-ownership-signer'));
-    await expect(desk.add('ann', 'viewer')).rejects.toEqual(coded('operatorapi-ownership-signer'));
-    await expect(desk.add('ann', 'owner', generateEd25519Key())).rejects.toEqual(
+    const harness = await createHarness();
+    await using _ = harness.curators;
+    await harness.sign('ann');
+    await expect(harness.remove('ann')).rejects.toEqual(coded('operatorapi-ownership-signer'));
+    await expect(harness.add('ann', 'viewer')).rejects.toEqual(coded('operatorapi-ownership-signer'));
+    await expect(harness.add('ann', 'owner', generateEd25519Key())).rejects.toEqual(
       coded('operatorapi-ownership-signer'),
     );
-    await expect(desk.add('ann', 'owner')).resolves.toBeDefined();
-    await desk.sign('bob');
-    await expect(desk.remove('ann')).resolves.toEqual({});
+    await expect(harness.add('ann', 'owner')).resolves.toBeDefined();
+    await harness.sign('bob');
+    await expect(harness.remove('ann')).resolves.toEqual({});
   });
 
   const refused = [
@@ -124,15 +124,15 @@ describe('who says whose cluster this is', () => {
     { name: 'half a key', half: true },
   ];
   test.each(refused)('cannot be changed with $name', async ({ by, epoch, key, half }) => {
-    const desk = await createDesk();
-    await using _ = desk.curators;
+    const harness = await createHarness();
+    await using _ = harness.curators;
     const over = {
       ...(by && { by }),
       ...(epoch !== undefined && { epoch }),
-      ...(key === true && { key: desk.rawOf('bob') }),
-      ...(half === true && { key: desk.rawOf('ann').slice(16) }),
+      ...(key === true && { key: harness.rawOf('bob') }),
+      ...(half === true && { key: harness.rawOf('ann').slice(16) }),
     };
-    await expect(desk.sign('ann', over)).rejects.toEqual(coded('curator-request-invalid'));
-    expect(await desk.signer()).toBeUndefined();
+    await expect(harness.sign('ann', over)).rejects.toEqual(coded('curator-request-invalid'));
+    expect(await harness.signer()).toBeUndefined();
   });
 });

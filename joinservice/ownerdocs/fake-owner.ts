@@ -19,7 +19,7 @@ import { Submission } from './submission.ts';
 const DAY_MS = 24 * 60 * 60 * 1000;
 const never = new AbortController().signal;
 
-/** An owner at a desk: signs with serials that grow, and is the one whom `authority()` knows. */
+/** An owner at a harness: signs with serials that grow, and is the one whom `ownerDocs()` knows. */
 export class FakeOwner {
   readonly keyPem = generateEd25519Key();
   readonly pubKey = ed25519PubKeyFrom(this.keyPem) ?? new Uint8Array();
@@ -33,7 +33,7 @@ export class FakeOwner {
     this.#clusterId = options.clusterId ?? 'c0ffee';
   }
 
-  authority(etcd: KeySpace): OwnerDocuments {
+  ownerDocs(etcd: KeySpace): OwnerDocuments {
     return new OwnerDocuments({
       etcd,
       clock: this.#clock,

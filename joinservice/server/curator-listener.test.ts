@@ -13,7 +13,7 @@ import { createCuratorServer } from './curator-listener.ts';
 
 /** The port of a curator where whoever connects is the node of its first byte, and calls last until they are let go. */
 async function start(answer: () => Promise<object>) {
-  const folder = await temporaryDirectory();
+  const directory = await temporaryDirectory();
   const upgrade: Upgrade<MemberIdentity> = async (socket) => {
     await once(socket, 'readable');
     const nodeId = String(socket.read(1));
@@ -26,7 +26,7 @@ async function start(answer: () => Promise<object>) {
     services: [{ service: Curator, handlers }],
     log: createMemoryLogger().log,
   });
-  const path = join(folder.path, 'socket');
+  const path = join(directory.path, 'socket');
   await server.listenAt(path);
   const sessions: ClientHttp2Session[] = [];
   return {
@@ -38,7 +38,7 @@ async function start(answer: () => Promise<object>) {
     [Symbol.asyncDispose]: async () => {
       for (const each of sessions) each.destroy();
       await server[Symbol.asyncDispose]();
-      await folder[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
     },
   };
 }

@@ -54,8 +54,8 @@ beforeEach(async () => {
   const { log } = createMemoryLogger();
   const unused = () => Promise.reject(new Error('not asked'));
   const facts = { certificates: [], etcdStatus: unused, etcdMembers: unused };
-  const authority = new FakeOwner({ clock: now }).authority(etcd);
-  const curator = new Curator({ etcd, authority, nodeId: 'first', facts, clock: now, log });
+  const ownerDocs = new FakeOwner({ clock: now }).ownerDocs(etcd);
+  const curator = new Curator({ etcd, ownerDocs, nodeId: 'first', facts, clock: now, log });
   const server = new RpcServer<MemberIdentity>({
     clock: new SystemClock(),
     upgrade: curatorUpgrade(first.tls, cluster.trust, clock),

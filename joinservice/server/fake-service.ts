@@ -101,8 +101,8 @@ export class TestService implements AsyncDisposable {
 
   static async start(): Promise<TestService> {
     const closing: World['closing'] = [];
-    const folder = await mkdtemp(join(tmpdir(), 'cluster-join-'));
-    closing.push(() => rm(folder, { recursive: true }));
+    const directory = await mkdtemp(join(tmpdir(), 'cluster-join-'));
+    closing.push(() => rm(directory, { recursive: true }));
     const etcd = await TestEtcd.create();
     closing.push(() => Promise.resolve(etcd[Symbol.asyncDispose]()));
     const member = await etcd.startMember('one');
@@ -112,7 +112,7 @@ export class TestService implements AsyncDisposable {
     const cluster = await TestCluster.create(space, () => clock.nowMs());
     await recordClusterSettings(space, cluster, rules('approve'));
     const signer = new FakeOwner({ clock, clusterId: cluster.clusterId });
-    const world: World = { folder, etcd, member, space, cluster, signer, closing };
+    const world: World = { directory, etcd, member, space, cluster, signer, closing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
     const upgrade = tlsClientUpgrade({
@@ -232,7 +232,7 @@ export class TestService implements AsyncDisposable {
 }
 
 interface World {
-  readonly folder: string;
+  readonly directory: string;
   readonly etcd: TestEtcd;
   readonly member: TestMember;
   readonly space: KeySpace;
@@ -274,14 +274,14 @@ async function ownTpm(closing: World['closing']): Promise<Tpm> {
 
 /** Where the two services listen. */
 async function startPrograms(world: World): Promise<{ readonly join: string; readonly curator: string }> {
-  const { folder, etcd, member, cluster, signer: owner, closing } = world;
+  const { directory, etcd, member, cluster, signer: owner, closing } = world;
   const log = createMemoryLogger().log;
   const files = new DiskFiles();
-  const at = (name: string): string => join(folder, name);
+  const at = (name: string): string => join(directory, name);
   const { privateKey } = generateKeyPairSync('ed25519');
   const roles = ['ConsensusMember', 'KubernetesController'] as const;
   const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
-  await writeKeys(folder, cluster);
+  await writeKeys(directory, cluster);
   const client = await etcd.clientFiles('root');
   const contents = {
     'ca.crt': cluster.trust.caPem,
@@ -334,7 +334,7 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
     {
       version: 1,
       listen: at('signer.sock'),
-      keys: folder,
+      keys: directory,
       memory: at('memory'),
       cluster: {
         ...{ clusterId: cluster.clusterId, epoch: 1 },
@@ -360,14 +360,14 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
 }
 
 /** What the signer signs with, and what it hands on. */
-async function writeKeys(folder: string, cluster: TestCluster): Promise<void> {
+async function writeKeys(directory: string, cluster: TestCluster): Promise<void> {
   const nowMs = clock.nowMs();
-  for (const name of CONTROL_PLANE_KEYS) await writeFile(join(folder, name), `text of ${name}`);
+  for (const name of CONTROL_PLANE_KEYS) await writeFile(join(directory, name), `text of ${name}`);
   const keyPem = generateKeyPem();
   const kubernetesCa = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });
   const { caPem, keyPem: clusterKey } = cluster.authority;
-  await writeFile(join(folder, 'kubernetes-ca.crt'), kubernetesCa);
-  await writeFile(join(folder, 'kubernetes-ca.key'), keyPem.reveal());
-  await writeFile(join(folder, 'cluster-ca.crt'), caPem);
-  await writeFile(join(folder, 'cluster-ca.key'), clusterKey.reveal());
+  await writeFile(join(directory, 'kubernetes-ca.crt'), kubernetesCa);
+  await writeFile(join(directory, 'kubernetes-ca.key'), keyPem.reveal());
+  await writeFile(join(directory, 'cluster-ca.crt'), caPem);
+  await writeFile(join(directory, 'cluster-ca.key'), clusterKey.reveal());
 }

@@ -48,7 +48,7 @@ const FOLLOWS = [
 /** A machine that asks a join service which is there again gets its ticket at once, or the next time. */
 const ASKS_AFTER_IT_IS_BACK = 20;
 
-let folder: string;
+let directory: string;
 let etcd: TestEtcd;
 let space: KeySpace;
 let programs: JoinPrograms;
@@ -56,7 +56,7 @@ const keys: KeyObject[] = Array.from({ length: MACHINES }, () => generateKeyPair
 let used = 0;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-kill-'));
+  directory = await mkdtemp(join(tmpdir(), 'cluster-kill-'));
   etcd = await TestEtcd.create();
   const member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
@@ -69,13 +69,13 @@ beforeAll(async () => {
     join: { policy: 'inventory', inventory },
   });
   const world = { etcd, member, cluster, keyNames: CONTROL_PLANE_KEYS, follows: FOLLOWS };
-  programs = await JoinPrograms.create(folder, world);
+  programs = await JoinPrograms.create(directory, world);
 }, 180_000);
 
 afterAll(async () => {
   await programs[Symbol.asyncDispose]();
   await etcd[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 }, 30_000);
 
 function identityOf(key: KeyObject): string {

@@ -18,7 +18,7 @@ export interface JoinParts {
   readonly config: JoinserviceConfig;
   readonly ports: ServePorts;
   readonly etcd: KeySpace;
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   readonly curator: Curator;
   readonly signer: SignerClient;
   readonly identity: TlsIdentity;
@@ -29,13 +29,13 @@ export interface JoinParts {
 
 /** Admission beside the curator, in the same process and on the same records, until the signal fires. */
 export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: AbortSignal): Promise<void> {
-  const { config, ports, etcd, authority, curator, signer, identity } = parts;
+  const { config, ports, etcd, ownerDocs, curator, signer, identity } = parts;
   const log = ports.log.child('join');
   const { nodeId, clusterId } = config;
   const join = new JoinService({
     etcd,
     audit: curator.audit,
-    authority,
+    ownerDocs,
     signer,
     identity,
     clusterId,

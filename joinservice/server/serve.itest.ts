@@ -34,13 +34,13 @@ let member: TestMember;
 let cluster: TestCluster;
 let first: TestPeer;
 let owner: TestPeer;
-let folder: string;
+let directory: string;
 const ports: number[] = [];
 const open: (() => void | Promise<void>)[] = [];
 
 /** Two curators of one cluster on one real etcd. */
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-joinservice-'));
+  directory = await mkdtemp(join(tmpdir(), 'cluster-joinservice-'));
   etcd = await TestEtcd.create();
   member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
@@ -70,7 +70,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const close of open.reverse()) await close();
   await etcd[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 }, 20_000);
 
 async function writeFiles(): Promise<JoinserviceConfig> {
@@ -84,8 +84,8 @@ async function writeFiles(): Promise<JoinserviceConfig> {
     'etcd.key': client.keyPem.reveal(),
   };
   for (const [name, text] of Object.entries(contents))
-    await writeFile(join(folder, name), text, { mode: 0o600 });
-  const at = (name: keyof typeof contents): string => join(folder, name);
+    await writeFile(join(directory, name), text, { mode: 0o600 });
+  const at = (name: keyof typeof contents): string => join(directory, name);
   return {
     version: 1,
     clusterId: cluster.clusterId,
@@ -94,7 +94,7 @@ async function writeFiles(): Promise<JoinserviceConfig> {
     clusterCaFile: at('ca.crt'),
     certFile: at('node.crt'),
     keyFile: at('node.key'),
-    stores: [join(folder, 'store')],
+    stores: [join(directory, 'store')],
     etcd: {
       endpoints: [member.endpoint],
       caFile: at('etcd-ca.crt'),
@@ -124,7 +124,7 @@ describe('over mTLS, with a real etcd', () => {
   test('a member fetches a blob from where it stopped, and follows the directory; a stranger gets neither', async () => {
     const bytes = randomBytes(3 * 1024 * 1024);
     const streams = new DiskStreams();
-    const store = new BlobStore({ files: new DiskFiles(), streams, roots: [join(folder, 'store')] });
+    const store = new BlobStore({ files: new DiskFiles(), streams, roots: [join(directory, 'store')] });
     const { sha256 } = await store.put(Readable.from([bytes]), { signal });
     const node = await cluster.addNode('fetcher');
     const client = createClient(Distribution, channelOf(node, 1));

@@ -68,7 +68,7 @@ export async function serve(
     ['etcd-client', etcdIdentity.certPem] as const,
   ].map(([name, pem]) => ({ name, notAfterMs: Date.parse(new X509Certificate(pem).validTo) }));
   const cluster = new Namespace(etcd, CLUSTER_PREFIX);
-  const authority = new OwnerDocuments({
+  const ownerDocs = new OwnerDocuments({
     etcd: cluster,
     clock,
     clusterId: config.clusterId,
@@ -76,7 +76,7 @@ export async function serve(
   });
   const curator = new Curator({
     etcd: cluster,
-    authority,
+    ownerDocs,
     nodeId: config.nodeId,
     facts: { certificates, ...etcdFacts(etcd, config.etcd.metricsUrl) },
     clock,
@@ -96,7 +96,7 @@ export async function serve(
     etcd: cluster,
     mutations,
     nodes: new NodeStore(cluster),
-    authority,
+    ownerDocs,
     clock,
     signer,
     manufacturers: MANUFACTURERS,
@@ -118,7 +118,7 @@ export async function serve(
   options.onListening?.(port);
   const { signal, onJoinListening } = options;
   const parts = {
-    ...{ config, ports, etcd: cluster, authority, curator, identity, collateral },
+    ...{ config, ports, etcd: cluster, ownerDocs, curator, identity, collateral },
     onListening: onJoinListening,
   };
   try {

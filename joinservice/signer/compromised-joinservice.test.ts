@@ -318,9 +318,9 @@ describe('an owner’s grant', () => {
     signer.put(record);
     signer.write(signer.owner.grant(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
     const { keyPem, caPem } = signer.cluster.authority;
-    const authority = new KeyCertificateSigner({ keyPem, caPem, nowMs: () => 1 });
+    const ownerDocs = new KeyCertificateSigner({ keyPem, caPem, nowMs: () => 1 });
     const certificate = (pubKeyDer: Uint8Array, isControlPlane: boolean): Promise<string> =>
-      authority.issue(nodeLeaf({ clusterId: 'c0ffee', pubKeyDer, addresses: [], isControlPlane }));
+      ownerDocs.issue(nodeLeaf({ clusterId: 'c0ffee', pubKeyDer, addresses: [], isControlPlane }));
     for (const pem of [
       '',
       'x',

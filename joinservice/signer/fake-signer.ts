@@ -145,7 +145,7 @@ export class FakeSigner {
     const { etcd, files, clock, cluster } = this;
     const { clusterId } = cluster;
     const nowMs = (): number => clock.nowMs();
-    const memory = new SignerMemory({ files, folder: '/memory' });
+    const memory = new SignerMemory({ files, directory: '/memory' });
     const configuration = new StoredConfiguration(etcd);
     return {
       ...{ etcd, memory, configuration, clock },
@@ -201,7 +201,7 @@ export class FakeSigner {
   async #writeKeys(): Promise<void> {
     const { files, cluster } = this;
     const nowMs = this.clock.nowMs();
-    for (const folder of ['/keys', '/memory']) await files.makeDirectory(folder);
+    for (const directory of ['/keys', '/memory']) await files.makeDirectory(directory);
     for (const name of CONTROL_PLANE_KEYS) await files.writeAtomic(`/keys/${name}`, `text of ${name}`);
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });

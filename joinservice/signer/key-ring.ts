@@ -48,7 +48,7 @@ export interface KubernetesClientsCa {
 /** The cluster's keys as this node has them. Read each time they are used, and held no longer. */
 export class KeyRing {
   readonly #files: FilePort;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #nowMs: () => number;
 
   constructor(options: {
@@ -57,7 +57,7 @@ export class KeyRing {
     readonly nowMs: () => number;
   }) {
     this.#files = options.files;
-    this.#folder = options.directory;
+    this.#directory = options.directory;
     this.#nowMs = options.nowMs;
   }
 
@@ -72,7 +72,7 @@ export class KeyRing {
     const rotation = await this.#rotation();
     if (rotation === undefined)
       return { signer: await this.certificateAuthority('kubernetes-ca'), trustedPem: undefined };
-    const set = parseKeySet(`${this.#folder}/${ROTATION_KEY}`, rotation);
+    const set = parseKeySet(`${this.#directory}/${ROTATION_KEY}`, rotation);
     const { public: caPem, private: keyPem } = signingPair(set, 'kubernetes-clients-ca');
     return {
       signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#nowMs }),
@@ -90,12 +90,12 @@ export class KeyRing {
   }
 
   async #rotation(): Promise<string | undefined> {
-    const bytes = await this.#files.read(`${this.#folder}/${ROTATION_KEY}`, MAX_BYTES);
+    const bytes = await this.#files.read(`${this.#directory}/${ROTATION_KEY}`, MAX_BYTES);
     return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
   }
 
   async #read(name: KeyName): Promise<Secret<string>> {
-    const path = `${this.#folder}/${name}`;
+    const path = `${this.#directory}/${name}`;
     const bytes = await this.#files.read(path, MAX_BYTES);
     if (bytes === undefined) throw new SignerError('signer-key-missing', `reading ${path}: it is not there`);
     return new Secret(Buffer.from(bytes).toString('utf8'));

@@ -74,7 +74,7 @@ export async function serveSigner(
 
 /** What a signature is made from, with everything that etcd has no say in from the configuration. */
 function createReads(
-  { cluster, keys, memory: folder }: SignerConfig,
+  { cluster, keys, memory: directory }: SignerConfig,
   ports: SignerPorts & { readonly etcd: KeySpace },
 ): SignerReads {
   const { files, clock, etcd } = ports;
@@ -82,7 +82,7 @@ function createReads(
   const [first, ...others] = cluster.ownerKeys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
   if (first === undefined) throw new TypeError('a configuration without an owner');
   const nowMs = (): number => clock.nowMs();
-  const memory = new SignerMemory({ files, folder });
+  const memory = new SignerMemory({ files, directory });
   const configuration = new StoredConfiguration(etcd);
   return {
     ...{ etcd, memory, configuration, clock },

@@ -50,14 +50,14 @@ export interface SeenStatement {
  */
 export class SignerMemory {
   readonly #files: FilePort;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #workers = new Map<string, SeenStatement>();
   #controlPlanes: Map<string, KnownControlPlane> | undefined;
   #floors: Floors | undefined;
 
-  constructor(options: { readonly files: FilePort; readonly folder: string }) {
+  constructor(options: { readonly files: FilePort; readonly directory: string }) {
     this.#files = options.files;
-    this.#folder = options.folder;
+    this.#directory = options.directory;
   }
 
   /** @throws SignerError `signer-memory-damaged` */
@@ -107,7 +107,7 @@ export class SignerMemory {
 
   async #load(): Promise<Map<string, KnownControlPlane>> {
     const all = new Map<string, KnownControlPlane>();
-    for (const name of await this.#files.list(`${this.#folder}/control-planes`)) {
+    for (const name of await this.#files.list(`${this.#directory}/control-planes`)) {
       if (!name.endsWith('.json')) continue; // a write that was cut off
       const known = await this.#read(`control-planes/${name}`, controlPlaneShape);
       if (known !== undefined) all.set(known.nodeId, known);
@@ -116,7 +116,7 @@ export class SignerMemory {
   }
 
   async #read<T>(name: string, shape: z.ZodType<T>): Promise<T | undefined> {
-    const path = `${this.#folder}/${name}`;
+    const path = `${this.#directory}/${name}`;
     const bytes = await this.#files.read(path, MAX_BYTES);
     if (bytes === undefined) return undefined;
     try {
@@ -127,7 +127,7 @@ export class SignerMemory {
   }
 
   async #write(name: string, content: object): Promise<void> {
-    const path = `${this.#folder}/${name}`;
+    const path = `${this.#directory}/${name}`;
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
     await this.#files.writeAtomic(path, `${JSON.stringify(content)}\n`);
   }

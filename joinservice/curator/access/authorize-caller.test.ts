@@ -129,9 +129,9 @@ describe('admission', () => {
   test('a heartbeat stream ends too, while it waits for the next beat', async () => {
     const { curator, cluster } = await createCurators();
     const node = await cluster.addNode('n');
-    const beats = curator.heartbeat(one({}, true) as never, as(node))[Symbol.asyncIterator]();
-    await beats.next();
-    const next = beats.next();
+    const heartbeats = curator.heartbeat(one({}, true) as never, as(node))[Symbol.asyncIterator]();
+    await heartbeats.next();
+    const next = heartbeats.next();
     await settle();
     await cluster.forget(node);
     await expect(next).rejects.toEqual(coded('curator-not-member'));

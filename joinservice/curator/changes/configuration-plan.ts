@@ -17,19 +17,19 @@ const MAX_CONFIGURATION_BYTES = 512 * 1024;
 interface ConfigurationParts {
   readonly etcd: KeySpace;
   readonly clock: Clock;
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
 }
 
 /** Judged as a whole before it is stored: nobody follows a document that cannot be, or that no owner has signed. */
 export async function planConfiguration(
-  { etcd, clock, authority }: ConfigurationParts,
+  { etcd, clock, ownerDocs }: ConfigurationParts,
   { document, baseRevision, documents }: UpdateConfigurationRequest,
   call: Call<Caller>,
 ): Promise<MutationPlan> {
   const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
   // Before the documents are looked at: who lost a race makes the change again, and signs that.
   verifyBase(entry, baseRevision);
-  const submission = await authority.submission(documents, submitterOf(call));
+  const submission = await ownerDocs.submission(documents, submitterOf(call));
   const change = configurationChange(entry, { document, baseRevision }, submission);
   const detail = { baseRevision: String(baseRevision), paths: change.paths.map((path) => path.join('.')) };
   if (change.paths.length === 0) return { when: [unchanged(change.entry)], then: [], detail };

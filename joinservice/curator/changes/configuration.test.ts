@@ -19,7 +19,7 @@ const START = {
   join: { policy: 'approve' },
 };
 
-async function createDesk() {
+async function createHarness() {
   const curators = await TestCurators.create(2);
   const { etcd, owner, signer } = curators;
   const record = { version: 1 as const, document: btoa(JSON.stringify(START)), updatedMs: 1, updatedBy: 'x' };
@@ -54,7 +54,7 @@ async function createDesk() {
 
 describe('updateConfiguration()', () => {
   test('takes a change made from the newest revision and refuses any other, at every curator', async () => {
-    const { curators, get, update } = await createDesk();
+    const { curators, get, update } = await createHarness();
     await using _ = curators;
     const base = (await get()).revision;
     const results = await Promise.allSettled([
@@ -74,7 +74,7 @@ describe('updateConfiguration()', () => {
   });
 
   test('writes down who changed which places, and nothing where nothing changes', async () => {
-    const { curators, get, update, audit } = await createDesk();
+    const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const { revision } = await get();
     await update({ ...START, join: { policy: 'auto' } }, revision);
@@ -92,11 +92,11 @@ describe('updateConfiguration()', () => {
   });
 
   test('stores the owner’s signature with the change', async () => {
-    const { curators, get, update, audit } = await createDesk();
+    const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const next = { ...START, join: { policy: 'auto' } };
     await update(next, (await get()).revision);
-    const stored = await curators.signer.authority(curators.etcd).newest('policy', '', { signal });
+    const stored = await curators.signer.ownerDocs(curators.etcd).newest('policy', '', { signal });
     expect(stored?.body).toEqual({ configurationSha256: sha256Of(Buffer.from(JSON.stringify(next))) });
     expect(await audit()).toMatchObject([{ detail: { documents: ['policy 1'] } }]);
   });
@@ -115,7 +115,7 @@ describe('updateConfiguration()', () => {
       documents: ({ clock }: TestCurators) => [new FakeOwner({ clock }).policy(JSON.stringify(next))],
     },
   ])('refuses a change $name; what was in force stays', async ({ code, documents }) => {
-    const { curators, get, update, audit } = await createDesk();
+    const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const before = await get();
     await expect(update(next, before.revision, { documents: documents(curators) })).rejects.toEqual(
@@ -154,7 +154,7 @@ describe('updateConfiguration()', () => {
       code: 'config-immutable',
     },
   ])('refuses $name; what was in force stays', async ({ change, code }) => {
-    const { curators, get, update, audit } = await createDesk();
+    const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const before = await get();
     await expect(update(change, before.revision)).rejects.toEqual(coded(code));
@@ -176,7 +176,7 @@ describe('updateConfiguration()', () => {
     },
     { name: 'a record', text: '{"version":9}', stored: encode('{"version":9}') },
   ])('$name that nobody can read is shown as it is, and a good one can take its place', async (given) => {
-    const { curators, get, update } = await createDesk();
+    const { curators, get, update } = await createHarness();
     await using _ = curators;
     curators.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, given.stored)] });
     const { text, revision } = await get();

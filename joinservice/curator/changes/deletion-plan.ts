@@ -25,7 +25,7 @@ interface DeletionParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;
   readonly clock: Clock;
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
 }
 
 /**
@@ -34,7 +34,7 @@ interface DeletionParts {
  * readmits with the same call (a reset) keeps its entries.
  */
 export async function planSignedDeletion(
-  { etcd, nodes, clock, authority }: DeletionParts,
+  { etcd, nodes, clock, ownerDocs }: DeletionParts,
   request: DeleteNodeRequest,
   call: Call<Caller>,
 ): Promise<MutationPlan> {
@@ -42,7 +42,7 @@ export async function planSignedDeletion(
   const [node, entry, submission] = [
     await nodes.get(request.nodeId, signal),
     await etcd.get(CONFIGURATION_KEY, { signal }),
-    await authority.submission(request.documents, submitterOf(call)),
+    await ownerDocs.submission(request.documents, submitterOf(call)),
   ];
   const deletion = planDeletion(node); // whatever else is wrong: a member that serves is not deleted
   const inventory = readableConfiguration(entry)?.join.inventory ?? [];

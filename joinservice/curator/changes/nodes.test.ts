@@ -90,10 +90,10 @@ describe('nodes', () => {
       create(updateNodeStatus.input, { status: { address: '192.0.2.1', controlPlane } }),
       as(peer),
     );
-    const beats = (async function* () {
+    const heartbeats = (async function* () {
       yield create(heartbeat.input);
     })();
-    for await (const { intervalMs } of curator.heartbeat(beats, as(peer))) expect(intervalMs).toBeDefined();
+    for await (const { intervalMs } of curator.heartbeat(heartbeats, as(peer))) expect(intervalMs).toBeDefined();
   }
   const demotion = (peer: TestPeer) =>
     create(CuratorContract.method.setNodeRoles.input, {

@@ -37,7 +37,7 @@ const bytesOf = (document: unknown) => new TextEncoder().encode(JSON.stringify(d
 const entry = (roles: string[], identity = EK) => ({ identity, name: 'w-1', roles });
 
 /** A worker on a TPM, in a cluster whose configuration is `document`. */
-async function createDesk(document: unknown = configurationWith(), state: 'UP' | 'DECOMMISSIONED' = 'UP') {
+async function createHarness(document: unknown = configurationWith(), state: 'UP' | 'DECOMMISSIONED' = 'UP') {
   const world = await createCurators();
   const { etcd, cluster, owner, curator } = world;
   const record = {
@@ -91,85 +91,85 @@ async function createDesk(document: unknown = configurationWith(), state: 'UP' |
   };
 }
 
-type Desk = Awaited<ReturnType<typeof createDesk>>;
-const placeOf = ({ node, nodeId }: Desk) => ({ nodeId, pubKeyDer: node.pubKeyDer, identity: EK });
+type Harness = Awaited<ReturnType<typeof createHarness>>;
+const placeOf = ({ node, nodeId }: Harness) => ({ nodeId, pubKeyDer: node.pubKeyDer, identity: EK });
 
 describe('setNodeRoles() to a control plane', () => {
   test('is done with an owner’s grant, which is stored, and counts the next time', async () => {
-    const desk = await createDesk();
-    const { node } = await desk.promote([desk.signer.grant(placeOf(desk))]);
+    const harness = await createHarness();
+    const { node } = await harness.promote([harness.signer.grant(placeOf(harness))]);
     expect(node).toMatchObject({ roles: CONTROL });
-    const stored = await desk.signer.authority(desk.etcd).newest('grant', desk.nodeId, { signal });
-    expect(stored?.body).toMatchObject({ nodeId: desk.nodeId, identity: EK });
-    await desk.promote([]); // it has them already
+    const stored = await harness.signer.ownerDocs(harness.etcd).newest('grant', harness.nodeId, { signal });
+    expect(stored?.body).toMatchObject({ nodeId: harness.nodeId, identity: EK });
+    await harness.promote([]); // it has them already
   });
 
   test('is done with an inventory that an owner signed', async () => {
     const document = configurationWith(entry(['control-plane']));
-    const desk = await createDesk(document);
-    await expect(desk.promote([])).rejects.toEqual(coded('owner-document-required'));
-    await desk.signer.record(desk.etcd, desk.signer.policy(JSON.stringify(document)));
-    expect((await desk.promote([])).node).toMatchObject({ roles: CONTROL });
+    const harness = await createHarness(document);
+    await expect(harness.promote([])).rejects.toEqual(coded('owner-document-required'));
+    await harness.signer.record(harness.etcd, harness.signer.policy(JSON.stringify(document)));
+    expect((await harness.promote([])).node).toMatchObject({ roles: CONTROL });
   });
 
   test.each([
     { name: 'nothing signed', documents: () => [] },
     {
       name: 'a grant for another machine',
-      documents: (desk: Desk) => [
-        desk.signer.grant({ ...placeOf(desk), identity: `tpm-ek:${'f'.repeat(64)}` }),
+      documents: (harness: Harness) => [
+        harness.signer.grant({ ...placeOf(harness), identity: `tpm-ek:${'f'.repeat(64)}` }),
       ],
     },
     {
       name: 'a grant of a worker',
-      documents: (desk: Desk) => [desk.signer.grant(placeOf(desk), ['KubernetesWorker'])],
+      documents: (harness: Harness) => [harness.signer.grant(placeOf(harness), ['KubernetesWorker'])],
     },
   ])('is refused with $name', async ({ documents }) => {
-    const desk = await createDesk();
-    await expect(desk.promote(documents(desk))).rejects.toEqual(coded('owner-document-required'));
+    const harness = await createHarness();
+    await expect(harness.promote(documents(harness))).rejects.toEqual(coded('owner-document-required'));
   });
 
   test('is refused to an operator whose grant has ended', async () => {
-    const desk = await createDesk();
-    const operator = await desk.cluster.addOperator('ann', 'operator');
-    const grant = desk.signer.grant(placeOf(desk), undefined, { issuedMs: 1, endsMs: 2 });
-    await expect(desk.promote([grant], operator)).rejects.toEqual(coded('owner-document-expired'));
-    await desk.signer.record(desk.etcd, grant);
-    await expect(desk.promote([], operator)).rejects.toEqual(coded('owner-document-required'));
+    const harness = await createHarness();
+    const operator = await harness.cluster.addOperator('ann', 'operator');
+    const grant = harness.signer.grant(placeOf(harness), undefined, { issuedMs: 1, endsMs: 2 });
+    await expect(harness.promote([grant], operator)).rejects.toEqual(coded('owner-document-expired'));
+    await harness.signer.record(harness.etcd, grant);
+    await expect(harness.promote([], operator)).rejects.toEqual(coded('owner-document-required'));
   });
 });
 
 describe('deleteNode()', () => {
-  const keyOf = ({ node }: Desk) =>
+  const keyOf = ({ node }: Harness) =>
     node.identity.kind === 'node' ? `machine-key:${node.identity.fingerprint.replace('sha256:', '')}` : '';
 
   test('leaves a record of the machine, by its TPM and by its key', async () => {
-    const desk = await createDesk(configurationWith(), 'DECOMMISSIONED');
-    await desk.forget();
+    const harness = await createHarness(configurationWith(), 'DECOMMISSIONED');
+    await harness.forget();
     const by = { removal: 1, removedBy: 'operator:owner' };
-    expect(await desk.removed()).toEqual([
-      { identity: keyOf(desk), ...by },
+    expect(await harness.removed()).toEqual([
+      { identity: keyOf(harness), ...by },
       { identity: EK, ...by },
     ]);
   });
 
   test('refuses a member, and leaves no record of it', async () => {
-    const desk = await createDesk();
-    await expect(desk.forget()).rejects.toEqual(coded('curator-node-in-use'));
-    expect(await desk.removed()).toEqual([]);
+    const harness = await createHarness();
+    await expect(harness.forget()).rejects.toEqual(coded('curator-node-in-use'));
+    expect(await harness.removed()).toEqual([]);
   });
 
   test('takes the inventory entry of the machine out in the same transaction, and names it in the audit', async () => {
     const other = entry(['worker'], `tpm-ek:${'f'.repeat(64)}`);
-    const desk = await createDesk(
+    const harness = await createHarness(
       configurationWith(entry(['worker']), { ...other, name: 'w-2' }),
       'DECOMMISSIONED',
     );
     const configuration = configurationWith({ ...other, name: 'w-2' });
-    await desk.forget({ configuration, documents: [desk.signer.policy(JSON.stringify(configuration))] });
-    expect(JSON.parse((await desk.configuration()).text)).toEqual(configuration);
-    expect(await desk.removed()).toHaveLength(2);
-    const { entries } = await desk.etcd.list('audit/', { signal });
+    await harness.forget({ configuration, documents: [harness.signer.policy(JSON.stringify(configuration))] });
+    expect(JSON.parse((await harness.configuration()).text)).toEqual(configuration);
+    expect(await harness.removed()).toHaveLength(2);
+    const { entries } = await harness.etcd.list('audit/', { signal });
     expect(entries.map(({ key, value }) => records.audit.decode(key, value))).toMatchObject([
       { method: 'DeleteNode', detail: { inventory: ['w-1'], readmitted: false, documents: ['policy 1'] } },
     ]);
@@ -185,7 +185,7 @@ describe('deleteNode()', () => {
     },
     {
       name: 'the new configuration still has it',
-      given: ({ signer }: Desk) => {
+      given: ({ signer }: Harness) => {
         const configuration = configurationWith(entry(['control-plane']));
         return { configuration, documents: [signer.policy(JSON.stringify(configuration))] };
       },
@@ -193,7 +193,7 @@ describe('deleteNode()', () => {
     },
     {
       name: 'the configuration was changed meanwhile',
-      given: ({ signer }: Desk) => ({
+      given: ({ signer }: Harness) => ({
         configuration: without,
         documents: [signer.policy(JSON.stringify(without))],
         baseRevision: 1n,
@@ -202,26 +202,26 @@ describe('deleteNode()', () => {
     },
     {
       name: 'an owner readmits another removal than this one',
-      given: ({ signer }: Desk) => ({
+      given: ({ signer }: Harness) => ({
         documents: [signer.sign('readmission', { identity: EK, removal: 2 })],
       }),
       code: 'curator-inventory-names',
     },
   ];
   test.each(refusals)('changes nothing where $name', async ({ given, code }) => {
-    const desk = await createDesk(configurationWith(entry(['worker'])), 'DECOMMISSIONED');
-    const before = await desk.configuration();
-    await expect(desk.forget(given(desk))).rejects.toEqual(coded(code));
-    expect(await desk.configuration()).toEqual(before);
-    expect(await desk.removed()).toEqual([]);
-    expect((await desk.etcd.list(`nodes/${desk.nodeId}/`, { signal })).entries).toHaveLength(1);
+    const harness = await createHarness(configurationWith(entry(['worker'])), 'DECOMMISSIONED');
+    const before = await harness.configuration();
+    await expect(harness.forget(given(harness))).rejects.toEqual(coded(code));
+    expect(await harness.configuration()).toEqual(before);
+    expect(await harness.removed()).toEqual([]);
+    expect((await harness.etcd.list(`nodes/${harness.nodeId}/`, { signal })).entries).toHaveLength(1);
   });
 
   test('keeps the entry of a machine that an owner readmits with the same call', async () => {
-    const desk = await createDesk(configurationWith(entry(['worker'])), 'DECOMMISSIONED');
-    const before = await desk.configuration();
-    await desk.forget({ documents: [desk.signer.sign('readmission', { identity: EK, removal: 1 })] });
-    expect(await desk.configuration()).toEqual(before);
-    expect(await desk.removed()).toHaveLength(2);
+    const harness = await createHarness(configurationWith(entry(['worker'])), 'DECOMMISSIONED');
+    const before = await harness.configuration();
+    await harness.forget({ documents: [harness.signer.sign('readmission', { identity: EK, removal: 1 })] });
+    expect(await harness.configuration()).toEqual(before);
+    expect(await harness.removed()).toHaveLength(2);
   });
 });

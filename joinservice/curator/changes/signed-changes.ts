@@ -43,12 +43,12 @@ export function ownerSignatureMissing(doing: string): OwnerDocumentError {
  * @throws OwnerDocumentError `owner-document-required`, or why the document is refused that is on record
  */
 export async function verifyControlPlaneGrant(
-  parts: { readonly etcd: KeySpace; readonly authority: OwnerDocuments; readonly submission: Submission },
+  parts: { readonly etcd: KeySpace; readonly ownerDocs: OwnerDocuments; readonly submission: Submission },
   { node, roles }: { readonly node: NodeRecord; readonly roles: readonly Role[] },
   signal: AbortSignal,
 ): Promise<void> {
   if (!gainsControlPlane(node.roles, roles)) return;
-  const { etcd, authority, submission } = parts;
+  const { etcd, ownerDocs, submission } = parts;
   const place = grantSubjectOf(node);
   if (isGranted(submission.find('grant', node.nodeId), place, roles)) return;
   const entry = await etcd.get(CONFIGURATION_KEY, { signal });
@@ -58,13 +58,13 @@ export async function verifyControlPlaneGrant(
     config !== undefined &&
     isListedAs(config.join.inventory, place.identity, roles)
   ) {
-    const why = await authority.whyConfigurationUnsigned(
+    const why = await ownerDocs.whyConfigurationUnsigned(
       sha256Of(storedConfiguration(entry).document),
       signal,
     );
     if (why === undefined) return;
   }
-  const { document } = await authority.tryNewest('grant', node.nodeId, signal);
+  const { document } = await ownerDocs.tryNewest('grant', node.nodeId, signal);
   if (!isGranted(document, place, roles)) throw ownerSignatureMissing(`making ${node.name} a control plane`);
 }
 

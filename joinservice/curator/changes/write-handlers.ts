@@ -25,7 +25,7 @@ type WriteMethods =
 
 /** Calls that change what the cluster has decided: each one a plan from what was read, and one transaction. */
 export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers, WriteMethods> {
-  const { nodes, mutations, authority } = parts;
+  const { nodes, mutations, ownerDocs } = parts;
   const nodeNow = async (nodeId: string, signal: AbortSignal) => ({
     node: nodeToWire(await nodes.get(nodeId, signal)),
   });
@@ -38,7 +38,7 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
         const cluster = losesControlPlane(node.record.roles, roles)
           ? await readGuardedCluster(parts, call.signal)
           : { nodes: [], etcdVoters: 0 };
-        const submission = await authority.submission(request.documents, submitterOf(call));
+        const submission = await ownerDocs.submission(request.documents, submitterOf(call));
         await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
         return withDocuments(planRoles(node, roles, cluster), submission);
       });
@@ -79,7 +79,7 @@ export interface WriteHandlerParts {
   readonly mutations: Mutations;
   readonly clock: Clock;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   readonly facts: Pick<CuratorFacts, 'etcdMembers'>;
 }
 

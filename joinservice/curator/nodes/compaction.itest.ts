@@ -57,8 +57,8 @@ async function createCurator() {
   };
   const log = createMemoryLogger().log;
   const own = new Namespace(far, CLUSTER_PREFIX);
-  const authority = new FakeOwner({ clock }).authority(own);
-  const parts = { etcd: own, authority, nodeId: 'first', facts, clock, log };
+  const ownerDocs = new FakeOwner({ clock }).ownerDocs(own);
+  const parts = { etcd: own, ownerDocs, nodeId: 'first', facts, clock, log };
   const curator = new Curator(parts);
   const stop = new AbortController();
   const run = curator.run(stop.signal).catch((error: unknown) => error);

@@ -83,10 +83,10 @@ describe('heartbeats', () => {
     { name: 'each up to two seconds late', delayMs: (beat: number) => (beat * 700) % 2000 },
     { name: 'every other one lost', delayMs: () => 0, isLost: (beat: number) => beat % 2 === 1 },
   ])('ten idle minutes show no flap and write once: $name', async ({ name: _, ...how }) => {
-    const { health, writes, beats } = await live({ minutes: 10, ...how });
+    const { health, writes, heartbeats } = await live({ minutes: 10, ...how });
     expect(health).toEqual(['beating']);
     expect(writes).toBe(1);
-    expect(beats).toBeGreaterThan(80);
+    expect(heartbeats).toBeGreaterThan(80);
   });
 
   test('a node that stops is late once, not before its timeout and soon after', async () => {

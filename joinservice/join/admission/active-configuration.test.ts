@@ -31,27 +31,27 @@ test('a new policy is in force at once; a bad one is reported and the one before
   const source = new ActiveConfigurationSource({ etcd, log, onSwap });
   write(etcd, document({ join: { policy: 'approve' } }));
   const run = source.run(stop.signal).catch((error: unknown) => error);
-  const inForce = (): unknown => {
+  const active = (): unknown => {
     const now = source.current.peek();
     return now.set ? now.value.policy.policy : undefined;
   };
   const reported = (): number => lines.filter(({ level }) => level === 'error').length;
   await settle();
-  expect(inForce()).toBe('approve');
+  expect(active()).toBe('approve');
   write(etcd, document({ join: { policy: 'inventory' } }));
   await settle();
-  expect([inForce(), reported()]).toEqual(['inventory', 0]);
+  expect([active(), reported()]).toEqual(['inventory', 0]);
   write(etcd, document({ join: { policy: 'everybody' } })); // past the curator, by whoever has etcd
   await settle();
-  expect([inForce(), reported()]).toEqual(['inventory', 1]);
+  expect([active(), reported()]).toEqual(['inventory', 1]);
   refuses = true;
   write(etcd, document({ join: { policy: 'auto' } }));
   await settle();
-  expect([inForce(), reported()]).toEqual(['inventory', 2]);
+  expect([active(), reported()]).toEqual(['inventory', 2]);
   refuses = false;
   write(etcd, document({ join: { policy: 'approve' }, certificates: { nodeMinutes: 60 } }));
   await settle();
-  expect([inForce(), reported()]).toEqual(['approve', 2]);
+  expect([active(), reported()]).toEqual(['approve', 2]);
   stop.abort(new Error('the test is over'));
   await run;
 });

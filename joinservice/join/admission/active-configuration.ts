@@ -21,14 +21,14 @@ export interface ActiveConfiguration {
 export class ActiveConfigurationSource {
   readonly #etcd: KeySpace;
   readonly #log: Logger;
-  readonly #onSwap: (now: ActiveConfiguration) => void;
+  readonly #onSwap: (active: ActiveConfiguration) => void;
   readonly #current = new EventValue<ActiveConfiguration>();
 
   /** `onSwap` may throw: then the document is as bad as one that cannot be read, and the old one stays. */
   constructor(options: {
     readonly etcd: KeySpace;
     readonly log: Logger;
-    readonly onSwap?: (now: ActiveConfiguration) => void;
+    readonly onSwap?: (active: ActiveConfiguration) => void;
   }) {
     this.#etcd = options.etcd;
     this.#log = options.log;

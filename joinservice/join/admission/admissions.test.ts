@@ -19,7 +19,7 @@ const coded = (code: string): unknown => expect.objectContaining({ code });
 let open: AdmissionHarness | undefined;
 afterEach(() => open?.[Symbol.dispose]());
 
-function deskWith(policy: Partial<JoinPolicy> = {}): AdmissionHarness {
+function harnessWith(policy: Partial<JoinPolicy> = {}): AdmissionHarness {
   return (open = new AdmissionHarness(policy));
 }
 
@@ -27,10 +27,10 @@ const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(ind
 
 describe('what strangers can cause to be written', () => {
   test('10,000 of them, each with a key and address of its own: so many requests, traces and entries, and no more', async () => {
-    const desk = deskWith();
+    const harness = harnessWith();
     for (let i = 0; i < 10_000; i++)
-      await desk.admissions.decide(at(applicant(i), addressOf(i)), never).catch(() => undefined);
-    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => desk.keys(each)));
+      await harness.admissions.decide(at(applicant(i), addressOf(i)), never).catch(() => undefined);
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)));
     expect(counts.map(({ length }) => length)).toEqual([
       MAX_OPEN_REQUESTS,
       MAX_OPEN_REQUESTS,
@@ -38,16 +38,16 @@ describe('what strangers can cause to be written', () => {
     ]);
     // Whom the operators listed comes in all the same.
     const known = applicant(20_000);
-    desk.decree(listing(20_000));
-    expect(await desk.admissions.decide(at(known, addressOf(1)), never)).toMatchObject({
+    harness.decree(listing(20_000));
+    expect(await harness.admissions.decide(at(known, addressOf(1)), never)).toMatchObject({
       kind: 'admitted',
     });
   }, 60_000);
 
   test('one address takes its share of it and leaves the rest to others', async () => {
-    const desk = deskWith();
+    const harness = harnessWith();
     const tell = (index: number, address: string) =>
-      desk.admissions.decide(at(applicant(index), address), never).then(
+      harness.admissions.decide(at(applicant(index), address), never).then(
         ({ kind }) => kind,
         (error: unknown) => (error as { readonly code: string }).code,
       );
@@ -56,19 +56,19 @@ describe('what strangers can cause to be written', () => {
     expect(answers.filter((answer) => answer === 'waiting').length).toBe(300); // a quarter
     expect(answers.at(-1)).toBe('join-busy');
     expect(await tell(9_000, '10.0.0.1')).toBe('waiting');
-    await desk.clock.advance(BUDGET.periodMs);
+    await harness.clock.advance(BUDGET.periodMs);
     expect(await tell(399, '203.0.113.9')).toBe('waiting');
   });
 
   test('refusals of one kind are one entry a minute, the next one says how many there were', async () => {
-    const desk = deskWith();
+    const harness = harnessWith();
     const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
-    const refuse = () => desk.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
+    const refuse = () => harness.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
     for (let i = 0; i < 10_000; i++) await refuse();
-    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(1);
-    await desk.clock.advance(MINUTE_MS);
+    expect((await harness.keys(AUDIT_PREFIX)).length).toBe(1);
+    await harness.clock.advance(MINUTE_MS);
     await refuse();
-    const { entries } = await desk.etcd.list(AUDIT_PREFIX, { signal: never });
+    const { entries } = await harness.etcd.list(AUDIT_PREFIX, { signal: never });
     expect(entries.length).toBe(2);
     expect(
       records.audit.decode(entries[1]?.key ?? '', entries[1]?.value ?? new Uint8Array()).detail,
@@ -76,17 +76,17 @@ describe('what strangers can cause to be written', () => {
   });
 
   test('refusals of 10,000 addresses are as many entries as the budget has, and the next one counts the rest', async () => {
-    const desk = deskWith();
+    const harness = harnessWith();
     const refuse = (i: number) => {
       const address = addressOf(i);
       const refusal = { method: 'Attest', subject: `address:${address}`, code: 'quote-invalid', detail: {} };
-      return desk.refusals.write({ ...refusal, address }, never);
+      return harness.refusals.write({ ...refusal, address }, never);
     };
     for (let i = 0; i < 10_000; i++) await refuse(i);
-    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(BUDGET.size);
-    await desk.clock.advance(BUDGET.periodMs);
+    expect((await harness.keys(AUDIT_PREFIX)).length).toBe(BUDGET.size);
+    await harness.clock.advance(BUDGET.periodMs);
     await refuse(0);
-    const { entries } = await desk.etcd.list(AUDIT_PREFIX, { signal: never });
+    const { entries } = await harness.etcd.list(AUDIT_PREFIX, { signal: never });
     const last = entries.at(-1);
     expect(records.audit.decode(last?.key ?? '', last?.value ?? new Uint8Array()).detail).toMatchObject({
       alsoNotWritten: 10_000 - BUDGET.size,
@@ -96,32 +96,32 @@ describe('what strangers can cause to be written', () => {
 
 describe('requests that are open', () => {
   test('one whose machine has gone makes room when all are taken; one that still asks does not', async () => {
-    const desk = deskWith();
+    const harness = harnessWith();
     for (let i = 0; i < MAX_OPEN_REQUESTS; i++)
-      await desk.admissions.decide(at(applicant(i), addressOf(i)), never);
-    await desk.clock.advance(11 * MINUTE_MS);
-    await expect(desk.admissions.decide(at(applicant(5_000), '10.9.9.9'), never)).rejects.toEqual(
+      await harness.admissions.decide(at(applicant(i), addressOf(i)), never);
+    await harness.clock.advance(11 * MINUTE_MS);
+    await expect(harness.admissions.decide(at(applicant(5_000), '10.9.9.9'), never)).rejects.toEqual(
       coded('join-busy'),
     );
     for (let i = 1; i < MAX_OPEN_REQUESTS; i++)
-      await desk.admissions.decide(at(applicant(i), addressOf(i)), never);
-    await desk.clock.advance(20 * MINUTE_MS);
-    expect(await desk.admissions.decide(at(applicant(5_000), '10.9.9.9'), never)).toMatchObject({
+      await harness.admissions.decide(at(applicant(i), addressOf(i)), never);
+    await harness.clock.advance(20 * MINUTE_MS);
+    expect(await harness.admissions.decide(at(applicant(5_000), '10.9.9.9'), never)).toMatchObject({
       kind: 'waiting',
     });
-    const joins = await desk.keys(JOINS_PREFIX);
+    const joins = await harness.keys(JOINS_PREFIX);
     expect(joins.length).toBe(MAX_OPEN_REQUESTS);
     expect(joins).not.toContain(`${JOINS_PREFIX}node-0`);
-    expect(await desk.keys('traces/')).not.toContain('traces/node-0');
+    expect(await harness.keys('traces/')).not.toContain('traces/node-0');
   }, 60_000);
 
   test('of a machine whose clock is off name the newest offset, and are written once for each', async () => {
-    const desk = deskWith();
+    const harness = harnessWith();
     const ask = async (clockOffsetMs: number): Promise<unknown> => {
-      const asking = applicant(1, {}, { clockOffsetMs });
-      await expect(desk.admissions.decide(at(asking), never)).rejects.toEqual(coded('join-clock-off'));
+      const late = applicant(1, {}, { clockOffsetMs });
+      await expect(harness.admissions.decide(at(late), never)).rejects.toEqual(coded('join-clock-off'));
       const key = records.join.key('node-1');
-      const entry = await desk.etcd.get(key, { signal: never });
+      const entry = await harness.etcd.get(key, { signal: never });
       const { claimed, attempts } = records.join.decode(key, entry?.value ?? new Uint8Array());
       return [claimed.clockOffsetMs, attempts];
     };
@@ -131,31 +131,31 @@ describe('requests that are open', () => {
   });
 
   test('those that nobody asks for any more are swept, with their traces; members and living ones stay', async () => {
-    const desk = deskWith();
-    await desk.admissions.decide(at(applicant(1)), never);
-    await desk.admissions.decide(at(applicant(2)), never);
+    const harness = harnessWith();
+    await harness.admissions.decide(at(applicant(1)), never);
+    await harness.admissions.decide(at(applicant(2)), never);
     const listed = applicant(3);
-    desk.decree({ ...listing(3), policy: 'approve' });
-    await desk.admissions.decide(at(listed), never);
+    harness.decree({ ...listing(3), policy: 'approve' });
+    await harness.admissions.decide(at(listed), never);
     const { identity } = listed.machine;
-    await desk.commits.commit(listed.nodeId, { ...EVIDENCE, identity }, never);
+    await harness.commits.commit(listed.nodeId, { ...EVIDENCE, identity }, never);
     for (let hour = 0; hour < 25; hour++) {
-      await desk.clock.advance(60 * MINUTE_MS);
-      await desk.admissions.decide(at(applicant(2)), never);
+      await harness.clock.advance(60 * MINUTE_MS);
+      await harness.admissions.decide(at(applicant(2)), never);
     }
     await settle();
-    expect(await desk.keys(JOINS_PREFIX)).toEqual(['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`));
-    expect(await desk.keys('traces/')).toEqual(['traces/node-2', 'traces/node-3']);
+    expect(await harness.keys(JOINS_PREFIX)).toEqual(['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`));
+    expect(await harness.keys('traces/')).toEqual(['traces/node-2', 'traces/node-3']);
   });
 });
 
 describe('what a machine that is let in can cause to be written', () => {
   test('one machine with a key after the other has one request, and so many tries', async () => {
-    const desk = deskWith({ policy: 'auto' });
+    const harness = harnessWith({ policy: 'auto' });
     const { identity } = applicant(1).machine;
     const shown = { identity, proof: 'endorsed', profile: 'measured' } as const;
     const tell = (index: number) =>
-      desk.admissions.decide(at(applicant(index, shown)), never).then(
+      harness.admissions.decide(at(applicant(index, shown)), never).then(
         ({ kind }) => kind,
         (error: unknown) => (error as { readonly code: string }).code,
       );
@@ -166,47 +166,47 @@ describe('what a machine that is let in can cause to be written', () => {
     }
     expect(answers.filter((answer) => answer === 'admitted').length).toBe(16);
     expect(answers.at(-1)).toBe('join-busy');
-    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => desk.keys(each)));
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)));
     expect(counts.map(({ length }) => length)).toEqual([1, 1, 16]);
-    await desk.clock.advance(10 * MINUTE_MS);
+    await harness.clock.advance(10 * MINUTE_MS);
     expect(await tell(41)).toBe('admitted');
   });
 
   test('what an operator decided meanwhile about a request is not taken out for another one', async () => {
-    const desk = deskWith();
-    await desk.admissions.decide(at(applicant(1)), never);
+    const harness = harnessWith();
+    await harness.admissions.decide(at(applicant(1)), never);
     await settle();
     const key = records.join.key('node-1');
-    const entry = await desk.etcd.get(key, { signal: never });
+    const entry = await harness.etcd.get(key, { signal: never });
     const record = records.join.decode(key, entry?.value ?? new Uint8Array());
     const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
     const approved = records.join.encode({ ...record, state: 'approved', decision });
     // The operator's word comes between the look and the write.
-    desk.etcd.onCommit = () => {
-      desk.etcd.onCommit = () => undefined;
-      desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+    harness.etcd.onCommit = () => {
+      harness.etcd.onCommit = () => undefined;
+      harness.etcd.commitNow({ when: [], then: [put(key, approved)] });
     };
     const { identity } = applicant(1).machine;
-    await desk.admissions.decide(at(applicant(2, { identity })), never).catch(() => undefined);
+    await harness.admissions.decide(at(applicant(2, { identity })), never).catch(() => undefined);
     await settle();
-    const kept = await desk.etcd.get(key, { signal: never });
+    const kept = await harness.etcd.get(key, { signal: never });
     expect(records.join.decode(key, kept?.value ?? new Uint8Array()).state).toBe('approved');
   });
 
   test('nor is it overwritten by the same machine, which learns it', async () => {
-    const desk = deskWith();
-    await desk.admissions.decide(at(applicant(1)), never);
+    const harness = harnessWith();
+    await harness.admissions.decide(at(applicant(1)), never);
     const key = records.join.key('node-1');
-    const entry = await desk.etcd.get(key, { signal: never });
+    const entry = await harness.etcd.get(key, { signal: never });
     const record = records.join.decode(key, entry?.value ?? new Uint8Array());
     const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
-    desk.etcd.onCommit = () => {
-      desk.etcd.onCommit = () => undefined;
+    harness.etcd.onCommit = () => {
+      harness.etcd.onCommit = () => undefined;
       const approved = records.join.encode({ ...record, state: 'approved', decision });
-      desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+      harness.etcd.commitNow({ when: [], then: [put(key, approved)] });
     };
     const again = applicant(1, {}, { name: 'another' });
-    expect(await desk.admissions.decide(at(again), never)).toMatchObject({ kind: 'admitted' });
+    expect(await harness.admissions.decide(at(again), never)).toMatchObject({ kind: 'admitted' });
   });
 });
 
@@ -237,8 +237,8 @@ describe('who may join', () => {
   ] as const;
 
   test.each(table)('at admission: $name: $want', async ({ policy, asks, want }) => {
-    const desk = deskWith(policy);
-    const answer = desk.admissions.decide(at(asks), never);
+    const harness = harnessWith(policy);
+    const answer = harness.admissions.decide(at(asks), never);
     if (want.startsWith('join-')) await expect(answer).rejects.toEqual(coded(want));
     else expect((await answer).kind).toBe(want);
   });
@@ -246,27 +246,27 @@ describe('who may join', () => {
   test.each(table)(
     'at commit, whatever was true at admission: $name: $want',
     async ({ policy, asks, want }) => {
-      const desk = deskWith(listing(1));
+      const harness = harnessWith(listing(1));
       const admitted = applicant(1, asks.machine, want === 'join-role-denied' ? {} : asks.claimed);
-      await desk.admissions.decide(at(admitted), never);
+      await harness.admissions.decide(at(admitted), never);
       if (want === 'join-role-denied') {
         const key = records.join.key(asks.nodeId);
-        const entry = await desk.etcd.get(key, { signal: never });
+        const entry = await harness.etcd.get(key, { signal: never });
         const record = records.join.decode(key, entry?.value ?? new Uint8Array());
         const then = {
           kind: 'put',
           key,
           value: records.join.encode({ ...record, claimed: asks.claimed }),
         } as const;
-        desk.etcd.commitNow({ when: [], then: [then] });
+        harness.etcd.commitNow({ when: [], then: [then] });
       }
-      desk.decree(policy);
+      harness.decree(policy);
       const { identity } = asks.machine;
-      const committed = desk.commits.commit(asks.nodeId, { ...EVIDENCE, identity }, never);
+      const committed = harness.commits.commit(asks.nodeId, { ...EVIDENCE, identity }, never);
       if (want === 'admitted') expect(await committed).toMatchObject({ nodeId: asks.nodeId, state: 'UP' });
       else {
         await expect(committed).rejects.toEqual(coded(want === 'waiting' ? 'join-not-admitted' : want));
-        expect(await desk.members()).toBe(0);
+        expect(await harness.members()).toBe(0);
       }
     },
   );
@@ -292,8 +292,8 @@ describe('who may join', () => {
       want: 'join-not-admitted',
     },
   ])('at commit, whatever was true a moment before: $name is gone in between', async ({ taken, want }) => {
-    const desk = deskWith(listing(1));
-    await desk.admissions.decide(at(applicant(1)), never);
+    const harness = harnessWith(listing(1));
+    await harness.admissions.decide(at(applicant(1)), never);
     const { pubKeyDer, machine: known } = applicant(9);
     const admission = { ...known, decidedBy: 'operator:o', timeMs: 0 };
     const node: NodeRecord = {
@@ -301,29 +301,29 @@ describe('who may join', () => {
       pubKey: Buffer.from(pubKeyDer).toString('base64'),
       admission,
     };
-    desk.etcd.onCommit = () => {
-      desk.etcd.onCommit = () => undefined;
-      desk.etcd.commitNow({ when: [], then: [put(records.node.key('node-9'), records.node.encode(node))] });
-      desk.etcd.commitNow({ when: [], then: [taken()] });
+    harness.etcd.onCommit = () => {
+      harness.etcd.onCommit = () => undefined;
+      harness.etcd.commitNow({ when: [], then: [put(records.node.key('node-9'), records.node.encode(node))] });
+      harness.etcd.commitNow({ when: [], then: [taken()] });
     };
     const { identity } = applicant(1).machine;
-    const committed = desk.commits.commit('node-1', { ...EVIDENCE, identity }, never);
+    const committed = harness.commits.commit('node-1', { ...EVIDENCE, identity }, never);
     await expect(committed).rejects.toEqual(coded(want));
-    expect(await desk.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
+    expect(await harness.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
   });
 
   test('a machine that may not join leaves no record of a member, and the same request gets the same answer', async () => {
-    const desk = deskWith(listing(2));
+    const harness = harnessWith(listing(2));
     const answers: unknown[] = [];
     for (let i = 0; i < 3; i++) {
-      await desk.admissions.decide(at(applicant(1)), never).catch((error: unknown) => answers.push(error));
+      await harness.admissions.decide(at(applicant(1)), never).catch((error: unknown) => answers.push(error));
       const { identity } = applicant(1).machine;
-      await desk.commits.commit('node-1', { ...EVIDENCE, identity }, never).catch((error: unknown) => {
+      await harness.commits.commit('node-1', { ...EVIDENCE, identity }, never).catch((error: unknown) => {
         answers.push(error);
       });
     }
     expect(answers).toEqual(Array.from({ length: 6 }, () => coded('join-unknown-machine')));
-    expect(await desk.members()).toBe(0);
-    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(1);
+    expect(await harness.members()).toBe(0);
+    expect((await harness.keys(AUDIT_PREFIX)).length).toBe(1);
   });
 });

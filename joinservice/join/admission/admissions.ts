@@ -25,7 +25,7 @@ export interface AdmissionsPorts {
   readonly feed: JoinFeed;
   readonly configuration: Readable<ActiveConfiguration>;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   readonly clock: Clock;
   /** What strangers can cause to be written here. */
   readonly budget: WriteBudget;
@@ -52,21 +52,21 @@ export class Admissions {
    * `address`: where the machine calls from.
    */
   async decide(
-    { address, ...asking }: Applicant & { readonly address: string },
+    { address, ...applicant }: Applicant & { readonly address: string },
     signal: AbortSignal,
   ): Promise<AdmissionResult> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const inForce = requireConfiguration(this.#ports.configuration);
-      const { policy } = inForce;
+      const active = requireConfiguration(this.#ports.configuration);
+      const { policy } = active;
       const nowMs = this.#ports.clock.nowMs();
-      const standing = await readApplicantRecords({ ...this.#ports, nowMs }, asking, { ...inForce, signal });
-      const decision = decideJoin(asking, standing, { policy, nowMs });
+      const onRecord = await readApplicantRecords({ ...this.#ports, nowMs }, applicant, { ...active, signal });
+      const decision = decideJoin(applicant, onRecord, { policy, nowMs });
       if (decision.kind === 'member') return memberAgain(decision.node, nowMs);
-      const record = joinRecordOf(asking, standing.join, decision, nowMs);
-      const written = await this.#write(asking, { standing, decision, record, nowMs, address }, signal);
+      const record = joinRecordOf(applicant, onRecord.join, decision, nowMs);
+      const written = await this.#write(applicant, { onRecord, decision, record, nowMs, address }, signal);
       if (!written) continue;
       if (decision.kind === 'refuse')
-        throw new JoinError(decision.code, `admitting ${asking.nodeId}: ${decision.why}`, {
+        throw new JoinError(decision.code, `admitting ${applicant.nodeId}: ${decision.why}`, {
           details: { noted: true },
         });
       if (decision.kind === 'wait') return { kind: 'waiting', record };
@@ -76,14 +76,14 @@ export class Admissions {
         expiresMs: record.decision?.expiresMs ?? nowMs + POLICY_ADMISSION_MS,
       };
     }
-    throw new JoinError('join-busy', `admitting ${asking.nodeId}: ${TRIES} tries were overtaken`);
+    throw new JoinError('join-busy', `admitting ${applicant.nodeId}: ${TRIES} tries were overtaken`);
   }
 
   /** false: overtaken. */
   async #write(
-    asking: Applicant,
+    applicant: Applicant,
     made: {
-      readonly standing: CheckedRecords;
+      readonly onRecord: CheckedRecords;
       readonly decision: Exclude<JoinDecision, { kind: 'member' }>;
       readonly record: JoinRecord;
       readonly nowMs: number;
@@ -91,41 +91,41 @@ export class Admissions {
     },
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { standing, decision, record, nowMs, address } = made;
+    const { onRecord, decision, record, nowMs, address } = made;
     const { budget, feed } = this.#ports;
-    const { join } = standing;
+    const { join } = onRecord;
     if (join !== undefined && !isWorthWriting(join, record, nowMs)) return true;
     const isStrange = decision.kind !== 'admit';
-    const makesRoom = join === undefined && isStrange ? requestsToEvict(feed, asking.nodeId, nowMs) : [];
+    const makesRoom = join === undefined && isStrange ? requestsToEvict(feed, applicant.nodeId, nowMs) : [];
     if (isStrange && !budget.tryTake(address)) {
       if (decision.kind === 'refuse' || join !== undefined) return true; // it is answered, and nothing is written
-      throw new JoinError('join-busy', `admitting ${asking.nodeId}: too many ask`);
+      throw new JoinError('join-busy', `admitting ${applicant.nodeId}: too many ask`);
     }
-    if (!isStrange && !this.#machines.tryTake(asking.machine.identity))
-      throw new JoinError('join-busy', `admitting ${asking.nodeId}: its machine asks too often`);
-    const gone = planRequestRemoval([...makesRoom, ...this.#replaced(asking)]);
-    const trace = await readTrace(this.#ports.etcd, asking.nodeId, signal);
-    const facts = mergeFacts(trace.facts, [...asking.facts, ...traceFactsOf(decision, asking, nowMs)]);
+    if (!isStrange && !this.#machines.tryTake(applicant.machine.identity))
+      throw new JoinError('join-busy', `admitting ${applicant.nodeId}: its machine asks too often`);
+    const gone = planRequestRemoval([...makesRoom, ...this.#replaced(applicant)]);
+    const trace = await readTrace(this.#ports.etcd, applicant.nodeId, signal);
+    const facts = mergeFacts(trace.facts, [...applicant.facts, ...traceFactsOf(decision, applicant, nowMs)]);
     const then: Write[] = [
       ...(keepsStoredRecord(join, record)
         ? []
-        : [put(records.join.key(asking.nodeId), records.join.encode(record))]),
+        : [put(records.join.key(applicant.nodeId), records.join.encode(record))]),
       ...gone.then,
-      traceWrite(asking.nodeId, facts),
+      traceWrite(applicant.nodeId, facts),
     ];
     const dropped = budget.takeDropped();
     const result = await this.#ports.audit.commit(
       {
-        when: [standing.joinUnchanged, ...gone.when],
+        when: [onRecord.joinUnchanged, ...gone.when],
         then,
         facts: {
           timeMs: nowMs,
           caller: `joinservice:${this.#ports.nodeId}`,
           method: 'RequestAdmission',
-          subject: asking.nodeId,
+          subject: applicant.nodeId,
           detail: {
             ...auditVerdictOf(decision),
-            ...describeMachine(asking),
+            ...describeMachine(applicant),
             attempts: record.attempts,
             ...(dropped === 0 ? {} : { alsoNotWritten: dropped }),
           },

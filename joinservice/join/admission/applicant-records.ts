@@ -38,7 +38,7 @@ export interface CheckedRecords extends ApplicantRecords {
 interface StandingPorts {
   readonly etcd: KeySpace;
   readonly feed: JoinFeed;
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   readonly nowMs: number;
 }
 
@@ -70,7 +70,7 @@ export async function readApplicantRecords(
     nameHolder: (name) => taken.get(name) ?? otherThan(nodeId, feed.promisedTo(name, nowMs)),
     joinUnchanged: joinEntry === undefined ? absent(joinKey) : unchanged(joinEntry),
     joinRevision: joinEntry?.modRevision,
-    whyExcluded: node === undefined ? await whyRemoved(ports.authority, removals, signal) : undefined,
+    whyExcluded: node === undefined ? await whyRemoved(ports.ownerDocs, removals, signal) : undefined,
     missingSignatures:
       node === undefined ? await signedPlaces(ports, { applicant, join }, options) : NOTHING_TO_SIGN,
     removalsUnchanged: removals.map(({ identity, entry }) =>
@@ -82,12 +82,12 @@ export async function readApplicantRecords(
 const NOTHING_TO_SIGN: MissingSignatures = { inventory: undefined, approval: undefined };
 
 async function whyRemoved(
-  authority: OwnerDocuments,
+  ownerDocs: OwnerDocuments,
   removals: readonly RemovalEntry[],
   signal: AbortSignal,
 ): Promise<string | undefined> {
   for (const { record } of removals) {
-    const why = record && (await authority.whyNotReadmitted(record, signal));
+    const why = record && (await ownerDocs.whyNotReadmitted(record, signal));
     if (why !== undefined) return why;
   }
   return undefined;
@@ -95,7 +95,7 @@ async function whyRemoved(
 
 /** Asked of etcd only where the machine could become a control plane: most never do. */
 async function signedPlaces(
-  { authority }: StandingPorts,
+  { ownerDocs }: StandingPorts,
   { applicant, join }: { readonly applicant: Applicant; readonly join: JoinRecord | undefined },
   {
     policy,
@@ -109,12 +109,12 @@ async function signedPlaces(
   const approved = join?.decision?.roles ?? [];
   const place = { nodeId, pubKeyDer, identity: machine.identity };
   const approval = async (): Promise<string | undefined> => {
-    const { document, why } = await authority.tryNewest('grant', nodeId, signal);
+    const { document, why } = await ownerDocs.tryNewest('grant', nodeId, signal);
     if (isGranted(document, place, approved)) return undefined;
     return why ?? `no owner has granted ${approved.join(' ')} to this machine`;
   };
   return {
-    inventory: isListed ? await authority.whyConfigurationUnsigned(sha256, signal) : undefined,
+    inventory: isListed ? await ownerDocs.whyConfigurationUnsigned(sha256, signal) : undefined,
     approval: isControlPlane(approved) ? await approval() : undefined,
   };
 }

@@ -74,7 +74,7 @@ const offBy = (ms: number) => ({ claimed: { ...applicant.claimed, clockOffsetMs:
 interface Case {
   readonly name: string;
   readonly asks?: Partial<ApplicantClaims>;
-  readonly standing?: Partial<ApplicantRecords>;
+  readonly onRecord?: Partial<ApplicantRecords>;
   readonly policy: JoinPolicy;
   readonly nowMs?: number;
   readonly want: unknown;
@@ -135,63 +135,63 @@ describe('decideJoin()', () => {
     },
     {
       name: 'nor because somebody wrote it',
-      standing: { join: join({ state: 'approved', decision: { ...decision, name: 'kubernetes' } }) },
+      onRecord: { join: join({ state: 'approved', decision: { ...decision, name: 'kubernetes' } }) },
       policy: approve,
       want: { kind: 'refuse', code: 'join-name-invalid' },
     },
     {
       name: 'refuses a taken name',
-      standing: { nameHolder: () => 'node-2' },
+      onRecord: { nameHolder: () => 'node-2' },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-name-taken' },
     },
     {
       name: 'takes an operator’s yes over the inventory',
-      standing: { join: join({ state: 'approved', decision }) },
+      onRecord: { join: join({ state: 'approved', decision }) },
       policy: { ...inventory, inventory: [] },
       want: { kind: 'admit', assignment: { name: 'x', decidedBy: 'operator:o' } },
     },
     {
       name: 'forgets an operator’s yes that ran out',
-      standing: { join: join({ state: 'approved', decision }) },
+      onRecord: { join: join({ state: 'approved', decision }) },
       nowMs: 100,
       policy: approve,
       want: { kind: 'wait' },
     },
     {
       name: 'takes an operator’s no over everything',
-      standing: { join: join({ state: 'refused', decision }) },
+      onRecord: { join: join({ state: 'refused', decision }) },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-refused' },
     },
-    { name: 'knows a member again', standing: { node: node() }, policy: approve, want: { kind: 'member' } },
+    { name: 'knows a member again', onRecord: { node: node() }, policy: approve, want: { kind: 'member' } },
     {
       name: 'refuses a decommissioned key',
-      standing: { node: node({ state: 'DECOMMISSIONED' }) },
+      onRecord: { node: node({ state: 'DECOMMISSIONED' }) },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-decommissioned' },
     },
     {
       name: 'refuses decommissioned hardware under a new key',
-      standing: { machineHolder: node({ nodeId: 'node-2', state: 'DECOMMISSIONED' }) },
+      onRecord: { machineHolder: node({ nodeId: 'node-2', state: 'DECOMMISSIONED' }) },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-decommissioned' },
     },
     {
       name: 'refuses a machine that was removed, under every policy',
-      standing: { whyExcluded: 'it was removed as node n' },
+      onRecord: { whyExcluded: 'it was removed as node n' },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-decommissioned', why: 'it was removed as node n' },
     },
     {
       name: 'refuses a machine that was removed, whatever an operator approved',
-      standing: { whyExcluded: 'it was removed', join: join({ state: 'approved', decision }) },
+      onRecord: { whyExcluded: 'it was removed', join: join({ state: 'approved', decision }) },
       policy: approve,
       want: { kind: 'refuse', code: 'join-decommissioned' },
     },
     {
       name: 'keeps a member whose readmission has ended',
-      standing: { whyExcluded: 'its readmission ended', node: node() },
+      onRecord: { whyExcluded: 'its readmission ended', node: node() },
       policy: inventory,
       want: { kind: 'member' },
     },
@@ -202,13 +202,13 @@ describe('decideJoin()', () => {
     },
     {
       name: 'makes a control plane of an inventory that an owner signed',
-      standing: { missingSignatures: { inventory: undefined, approval: 'not granted' } },
+      onRecord: { missingSignatures: { inventory: undefined, approval: 'not granted' } },
       policy: controlPlane,
       want: { kind: 'admit', assignment: { roles: ['ConsensusMember', 'KubernetesController'] } },
     },
     {
       name: 'makes no control plane of an approval that no owner granted',
-      standing: {
+      onRecord: {
         join: join({ state: 'approved', decision: { ...decision, roles: ['ConsensusMember'] } }),
         missingSignatures: { inventory: undefined, approval: 'not granted' },
       },
@@ -217,7 +217,7 @@ describe('decideJoin()', () => {
     },
     {
       name: 'makes a control plane of an approval that an owner granted',
-      standing: {
+      onRecord: {
         join: join({ state: 'approved', decision: { ...decision, roles: ['ConsensusMember'] } }),
         missingSignatures: { inventory: 'not signed', approval: undefined },
       },
@@ -226,13 +226,13 @@ describe('decideJoin()', () => {
     },
     {
       name: 'refuses a second membership of one machine',
-      standing: { machineHolder: node({ nodeId: 'node-2' }) },
+      onRecord: { machineHolder: node({ nodeId: 'node-2' }) },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-identity-taken' },
     },
     {
       name: 'refuses an approved key on other hardware',
-      standing: {
+      onRecord: {
         join: join({ state: 'approved', decision, machine: { ...applicant.machine, identity: 'other' } }),
       },
       policy: approve,
@@ -246,9 +246,9 @@ describe('decideJoin()', () => {
       want: { kind: 'refuse', code: 'join-clock-off', why: 'its clock is off by 300 s' },
     },
   ];
-  test.each(cases)('$name', ({ asks, standing, policy, nowMs = 50, want }) => {
+  test.each(cases)('$name', ({ asks, onRecord, policy, nowMs = 50, want }) => {
     expect(
-      decideJoin({ ...applicant, ...asks }, { ...nobody, ...standing }, { policy, nowMs }),
+      decideJoin({ ...applicant, ...asks }, { ...nobody, ...onRecord }, { policy, nowMs }),
     ).toMatchObject(want as object);
   });
 });

@@ -83,24 +83,24 @@ const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const RESERVED: readonly string[] = ['kubernetes', 'localhost'];
 
 /**
- * Decides about a machine. Pure: the same applicant, standing and policy give the same decision, here and in
+ * Decides about a machine. Pure: the same applicant, onRecord and policy give the same decision, here and in
  * `cluster explain`. Nothing that the machine claims can widen what it gets; it can only make it be refused.
  */
 export function decideJoin(
   applicant: ApplicantClaims,
-  standing: ApplicantRecords,
+  onRecord: ApplicantRecords,
   at: { readonly policy: JoinPolicy; readonly nowMs: number },
 ): JoinDecision {
   const checks: DecisionCheck[] = [];
-  const refused = refusalOf(applicant, standing, checks);
+  const refused = refusalOf(applicant, onRecord, checks);
   if (refused !== undefined) return { ...refused, checks };
-  if (standing.node !== undefined) return { kind: 'member', node: standing.node };
-  const granted = grantOf(applicant, standing, at);
+  if (onRecord.node !== undefined) return { kind: 'member', node: onRecord.node };
+  const granted = grantOf(applicant, onRecord, at);
   checks.push(policyCheck(granted, at.policy, applicant.machine));
   if (!('grant' in granted)) return { ...granted, checks };
-  const unsigned = unsignedPlace(granted.grant, standing.missingSignatures, checks);
+  const unsigned = unsignedPlace(granted.grant, onRecord.missingSignatures, checks);
   if (unsigned !== undefined) return { ...unsigned, checks };
-  const denied = denialOf(applicant, standing, granted.grant, checks);
+  const denied = denialOf(applicant, onRecord, granted.grant, checks);
   return denied === undefined ? { kind: 'admit', assignment: granted.grant, checks } : { ...denied, checks };
 }
 

@@ -15,17 +15,17 @@ import { RefusalAudit } from '../requests/refusal-audit.ts';
 
 const never = new AbortController().signal;
 export const MINUTE_MS = 60_000;
-/** Of the configuration that stands for all of a `Desk`. */
+/** Of the configuration that stands for all of a `Harness`. */
 export const POLICY_SHA256 = 'ab'.repeat(32);
 export const BUDGET = { size: 1_200, periodMs: 10 * MINUTE_MS };
 
-interface DeskWorld {
+interface HarnessParts {
   readonly etcd: MemoryEtcd;
   readonly clock: FakeClock;
   readonly owner: FakeOwner;
 }
 
-function newWorld(): DeskWorld {
+function newWorld(): HarnessParts {
   const clock = new FakeClock();
   return { etcd: new MemoryEtcd(), clock, owner: new FakeOwner({ clock }) };
 }
@@ -43,7 +43,7 @@ export class AdmissionHarness implements Disposable {
   readonly #stop = new AbortController();
 
   /** `world`: of curators that decide about the same cluster. */
-  constructor(policy: Partial<JoinPolicy> = {}, world: DeskWorld = newWorld()) {
+  constructor(policy: Partial<JoinPolicy> = {}, world: HarnessParts = newWorld()) {
     this.etcd = world.etcd;
     this.clock = world.clock;
     this.owner = world.owner;
@@ -52,8 +52,8 @@ export class AdmissionHarness implements Disposable {
     const audit = new AuditLog({ etcd });
     const budget = new WriteBudget({ clock, ...BUDGET });
     this.feed = new JoinFeed({ etcd, log });
-    const authority = this.owner.authority(etcd);
-    const deciding = { etcd, audit, authority, clock, nodeId: 'n' };
+    const ownerDocs = this.owner.ownerDocs(etcd);
+    const deciding = { etcd, audit, ownerDocs, clock, nodeId: 'n' };
     const ports = { ...deciding, feed: this.feed, configuration: this.#configuration };
     this.admissions = new Admissions({ ...ports, budget });
     this.commits = new MembershipCommits(ports);
@@ -131,4 +131,4 @@ export const listing = (index: number) => ({
 });
 /** What the machines here show at a commit. */
 export const EVIDENCE = { akName: undefined, variant: 'machine-key' };
-export const at = (asking: Applicant, address = '192.0.2.1') => ({ ...asking, address });
+export const at = (applicant: Applicant, address = '192.0.2.1') => ({ ...applicant, address });

@@ -44,17 +44,17 @@ export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: numb
 }
 
 export function joinRecordOf(
-  asking: Applicant,
+  applicant: Applicant,
   join: JoinRecord | undefined,
   decision: Exclude<JoinDecision, { kind: 'member' }>,
   nowMs: number,
 ): JoinRecord {
   const base = {
     version: 1 as const,
-    nodeId: asking.nodeId,
-    pubKey: Buffer.from(asking.pubKeyDer).toString('base64'),
-    machine: asking.machine,
-    claimed: asking.claimed,
+    nodeId: applicant.nodeId,
+    pubKey: Buffer.from(applicant.pubKeyDer).toString('base64'),
+    machine: applicant.machine,
+    claimed: applicant.claimed,
     firstSeenMs: join?.firstSeenMs ?? nowMs,
     lastSeenMs: nowMs,
     attempts: (join?.attempts ?? 0) + 1,
@@ -91,19 +91,19 @@ export function joinRecordOf(
   };
 }
 
-export function nodeRecordOf(asking: Applicant, grant: NodeAssignment, nowMs: number): NodeRecord {
+export function nodeRecordOf(applicant: Applicant, grant: NodeAssignment, nowMs: number): NodeRecord {
   return {
     version: 1,
-    nodeId: asking.nodeId,
+    nodeId: applicant.nodeId,
     name: grant.name,
-    pubKey: Buffer.from(asking.pubKeyDer).toString('base64'),
+    pubKey: Buffer.from(applicant.pubKeyDer).toString('base64'),
     state: 'UP',
     roles: [...grant.roles],
     labels: { ...grant.labels },
     createdMs: nowMs,
     admission: {
-      ...asking.machine,
-      proof: provedBy(asking, grant),
+      ...applicant.machine,
+      proof: provedBy(applicant, grant),
       decidedBy: grant.decidedBy,
       timeMs: nowMs,
     },

@@ -22,7 +22,7 @@ export interface MembershipCommitsPorts {
   readonly feed: JoinFeed;
   readonly configuration: Readable<ActiveConfiguration>;
   /** What owners have signed. */
-  readonly authority: OwnerDocuments;
+  readonly ownerDocs: OwnerDocuments;
   readonly clock: Clock;
   /** The node that decides: for the audit. */
   readonly nodeId: string;
@@ -42,14 +42,14 @@ export class MembershipCommits {
    */
   async commit(nodeId: string, evidence: EvidenceIdentity, signal: AbortSignal): Promise<NodeRecord> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const inForce = requireConfiguration(this.#ports.configuration);
-      const { policy } = inForce;
+      const active = requireConfiguration(this.#ports.configuration);
+      const { policy } = active;
       const nowMs = this.#ports.clock.nowMs();
-      const asking = await this.#admitted(nodeId, evidence, { nowMs, signal });
-      const standing = await readApplicantRecords({ ...this.#ports, nowMs }, asking, { ...inForce, signal });
-      const decision = decideJoin(asking, standing, { policy, nowMs });
+      const applicant = await this.#admitted(nodeId, evidence, { nowMs, signal });
+      const onRecord = await readApplicantRecords({ ...this.#ports, nowMs }, applicant, { ...active, signal });
+      const decision = decideJoin(applicant, onRecord, { policy, nowMs });
       if (decision.kind === 'member') {
-        if (nowMs > (standing.join?.decision?.expiresMs ?? 0))
+        if (nowMs > (onRecord.join?.decision?.expiresMs ?? 0))
           throw new JoinError(
             'join-ticket-used',
             `ticketing ${nodeId}: it is node ${decision.node.name} already`,
@@ -60,8 +60,8 @@ export class MembershipCommits {
         throw new JoinError('join-not-admitted', `ticketing ${nodeId}: ${decision.why}`);
       if (decision.kind === 'refuse')
         throw new JoinError(decision.code, `ticketing ${nodeId}: ${decision.why}`);
-      const node = nodeRecordOf(asking, decision.assignment, nowMs);
-      if (await this.#mint(node, { standing, asking, nowMs }, signal)) return node;
+      const node = nodeRecordOf(applicant, decision.assignment, nowMs);
+      if (await this.#mint(node, { onRecord, applicant, nowMs }, signal)) return node;
     }
     throw new JoinError('join-busy', `ticketing ${nodeId}: ${TRIES} tries were overtaken`);
   }
@@ -95,24 +95,24 @@ export class MembershipCommits {
 
   async #mint(
     node: NodeRecord,
-    was: { readonly standing: CheckedRecords; readonly asking: Applicant; readonly nowMs: number },
+    was: { readonly onRecord: CheckedRecords; readonly applicant: Applicant; readonly nowMs: number },
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { standing, asking, nowMs } = was;
-    const { join } = standing;
+    const { onRecord, applicant, nowMs } = was;
+    const { join } = onRecord;
     if (join === undefined) return false;
     const { nodeId } = node;
     const [nodeKey, nameKey, identityKey] = [
       records.node.key(nodeId),
       nodeNameKey(node.name),
-      records.identity.key(asking.machine.identity),
+      records.identity.key(applicant.machine.identity),
     ];
     const joined: JoinRecord = { ...join, state: 'joined', code: '', message: '', lastSeenMs: nowMs };
     const result = await this.#ports.audit.commit(
       {
         when: [
-          standing.joinUnchanged,
-          ...standing.removalsUnchanged,
+          onRecord.joinUnchanged,
+          ...onRecord.removalsUnchanged,
           absent(nodeKey),
           absent(nameKey),
           absent(identityKey),
@@ -120,7 +120,7 @@ export class MembershipCommits {
         then: [
           put(nodeKey, records.node.encode(node)),
           put(nameKey, new TextEncoder().encode(nodeId)),
-          put(identityKey, records.identity.encode({ version: 1, nodeId, ...attestationKeyOf(asking) })),
+          put(identityKey, records.identity.encode({ version: 1, nodeId, ...attestationKeyOf(applicant) })),
           put(records.join.key(nodeId), records.join.encode(joined)),
         ],
         facts: {
@@ -130,7 +130,7 @@ export class MembershipCommits {
           subject: nodeId,
           detail: {
             verdict: 'joined',
-            ...describeMachine(asking),
+            ...describeMachine(applicant),
             name: node.name,
             roles: node.roles,
             by: node.admission?.decidedBy,

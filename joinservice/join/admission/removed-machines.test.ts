@@ -32,16 +32,16 @@ async function createWorld(policy: Partial<JoinPolicy>) {
   const curators = await TestCurators.create();
   opened.push(curators);
   const { etcd, clock, owner, signer } = curators;
-  const desk = new AdmissionHarness(policy, { etcd, clock, owner: signer });
-  opened.push({ [Symbol.asyncDispose]: async () => desk[Symbol.dispose]() });
+  const harness = new AdmissionHarness(policy, { etcd, clock, owner: signer });
+  opened.push({ [Symbol.asyncDispose]: async () => harness[Symbol.dispose]() });
   const curator = curators.at(0);
   const { deleteNode, setNodeRoles, setNodeState } = Contract.method;
   const ask = (index: number, shown: object = PROVED) =>
-    desk.admissions.decide(at(applicant(index, shown)), never);
+    harness.admissions.decide(at(applicant(index, shown)), never);
   const join = async (index: number, shown: object = PROVED) => {
     await ask(index, shown);
     const { identity } = applicant(index, shown).machine;
-    return desk.commits.commit(`node-${index}`, { ...EVIDENCE, identity }, never);
+    return harness.commits.commit(`node-${index}`, { ...EVIDENCE, identity }, never);
   };
   const remove = async (nodeId: string, documents: readonly Uint8Array[] = []) => {
     const roles = create(setNodeRoles.input, { nodeId, roles: [], mutation: mutation() });
@@ -61,7 +61,7 @@ async function createWorld(policy: Partial<JoinPolicy>) {
   const readmit = (removal: number, identity: string = EK) =>
     signer.sign('readmission', { identity, removal });
   const record = (document: Uint8Array) => signer.record(etcd, document);
-  return { desk, signer, ask, join, remove, removed, readmit, record };
+  return { harness, signer, ask, join, remove, removed, readmit, record };
 }
 
 describe('a machine that was removed', () => {
@@ -73,7 +73,7 @@ describe('a machine that was removed', () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
-    world.desk.decree(policy);
+    world.harness.decree(policy);
     await expect(world.ask(2)).rejects.toEqual(coded('join-decommissioned'));
   });
 
@@ -89,30 +89,30 @@ describe('a machine that was removed', () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.ask(2).catch(() => undefined); // refused: one membership
-    const { desk } = world;
+    const { harness } = world;
     await world.remove('node-1');
     const key = records.join.key('node-2');
-    const entry = await desk.etcd.get(key, { signal: never });
+    const entry = await harness.etcd.get(key, { signal: never });
     const asked = records.join.decode(key, entry?.value ?? new Uint8Array());
     const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
     const approved = records.join.encode({ ...asked, state: 'approved', decision });
-    desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+    harness.etcd.commitNow({ when: [], then: [put(key, approved)] });
     await expect(world.ask(2)).rejects.toEqual(coded('join-decommissioned'));
-    const committed = desk.commits.commit('node-2', { ...EVIDENCE, identity: EK }, never);
+    const committed = harness.commits.commit('node-2', { ...EVIDENCE, identity: EK }, never);
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
   test('is refused at the commit if its removal comes between the look and the write', async () => {
     const world = await createWorld(auto);
     await world.ask(1);
-    const { desk } = world;
+    const { harness } = world;
     const record = { version: 1 as const, identity: EK, removal: 1, nodeId: 'node-9', name: 'n' };
     const removal = records.removed.encode({ ...record, removedMs: 1, removedBy: 'operator:o' });
-    desk.etcd.onCommit = () => {
-      desk.etcd.onCommit = () => undefined;
-      desk.etcd.commitNow({ when: [], then: [put(records.removed.key(EK), removal)] });
+    harness.etcd.onCommit = () => {
+      harness.etcd.onCommit = () => undefined;
+      harness.etcd.commitNow({ when: [], then: [put(records.removed.key(EK), removal)] });
     };
-    const committed = desk.commits.commit('node-1', { ...EVIDENCE, identity: EK }, never);
+    const committed = harness.commits.commit('node-1', { ...EVIDENCE, identity: EK }, never);
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
@@ -135,7 +135,7 @@ describe('a machine that was removed', () => {
     await world.remove('node-1');
     await world.record(world.readmit(1));
     await world.join(2);
-    await world.desk.clock.advance(48 * 60 * 60 * 1000);
+    await world.harness.clock.advance(48 * 60 * 60 * 1000);
     expect(await world.ask(2)).toMatchObject({ kind: 'admitted' });
   });
 
@@ -193,7 +193,7 @@ describe('a machine that was removed', () => {
     const signed = [];
     if (listed) {
       // The entry that names the chip is in the configuration until the owner takes it out with the removal.
-      const { desk } = world;
+      const { harness } = world;
       const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
       const document = {
         version: 1,
@@ -203,7 +203,7 @@ describe('a machine that was removed', () => {
       };
       const stored = { document: btoa(JSON.stringify(document)), updatedMs: 1, updatedBy: 'x' };
       const configuration = records.configuration.encode({ version: 1, ...stored });
-      desk.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, configuration)] });
+      harness.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, configuration)] });
       signed.push(world.readmit(1, identity));
     }
     await world.remove('node-1', signed);
@@ -240,12 +240,12 @@ describe('a place in the control plane', () => {
 
   test('is lost at the commit if the owner’s signature has ended by then', async () => {
     const world = await createWorld(listed as Partial<JoinPolicy>);
-    const endsMs = world.desk.clock.nowMs() + 1_000;
+    const endsMs = world.harness.clock.nowMs() + 1_000;
     await world.record(world.signer.sign('policy', POLICY, { endsMs }));
     await world.ask(1, {});
-    await world.desk.clock.advance(1_000);
+    await world.harness.clock.advance(1_000);
     const { identity } = applicant(1).machine;
-    const committed = world.desk.commits.commit('node-1', { ...EVIDENCE, identity }, never);
+    const committed = world.harness.commits.commit('node-1', { ...EVIDENCE, identity }, never);
     await expect(committed).rejects.toEqual(coded('join-not-admitted'));
   });
 });

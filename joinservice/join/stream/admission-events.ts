@@ -49,7 +49,7 @@ export function queuedEvent(key: ProvenKey, place: number, estimateMs: number, n
   });
 }
 
-/** Goes before the refusal, and says when it is worth asking again. */
+/** Goes before the refusal, and says when it is worth applicant again. */
 export function busyEvent(key: ProvenKey, estimateMs: number, nowMs: number): AdmissionEventInit {
   return waiting(key, {
     code: 'join-busy',

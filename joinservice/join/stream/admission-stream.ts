@@ -48,15 +48,15 @@ export async function* admissionStream(
   const { address = '' } = call;
   const machine = yield* identify(parts, { peer, turns, enrolment, address, signal });
   checkOwnKey(machine, introduction.pubKeyDer);
-  const asking = { ...introduction, machine, address };
+  const applicant = { ...introduction, machine, address };
   try {
     if (feed.waiting >= MAX_WAITING) throw new JoinError('join-busy', `${MAX_WAITING} machines wait here`);
     if (turnstile.waiting > 0)
-      yield queuedEvent(asking, turnstile.waiting + 1, turnstile.estimatedWaitMs, clock.nowMs());
-    yield* untilDecided(parts, asking, signal);
+      yield queuedEvent(applicant, turnstile.waiting + 1, turnstile.estimatedWaitMs, clock.nowMs());
+    yield* untilDecided(parts, applicant, signal);
   } catch (error) {
     if (error instanceof JoinError && error.code === 'join-busy')
-      yield busyEvent(asking, turnstile.estimatedWaitMs, clock.nowMs());
+      yield busyEvent(applicant, turnstile.estimatedWaitMs, clock.nowMs());
     throw error;
   }
 }
@@ -64,17 +64,17 @@ export async function* admissionStream(
 /** Looks anew whenever there is news: the operator's word, another policy, or a minute. */
 async function* untilDecided(
   { clock, feed, admissions, workSlots: turnstile }: AdmissionStreamParts,
-  asking: Applicant & { readonly address: string },
+  applicant: Applicant & { readonly address: string },
   signal: AbortSignal,
 ): AsyncGenerator<AdmissionEventInit> {
   let told = ''; // why it waits, as it knows
   for (;;) {
-    using news = feed.next(asking.nodeId); // before looking, so that nothing is missed
-    const considered = await withWorkSlot(turnstile, { address: asking.address, signal }, () =>
-      admissions.decide(asking, signal),
+    using news = feed.next(applicant.nodeId); // before looking, so that nothing is missed
+    const considered = await withWorkSlot(turnstile, { address: applicant.address, signal }, () =>
+      admissions.decide(applicant, signal),
     );
     const why = considered.kind === 'admitted' ? 'admitted' : considered.record.code;
-    if (why !== told) yield resultEvent(asking, considered);
+    if (why !== told) yield resultEvent(applicant, considered);
     if (considered.kind === 'admitted') return;
     told = (await isNews(news.changed, clock, signal)) ? why : '';
   }
