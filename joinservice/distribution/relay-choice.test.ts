@@ -6,8 +6,8 @@ const name = (index: number): string => `node-${String(index).padStart(2, '0')}`
 /** Workers 0, 1, …, all beating. */
 function choiceOf(count: number) {
   const choice = new RelayChoice();
-  const say = (index: number, isBeating = true): void =>
-    choice.set(name(index), { address: `a${index}`, isAlive: isBeating });
+  const say = (index: number, isAlive = true): void =>
+    choice.set(name(index), { address: `a${index}`, isAlive });
   for (let index = 0; index < count; index++) say(index);
   return { choice, say };
 }

@@ -1,12 +1,20 @@
 /**
- * Admission: machines prove themselves and are let in (joinproto/join.proto).
+ * The join service: machines prove their identity and become members (joinproto/join.proto).
  *
  * ```
  * machine ─attested TLS─▶ RequestAdmission ─▶ key ─▶ TPM challenge ─▶ decideJoin (pure) ─▶ joins/ID, audit, trace
  *                         IssueJoinTicket  ─▶ everything again ─▶ node UP, name, identity, audit ─▶ signer ─▶ ticket
  *                         IssueRejoinTicket ─▶ key and machine on record ─▶ signer ─▶ ticket
  * ```
- * Checks first, minting last: what is refused or lost leaves a request, an entry of the audit and a trace, nothing else.
+ * All checks come before the first signature: a refused machine leaves a request, an audit entry and a trace, nothing else.
+ *
+ * | directory | what |
+ * |---|---|
+ * | stream | one call of RequestAdmission: hello, challenge, events |
+ * | machine | which machine it is: credential activation, known attestation keys, TPM clocks |
+ * | admission | `Applicant` → `readApplicantRecords` → `decideJoin` (pure) → `Admissions` or `MembershipCommits` write it |
+ * | requests | stored requests, traces and refusals, and the limits of what machines can cause to be written |
+ * | tickets | certificates and facts of the cluster for an admitted machine |
  */
 export { JoinError, joinErrors, type JoinErrorCode } from './errors.ts';
 export { JoinService, type JoinServiceOptions } from './join-service.ts';

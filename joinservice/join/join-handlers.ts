@@ -10,6 +10,7 @@ import { evidenceDigestOf } from './machine/machine-identifier.ts';
 import type { RefusalAudit } from './requests/refusal-audit.ts';
 import type { Tickets } from './tickets/tickets.ts';
 
+/** What the handlers of the contract `Join` are made of. */
 export interface JoinHandlerParts extends AdmissionStreamParts {
   readonly tickets: Tickets;
   readonly refusals: RefusalAudit;
@@ -18,30 +19,30 @@ export interface JoinHandlerParts extends AdmissionStreamParts {
 
 type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
 
-/** The contract of joining. Whoever gets here has shown evidence that the policy accepts, for this very session. */
+/** Handlers of the contract `Join`. Attested TLS has already verified the evidence of the caller for this session. */
 export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
-  const { tickets, workSlots: turnstile } = parts;
+  const { tickets, workSlots } = parts;
   return {
     requestAdmission: (requests, call) =>
-      noted(parts, call, 'RequestAdmission', admissionStream(parts, requests, call)),
+      auditedStream(parts, call, 'RequestAdmission', admissionStream(parts, requests, call)),
     issueJoinTicket: (request, call) =>
-      notedCall(
+      auditedCall(
         parts,
         call,
         'IssueJoinTicket',
-        withWorkSlot(turnstile, call, () => tickets.join(request, call.peer, call.signal)),
+        withWorkSlot(workSlots, call, () => tickets.join(request, call.peer, call.signal)),
       ),
     issueRejoinTicket: (request, call) =>
-      notedCall(
+      auditedCall(
         parts,
         call,
         'IssueRejoinTicket',
-        withWorkSlot(turnstile, call, () => tickets.rejoin(request, call.peer, call.signal)),
+        withWorkSlot(workSlots, call, () => tickets.rejoin(request, call.peer, call.signal)),
       ),
   };
 }
 
-async function* noted(
+async function* auditedStream(
   parts: JoinHandlerParts,
   call: Call<AttestedPeer>,
   method: string,
@@ -50,12 +51,12 @@ async function* noted(
   try {
     yield* events;
   } catch (error) {
-    await note(parts, call, method, error);
+    await auditRefusal(parts, call, method, error);
     throw error;
   }
 }
 
-async function notedCall<T>(
+async function auditedCall<T>(
   parts: JoinHandlerParts,
   call: Call<AttestedPeer>,
   method: string,
@@ -64,13 +65,13 @@ async function notedCall<T>(
   try {
     return await answer;
   } catch (error) {
-    await note(parts, call, method, error);
+    await auditRefusal(parts, call, method, error);
     throw error;
   }
 }
 
-/** A refusal that no decision has written down yet goes into the audit here; the machine itself learns its code only. */
-async function note(
+/** Writes a refusal to the audit log unless its decision already did. The machine itself learns only the code. */
+async function auditRefusal(
   { refusals, log }: JoinHandlerParts,
   { peer, signal, address = '' }: Call<AttestedPeer>,
   method: string,
@@ -78,11 +79,11 @@ async function note(
 ): Promise<void> {
   const coded = findCoded(error);
   if (signal.aborted || coded === undefined || coded.exit === 'unreachable' || coded.exit === 'internal') {
-    if (!signal.aborted) log.warn('a machine could not be served', { method, error });
+    if (!signal.aborted) log.warn('serving a machine failed', { method, error });
     return;
   }
-  log.info('a machine was refused', { method, error });
-  if (error instanceof JoinError && error.details['noted'] === true) return;
+  log.info('machine refused', { method, error });
+  if (error instanceof JoinError && error.details['isAudited'] === true) return;
   const evidence = {
     evidenceDigest: evidenceDigestOf(peer),
     identity: `${peer.machineIdentity.kind}:${peer.machineIdentity.id}`,
@@ -90,5 +91,5 @@ async function note(
   const detail = { reason: describeError(error).slice(0, 512), ...evidence };
   await refusals
     .write({ method, subject: evidence.identity, code: coded.code, detail, address }, signal)
-    .catch((cause: unknown) => log.error('a refusal could not be written down', { error: cause }));
+    .catch((cause: unknown) => log.error('writing a refusal to the audit log failed', { error: cause }));
 }

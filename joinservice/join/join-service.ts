@@ -32,22 +32,21 @@ import { RefusalAudit } from './requests/refusal-audit.ts';
 import { ClockObservations } from './machine/clock-observations.ts';
 import { Tickets, type TicketSigner } from './tickets/tickets.ts';
 
-/** Machines that are decided about, or get their certificates, at the same time; and those that wait for that. */
+/** Machines that are decided about or get their ticket at the same time, and those that wait for it. */
 const WORK_SLOTS = { maxActive: 16, maxWaiting: 4_096 };
-/** Machines that are asked who they are at the same time; fewer than challenges may be open. */
+/** Machines whose TPM is challenged at the same time; fewer than `CredentialActivations` keeps open. */
 const CHALLENGE_SLOTS = { maxActive: 256, maxWaiting: 4_096 };
-/** Audit entries and requests that strangers can cause on one node. */
-const STRANGERS = { size: 1_200, periodMs: 10 * 60_000 };
+/** Audit entries and requests that machines without an admission can cause on one node. */
+const UNADMITTED_WRITES = { size: 1_200, periodMs: 10 * 60_000 };
 
 export interface JoinServiceOptions {
-  /** The cluster's part of etcd. */
+  /** The state etcd, below the prefix of the cluster. */
   readonly etcd: KeySpace;
-  /** The one of this process. */
+  /** The audit log of this process. */
   readonly audit: AuditLog;
   readonly signer: TicketSigner;
-  /** What owners have signed. */
   readonly ownerDocs: OwnerDocuments;
-  /** The node's certificate of the cluster CA and its key. */
+  /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;
   readonly clusterId: string;
   readonly collateral: Pick<ClusterCollateral, 'current'>;
@@ -58,20 +57,20 @@ export interface JoinServiceOptions {
 }
 
 /**
- * Admission on one control-plane node.
+ * The join service of one control-plane node: the contract `Join` and the watches it needs.
  *
  * ```
- * configuration/current ─▶ PolicySource ─▶ rules() of attested TLS, policy of decisions
- * identities/           ─▶ MemberKeys   ─┤
+ * configuration/current ─▶ ActiveConfigurationSource ─▶ rules() of attested TLS, policy of decisions
+ * identities/           ─▶ KnownAttestationKeys      ─┤
  * attestation/          ─▶ ClusterCollateral (watched by the caller)
- * joins/                ─▶ JoinFeed ─▶ machines that wait
+ * joins/                ─▶ JoinFeed ─▶ streams of waiting machines
  * ```
  */
 export class JoinService {
   readonly service: Implementation<AttestedPeer>;
-  /** Also for what attested TLS refuses. */
+  /** Also used for connections that attested TLS refuses. */
   readonly refusals: RefusalAudit;
-  readonly #policy: ActiveConfigurationSource;
+  readonly #configuration: ActiveConfigurationSource;
   readonly #feed: JoinFeed;
   readonly #keys: KnownAttestationKeys;
   readonly #collateral: Pick<ClusterCollateral, 'current'>;
@@ -86,18 +85,18 @@ export class JoinService {
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
     this.#keys = new KnownAttestationKeys({ etcd, log: log.child('keys') });
     this.#collateral = options.collateral;
-    this.#policy = new ActiveConfigurationSource({
+    this.#configuration = new ActiveConfigurationSource({
       etcd,
       log: log.child('policy'),
-      onSwap: ({ config }) => {
+      onChange: ({ config }) => {
         this.#attestation.set(readAttestation(config));
         this.#feed.wakeAll();
       },
     });
-    const configuration = this.#policy.current;
-    const budget = new WriteBudget({ clock, ...STRANGERS });
+    const configuration = this.#configuration.current;
+    const budget = new WriteBudget({ clock, ...UNADMITTED_WRITES });
     const { nodeId } = own;
-    const deciding = { etcd, audit, feed: this.#feed, configuration, ownerDocs, clock, nodeId };
+    const decisionPorts = { etcd, audit, feed: this.#feed, configuration, ownerDocs, clock, nodeId };
     this.refusals = new RefusalAudit({ audit, clock, budget, nodeId });
     const facts = new ClusterFacts({
       etcd,
@@ -111,7 +110,7 @@ export class JoinService {
       clock,
       activations: new CredentialActivations(),
     });
-    const commits = new MembershipCommits(deciding);
+    const commits = new MembershipCommits(decisionPorts);
     const tickets = new Tickets({
       etcd,
       commits,
@@ -126,7 +125,7 @@ export class JoinService {
       identifier,
       challengeSlots: new FairQueue({ ...CHALLENGE_SLOTS, clock }),
       workSlots: new FairQueue({ ...WORK_SLOTS, clock }),
-      admissions: new Admissions({ ...deciding, budget }),
+      admissions: new Admissions({ ...decisionPorts, budget }),
       tickets,
       refusals: this.refusals,
       feed: this.#feed,
@@ -136,10 +135,10 @@ export class JoinService {
     this.service = implement(Join, joinHandlers(parts));
   }
 
-  /** For attested TLS, per connection. Throws `join-not-ready` until a configuration is in force. */
+  /** What attested TLS verifies a connection with. @throws JoinError `join-not-ready` before the first configuration */
   rules(): EvidenceRules {
-    const { policy, lockPcr } = this.#active();
-    // Before its commit a machine is bound to nobody, or to this cluster by an earlier try; to another one never.
+    const { policy, lockPcr } = this.#activeAttestation();
+    // Before it joins, a machine is bound to no cluster, or to this one by an earlier attempt, but never to another one.
     const locked = withLockRegister(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
     return {
       policy: locked,
@@ -148,11 +147,12 @@ export class JoinService {
   }
 
   /**
-   * A session may be an hour old: what passed then need not pass now. And whoever gets certificates shows the lock; before
-   * its admission a machine may show that it is nobody's.
+   * Verifies the evidence of a session that requests a ticket. The session may be an hour old, so the attestation policy may
+   * have changed; and a machine that gets certificates must be locked to this cluster, which `rules()` does not require.
+   * @throws JoinError `join-evidence-outdated`, `join-not-locked`
    */
   #checkEvidence({ measurements, machineIdentity, verdict }: AttestedPeer): void {
-    const { policy, lockPcr } = this.#active();
+    const { policy, lockPcr } = this.#activeAttestation();
     checkPolicyCurrent(verdict, policy, machineIdentity);
     try {
       checkRegisters(
@@ -162,19 +162,22 @@ export class JoinService {
       );
     } catch (cause) {
       if (!(cause instanceof AttestationError)) throw cause;
-      throw new JoinError('join-not-locked', `ticketing ${machineIdentityText(machineIdentity)}`, { cause });
+      throw new JoinError('join-not-locked', `issuing ticket to ${machineIdentityText(machineIdentity)}`, {
+        cause,
+      });
     }
   }
 
-  /** Unset until the first usable configuration. */
+  /** Unset until the first valid configuration. */
   get attestation(): Readable<ActiveAttestation> {
     return this.#attestation;
   }
 
+  /** Runs all watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     const feed = this.#feed;
     await Promise.all([
-      this.#policy.run(signal),
+      this.#configuration.run(signal),
       feed.run(signal),
       this.#keys.run(signal),
       runSweep({ ...this.#ports, feed }, signal),
@@ -183,18 +186,19 @@ export class JoinService {
   }
 
   #trust() {
-    const { endorsements, machines, inventory, policy } = this.#active();
+    const { endorsements, machines, inventory, policy } = this.#activeAttestation();
     return { endorsements, machines, inventory, profile: policy.profile ?? ('identity' as const) };
   }
 
-  #active(): ActiveAttestation {
+  #activeAttestation(): ActiveAttestation {
     const now = this.#attestation.peek();
-    if (!now.set) throw new JoinError('join-not-ready', 'judging evidence: no configuration is in force');
+    if (!now.set)
+      throw new JoinError('join-not-ready', 'verifying evidence: no configuration has been loaded');
     return now.value;
   }
 }
 
-/** Machines that wait for an owner's signature are decided about again when one comes. */
+/** Decides again about waiting machines when an owner document is stored. */
 async function wakeWithDocuments(etcd: KeySpace, feed: JoinFeed, signal: AbortSignal): Promise<void> {
   for await (const event of etcd.watch(DOCUMENTS_PREFIX, { signal }))
     if (event.kind === 'changes') feed.wakeAll();

@@ -109,7 +109,7 @@ function recordIn(entry: Entry | undefined): KeysRecord | undefined {
 }
 
 /** None where it is no member. */
-function keyMemberOf({ record, status, isAlive: isBeating }: NodeView): readonly RotationMember[] {
+function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMember[] {
   if (!isMemberState(record.state)) return [];
   const said = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).keys;
   const { nodeId, name, roles } = record;
@@ -118,7 +118,7 @@ function keyMemberOf({ record, status, isAlive: isBeating }: NodeView): readonly
       nodeId,
       name,
       isControlPlane: isControlPlane(roles),
-      isAlive: isBeating,
+      isAlive,
       stage: said && parseStage(said),
     },
   ];

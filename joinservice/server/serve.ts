@@ -87,8 +87,8 @@ export async function serve(
   const blobs = storeOf(config, ports);
   const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
   const distribution = distributionHandlers({ etcd: cluster, feed, keys, collateral, blobs });
-  const attendances = new NodeSessions();
-  const streams = streamsOf(cluster, attendances, clock);
+  const sessions = new NodeSessions();
+  const streams = streamsOf(cluster, sessions, clock);
   const { join } = config;
   using signer = new SignerClient({ path: join?.signer.socket ?? NO_SIGNER });
   const { mutations } = curator;
@@ -129,11 +129,7 @@ export async function serve(
       keys.run(signal),
       options.metrics === undefined
         ? undefined
-        : runMetrics(
-            options.metrics,
-            { nodes: curator.nodes, sessions: attendances, certificates, clock },
-            signal,
-          ),
+        : runMetrics(options.metrics, { nodes: curator.nodes, sessions, certificates, clock }, signal),
       join === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
       config.authorize === undefined
         ? undefined
@@ -153,10 +149,10 @@ export async function serve(
   }
 }
 
-function streamsOf(cluster: Namespace, attendances: NodeSessions, clock: Clock) {
+function streamsOf(cluster: Namespace, sessions: NodeSessions, clock: Clock) {
   const nodes = new NodeStore(cluster);
   return streamHandlers({
-    sessions: attendances,
+    sessions,
     findNode: (node, signal) => nodes.get(node, signal),
     clock,
   });

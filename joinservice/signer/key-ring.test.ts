@@ -33,16 +33,16 @@ describe('kubernetesClients()', () => {
     const { public: caPem, private: keyPem } = first['kubernetes-clients-ca'];
     await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
     await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
-    const { signer, trustedPem: believedPem } = await ring.kubernetesClients();
+    const { signer, trustedPem: trusted } = await ring.kubernetesClients();
     expect(signer.caPem).toBe(caPem);
-    expect(believedPem).toBeUndefined();
+    expect(trusted).toBeUndefined();
   });
 
   test.each(KEY_PHASES)('in phase %s signs with what everybody believes', async (phase) => {
     await place(at(phase));
-    const { signer, trustedPem: believedPem } = await ring.kubernetesClients();
-    expect(believedPem).toBe(trustedPem(at(phase), 'kubernetes-clients-ca'));
-    expect(believedPem).toContain(signer.caPem.trim());
+    const { signer, trustedPem: trusted } = await ring.kubernetesClients();
+    expect(trusted).toBe(trustedPem(at(phase), 'kubernetes-clients-ca'));
+    expect(trusted).toContain(signer.caPem.trim());
     const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 1 } as const;
     const issued = await signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
     expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);

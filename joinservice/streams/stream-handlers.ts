@@ -44,17 +44,17 @@ export interface StreamHandlerParts {
 }
 
 export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeStreams, Caller> {
-  const { sessions: attendances, clock } = parts;
+  const { sessions, clock } = parts;
   return {
     openSession: async function* (requests, { peer, signal }) {
       if (peer.kind !== 'node')
         throw new StreamError('streams-request-invalid', `attending as ${peer.role} ${peer.name}: no node`);
-      const attendance = attendances.open(peer);
+      const attendance = sessions.open(peer);
       void listen(attendance, requests); // it ends after this call does, so nobody can wait for it here
       try {
         yield* attendance.outgoing(signal);
       } finally {
-        attendances.close(attendance);
+        sessions.close(attendance);
       }
     },
     streamLogs: async function* ({ node, logs }, { signal }) {
@@ -116,16 +116,16 @@ async function attendanceOf(
   idOrName: string,
   signal: AbortSignal,
 ): Promise<NodeSession> {
-  const { sessions: attendances, findNode, clock } = parts;
+  const { sessions, findNode, clock } = parts;
   const view = await findNode(idOrName, signal);
   const { nodeId, name, state } = view.record;
-  if (attendances.get(nodeId) === undefined && view.isAlive) {
+  if (sessions.get(nodeId) === undefined && view.isAlive) {
     const options = { what: `waiting for ${name}`, ms: ARRIVAL_MS, clock, signal };
-    await withTimeout(options, (child) => attendances.waitFor(nodeId, child)).catch(() =>
+    await withTimeout(options, (child) => sessions.waitFor(nodeId, child)).catch(() =>
       signal.throwIfAborted(),
     );
   }
-  const found = attendances.get(nodeId);
+  const found = sessions.get(nodeId);
   if (found !== undefined) return found;
   const heard =
     view.status === undefined ? 'never' : new Date(view.status.updatedMs).toISOString().replace('.000Z', 'Z');

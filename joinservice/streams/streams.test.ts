@@ -23,7 +23,7 @@ const coded = (code: string, message?: string): unknown =>
 const nodeCaller: Caller = { kind: 'node', nodeId: 'id-1', name: 'n1' };
 const operator: Caller = { kind: 'operator', fingerprint: 'sha256:00', name: 'me', role: 'viewer' };
 
-function view(isBeating: boolean): NodeView {
+function view(isAlive: boolean): NodeView {
   return {
     record: {
       version: 1,
@@ -37,7 +37,7 @@ function view(isBeating: boolean): NodeView {
     },
     recordRevision: 1n,
     status: { version: 1, status: '', updatedMs: 0 },
-    isAlive: isBeating,
+    isAlive,
   };
 }
 
@@ -46,14 +46,14 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop.abort(new Error('the test is over'));
 });
 
-function setUp(isBeating = true) {
+function setUp(isAlive = true) {
   const clock = new FakeClock();
-  const attendances = new NodeSessions();
-  const handlers = streamHandlers({ sessions: attendances, findNode: async () => view(isBeating), clock });
+  const sessions = new NodeSessions();
+  const handlers = streamHandlers({ sessions, findNode: async () => view(isAlive), clock });
   const stop = new AbortController();
   stops.push(stop);
   const call = (peer: Caller): Call<Caller> => ({ peer, signal: stop.signal });
-  return { clock, attendances, handlers, call, asOperator: call(operator) };
+  return { clock, sessions, handlers, call, asOperator: call(operator) };
 }
 
 type Setup = ReturnType<typeof setUp>;
@@ -146,7 +146,7 @@ describe('a question to a node', () => {
     expect(await node.next()).toMatchObject({ case: 'cancel', value: { task: 1n } });
     node.data(1n, 'late'); // crossed on the wire: no fault
     node.say({ case: 'hello', value: create(OpenSessionRequestSchema) as never });
-    expect(setup.attendances.get('id-1')).toBeDefined();
+    expect(setup.sessions.get('id-1')).toBeDefined();
   });
 
   test('evidence comes whole, with its variant', async () => {
@@ -274,7 +274,7 @@ describe('what a node may not do', () => {
         for (;;) await node.next();
       })(),
     ).rejects.toEqual(coded('streams-node-gone'));
-    expect(setup.attendances.get('id-1')).toBeUndefined();
+    expect(setup.sessions.get('id-1')).toBeUndefined();
   });
 
   test('a newer stream of the same node takes the place of the older', async () => {

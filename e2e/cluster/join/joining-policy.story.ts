@@ -122,7 +122,8 @@ await test('the configuration of a living cluster is changed: in force at once, 
             .split('\n')
             .some(
               (line) =>
-                line.includes('the one before stays in force') && line.includes(`configuration-${revision}`),
+                line.includes('configuration invalid, keeping the previous one') &&
+                line.includes(`configuration-${revision}`),
             ),
       );
       await cluster.run('n2', 'systemctl', 'restart', 'bootstrapper');

@@ -28,7 +28,7 @@ export function authorizedHandlers<S extends DescService>(
 }
 
 function guardMethod(method: DescMethod, handler: unknown, door: AccessCheck): unknown {
-  const { etcd, openCalls: memberships } = door;
+  const { etcd, openCalls } = door;
   if (method.methodKind === 'unary' || method.methodKind === 'client_streaming') {
     return async (request: unknown, call: Call<MemberIdentity>) => {
       const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: call.signal });
@@ -36,7 +36,7 @@ function guardMethod(method: DescMethod, handler: unknown, door: AccessCheck): u
     };
   }
   return async function* (request: unknown, call: Call<MemberIdentity>): AsyncGenerator<unknown> {
-    using stay = memberships.track(call.peer, call.signal);
+    using stay = openCalls.track(call.peer, call.signal);
     const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: stay.signal });
     yield* untilAborted(
       (handler as Many)(request, { ...call, peer: caller, signal: stay.signal }),

@@ -93,7 +93,8 @@ describe('nodes', () => {
     const heartbeats = (async function* () {
       yield create(heartbeat.input);
     })();
-    for await (const { intervalMs } of curator.heartbeat(heartbeats, as(peer))) expect(intervalMs).toBeDefined();
+    for await (const { intervalMs } of curator.heartbeat(heartbeats, as(peer)))
+      expect(intervalMs).toBeDefined();
   }
   const demotion = (peer: TestPeer) =>
     create(CuratorContract.method.setNodeRoles.input, {

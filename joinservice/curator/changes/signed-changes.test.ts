@@ -166,7 +166,10 @@ describe('deleteNode()', () => {
       'DECOMMISSIONED',
     );
     const configuration = configurationWith({ ...other, name: 'w-2' });
-    await harness.forget({ configuration, documents: [harness.signer.policy(JSON.stringify(configuration))] });
+    await harness.forget({
+      configuration,
+      documents: [harness.signer.policy(JSON.stringify(configuration))],
+    });
     expect(JSON.parse((await harness.configuration()).text)).toEqual(configuration);
     expect(await harness.removed()).toHaveLength(2);
     const { entries } = await harness.etcd.list('audit/', { signal });

@@ -83,7 +83,7 @@ describe('heartbeats', () => {
     { name: 'each up to two seconds late', delayMs: (beat: number) => (beat * 700) % 2000 },
     { name: 'every other one lost', delayMs: () => 0, isLost: (beat: number) => beat % 2 === 1 },
   ])('ten idle minutes show no flap and write once: $name', async ({ name: _, ...how }) => {
-    const { health, writes, heartbeats } = await live({ minutes: 10, ...how });
+    const { health, writes, beats: heartbeats } = await live({ minutes: 10, ...how });
     expect(health).toEqual(['beating']);
     expect(writes).toBe(1);
     expect(heartbeats).toBeGreaterThan(80);

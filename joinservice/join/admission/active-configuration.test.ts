@@ -24,11 +24,11 @@ test('a new policy is in force at once; a bad one is reported and the one before
   const etcd = new MemoryEtcd();
   const { log, records: lines } = createMemoryLogger();
   let refuses = false;
-  const onSwap = ({ config }: ActiveConfiguration): void => {
+  const onChange = ({ config }: ActiveConfiguration): void => {
     readAttestation(config);
     if (refuses) throw new Error('a verifier cannot be made of it');
   };
-  const source = new ActiveConfigurationSource({ etcd, log, onSwap });
+  const source = new ActiveConfigurationSource({ etcd, log, onChange });
   write(etcd, document({ join: { policy: 'approve' } }));
   const run = source.run(stop.signal).catch((error: unknown) => error);
   const active = (): unknown => {

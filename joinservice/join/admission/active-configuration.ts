@@ -7,39 +7,40 @@ import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
 import { JoinError } from '../errors.ts';
 import type { JoinPolicy } from './decide-join.ts';
 
-/** The cluster's configuration in force: read as a whole, then swapped in; a bad one changes nothing. */
+/** The cluster configuration that currently applies. It is replaced as a whole; an invalid document changes nothing. */
 export interface ActiveConfiguration {
   readonly config: ClusterConfig;
   readonly policy: JoinPolicy;
-  /** The revision of etcd at which the document was written; names it in the audit. */
+  /** The etcd revision at which the document was written; names it in the audit log. */
   readonly revision: bigint;
-  /** Of the document's exact bytes, hex: what owners sign. */
+  /** SHA-256 of the exact bytes of the document, hex: what owners sign. */
   readonly sha256: string;
 }
 
-/** Follows the operators' document and keeps the newest good one in force. */
+/** Watches the configuration in etcd and provides the newest valid one. */
 export class ActiveConfigurationSource {
   readonly #etcd: KeySpace;
   readonly #log: Logger;
-  readonly #onSwap: (active: ActiveConfiguration) => void;
+  readonly #onChange: (active: ActiveConfiguration) => void;
   readonly #current = new EventValue<ActiveConfiguration>();
 
-  /** `onSwap` may throw: then the document is as bad as one that cannot be read, and the old one stays. */
+  /** @param options `onChange` may throw, which makes the document invalid: the previous one stays */
   constructor(options: {
     readonly etcd: KeySpace;
     readonly log: Logger;
-    readonly onSwap?: (active: ActiveConfiguration) => void;
+    readonly onChange?: (active: ActiveConfiguration) => void;
   }) {
     this.#etcd = options.etcd;
     this.#log = options.log;
-    this.#onSwap = options.onSwap ?? (() => undefined);
+    this.#onChange = options.onChange ?? (() => undefined);
   }
 
-  /** Unset until the first good document. */
+  /** Unset until the first valid document. */
   get current(): Readable<ActiveConfiguration> {
     return this.#current;
   }
 
+  /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     for await (const event of this.#etcd.watch(CONFIGURATION_KEY, { signal })) {
       const entries =
@@ -49,24 +50,24 @@ export class ActiveConfigurationSource {
             ? event.changes.flatMap((change) => (change.kind === 'put' ? [change.entry] : []))
             : [];
       const newest = entries.filter(({ key }) => key === CONFIGURATION_KEY).at(-1);
-      if (newest !== undefined) this.#swap(newest);
+      if (newest !== undefined) this.#apply(newest);
     }
   }
 
-  #swap(entry: Entry): void {
+  #apply(entry: Entry): void {
     const before = this.#current.peek();
     if (before.set && before.value.revision === entry.modRevision) return;
     try {
       const now = activeConfigurationFrom(entry);
-      this.#onSwap(now);
+      this.#onChange(now);
       this.#current.set(now);
-      this.#log.info('a configuration is in force', {
+      this.#log.info('configuration applied', {
         version: now.policy.version,
         policy: now.policy.policy,
       });
     } catch (error) {
       const kept = before.set ? before.value.policy.version : 'none';
-      this.#log.error('a configuration is not usable, the one before stays in force', {
+      this.#log.error('configuration invalid, keeping the previous one', {
         revision: entry.modRevision,
         kept,
         error,
@@ -75,13 +76,13 @@ export class ActiveConfigurationSource {
   }
 }
 
-/** Throws `join-not-ready` as long as there is none. */
+/** The current configuration. @throws JoinError `join-not-ready` before the first valid one */
 export function requireConfiguration(
   configuration: Readable<ActiveConfiguration>,
 ): Pick<ActiveConfiguration, 'policy' | 'sha256'> {
   const now = configuration.peek();
   if (now.set) return now.value;
-  throw new JoinError('join-not-ready', 'deciding about a machine: no configuration is in force');
+  throw new JoinError('join-not-ready', 'deciding about a machine: no configuration has been loaded');
 }
 
 /** Throws `records-invalid` or `config-invalid`. */

@@ -30,7 +30,9 @@ describe('what strangers can cause to be written', () => {
     const harness = harnessWith();
     for (let i = 0; i < 10_000; i++)
       await harness.admissions.decide(at(applicant(i), addressOf(i)), never).catch(() => undefined);
-    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)));
+    const counts = await Promise.all(
+      [JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)),
+    );
     expect(counts.map(({ length }) => length)).toEqual([
       MAX_OPEN_REQUESTS,
       MAX_OPEN_REQUESTS,
@@ -144,7 +146,9 @@ describe('requests that are open', () => {
       await harness.admissions.decide(at(applicant(2)), never);
     }
     await settle();
-    expect(await harness.keys(JOINS_PREFIX)).toEqual(['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`));
+    expect(await harness.keys(JOINS_PREFIX)).toEqual(
+      ['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`),
+    );
     expect(await harness.keys('traces/')).toEqual(['traces/node-2', 'traces/node-3']);
   });
 });
@@ -166,7 +170,9 @@ describe('what a machine that is let in can cause to be written', () => {
     }
     expect(answers.filter((answer) => answer === 'admitted').length).toBe(16);
     expect(answers.at(-1)).toBe('join-busy');
-    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)));
+    const counts = await Promise.all(
+      [JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)),
+    );
     expect(counts.map(({ length }) => length)).toEqual([1, 1, 16]);
     await harness.clock.advance(10 * MINUTE_MS);
     expect(await tell(41)).toBe('admitted');
@@ -303,7 +309,10 @@ describe('who may join', () => {
     };
     harness.etcd.onCommit = () => {
       harness.etcd.onCommit = () => undefined;
-      harness.etcd.commitNow({ when: [], then: [put(records.node.key('node-9'), records.node.encode(node))] });
+      harness.etcd.commitNow({
+        when: [],
+        then: [put(records.node.key('node-9'), records.node.encode(node))],
+      });
       harness.etcd.commitNow({ when: [], then: [taken()] });
     };
     const { identity } = applicant(1).machine;

@@ -1,43 +1,44 @@
-import type { AuditLog } from '../../../internal/auditlog/index.ts';
-import type { Clock } from '../../../internal/clock/index.ts';
-import { put, type KeySpace, type Write } from '../../../internal/etcd/index.ts';
-import type { Readable } from '../../../internal/event/index.ts';
+import { put, type Write } from '../../../internal/etcd/index.ts';
 import { records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
-import { describeMachine, traceFactsOf, auditVerdictOf } from './decision-audit.ts';
-import { keepsStoredRecord, isWorthWriting, POLICY_ADMISSION_MS, joinRecordOf } from './join-record.ts';
-import type { OwnerDocuments } from '../../ownerdocs/index.ts';
-import type { Applicant } from './applicant.ts';
-import type { WriteBudget } from '../requests/write-budget.ts';
 import { JoinError } from '../errors.ts';
-import type { JoinEntry, JoinFeed } from '../requests/join-feed.ts';
+import type { JoinEntry } from '../requests/join-feed.ts';
+import { mergeFacts, readTrace, traceWrite } from '../requests/join-trace.ts';
 import { MachineWriteBudget } from '../requests/machine-write-budget.ts';
 import { planRequestRemoval, requestsToEvict } from '../requests/open-requests.ts';
-import { requireConfiguration, type ActiveConfiguration } from './active-configuration.ts';
-import { decideJoin, type JoinDecision, type NodeAssignment } from './decide-join.ts';
-import { readApplicantRecords, type CheckedRecords } from './applicant-records.ts';
-import { mergeFacts, readTrace, traceWrite } from '../requests/join-trace.ts';
+import type { WriteBudget } from '../requests/write-budget.ts';
+import { isOperatorDecision, type Applicant } from './applicant.ts';
+import {
+  decideApplicant,
+  untilWritten,
+  type DecidedApplicant,
+  type DecisionPorts,
+} from './decide-applicant.ts';
+import type { NewDecision, NodeAssignment } from './decide-join.ts';
+import { auditVerdictOf, describeMachine, traceFactsOf } from './decision-audit.ts';
+import { isWorthWriting, joinRecordOf, keepsStoredRecord, POLICY_ADMISSION_MS } from './join-record.ts';
 
-const TRIES = 16;
+/** Requests of one machine under older keys that one decision removes. */
+const MAX_REPLACED = 4;
 
-export interface AdmissionsPorts {
-  readonly etcd: KeySpace;
-  readonly audit: AuditLog;
-  readonly feed: JoinFeed;
-  readonly configuration: Readable<ActiveConfiguration>;
-  /** What owners have signed. */
-  readonly ownerDocs: OwnerDocuments;
-  readonly clock: Clock;
-  /** What strangers can cause to be written here. */
+export interface AdmissionsPorts extends DecisionPorts {
+  /** Bounds what machines that are not admitted can cause to be written. */
   readonly budget: WriteBudget;
-  /** The node that decides: for the audit. */
-  readonly nodeId: string;
 }
 
+/** What a machine that requested admission is told. A refusal is thrown. */
 export type AdmissionResult =
   | { readonly kind: 'admitted'; readonly assignment: NodeAssignment; readonly expiresMs: number }
   | { readonly kind: 'waiting'; readonly record: JoinRecord };
 
-/** Decides about machines, and writes down what it decided: request, audit and trace in one transaction. */
+/** A decision that is to be written. */
+interface WrittenDecision extends DecidedApplicant {
+  readonly applicant: Applicant;
+  readonly decision: NewDecision;
+  readonly record: JoinRecord;
+  readonly address: string;
+}
+
+/** Decides about machines that request admission. Writes request, audit entry and trace in one transaction. */
 export class Admissions {
   readonly #ports: AdmissionsPorts;
   readonly #machines: MachineWriteBudget;
@@ -48,108 +49,92 @@ export class Admissions {
   }
 
   /**
-   * Answers what came of it now; throws the refusal as a `JoinError`, after it has been written down.
-   * `address`: where the machine calls from.
+   * The current decision about an applicant.
+   * @param applicant `address`: the source address of the call
+   * @throws JoinError the refusal, after it was written, or `join-busy`
    */
   async decide(
     { address, ...applicant }: Applicant & { readonly address: string },
     signal: AbortSignal,
   ): Promise<AdmissionResult> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const active = requireConfiguration(this.#ports.configuration);
-      const { policy } = active;
-      const nowMs = this.#ports.clock.nowMs();
-      const onRecord = await readApplicantRecords({ ...this.#ports, nowMs }, applicant, { ...active, signal });
-      const decision = decideJoin(applicant, onRecord, { policy, nowMs });
-      if (decision.kind === 'member') return memberAgain(decision.node, nowMs);
+    const doing = `admitting ${applicant.nodeId}`;
+    return untilWritten(doing, async () => {
+      const decided = await decideApplicant(this.#ports, applicant, signal);
+      const { decision, onRecord, nowMs } = decided;
+      if (decision.kind === 'member') return resultForMember(decision.node, nowMs);
       const record = joinRecordOf(applicant, onRecord.join, decision, nowMs);
-      const written = await this.#write(applicant, { onRecord, decision, record, nowMs, address }, signal);
-      if (!written) continue;
-      if (decision.kind === 'refuse')
-        throw new JoinError(decision.code, `admitting ${applicant.nodeId}: ${decision.why}`, {
-          details: { noted: true },
-        });
+      if (!(await this.#write({ ...decided, applicant, decision, record, address }, signal)))
+        return undefined;
+      if (decision.kind === 'admit') {
+        const expiresMs = record.decision?.expiresMs ?? nowMs + POLICY_ADMISSION_MS;
+        return { kind: 'admitted', assignment: decision.assignment, expiresMs };
+      }
       if (decision.kind === 'wait') return { kind: 'waiting', record };
-      return {
-        kind: 'admitted',
-        assignment: decision.assignment,
-        expiresMs: record.decision?.expiresMs ?? nowMs + POLICY_ADMISSION_MS,
-      };
-    }
-    throw new JoinError('join-busy', `admitting ${applicant.nodeId}: ${TRIES} tries were overtaken`);
+      throw new JoinError(decision.code, `${doing}: ${decision.why}`, { details: { isAudited: true } });
+    });
   }
 
-  /** false: overtaken. */
-  async #write(
-    applicant: Applicant,
-    made: {
-      readonly onRecord: CheckedRecords;
-      readonly decision: Exclude<JoinDecision, { kind: 'member' }>;
-      readonly record: JoinRecord;
-      readonly nowMs: number;
-      readonly address: string;
-    },
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const { onRecord, decision, record, nowMs, address } = made;
-    const { budget, feed } = this.#ports;
-    const { join } = onRecord;
-    if (join !== undefined && !isWorthWriting(join, record, nowMs)) return true;
-    const isStrange = decision.kind !== 'admit';
-    const makesRoom = join === undefined && isStrange ? requestsToEvict(feed, applicant.nodeId, nowMs) : [];
-    if (isStrange && !budget.tryTake(address)) {
-      if (decision.kind === 'refuse' || join !== undefined) return true; // it is answered, and nothing is written
-      throw new JoinError('join-busy', `admitting ${applicant.nodeId}: too many ask`);
-    }
-    if (!isStrange && !this.#machines.tryTake(applicant.machine.identity))
-      throw new JoinError('join-busy', `admitting ${applicant.nodeId}: its machine asks too often`);
-    const gone = planRequestRemoval([...makesRoom, ...this.#replaced(applicant)]);
-    const trace = await readTrace(this.#ports.etcd, applicant.nodeId, signal);
+  /** Writes what is new; false where another writer was faster. */
+  async #write(written: WrittenDecision, signal: AbortSignal): Promise<boolean> {
+    const { applicant, onRecord, decision, record, nowMs } = written;
+    const { etcd, audit, budget, nodeId } = this.#ports;
+    if (onRecord.join !== undefined && !isWorthWriting(onRecord.join, record, nowMs)) return true;
+    const evicted = this.#evicted(written);
+    if (!this.#mayWrite(written)) return true; // the machine is answered, and nothing is written
+    const removal = planRequestRemoval([...evicted, ...this.#replaced(applicant)]);
+    const trace = await readTrace(etcd, applicant.nodeId, signal);
     const facts = mergeFacts(trace.facts, [...applicant.facts, ...traceFactsOf(decision, applicant, nowMs)]);
+    const request = put(records.join.key(applicant.nodeId), records.join.encode(record));
     const then: Write[] = [
-      ...(keepsStoredRecord(join, record)
-        ? []
-        : [put(records.join.key(applicant.nodeId), records.join.encode(record))]),
-      ...gone.then,
+      ...(keepsStoredRecord(onRecord.join, record) ? [] : [request]),
+      ...removal.then,
       traceWrite(applicant.nodeId, facts),
     ];
     const dropped = budget.takeDropped();
-    const result = await this.#ports.audit.commit(
-      {
-        when: [onRecord.joinUnchanged, ...gone.when],
-        then,
-        facts: {
-          timeMs: nowMs,
-          caller: `joinservice:${this.#ports.nodeId}`,
-          method: 'RequestAdmission',
-          subject: applicant.nodeId,
-          detail: {
-            ...auditVerdictOf(decision),
-            ...describeMachine(applicant),
-            attempts: record.attempts,
-            ...(dropped === 0 ? {} : { alsoNotWritten: dropped }),
-          },
-        },
-      },
-      signal,
-    );
-    return result.kind === 'committed';
+    const detail = {
+      ...auditVerdictOf(decision),
+      ...describeMachine(applicant),
+      attempts: record.attempts,
+      ...(dropped === 0 ? {} : { alsoNotWritten: dropped }),
+    };
+    const caller = `joinservice:${nodeId}`;
+    const entry = { timeMs: nowMs, caller, method: 'RequestAdmission', subject: applicant.nodeId, detail };
+    const when = [onRecord.joinUnchanged, ...removal.when];
+    return (await audit.commit({ when, then, facts: entry }, signal)).kind === 'committed';
+  }
+
+  /** Requests that have to go where a new one would be too many. @throws JoinError `join-busy` */
+  #evicted({ applicant, decision, onRecord, nowMs }: WrittenDecision): readonly JoinEntry[] {
+    if (onRecord.join !== undefined || decision.kind === 'admit') return [];
+    return requestsToEvict(this.#ports.feed, applicant.nodeId, nowMs);
+  }
+
+  /** Whether a budget allows the write. @throws JoinError `join-busy` where the machine cannot be answered without it */
+  #mayWrite({ applicant, decision, onRecord, address }: WrittenDecision): boolean {
+    const { nodeId, machine } = applicant;
+    if (decision.kind === 'admit') {
+      if (this.#machines.tryTake(machine.identity)) return true;
+      throw new JoinError('join-busy', `admitting ${nodeId}: ${machine.identity} sends too many requests`);
+    }
+    if (this.#ports.budget.tryTake(address)) return true;
+    if (decision.kind === 'refuse' || onRecord.join !== undefined) return false;
+    throw new JoinError('join-busy', `admitting ${nodeId}: too many machines send requests`);
   }
 
   /**
-   * Open requests of the same machine under older keys: it was reset, and only its newest one can go on. What an operator
-   * decided stays; what a policy did, it does again.
+   * Open requests of the same machine under older keys: it was reset, and only the newest one can succeed. Decisions of
+   * operators stay; a policy decides again.
    */
   #replaced({ nodeId, machine }: Applicant): readonly JoinEntry[] {
     return this.#ports.feed.open
       .filter(({ record }) => record.nodeId !== nodeId && record.machine.identity === machine.identity)
-      .filter(({ record: { decision } }) => decision?.by.startsWith('operator:') !== true)
-      .slice(0, 4);
+      .filter(({ record: { decision } }) => !isOperatorDecision(decision))
+      .slice(0, MAX_REPLACED);
   }
 }
 
-/** A member that asks again within its time had its answer lost. */
-function memberAgain(node: NodeRecord, nowMs: number): AdmissionResult {
+/** A member requests admission again when it did not receive the first answer. */
+function resultForMember(node: NodeRecord, nowMs: number): AdmissionResult {
   const { name, roles, labels, admission } = node;
   return {
     kind: 'admitted',

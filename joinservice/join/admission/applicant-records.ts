@@ -19,32 +19,30 @@ import type { JoinFeed } from '../requests/join-feed.ts';
 import type { ActiveConfiguration } from './active-configuration.ts';
 import {
   requestedName,
-  type ApplicantClaims,
   type JoinPolicy,
   type MissingSignatures,
   type ApplicantRecords,
+  type JudgedApplicant,
 } from './decide-join.ts';
 
-/** What was read, and the conditions under which it still holds. */
+/** The records about an applicant, and the etcd conditions under which they still hold. */
 export interface CheckedRecords extends ApplicantRecords {
-  readonly join: JoinRecord | undefined;
-  /** Nobody has changed this machine's own request meanwhile. */
+  /** The request of the applicant is unchanged. */
   readonly joinUnchanged: Condition;
-  readonly joinRevision: bigint | undefined;
-  /** No removal of this machine has come meanwhile. */
+  /** The removals of this machine are unchanged. */
   readonly removalsUnchanged: readonly Condition[];
 }
 
-interface StandingPorts {
+interface RecordsPorts {
   readonly etcd: KeySpace;
   readonly feed: JoinFeed;
   readonly ownerDocs: OwnerDocuments;
   readonly nowMs: number;
 }
 
-/** Everything on record about a machine, linearizably. */
+/** Reads everything on record about a machine, linearizably. */
 export async function readApplicantRecords(
-  ports: StandingPorts,
+  ports: RecordsPorts,
   applicant: Applicant,
   options: Pick<ActiveConfiguration, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
 ): Promise<CheckedRecords> {
@@ -53,10 +51,10 @@ export async function readApplicantRecords(
   const { nodeId, machine, pubKeyDer } = applicant;
   const [joinKey, nodeKey] = [records.join.key(nodeId), records.node.key(nodeId)];
   const identities = [...new Set([machine.identity, keyIdentityOf(pubKeyDer)])];
-  const [joinEntry, node, holder, removals] = await Promise.all([
+  const [joinEntry, node, machineHolder, removals] = await Promise.all([
     etcd.get(joinKey, { signal }),
     readNode(etcd, nodeKey, signal),
-    readHolder(etcd, machine.identity, signal),
+    readMachineHolder(etcd, machine.identity, signal),
     readRemovals(etcd, identities, signal),
   ]);
   const join = joinEntry === undefined ? undefined : records.join.decode(joinKey, joinEntry.value);
@@ -65,23 +63,22 @@ export async function readApplicantRecords(
   const taken = new Map(names.map((name, i) => [name, textOf(holders[i])]));
   return {
     node,
-    machineHolder: holder,
+    machineHolder,
     join,
     nameHolder: (name) => taken.get(name) ?? otherThan(nodeId, feed.promisedTo(name, nowMs)),
     joinUnchanged: joinEntry === undefined ? absent(joinKey) : unchanged(joinEntry),
-    joinRevision: joinEntry?.modRevision,
-    whyExcluded: node === undefined ? await whyRemoved(ports.ownerDocs, removals, signal) : undefined,
+    whyExcluded: node === undefined ? await whyExcluded(ports.ownerDocs, removals, signal) : undefined,
     missingSignatures:
-      node === undefined ? await signedPlaces(ports, { applicant, join }, options) : NOTHING_TO_SIGN,
+      node === undefined ? await readMissingSignatures(ports, { applicant, join }, options) : NONE_MISSING,
     removalsUnchanged: removals.map(({ identity, entry }) =>
       entry === undefined ? absent(records.removed.key(identity)) : unchanged(entry),
     ),
   };
 }
 
-const NOTHING_TO_SIGN: MissingSignatures = { inventory: undefined, approval: undefined };
+const NONE_MISSING: MissingSignatures = { inventory: undefined, approval: undefined };
 
-async function whyRemoved(
+async function whyExcluded(
   ownerDocs: OwnerDocuments,
   removals: readonly RemovalEntry[],
   signal: AbortSignal,
@@ -93,9 +90,9 @@ async function whyRemoved(
   return undefined;
 }
 
-/** Asked of etcd only where the machine could become a control plane: most never do. */
-async function signedPlaces(
-  { ownerDocs }: StandingPorts,
+/** Reads owner documents only where the machine could become a control plane, since most never do. */
+async function readMissingSignatures(
+  { ownerDocs }: RecordsPorts,
   { applicant, join }: { readonly applicant: Applicant; readonly join: JoinRecord | undefined },
   {
     policy,
@@ -107,10 +104,10 @@ async function signedPlaces(
   const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
   const isListed = entry?.roles.includes('control-plane') === true;
   const approved = join?.decision?.roles ?? [];
-  const place = { nodeId, pubKeyDer, identity: machine.identity };
+  const subject = { nodeId, pubKeyDer, identity: machine.identity };
   const approval = async (): Promise<string | undefined> => {
     const { document, why } = await ownerDocs.tryNewest('grant', nodeId, signal);
-    if (isGranted(document, place, approved)) return undefined;
+    if (isGranted(document, subject, approved)) return undefined;
     return why ?? `no owner has granted ${approved.join(' ')} to this machine`;
   };
   return {
@@ -124,7 +121,7 @@ async function readNode(etcd: KeySpace, key: string, signal: AbortSignal): Promi
   return entry === undefined ? undefined : records.node.decode(key, entry.value);
 }
 
-async function readHolder(
+async function readMachineHolder(
   etcd: KeySpace,
   identity: string,
   signal: AbortSignal,
@@ -136,9 +133,9 @@ async function readHolder(
   return readNode(etcd, records.node.key(nodeId), signal);
 }
 
-/** Every name that a decision about this machine could give it. */
+/** Every name that a decision could assign to this machine. */
 function namesToLookUp(
-  { nodeId, machine, claimed }: ApplicantClaims,
+  { nodeId, machine, claimed }: JudgedApplicant,
   join: JoinRecord | undefined,
   policy: JoinPolicy,
 ): readonly string[] {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import type { JoinRecord, NodeRecord } from '../../../internal/records/index.ts';
-import { decideJoin, type ApplicantClaims, type JoinPolicy, type ApplicantRecords } from './decide-join.ts';
+import { decideJoin, type JudgedApplicant, type JoinPolicy, type ApplicantRecords } from './decide-join.ts';
 
 const identity = `tpm-ek:${'a'.repeat(64)}`;
-const applicant: ApplicantClaims = {
+const applicant: JudgedApplicant = {
   nodeId: 'node-1',
   machine: {
     identity,
@@ -73,7 +73,7 @@ const offBy = (ms: number) => ({ claimed: { ...applicant.claimed, clockOffsetMs:
 
 interface Case {
   readonly name: string;
-  readonly asks?: Partial<ApplicantClaims>;
+  readonly asks?: Partial<JudgedApplicant>;
   readonly onRecord?: Partial<ApplicantRecords>;
   readonly policy: JoinPolicy;
   readonly nowMs?: number;

@@ -3,45 +3,42 @@ import type { JoinRecord, MachineRecord, NodeRecord } from '../../../internal/re
 import { isControlPlane, type Role } from '../../../internal/role/index.ts';
 import { rolesOfEntry } from '../../ownerdocs/index.ts';
 import type { JoinErrorCode } from '../errors.ts';
+import { isOperatorDecision, type Applicant } from './applicant.ts';
 
-/** Who may become a member, as it is in force now. */
+/** The current `join` section of the configuration: which machines may become members. */
 export interface JoinPolicy extends JoinConfig {
-  /** Names this policy in audit and records. */
+  /** Names this policy in the audit log and in records. */
   readonly version: string;
 }
 
-/** A machine that has proved what `machine` says and claims the rest. */
-export interface ApplicantClaims {
-  readonly nodeId: string;
-  readonly machine: MachineRecord;
-  readonly claimed: JoinRecord['claimed'];
-}
+/** The part of an applicant that a decision depends on. */
+export type JudgedApplicant = Pick<Applicant, 'nodeId' | 'machine' | 'claimed'>;
 
-/** What the cluster has on record about an applicant. */
+/** What the cluster has on record about an applicant. Read by `readApplicantRecords`. */
 export interface ApplicantRecords {
-  /** The node that has its key. */
+  /** The node with the key of the applicant. */
   readonly node: NodeRecord | undefined;
-  /** The node that has its hardware, by whichever key. */
+  /** The node with the hardware of the applicant, whatever its key. */
   readonly machineHolder: NodeRecord | undefined;
-  /** Its own earlier request. */
+  /** The earlier request of the applicant. */
   readonly join: JoinRecord | undefined;
-  /** Who has a name, or has been promised it: a node id. */
+  /** The ID of the node that has a name, or to which an approval promises it. */
   readonly nameHolder: (name: string) => string | undefined;
-  /** Why an earlier removal of this machine keeps it out; undefined where it was never removed, or an owner readmitted it. */
+  /** Why an earlier removal excludes the machine; undefined where it was never removed, or an owner readmitted it. */
   readonly whyExcluded: string | undefined;
-  /** Which places in the control plane an owner has signed for this machine. */
+  /** Whether an owner has signed that this machine may be a control plane. */
   readonly missingSignatures: MissingSignatures;
 }
 
-/** Each undefined where an owner's signature is there, else why it is not; looked up where it matters. */
+/** Each is undefined where the signature of an owner exists or does not matter, else the reason why it is missing. */
 export interface MissingSignatures {
-  /** Over the configuration in force, with its inventory. */
+  /** Over the current configuration with its inventory. */
   readonly inventory: string | undefined;
-  /** Over the roles that an operator approved for this machine. */
+  /** A grant of the roles that an operator approved for this machine. */
   readonly approval: string | undefined;
 }
 
-/** What a machine becomes. Never what it asks for: what its operators wrote. */
+/** The node that a machine becomes: what operators configured or approved, never what the machine requests. */
 export interface NodeAssignment {
   readonly name: string;
   readonly roles: readonly Role[];
@@ -50,24 +47,22 @@ export interface NodeAssignment {
   readonly decidedBy: string;
 }
 
+/** The decision about an applicant, with the checks that led to it. */
 export type JoinDecision =
-  /** It is a member already, with this very key. */
+  /** The machine is already a member with this key. */
   | { readonly kind: 'member'; readonly node: NodeRecord }
   | { readonly kind: 'admit'; readonly assignment: NodeAssignment; readonly checks: readonly DecisionCheck[] }
   | {
-      readonly kind: 'wait';
-      readonly code: JoinErrorCode;
-      readonly why: string;
-      readonly checks: readonly DecisionCheck[];
-    }
-  | {
-      readonly kind: 'refuse';
+      readonly kind: 'wait' | 'refuse';
       readonly code: JoinErrorCode;
       readonly why: string;
       readonly checks: readonly DecisionCheck[];
     };
 
-/** One thing that was looked at, for the trace. */
+/** A decision about a machine that is not a member yet: what the audit log and the trace have an entry of. */
+export type NewDecision = Exclude<JoinDecision, { kind: 'member' }>;
+
+/** One check of a decision, for the trace. */
 export interface DecisionCheck {
   readonly name: string;
   readonly outcome: 'pass' | 'wait' | 'fail';
@@ -75,19 +70,19 @@ export interface DecisionCheck {
   readonly actual: string;
 }
 
-/** Certificates are valid from five minutes before they are made. */
+/** Certificates are valid from five minutes before they are issued. */
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-/** A node's name is in its kubelet's serving certificate: these are the API server's own, and every machine's for itself. */
+/** A node name is in the kubelet's serving certificate, and these names are those of the API server and of every machine itself. */
 const RESERVED: readonly string[] = ['kubernetes', 'localhost'];
 
 /**
- * Decides about a machine. Pure: the same applicant, onRecord and policy give the same decision, here and in
- * `cluster explain`. Nothing that the machine claims can widen what it gets; it can only make it be refused.
+ * Decides whether a machine may join. Pure: the same applicant, records and policy give the same decision. Nothing that the
+ * machine claims can give it more than it was assigned; a claim can only lead to a refusal.
  */
 export function decideJoin(
-  applicant: ApplicantClaims,
+  applicant: JudgedApplicant,
   onRecord: ApplicantRecords,
   at: { readonly policy: JoinPolicy; readonly nowMs: number },
 ): JoinDecision {
@@ -95,89 +90,92 @@ export function decideJoin(
   const refused = refusalOf(applicant, onRecord, checks);
   if (refused !== undefined) return { ...refused, checks };
   if (onRecord.node !== undefined) return { kind: 'member', node: onRecord.node };
-  const granted = grantOf(applicant, onRecord, at);
-  checks.push(policyCheck(granted, at.policy, applicant.machine));
-  if (!('grant' in granted)) return { ...granted, checks };
-  const unsigned = unsignedPlace(granted.grant, onRecord.missingSignatures, checks);
+  const outcome = assignmentOf(applicant, onRecord, at);
+  checks.push(policyCheck(outcome, at.policy, applicant.machine));
+  if (!('assignment' in outcome)) return { ...outcome, checks };
+  const unsigned = missingSignature(outcome.assignment, onRecord.missingSignatures, checks);
   if (unsigned !== undefined) return { ...unsigned, checks };
-  const denied = denialOf(applicant, onRecord, granted.grant, checks);
-  return denied === undefined ? { kind: 'admit', assignment: granted.grant, checks } : { ...denied, checks };
+  const denied = denialOf(applicant, onRecord, outcome.assignment, checks);
+  return denied === undefined
+    ? { kind: 'admit', assignment: outcome.assignment, checks }
+    : { ...denied, checks };
 }
 
 type Refusal = { readonly kind: 'refuse'; readonly code: JoinErrorCode; readonly why: string };
 type Wait = { readonly kind: 'wait'; readonly code: JoinErrorCode; readonly why: string };
 
-/** What no policy can allow: a wrong clock, a machine that was taken out, a second membership of one machine. */
+/** What no policy can allow: a wrong clock, a removed machine, a second membership of one machine. */
 function refusalOf(
-  { nodeId, machine, claimed }: ApplicantClaims,
-  { node, machineHolder: holder, join, whyExcluded: removed }: ApplicantRecords,
+  { nodeId, machine, claimed }: JudgedApplicant,
+  { node, machineHolder, join, whyExcluded }: ApplicantRecords,
   checks: DecisionCheck[],
 ): Refusal | undefined {
-  const look = checker(checks);
+  const check = checker(checks);
   const offset = Math.round(claimed.clockOffsetMs / 1000);
   const isClockNear = Math.abs(claimed.clockOffsetMs) <= CLOCK_TOLERANCE_MS;
-  look('clock', isClockNear, '±300 s', `${offset >= 0 ? '+' : ''}${offset} s`);
+  check('clock', isClockNear, '±300 s', `${offset >= 0 ? '+' : ''}${offset} s`);
   if (!isClockNear) return refuse('join-clock-off', `its clock is off by ${offset} s`);
-  const taken = [node, holder].find((each) => each?.state === 'DECOMMISSIONED');
-  look('not decommissioned', taken === undefined, 'no decommissioned node', taken?.name ?? 'none');
+  const taken = [node, machineHolder].find((each) => each?.state === 'DECOMMISSIONED');
+  check('not decommissioned', taken === undefined, 'no decommissioned node', taken?.name ?? 'none');
   if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
-  // A member is here because an owner readmitted it, however long that was good for.
-  const isOut = node === undefined && removed !== undefined;
-  look('not removed', !isOut, 'no removal of this machine', isOut ? removed : 'none');
-  if (isOut) return refuse('join-decommissioned', removed);
+  // An owner had readmitted a machine that is a member, even if that readmission has expired since.
+  const isOut = node === undefined && whyExcluded !== undefined;
+  check('not removed', !isOut, 'no removal of this machine', isOut ? whyExcluded : 'none');
+  if (isOut) return refuse('join-decommissioned', whyExcluded);
   const known = node?.admission?.identity ?? (join?.state === 'approved' ? join.machine.identity : undefined);
   const isSame = known === undefined || known === machine.identity;
-  look('same machine', isSame, known ?? 'any', machine.identity);
+  check('same machine', isSame, known ?? 'any', machine.identity);
   if (!isSame) return refuse('join-identity-changed', `the key is on record for ${known}`);
-  const other = holder !== undefined && holder.nodeId !== nodeId ? holder : undefined;
-  look('one membership', other === undefined, 'no other node', other?.name ?? 'none');
+  const other = machineHolder?.nodeId === nodeId ? undefined : machineHolder;
+  check('one membership', other === undefined, 'no other node', other?.name ?? 'none');
   if (other !== undefined) return refuse('join-identity-taken', `this machine is node ${other.name}`);
   return undefined;
 }
 
-/** What operators gave this machine: for itself, in the inventory, or to all of its kind. */
-function grantOf(
-  applicant: ApplicantClaims,
+/** What operators assign to this machine: by an approval, by the inventory, or by the policy `auto`. */
+function assignmentOf(
+  applicant: JudgedApplicant,
   { join }: ApplicantRecords,
   { policy, nowMs }: { readonly policy: JoinPolicy; readonly nowMs: number },
-): { readonly grant: NodeAssignment } | Refusal | Wait {
+): { readonly assignment: NodeAssignment } | Refusal | Wait {
   const { machine } = applicant;
   const decision = join?.decision;
-  if (join?.state === 'refused' && decision?.by.startsWith('operator:') === true)
+  if (join?.state === 'refused' && isOperatorDecision(decision))
     return refuse('join-refused', `${decision.by} refused it`);
-  if (
-    join?.state === 'approved' &&
-    decision?.by.startsWith('operator:') === true &&
-    decision.expiresMs > nowMs
-  )
+  if (join?.state === 'approved' && isOperatorDecision(decision) && decision.expiresMs > nowMs)
     return {
-      grant: { name: decision.name, roles: decision.roles, labels: decision.labels, decidedBy: decision.by },
+      assignment: {
+        name: decision.name,
+        roles: decision.roles,
+        labels: decision.labels,
+        decidedBy: decision.by,
+      },
     };
   const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
-  const by = `policy:${policy.version}`;
+  const decidedBy = `policy:${policy.version}`;
   if (entry !== undefined)
     return {
-      grant: { name: entry.name, roles: rolesOfEntry(entry.roles), labels: entry.labels, decidedBy: by },
+      assignment: { name: entry.name, roles: rolesOfEntry(entry.roles), labels: entry.labels, decidedBy },
     };
   switch (policy.policy) {
     case 'inventory':
       return refuse('join-unknown-machine', `${machine.identity} is not in the inventory`);
     case 'auto':
-      return automatic(applicant, by);
+      return automaticAssignment(applicant, decidedBy);
     case 'approve':
       return wait(`an operator decides about ${machine.identity}`);
   }
 }
 
-/** `auto` and operators give workers; a place in the control plane is an owner's to give, in whatever form it is on record. */
-function unsignedPlace(
-  { roles, decidedBy: by }: NodeAssignment,
+/** The policy `auto` and operators make workers. A control plane needs the signature of an owner. */
+function missingSignature(
+  { roles, decidedBy }: NodeAssignment,
   { inventory, approval }: MissingSignatures,
   checks: DecisionCheck[],
 ): Wait | undefined {
   if (!isControlPlane(roles)) return undefined;
-  const why = by.startsWith('operator:') ? approval : inventory;
-  const expected = 'an owner signed this place in the control plane';
+  const why = decidedBy.startsWith('operator:') ? approval : inventory;
+  const expected = 'an owner signed that this machine may be a control plane';
   checks.push({
     name: 'owner',
     outcome: why === undefined ? 'pass' : 'wait',
@@ -187,56 +185,71 @@ function unsignedPlace(
   return why === undefined ? undefined : { kind: 'wait', code: 'join-awaiting-owner', why };
 }
 
-/** Proved machines with measured software, as workers. Everybody else is for people to decide about. */
-function automatic(
-  { nodeId, machine, claimed }: ApplicantClaims,
-  by: string,
-): { readonly grant: NodeAssignment } | Refusal | Wait {
+/** The policy `auto`: machines with proved hardware and measured software become workers; operators decide about others. */
+function automaticAssignment(
+  { nodeId, machine, claimed }: JudgedApplicant,
+  decidedBy: string,
+): { readonly assignment: NodeAssignment } | Refusal | Wait {
   if (machine.proof === 'unproved')
-    return refuse('join-identity-unproved', `nobody vouches for ${machine.identity}`);
+    return refuse(
+      'join-identity-unproved',
+      `no trusted manufacturer or inventory vouches for ${machine.identity}`,
+    );
   if (machine.profile !== 'measured') return wait('its software is not measured (profile identity)');
   return {
-    grant: { name: requestedName(claimed) ?? nodeId, roles: ['KubernetesWorker'], labels: {}, decidedBy: by },
+    assignment: {
+      name: requestedName(claimed) ?? nodeId,
+      roles: ['KubernetesWorker'],
+      labels: {},
+      decidedBy,
+    },
   };
 }
 
-/** A machine that wants what it does not get is not the machine that its operators meant. */
+/** Refuses a machine that requests more than it is assigned, and names that are invalid or taken. */
 function denialOf(
-  { nodeId, claimed }: ApplicantClaims,
+  { nodeId, claimed }: JudgedApplicant,
   { nameHolder }: ApplicantRecords,
-  grant: NodeAssignment,
+  assignment: NodeAssignment,
   checks: DecisionCheck[],
 ): Refusal | undefined {
-  const look = checker(checks);
-  const excess = claimed.roles.filter((role) => !(grant.roles as readonly string[]).includes(role));
-  look('roles', excess.length === 0, `within ${grant.roles.join(' ')}`, claimed.roles.join(' ') || 'no wish');
-  if (excess.length > 0) return refuse('join-role-denied', `it asks for ${excess.join(' ')}`);
-  if (!isNodeName(grant.name)) return refuse('join-name-invalid', `the name ${JSON.stringify(grant.name)}`);
-  const holder = nameHolder(grant.name);
+  const check = checker(checks);
+  const excess = claimed.roles.filter((role) => !(assignment.roles as readonly string[]).includes(role));
+  check(
+    'roles',
+    excess.length === 0,
+    `within ${assignment.roles.join(' ')}`,
+    claimed.roles.join(' ') || 'no roles requested',
+  );
+  if (excess.length > 0) return refuse('join-role-denied', `it requests ${excess.join(' ')}`);
+  if (!isNodeName(assignment.name))
+    return refuse('join-name-invalid', `the name ${JSON.stringify(assignment.name)}`);
+  const holder = nameHolder(assignment.name);
   const isFree = holder === undefined || holder === nodeId;
-  look('name', isFree, `${grant.name} is free`, isFree ? 'free' : `it belongs to ${holder}`);
-  return isFree ? undefined : refuse('join-name-taken', `${grant.name} belongs to ${holder}`);
+  check('name', isFree, `${assignment.name} is free`, isFree ? 'free' : `it belongs to ${holder}`);
+  return isFree ? undefined : refuse('join-name-taken', `${assignment.name} belongs to ${holder}`);
 }
 
-/** What an operator's yes without a name gives: what the machine wishes to be called, else its host name. */
+/** The name that the machine requests, else its host name; undefined where neither is a valid node name. */
 export function requestedName(claimed: Pick<JoinRecord['claimed'], 'name' | 'hostname'>): string | undefined {
   const host = claimed.hostname.toLowerCase().split('.')[0] ?? '';
   return [claimed.name, host].find(isNodeName);
 }
 
+/** Whether a node may have this name: a DNS label that is not reserved. */
 export function isNodeName(name: string): boolean {
   return NAME.test(name) && !RESERVED.includes(name);
 }
 
 function policyCheck(
-  outcome: { readonly grant: NodeAssignment } | Refusal | Wait,
+  outcome: { readonly assignment: NodeAssignment } | Refusal | Wait,
   policy: JoinPolicy,
   machine: MachineRecord,
 ): DecisionCheck {
   const expected = `join.policy: ${policy.policy} (${policy.version})`;
-  if ('grant' in outcome) {
-    const { grant } = outcome;
-    const actual = `${grant.decidedBy}: ${grant.name} as ${grant.roles.join(' ')}`;
+  if ('assignment' in outcome) {
+    const { assignment } = outcome;
+    const actual = `${assignment.decidedBy}: ${assignment.name} as ${assignment.roles.join(' ')}`;
     return { name: 'policy', outcome: 'pass', expected, actual };
   }
   const actual = `${machine.identity} (${machine.proof}, ${machine.profile}): ${outcome.why}`;

@@ -1,28 +1,27 @@
 import type { TraceFactRecord } from '../../../internal/records/index.ts';
 import type { Applicant } from './applicant.ts';
 import { joinErrors } from '../errors.ts';
-import type { DecisionCheck, JoinDecision } from './decide-join.ts';
+import type { DecisionCheck, NewDecision } from './decide-join.ts';
 
-/** What the audit has of a decision. */
-export function auditVerdictOf(
-  decision: Exclude<JoinDecision, { kind: 'member' }>,
-): Readonly<Record<string, unknown>> {
+/** The verdict of a decision for the audit log. */
+export function auditVerdictOf(decision: NewDecision): Readonly<Record<string, unknown>> {
   if (decision.kind === 'admit') {
-    const { name, roles, decidedBy: by } = decision.assignment;
-    return { verdict: 'admitted', name, roles, by };
+    const { name, roles, decidedBy } = decision.assignment;
+    return { verdict: 'admitted', name, roles, by: decidedBy };
   }
   const verdict = decision.kind === 'wait' ? 'waiting' : 'refused';
   return { verdict, code: decision.code, reason: decision.why };
 }
 
+/** The machine and its evidence for the audit log. */
 export function describeMachine({ machine }: Applicant): Readonly<Record<string, unknown>> {
   const { identity, proof, variant, profile, evidenceDigest, policyVersion } = machine;
   return { identity, proof, variant, profile, evidenceDigest, policyVersion };
 }
 
-/** What the trace has of it. */
+/** The checks of a decision for the trace. */
 export function traceFactsOf(
-  decision: Exclude<JoinDecision, { kind: 'member' }>,
+  decision: NewDecision,
   { machine }: Applicant,
   timeMs: number,
 ): readonly TraceFactRecord[] {

@@ -1,26 +1,26 @@
 import type { JoinRecord, NodeRecord } from '../../../internal/records/index.ts';
-import { CLOCK_TOLERANCE_MS, type JoinDecision, type NodeAssignment } from './decide-join.ts';
-import type { Applicant } from './applicant.ts';
+import { CLOCK_TOLERANCE_MS, type NewDecision, type NodeAssignment } from './decide-join.ts';
+import { isOperatorDecision, type Applicant } from './applicant.ts';
 import type { JoinErrorCode } from '../errors.ts';
 
 const MINUTE_MS = 60_000;
-/** What policy admits has an hour to lock itself and commit; it asks anew as often as it likes. */
+/** For how long an admission by policy is valid. A machine may request admission again as often as it likes. */
 export const POLICY_ADMISSION_MS = 60 * MINUTE_MS;
 const CLOCK_OFF: JoinErrorCode = 'join-clock-off';
-/** A request that changes nothing is written down this often. */
+/** How often a repeated request is written although nothing in it changed. */
 const SEEN_MS = 10 * MINUTE_MS;
 
-/** A request of a member, or of a machine that others decided about, is not replaced by what somebody else asks. */
+/** Whether the stored request stays: it is of a member, or a decision about another machine with this key. */
 export function keepsStoredRecord(join: JoinRecord | undefined, record: JoinRecord): boolean {
   if (join === undefined) return false;
   if (join.state === 'joined') return true;
-  const isDecided = join.state === 'approved' || join.decision?.by.startsWith('operator:') === true;
+  const isDecided = join.state === 'approved' || isOperatorDecision(join.decision);
   return isDecided && join.machine.identity !== record.machine.identity;
 }
 
-/** Whether a request says something that is not on record. */
+/** Whether a request differs from the stored one, or the stored one is about to expire. */
 export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: number): boolean {
-  const essence = ({ state, machine, claimed, decision, code }: JoinRecord): string =>
+  const essentials = ({ state, machine, claimed, decision, code }: JoinRecord): string =>
     JSON.stringify([
       state,
       code,
@@ -35,18 +35,19 @@ export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: numb
       claimed.address,
       claimed.name,
       claimed.roles,
-      // Refused for another clock than before: who mends it in steps sees each of them.
+      // So that an operator who corrects the clock in steps sees the result of each step.
       code === CLOCK_OFF ? Math.round(claimed.clockOffsetMs / CLOCK_TOLERANCE_MS) : 0,
     ]);
-  if (essence(join) !== essence(record)) return true;
+  if (essentials(join) !== essentials(record)) return true;
   const isRunningOut = (join.decision?.expiresMs ?? Infinity) - nowMs < POLICY_ADMISSION_MS / 2;
   return nowMs - join.lastSeenMs > SEEN_MS || (join.state === 'approved' && isRunningOut);
 }
 
+/** The request as it is to be stored after a decision. */
 export function joinRecordOf(
   applicant: Applicant,
   join: JoinRecord | undefined,
-  decision: Exclude<JoinDecision, { kind: 'member' }>,
+  decision: NewDecision,
   nowMs: number,
 ): JoinRecord {
   const base = {
@@ -59,16 +60,16 @@ export function joinRecordOf(
     lastSeenMs: nowMs,
     attempts: (join?.attempts ?? 0) + 1,
   };
-  // What an operator decided stays, whatever it is refused for meanwhile.
-  const byOperator = join?.decision?.by.startsWith('operator:') === true ? join.decision : undefined;
+  // The decision of an operator stays, whatever the machine is refused for in the meantime.
+  const byOperator = isOperatorDecision(join?.decision) ? join?.decision : undefined;
   if (decision.kind === 'admit') {
-    const { name, roles, labels, decidedBy: by } = decision.assignment;
-    const kept = byOperator?.by === by ? byOperator : undefined;
+    const { name, roles, labels, decidedBy } = decision.assignment;
+    const kept = byOperator?.by === decidedBy ? byOperator : undefined;
     const made = {
       name,
       roles: [...roles],
       labels,
-      by,
+      by: decidedBy,
       timeMs: nowMs,
       expiresMs: nowMs + POLICY_ADMISSION_MS,
     };
@@ -81,7 +82,7 @@ export function joinRecordOf(
         ? 'pending'
         : 'refused'
       : (join?.state ?? 'pending');
-  const isOver = state === 'approved' && decision.kind === 'wait'; // the operator's yes ran out
+  const isOver = state === 'approved' && decision.kind === 'wait'; // the approval of the operator expired
   return {
     ...base,
     state: isOver ? 'pending' : state,
@@ -91,30 +92,34 @@ export function joinRecordOf(
   };
 }
 
-export function nodeRecordOf(applicant: Applicant, grant: NodeAssignment, nowMs: number): NodeRecord {
+/** The record of the node that an admitted machine becomes. */
+export function nodeRecordOf(applicant: Applicant, assignment: NodeAssignment, nowMs: number): NodeRecord {
   return {
     version: 1,
     nodeId: applicant.nodeId,
-    name: grant.name,
+    name: assignment.name,
     pubKey: Buffer.from(applicant.pubKeyDer).toString('base64'),
     state: 'UP',
-    roles: [...grant.roles],
-    labels: { ...grant.labels },
+    roles: [...assignment.roles],
+    labels: { ...assignment.labels },
     createdMs: nowMs,
     admission: {
       ...applicant.machine,
-      proof: provedBy(applicant, grant),
-      decidedBy: grant.decidedBy,
+      proof: provedBy(applicant, assignment),
+      decidedBy: assignment.decidedBy,
       timeMs: nowMs,
     },
   };
 }
 
-/** Whoever said yes to a machine for which nobody else vouches, vouches for it. */
-function provedBy({ machine }: Applicant, { decidedBy: by }: NodeAssignment) {
-  return machine.proof === 'unproved' && by.startsWith('operator:') ? ('pinned' as const) : machine.proof;
+/** An operator who approves a machine without endorsed hardware vouches for it. */
+function provedBy({ machine }: Applicant, { decidedBy }: NodeAssignment) {
+  return machine.proof === 'unproved' && decidedBy.startsWith('operator:')
+    ? ('pinned' as const)
+    : machine.proof;
 }
 
+/** The attestation key of the machine, for its identity record. */
 export function attestationKeyOf({ machine }: Applicant): { readonly akName?: string } {
   return machine.akName === undefined ? {} : { akName: machine.akName };
 }

@@ -1,126 +1,102 @@
-import type { AuditLog } from '../../../internal/auditlog/index.ts';
-import type { Clock } from '../../../internal/clock/index.ts';
-import { absent, put, type KeySpace } from '../../../internal/etcd/index.ts';
-import type { Readable } from '../../../internal/event/index.ts';
+import { absent, put } from '../../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import { isSameMachine, type EvidenceIdentity } from '../../evidence/index.ts';
+import { JoinError } from '../errors.ts';
+import type { Applicant } from './applicant.ts';
+import {
+  decideApplicant,
+  untilWritten,
+  type DecidedApplicant,
+  type DecisionPorts,
+} from './decide-applicant.ts';
 import { describeMachine } from './decision-audit.ts';
 import { attestationKeyOf, nodeRecordOf } from './join-record.ts';
-import type { OwnerDocuments } from '../../ownerdocs/index.ts';
-import type { Applicant } from './applicant.ts';
-import { JoinError } from '../errors.ts';
-import type { JoinFeed } from '../requests/join-feed.ts';
-import { requireConfiguration, type ActiveConfiguration } from './active-configuration.ts';
-import { decideJoin } from './decide-join.ts';
-import { readApplicantRecords, type CheckedRecords } from './applicant-records.ts';
 
-const TRIES = 16;
-
-export interface MembershipCommitsPorts {
-  readonly etcd: KeySpace;
-  readonly audit: AuditLog;
-  readonly feed: JoinFeed;
-  readonly configuration: Readable<ActiveConfiguration>;
-  /** What owners have signed. */
-  readonly ownerDocs: OwnerDocuments;
-  readonly clock: Clock;
-  /** The node that decides: for the audit. */
-  readonly nodeId: string;
-}
-
-/** Makes members of machines that were admitted: node, name, identity, request and audit in one transaction. */
+/** Makes admitted machines members: node, name, identity, request and audit entry in one transaction. */
 export class MembershipCommits {
-  readonly #ports: MembershipCommitsPorts;
+  readonly #ports: DecisionPorts;
 
-  constructor(ports: MembershipCommitsPorts) {
+  constructor(ports: DecisionPorts) {
     this.#ports = ports;
   }
 
   /**
-   * Makes an admitted machine a member: checks everything again, then one transaction. The same machine that asks again
-   * gets the membership that is there.
+   * Makes an admitted machine a member after it was decided about again. The same machine that asks again gets the
+   * membership that it already has.
+   * @throws JoinError
    */
   async commit(nodeId: string, evidence: EvidenceIdentity, signal: AbortSignal): Promise<NodeRecord> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const active = requireConfiguration(this.#ports.configuration);
-      const { policy } = active;
-      const nowMs = this.#ports.clock.nowMs();
-      const applicant = await this.#admitted(nodeId, evidence, { nowMs, signal });
-      const onRecord = await readApplicantRecords({ ...this.#ports, nowMs }, applicant, { ...active, signal });
-      const decision = decideJoin(applicant, onRecord, { policy, nowMs });
-      if (decision.kind === 'member') {
-        if (nowMs > (onRecord.join?.decision?.expiresMs ?? 0))
-          throw new JoinError(
-            'join-ticket-used',
-            `ticketing ${nodeId}: it is node ${decision.node.name} already`,
-          );
-        return decision.node;
+    const doing = `issuing ticket to ${nodeId}`;
+    return untilWritten(doing, async () => {
+      const applicant = await this.#admittedApplicant(nodeId, evidence, signal);
+      const decided = await decideApplicant(this.#ports, applicant, signal);
+      const { decision, onRecord, nowMs } = decided;
+      switch (decision.kind) {
+        case 'member':
+          if (nowMs <= (onRecord.join?.decision?.expiresMs ?? 0)) return decision.node;
+          throw new JoinError('join-ticket-used', `${doing}: it is already node ${decision.node.name}`);
+        case 'wait':
+          throw new JoinError('join-not-admitted', `${doing}: ${decision.why}`);
+        case 'refuse':
+          throw new JoinError(decision.code, `${doing}: ${decision.why}`);
+        case 'admit': {
+          const node = nodeRecordOf(applicant, decision.assignment, nowMs);
+          return (await this.#write(node, applicant, decided, signal)) ? node : undefined;
+        }
       }
-      if (decision.kind === 'wait')
-        throw new JoinError('join-not-admitted', `ticketing ${nodeId}: ${decision.why}`);
-      if (decision.kind === 'refuse')
-        throw new JoinError(decision.code, `ticketing ${nodeId}: ${decision.why}`);
-      const node = nodeRecordOf(applicant, decision.assignment, nowMs);
-      if (await this.#mint(node, { onRecord, applicant, nowMs }, signal)) return node;
-    }
-    throw new JoinError('join-busy', `ticketing ${nodeId}: ${TRIES} tries were overtaken`);
+    });
   }
 
-  /** The request that was admitted, if this is the machine that was. */
-  async #admitted(
+  /** The applicant of a recorded request that was decided about, if the evidence is of the same machine. */
+  async #admittedApplicant(
     nodeId: string,
     evidence: EvidenceIdentity,
-    at: { readonly nowMs: number; readonly signal: AbortSignal },
+    signal: AbortSignal,
   ): Promise<Applicant> {
+    const doing = `issuing ticket to ${nodeId}`;
     const key = records.join.key(nodeId);
-    const entry = await this.#ports.etcd.get(key, { signal: at.signal });
+    const entry = await this.#ports.etcd.get(key, { signal });
     const join = entry === undefined ? undefined : records.join.decode(key, entry.value);
     if (join === undefined || join.state === 'pending')
-      throw new JoinError('join-not-admitted', `ticketing ${nodeId}: ${join?.state ?? 'no request'}`);
+      throw new JoinError('join-not-admitted', `${doing}: ${join?.state ?? 'no request'}`);
     const { machine, claimed, pubKey } = join;
     if (!isSameMachine(machine, evidence))
-      throw new JoinError('join-identity-changed', `ticketing ${nodeId}: admitted was ${machine.identity}`);
-    if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < at.nowMs)
-      throw new JoinError('join-admission-expired', `ticketing ${nodeId}`);
-    // Its clock was judged when it asked; by now it is this session that counts.
+      throw new JoinError('join-identity-changed', `${doing}: machine ${machine.identity} was admitted`);
+    if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < this.#ports.clock.nowMs())
+      throw new JoinError('join-admission-expired', doing);
     const { lockCounter } = evidence;
     return {
       nodeId,
       machine: { ...machine, ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }) },
-      claimed: { ...claimed, clockOffsetMs: 0 },
+      claimed: { ...claimed, clockOffsetMs: 0 }, // checked when the machine requested admission
       pubKeyDer: Buffer.from(pubKey, 'base64'),
       facts: [],
     };
   }
 
-  async #mint(
+  /** false where another writer was faster. */
+  async #write(
     node: NodeRecord,
-    was: { readonly onRecord: CheckedRecords; readonly applicant: Applicant; readonly nowMs: number },
+    applicant: Applicant,
+    { onRecord, nowMs }: DecidedApplicant,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { onRecord, applicant, nowMs } = was;
     const { join } = onRecord;
     if (join === undefined) return false;
-    const { nodeId } = node;
-    const [nodeKey, nameKey, identityKey] = [
+    const { nodeId, name, roles, admission } = node;
+    const keys = [
       records.node.key(nodeId),
-      nodeNameKey(node.name),
+      nodeNameKey(name),
       records.identity.key(applicant.machine.identity),
-    ];
+    ] as const;
     const joined: JoinRecord = { ...join, state: 'joined', code: '', message: '', lastSeenMs: nowMs };
     const result = await this.#ports.audit.commit(
       {
-        when: [
-          onRecord.joinUnchanged,
-          ...onRecord.removalsUnchanged,
-          absent(nodeKey),
-          absent(nameKey),
-          absent(identityKey),
-        ],
+        when: [onRecord.joinUnchanged, ...onRecord.removalsUnchanged, ...keys.map(absent)],
         then: [
-          put(nodeKey, records.node.encode(node)),
-          put(nameKey, new TextEncoder().encode(nodeId)),
-          put(identityKey, records.identity.encode({ version: 1, nodeId, ...attestationKeyOf(applicant) })),
+          put(keys[0], records.node.encode(node)),
+          put(keys[1], new TextEncoder().encode(nodeId)),
+          put(keys[2], records.identity.encode({ version: 1, nodeId, ...attestationKeyOf(applicant) })),
           put(records.join.key(nodeId), records.join.encode(joined)),
         ],
         facts: {
@@ -128,13 +104,7 @@ export class MembershipCommits {
           caller: `joinservice:${this.#ports.nodeId}`,
           method: 'IssueJoinTicket',
           subject: nodeId,
-          detail: {
-            verdict: 'joined',
-            ...describeMachine(applicant),
-            name: node.name,
-            roles: node.roles,
-            by: node.admission?.decidedBy,
-          },
+          detail: { verdict: 'joined', ...describeMachine(applicant), name, roles, by: admission?.decidedBy },
         },
       },
       signal,

@@ -10,16 +10,16 @@ import { put, unchanged, type KeySpace } from '../../../internal/etcd/index.ts';
 import { records, type IdentityRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import { JoinError } from '../errors.ts';
 
-/** A session may be that old when its call comes, and control planes' clocks that far apart. */
+/** The maximum age of a session at its call, plus the difference between the clocks of control planes. */
 const SLACK_MS = 5 * 60_000;
-/** A TPM's clock may run a third faster by adjustment (Part 3, TPM2_ClockRateAdjust): that is no copy. */
+/** A TPM clock may be adjusted to run a third faster (TPM 2.0 Part 3, TPM2_ClockRateAdjust), which is no sign of a copy. */
 const CLOCK_RATE = 1.35;
 const TOLERANCE = { slackMs: SLACK_MS, clockRate: CLOCK_RATE };
 const TRIES = 8;
 
 /**
- * The times that a member's TPM has shown. A software TPM's state is a file: a copy of it and of the disk has every key of
- * the machine, and only one of the two can keep the clock that was seen last.
+ * The TPM clocks that members have shown. The state of a software TPM is a file: a copy of it and of the disk has every key of
+ * the machine. Only one of the two copies can continue the clock that was observed last, which reveals the other one.
  */
 export class ClockObservations {
   readonly #etcd: KeySpace;
@@ -30,7 +30,7 @@ export class ClockObservations {
     this.#clock = ports.clock;
   }
 
-  /** Compares this session's quote with the furthest one of the same member and keeps the further. @throws join-machine-copied */
+  /** Compares the quote of this session with the latest one of the same member and stores the later. @throws JoinError `join-machine-copied` */
   async record({ nodeId, admission }: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
     const clock = clockOfVerdict(peer);
     if (clock === undefined || admission?.akName === undefined) return;
@@ -43,19 +43,22 @@ export class ClockObservations {
     const key = records.identity.key(admission.identity);
     for (let tries = 0; tries < TRIES; tries++) {
       const entry = await this.#etcd.get(key, { signal });
-      if (entry === undefined) return; // deleted meanwhile: whoever mints sees it
+      if (entry === undefined) return; // deleted meanwhile: issuing the ticket fails then
       const record = records.identity.decode(key, entry.value);
       const last = sightingIn(record, now);
       const [copied] = last === undefined ? [] : compareClockObservations(last, now, TOLERANCE);
       if (copied !== undefined)
-        throw new JoinError('join-machine-copied', `ticketing ${nodeId}: ${copied.text}`, {
+        throw new JoinError('join-machine-copied', `issuing ticket to ${nodeId}: ${copied.text}`, {
           details: { kind: copied.kind },
         });
       const kept = { ...record, sighting: written(latestClockObservation(last, now)) };
       const change = { when: [unchanged(entry)], then: [put(key, records.identity.encode(kept))] };
       if ((await this.#etcd.commit(change, { signal })).kind === 'committed') return;
     }
-    throw new JoinError('join-busy', `ticketing ${nodeId}: ${TRIES} tries were overtaken`);
+    throw new JoinError(
+      'join-busy',
+      `issuing ticket to ${nodeId}: its records were changed ${TRIES} times meanwhile`,
+    );
   }
 }
 

@@ -6,8 +6,8 @@ import { IDENTITIES_PREFIX, records } from '../../../internal/records/index.ts';
 const TPM_EK = 'tpm-ek:';
 
 /**
- * The attestation keys of machines on record, each tied to its TPM by the activation that let it in. Validators know
- * members by them; it is a cache, and who a machine is to the cluster is read from its record each time.
+ * The attestation keys of recorded machines, watched in etcd. Each was tied to its TPM by a challenge when the machine joined,
+ * so that evidence of members needs no new challenge. Only a cache: membership is read from the records each time.
  */
 export class KnownAttestationKeys {
   readonly #etcd: KeySpace;
@@ -19,10 +19,12 @@ export class KnownAttestationKeys {
     this.#log = options.log;
   }
 
+  /** By the Name of the attestation key, hex. */
   get known(): ReadonlyMap<string, KnownAttestationKey> {
     return this.#keys;
   }
 
+  /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     for await (const event of this.#etcd.watch(IDENTITIES_PREFIX, { signal })) {
       if (event.kind === 'relist') {
@@ -46,7 +48,7 @@ export class KnownAttestationKeys {
       if (akName !== undefined && identity.startsWith(TPM_EK))
         this.#keys.set(akName, { endorsementKeyId: identity.slice(TPM_EK.length) });
     } catch (error) {
-      this.#log.warn('a record of a machine cannot be read', { key: entry.key, error });
+      this.#log.warn('identity record invalid', { key: entry.key, error });
     }
   }
 }

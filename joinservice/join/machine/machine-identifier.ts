@@ -24,28 +24,30 @@ import type { EvidenceProfile, MachineRecord } from '../../../internal/records/i
 import { attestationKeyNameOf } from '../../evidence/index.ts';
 import { JoinError } from '../errors.ts';
 
-/** Which hardware is vouched for, and what passing evidence means. In force now. */
+/** The current trust in hardware: which is endorsed, which machines are allowed, and what accepted evidence means. */
 export interface MachineTrust {
   readonly endorsements: EndorsementTrust;
   readonly profile: EvidenceProfile;
   readonly machines: 'any' | ReadonlySet<string>;
-  /** Machines that operators named one by one. */
+  /** Machines in the inventory. */
   readonly inventory: ReadonlySet<string>;
 }
 
+/** What a `MachineIdentifier` works with. */
 export interface MachineIdentifierOptions {
   readonly trust: () => MachineTrust;
   readonly clock: Clock;
-  /** Challenges that are out; this is their one writer. */
+  /** Open challenges; only the identifier adds any. */
   readonly activations: CredentialActivations;
 }
 
-/** A challenge goes to the machine, and its answer comes back. */
+/** Sends a challenge to the machine and resolves with its answer. */
 export type ChallengeExchange = (challenge: Uint8Array) => Promise<Uint8Array>;
 
 /**
- * Finds out which machine is at the other end of a session whose evidence has passed. A confidential processor says so
- * itself. A TPM's attestation key says nothing until its TPM has opened a challenge for it (credential activation).
+ * Finds out which machine is at the other end of a session whose evidence was accepted. The evidence of a confidential
+ * processor names the machine. An attestation key of a TPM does not until its TPM has answered a challenge for it
+ * (credential activation, TPM 2.0 Part 1, TPM2_ActivateCredential).
  */
 export class MachineIdentifier {
   readonly #options: MachineIdentifierOptions;
@@ -55,7 +57,11 @@ export class MachineIdentifier {
     this.#options = options;
   }
 
-  /** @param enrolment from the machine; empty where its evidence needs none. Throws `join-…` or an `AttestationError`. */
+  /**
+   * The identity of the machine and how it was proved.
+   * @param enrolment sent by the machine; empty where its evidence needs none
+   * @throws JoinError, AttestationError
+   */
   async identify(
     peer: AttestedPeer,
     enrolment: Uint8Array,
@@ -88,11 +94,11 @@ export class MachineIdentifier {
   ): Promise<Pick<MachineRecord, 'identity' | 'proof'>> {
     const { clock } = this.#options;
     const judged = this.#judge(given.enrolment);
-    // Or a machine could enrol the key of its TPM and show evidence by another one.
+    // Otherwise a machine could enrol the key of its TPM and show evidence of another one.
     if (judged.endorsement.attestationKeyNameHex !== given.quoted)
       throw new JoinError(
         'join-evidence-mismatch',
-        `enrolling ${judged.endorsement.attestationKeyNameHex}: the evidence is by ${given.quoted}`,
+        `enrolling attestation key ${judged.endorsement.attestationKeyNameHex}: the evidence is of key ${given.quoted}`,
       );
     const challenge = this.#options.activations.challenge(judged.endorsement, clock.nowMs());
     const answer = await exchange(encodeChallenge(challenge)).catch((error: unknown) => {
@@ -107,8 +113,8 @@ export class MachineIdentifier {
   }
 
   /**
-   * Who vouches for the endorsement key: a manufacturer, the operators' list, or nobody yet. In the last case the same
-   * checks are made as if it were on the list, so that its identity is a fact that an operator can decide about.
+   * Who vouches for the endorsement key: a manufacturer, the configuration, or nobody yet. In the last case the key is checked
+   * as if the configuration listed it, so that an operator can decide about a proved identity.
    */
   #judge(enrolment: Uint8Array): {
     readonly endorsement: Endorsement;
@@ -127,14 +133,14 @@ export class MachineIdentifier {
       const endorsement = verifyEndorsement(request, { ...options, trust: endorsements });
       return { endorsement, proof: 'endorsed' };
     } catch (error) {
-      // A certificate of somebody who is not trusted says as much as none: the operators decide, if the policy lets them.
+      // A certificate of an untrusted manufacturer counts as none: operators decide, if the policy lets them.
       if (error instanceof AttestationError) return { endorsement: own, proof: 'unproved' };
       throw error;
     }
   }
 }
 
-/** The attestation policy may name the machines that there are. Answers the identity. */
+/** Checks the list of machines of the attestation policy. @returns the identity @throws JoinError `join-unknown-machine` */
 export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 'machines'>): string {
   if (machines === 'any' || machines.has(identity)) return identity;
   throw new JoinError(
@@ -143,7 +149,7 @@ export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 
   );
 }
 
-/** Evidence is judged when its session begins; a policy that came later has judged nothing yet. */
+/** Evidence is verified when its session begins, and the policy may change later. @throws JoinError `join-evidence-outdated` */
 export function checkPolicyCurrent(
   verdict: Pick<Verdict, 'policyVersion'>,
   policy: Pick<Policy, 'version'>,
@@ -152,21 +158,21 @@ export function checkPolicyCurrent(
   if (verdict.policyVersion === policy.version) return;
   throw new JoinError(
     'join-evidence-outdated',
-    `ticketing ${machineIdentityText(machine)}: judged by ${verdict.policyVersion}, in force is ${policy.version}`,
+    `issuing ticket to ${machineIdentityText(machine)}: verified with ${verdict.policyVersion}, current is ${policy.version}`,
   );
 }
 
-/** A machine whose evidence is nothing but its key joins with that key and no other. */
+/** A machine whose only evidence is its key joins with that key. @throws JoinError `join-evidence-mismatch` */
 export function checkOwnKey({ identity, variant }: MachineRecord, pubKeyDer: Uint8Array): void {
   const own = `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
   if (variant === 'machine-key' && identity !== own)
     throw new JoinError(
       'join-evidence-mismatch',
-      `joining with the key of ${own}: the evidence is by ${identity}`,
+      `joining with the key of ${own}: the evidence is of ${identity}`,
     );
 }
 
-/** SHA-256 over everything that the verdict rests on: what the audit names evidence by. */
+/** SHA-256, hex, over everything that the verdict is based on. The audit log names evidence by it. */
 export function evidenceDigestOf(
   peer: Pick<AttestedPeer, 'variant' | 'measurements' | 'machineIdentity' | 'claims' | 'verdict'>,
 ): string {

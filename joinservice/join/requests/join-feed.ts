@@ -2,15 +2,15 @@ import type { Change, Entry, KeySpace } from '../../../internal/etcd/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { JOINS_PREFIX, records, type JoinRecord } from '../../../internal/records/index.ts';
 
-/** A request as etcd has it. */
+/** A stored request to join. */
 export interface JoinEntry {
   readonly record: JoinRecord;
   readonly modRevision: bigint;
 }
 
 /**
- * All requests to join, as they come: one watch serves every machine that waits. A cache: who waits is told to look
- * again, and decisions are made from what is read then.
+ * All requests to join, from one watch for all waiting machines. Only a cache: waiting machines are woken by it, and decisions
+ * are made from what is read from etcd then.
  */
 export class JoinFeed {
   readonly #etcd: KeySpace;
@@ -23,7 +23,7 @@ export class JoinFeed {
     this.#log = options.log;
   }
 
-  /** Follows etcd until the signal fires. */
+  /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     for await (const event of this.#etcd.watch(JOINS_PREFIX, { signal })) {
       if (event.kind === 'relist') {
@@ -34,16 +34,17 @@ export class JoinFeed {
     }
   }
 
+  /** All requests, those of members included. */
   get all(): readonly JoinEntry[] {
     return [...this.#joins.values()];
   }
 
-  /** Requests that may still become something, and refused ones: what strangers can make grow. */
+  /** Requests of machines that are not members, refused ones included. */
   get open(): readonly JoinEntry[] {
     return this.all.filter(({ record }) => record.state !== 'joined');
   }
 
-  /** To whom a name has been promised by an approval that has not been committed. */
+  /** The ID of the node to which an approval that is not used yet promises a name. */
   promisedTo(name: string, nowMs: number): string | undefined {
     return this.all.find(
       ({ record }) =>
@@ -51,7 +52,7 @@ export class JoinFeed {
     )?.record.nodeId;
   }
 
-  /** A promise that is kept at the next change of this request, or when the policy changes. To be taken before looking. */
+  /** Resolves `changed` at the next change of this request or of the policy. Call it before reading the request. */
   next(nodeId: string): { readonly changed: Promise<void> } & Disposable {
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiting = this.#waiting.get(nodeId) ?? new Set();
@@ -65,11 +66,12 @@ export class JoinFeed {
     };
   }
 
-  /** How many machines wait at this node. */
+  /** How many machines wait at this control plane. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
+  /** Wakes all waiting machines. */
   wakeAll(): void {
     for (const nodeId of this.#waiting.keys()) this.#wake(nodeId);
   }
@@ -93,7 +95,7 @@ export class JoinFeed {
       this.#joins.set(record.nodeId, { record, modRevision: entry.modRevision });
       this.#wake(record.nodeId);
     } catch (error) {
-      this.#log.warn('a record of a join cannot be read', { key: entry.key, error });
+      this.#log.warn('join record invalid', { key: entry.key, error });
     }
   }
 }

@@ -4,7 +4,7 @@ import { records, type TraceFactRecord, type TraceRecord } from '../../../intern
 const MAX_FACTS = 48;
 const MAX_TEXT = 256;
 
-/** The newest of each (side, name), oldest first; what is too much goes from the beginning. */
+/** The newest fact of each side and name, oldest first. Beyond the limit the oldest facts are dropped. */
 export function mergeFacts(
   before: readonly TraceFactRecord[],
   now: readonly TraceFactRecord[],
@@ -18,6 +18,7 @@ export function mergeFacts(
   return [...merged.values()].slice(-MAX_FACTS);
 }
 
+/** The stored trace of a machine; empty where there is none. */
 export async function readTrace(etcd: KeySpace, nodeId: string, signal: AbortSignal): Promise<TraceRecord> {
   const key = records.trace.key(nodeId);
   const entry = await etcd.get(key, { signal });
@@ -26,6 +27,7 @@ export async function readTrace(etcd: KeySpace, nodeId: string, signal: AbortSig
     : records.trace.decode(entry.key, entry.value);
 }
 
+/** Stores the trace of a machine. */
 export function traceWrite(nodeId: string, facts: readonly TraceFactRecord[]): Write {
   return put(records.trace.key(nodeId), records.trace.encode({ version: 1, nodeId, facts: [...facts] }));
 }

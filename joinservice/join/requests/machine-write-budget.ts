@@ -1,14 +1,14 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 
-/** What one machine may cause to be written in a period: each try of a rack of reset machines is one or two. */
-const MOST = 16;
+/** Writes that one machine may cause in a period; each attempt of a machine that was reset is one or two. */
+const MAX_WRITES = 16;
 const PERIOD_MS = 10 * 60_000;
-/** Machines that are told apart; they are ones that a policy lets in. */
+/** Machines that are counted separately; all of them are admitted by a policy. */
 const MAX_MACHINES = 8_192;
 
 /**
- * A machine that is let in without anybody's word costs no stranger's budget, and may show a new key or another wish as
- * often as it likes. This bounds what that makes this node write, machine by machine.
+ * Bounds what each machine that a policy admits can cause this node to write. Such a machine does not count against
+ * `WriteBudget`, and may come with new keys or other claims as often as it likes.
  */
 export class MachineWriteBudget {
   readonly #clock: Clock;
@@ -18,11 +18,12 @@ export class MachineWriteBudget {
     this.#clock = clock;
   }
 
+  /** Takes one write for a machine; false where it has none left. */
   tryTake(identity: string): boolean {
     const nowMs = this.#clock.monotonicMs();
     const known = this.#taken.get(identity);
-    if (known !== undefined && nowMs < known.untilMs) return ++known.count <= MOST;
-    this.#taken.delete(identity); // the newest is last, and the oldest goes
+    if (known !== undefined && nowMs < known.untilMs) return ++known.count <= MAX_WRITES;
+    this.#taken.delete(identity); // so that the newest is last and the oldest is dropped
     this.#taken.set(identity, { untilMs: nowMs + PERIOD_MS, count: 1 });
     const [oldest] = this.#taken.keys();
     if (this.#taken.size > MAX_MACHINES && oldest !== undefined) this.#taken.delete(oldest);

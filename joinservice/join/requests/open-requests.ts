@@ -8,42 +8,43 @@ import {
 } from '../../../internal/etcd/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { records, type JoinRecord } from '../../../internal/records/index.ts';
+import { isOperatorDecision } from '../admission/applicant.ts';
 import { JoinError } from '../errors.ts';
 import type { JoinEntry, JoinFeed } from './join-feed.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** Requests that are not members. Beyond that, one whose machine has gone makes room for the next. */
+/** Requests of machines that are not members. Beyond it, the request of an inactive machine is evicted for a new one. */
 export const MAX_OPEN_REQUESTS = 1024;
-/** A machine that still asks is seen every ten minutes. */
-const GONE_MS = 30 * MINUTE_MS;
-/** How long a request is kept whose machine does not ask any more; what an operator refused is remembered longer. */
-const KEPT_MS = { stranger: DAY_MS, approved: DAY_MS, refusedByOperator: 30 * DAY_MS };
+/** A machine that did not call for this long is inactive; the request of an active one is written every ten minutes. */
+const INACTIVE_MS = 30 * MINUTE_MS;
+/** How long requests of machines that stopped calling are kept; refusals of operators are kept longer. */
+const KEPT_MS = { undecided: DAY_MS, approved: DAY_MS, refusedByOperator: 30 * DAY_MS };
 const SWEEP_MS = 10 * MINUTE_MS;
 const SWEPT_AT_ONCE = 32;
 
-/** What is taken out, and what must still be so. */
+/** Removes requests in one etcd transaction: its conditions and writes. */
 export interface RequestRemoval {
   readonly when: readonly Condition[];
   readonly then: readonly Write[];
 }
 
-/** What has to go, so that a request that is not on record yet may be; throws `join-busy` when nothing can. */
+/** Requests to evict before a new one is stored; usually none. @throws JoinError `join-busy` where none can be evicted */
 export function requestsToEvict(feed: JoinFeed, nodeId: string, nowMs: number): readonly JoinEntry[] {
   const { open } = feed;
   if (open.length < MAX_OPEN_REQUESTS) return [];
-  const gone = open
-    .filter(({ record }) => isStrangers(record) && nowMs - record.lastSeenMs > GONE_MS)
+  const oldest = open
+    .filter(({ record }) => isUndecided(record) && nowMs - record.lastSeenMs > INACTIVE_MS)
     .reduce<JoinEntry | undefined>(
       (a, b) => (a === undefined || b.record.lastSeenMs < a.record.lastSeenMs ? b : a),
       undefined,
     );
-  if (gone === undefined)
-    throw new JoinError('join-busy', `admitting ${nodeId}: ${open.length} machines ask already`);
-  return [gone];
+  if (oldest === undefined)
+    throw new JoinError('join-busy', `admitting ${nodeId}: ${open.length} requests are open`);
+  return [oldest];
 }
 
-/** Requests and what is known of their way, as they were seen: an operator may have decided about one since. */
+/** Removes requests with their traces, unless one was changed since it was read. */
 export function planRequestRemoval(entries: readonly JoinEntry[]): RequestRemoval {
   const each = [...new Map(entries.map((entry) => [entry.record.nodeId, entry])).values()];
   return {
@@ -57,16 +58,16 @@ export function planRequestRemoval(entries: readonly JoinEntry[]): RequestRemova
   };
 }
 
-/** Whether nobody needs the request any more: its machine stays away, or its admission ran out long ago. */
+/** Whether a request can be removed: its machine stopped calling, or its admission expired long ago. */
 export function isExpired(record: JoinRecord, nowMs: number): boolean {
   const { state, decision, lastSeenMs } = record;
   if (state === 'joined') return false;
-  if (isStrangers(record)) return nowMs - lastSeenMs > KEPT_MS.stranger;
+  if (isUndecided(record)) return nowMs - lastSeenMs > KEPT_MS.undecided;
   if (state === 'refused') return nowMs - lastSeenMs > KEPT_MS.refusedByOperator;
   return nowMs - Math.max(lastSeenMs, decision?.expiresMs ?? 0) > KEPT_MS.approved;
 }
 
-/** Removes requests that are over, until the signal fires. Any number of nodes may do so at the same time. */
+/** Removes expired requests until the signal fires. Several control planes may do so at the same time. */
 export async function runSweep(
   ports: {
     readonly etcd: KeySpace;
@@ -81,24 +82,26 @@ export async function runSweep(
     await clock.sleep(SWEEP_MS, signal);
     try {
       const count = await sweep(etcd, feed, clock.nowMs(), signal);
-      if (count > 0) log.info('requests to join that are over were removed', { count });
+      if (count > 0) log.info('expired join requests removed', { count });
     } catch (error) {
       signal.throwIfAborted();
-      log.warn('requests to join could not be removed; once more later', { error });
+      log.warn('removing expired join requests failed, retrying', { error });
     }
   }
 }
 
 async function sweep(etcd: KeySpace, feed: JoinFeed, nowMs: number, signal: AbortSignal): Promise<number> {
-  const over = feed.all.filter(({ record }) => isExpired(record, nowMs));
-  for (let at = 0; at < over.length; at += SWEPT_AT_ONCE)
+  const expired = feed.all.filter(({ record }) => isExpired(record, nowMs));
+  for (let at = 0; at < expired.length; at += SWEPT_AT_ONCE)
     await Promise.all(
-      over.slice(at, at + SWEPT_AT_ONCE).map((entry) => etcd.commit(planRequestRemoval([entry]), { signal })),
+      expired
+        .slice(at, at + SWEPT_AT_ONCE)
+        .map((entry) => etcd.commit(planRequestRemoval([entry]), { signal })),
     );
-  return over.length;
+  return expired.length;
 }
 
-/** No operator has decided about it, and no policy has admitted it. */
-function isStrangers({ state, decision }: JoinRecord): boolean {
-  return state !== 'joined' && state !== 'approved' && decision?.by.startsWith('operator:') !== true;
+/** Neither did an operator decide about it nor a policy admit it. */
+function isUndecided({ state, decision }: JoinRecord): boolean {
+  return state !== 'joined' && state !== 'approved' && !isOperatorDecision(decision);
 }

@@ -2,25 +2,25 @@ import type { AuditLog } from '../../../internal/auditlog/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import type { WriteBudget } from './write-budget.ts';
 
-/** The same refusal again within this time is counted and not written. */
-const SAME_MS = 60_000;
-/** Kinds of refusals that are told apart at a time. */
+/** A repeated refusal within this time is counted, not written. */
+const REPEAT_MS = 60_000;
+/** Kinds of refusals that are counted separately. */
 const MAX_KINDS = 1_024;
 
-/** A machine that was refused outside of a decision: bad evidence, a wrong key. */
+/** A machine that was refused before a decision: for its evidence or its key. */
 export interface Refusal {
   readonly method: string;
-  /** What is known of it, at least its address. */
+  /** What names the machine in the audit log: its identity or at least its address. */
   readonly subject: string;
   readonly code: string;
   readonly detail: Readonly<Record<string, unknown>>;
-  /** Where it came from. */
+  /** The source address. */
   readonly address: string;
 }
 
 /**
- * Writes refusals into the audit: each kind (who, what, why) at once, its repetitions as a number in the next entry of the
- * kind. What all strangers together can cause to be written is the budget.
+ * Writes refusals to the audit log: each kind (method, code, subject) at once, repetitions as a number in the next entry of the
+ * kind. The budget bounds what unauthenticated machines can cause to be written.
  */
 export class RefusalAudit {
   readonly #ports: {
@@ -31,7 +31,7 @@ export class RefusalAudit {
   };
   readonly #kinds = new Map<string, { writtenMs: number; repeated: number }>();
 
-  /** @param ports `nodeId`: who refuses, for the audit. */
+  /** @param ports `nodeId`: the control plane that refuses, for the audit log */
   constructor(ports: {
     readonly audit: AuditLog;
     readonly clock: Clock;
@@ -41,6 +41,7 @@ export class RefusalAudit {
     this.#ports = ports;
   }
 
+  /** Writes or counts a refusal. */
   async write(refusal: Refusal, signal: AbortSignal): Promise<void> {
     const { audit, clock, budget, nodeId } = this.#ports;
     const { method, subject, code, detail, address } = refusal;
@@ -63,15 +64,15 @@ export class RefusalAudit {
     await audit.commit({ when: [], then: [], facts }, signal);
   }
 
-  /** How often this kind was refused since its last entry; undefined when that was a moment ago. */
+  /** How often this kind was refused since its last entry; undefined where that is too recent for another one. */
   #repetitionsOf(kind: string): number | undefined {
     const nowMs = this.#ports.clock.monotonicMs();
     const known = this.#kinds.get(kind);
-    if (known !== undefined && nowMs - known.writtenMs < SAME_MS) {
+    if (known !== undefined && nowMs - known.writtenMs < REPEAT_MS) {
       known.repeated++;
       return undefined;
     }
-    this.#kinds.delete(kind); // the newest one is last, and the oldest one goes
+    this.#kinds.delete(kind); // so that the newest is last and the oldest is dropped
     this.#kinds.set(kind, { writtenMs: nowMs, repeated: 0 });
     const [oldest] = this.#kinds.keys();
     if (this.#kinds.size > MAX_KINDS && oldest !== undefined) this.#kinds.delete(oldest);

@@ -1,12 +1,12 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 import { sourcePathOf } from '../../../internal/rpc/index.ts';
 
-/** Of everything, what one organisation, one site and one holder of an address may use up in a period. */
-const MOST = [3 / 4, 1 / 2, 1 / 4] as const;
+/** The share of the budget that one organization, one site and one address may use in a period. */
+const SHARES = [3 / 4, 1 / 2, 1 / 4] as const;
 
 /**
- * How much strangers can make this node write: so many per period, and what is too much is counted. Refilled all at once,
- * so that a whole rack that is switched on at the same time fits; and nobody can use up what is there for all.
+ * Bounds what unauthenticated machines can cause this node to write: so many writes in a period; the others are counted.
+ * Refilled at once, so that a whole rack can start at the same time, and shared, so that no source can use up all of it.
  */
 export class WriteBudget {
   readonly #clock: Clock;
@@ -25,12 +25,12 @@ export class WriteBudget {
     this.#untilMs = options.clock.monotonicMs() + options.periodMs;
   }
 
-  /** Whether there was some left for who is at this address. */
+  /** Takes one write for a source address; false where none is left for it. */
   tryTake(address: string): boolean {
     this.#refill();
     const path = sourcePathOf(address);
     const isTooMuch = path.some(
-      (source, level) => (this.#taken.get(source) ?? 0) >= this.#size * (MOST[level] ?? 1),
+      (source, level) => (this.#taken.get(source) ?? 0) >= this.#size * (SHARES[level] ?? 1),
     );
     if (this.#left === 0 || isTooMuch) {
       this.#dropped++;
@@ -41,7 +41,7 @@ export class WriteBudget {
     return true;
   }
 
-  /** How many found nothing left since this was last asked. */
+  /** How many writes were dropped since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped;
     this.#dropped = 0;

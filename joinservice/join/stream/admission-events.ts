@@ -4,19 +4,17 @@ import type { AdmissionEventSchema } from '../../joinproto/gen/join_pb.js';
 import type { AdmissionResult } from '../admission/admissions.ts';
 import type { ProvenKey } from './read-hello.ts';
 
-/** When a machine that waits for an operator asks again if its stream breaks. */
+/** When a machine that waits for an operator may call again after its stream broke. */
 const RETRY_AFTER_MS = 5_000;
-/** Who was told to come back does not come back at once, whatever the estimate is. */
+/** Bounds of the time after which a machine that was turned down for load may call again. */
 const BUSY_MS = { least: 2_000, most: 5 * 60_000 };
 
+/** An event of the stream `RequestAdmission`. */
 export type AdmissionEventInit = MessageInitShape<typeof AdmissionEventSchema>;
 
-export function resultEvent(
-  { nodeId, pubKeyDer }: ProvenKey,
-  considered: AdmissionResult,
-): AdmissionEventInit {
-  if (considered.kind === 'admitted') {
-    const { assignment: grant, expiresMs } = considered;
+export function resultEvent({ nodeId, pubKeyDer }: ProvenKey, result: AdmissionResult): AdmissionEventInit {
+  if (result.kind === 'admitted') {
+    const { assignment: grant, expiresMs } = result;
     const value = {
       joinId: nodeId,
       nodeName: grant.name,
@@ -25,35 +23,35 @@ export function resultEvent(
     };
     return { event: { case: 'admitted', value } };
   }
-  const { code, firstSeenMs } = considered.record;
+  const { code, firstSeenMs } = result.record;
   return waiting(
     { nodeId, pubKeyDer },
     {
       code,
-      message: 'an operator has to decide about this machine',
+      message: 'an operator has to approve this machine',
       sinceMs: BigInt(firstSeenMs),
       retryAfterMs: BigInt(RETRY_AFTER_MS),
     },
   );
 }
 
-/** Others are served before this machine. `place`: 1 for who is next. */
-export function queuedEvent(key: ProvenKey, place: number, estimateMs: number, nowMs: number) {
+/** Other machines are served first. `position` is 1 for the next one. */
+export function queuedEvent(key: ProvenKey, position: number, estimateMs: number, nowMs: number) {
   return waiting(key, {
     code: 'join-queued',
-    message: 'other machines are before this one',
+    message: 'other machines are served first',
     sinceMs: BigInt(nowMs),
-    position: place,
+    position,
     estimateMs: BigInt(estimateMs),
     retryAfterMs: BigInt(busyMs(estimateMs)),
   });
 }
 
-/** Goes before the refusal, and says when it is worth applicant again. */
+/** Sent before the refusal: when the machine may call again. */
 export function busyEvent(key: ProvenKey, estimateMs: number, nowMs: number): AdmissionEventInit {
   return waiting(key, {
     code: 'join-busy',
-    message: 'too many machines ask at the same time; this one is to ask again',
+    message: 'too many machines call at the same time; this one has to call again',
     sinceMs: BigInt(nowMs),
     retryAfterMs: BigInt(busyMs(estimateMs)),
   });
@@ -61,8 +59,8 @@ export function busyEvent(key: ProvenKey, estimateMs: number, nowMs: number): Ad
 
 type Waiting = Extract<NonNullable<AdmissionEventInit['event']>, { case: 'waiting' }>['value'];
 
-function waiting({ nodeId, pubKeyDer }: ProvenKey, told: Waiting): AdmissionEventInit {
-  const value = { joinId: nodeId, fingerprint: fingerprintOfKey(pubKeyDer), ...told };
+function waiting({ nodeId, pubKeyDer }: ProvenKey, details: Waiting): AdmissionEventInit {
+  const value = { joinId: nodeId, fingerprint: fingerprintOfKey(pubKeyDer), ...details };
   return { event: { case: 'waiting', value } };
 }
 

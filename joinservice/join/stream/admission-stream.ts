@@ -13,121 +13,127 @@ import type { JoinFeed } from '../requests/join-feed.ts';
 import { checkOwnKey, type MachineIdentifier } from '../machine/machine-identifier.ts';
 import { MachineMessages } from './machine-messages.ts';
 
-/** A waiting machine is told so again after this time, so that it knows that somebody is still there. */
+/** How often a waiting machine is told again that it waits, so that it knows that the stream is alive. */
 const REMIND_MS = 60_000;
-/** Streams of machines that wait for a decision, at one node. */
+/** Machines that wait for a decision at one control plane. */
 const MAX_WAITING = 2048;
 
+/** What an admission stream is made of. */
 export interface AdmissionStreamParts {
   readonly facts: ClusterFacts;
   readonly identifier: MachineIdentifier;
   readonly admissions: Admissions;
   readonly feed: JoinFeed;
-  /**
-   * Before a machine is asked who it is: a challenge is open until it is answered, and there are only so many. Nobody may
-   * have all of them.
-   */
+  /** Limits open challenges, which are few, and shares them among source addresses. */
   readonly challengeSlots: FairQueue;
-  /** Before whatever asks etcd or the signer. */
+  /** Limits work on etcd and the signer, and shares it among source addresses. */
   readonly workSlots: FairQueue;
   readonly clock: Clock;
 }
 
-/** One machine's way from its first word to its admission, which may take days. */
+/**
+ * One call of `RequestAdmission`: the cluster identity, the hello of the machine, the challenge of its TPM, then events
+ * until it is admitted, which may take days.
+ * @throws JoinError the refusal
+ */
 export async function* admissionStream(
   parts: AdmissionStreamParts,
   requests: AsyncIterable<AdmissionRequest>,
   call: Call<AttestedPeer>,
 ): AsyncGenerator<AdmissionEventInit> {
-  const { facts, clock, feed, workSlots: turnstile } = parts;
+  const { facts, clock, feed, workSlots } = parts;
   const { peer, signal } = call;
   yield { event: { case: 'cluster', value: await facts.clusterIdentity(peer.session, signal) } };
-  const turns = new MachineMessages(requests, clock);
-  const introduction = readHello(await turns.hello(signal), peer.session, clock.nowMs());
+  const messages = new MachineMessages(requests, clock);
+  const introduction = readHello(await messages.hello(signal), peer.session, clock.nowMs());
   const { enrolment } = introduction;
   const { address = '' } = call;
-  const machine = yield* identify(parts, { peer, turns, enrolment, address, signal });
+  const machine = yield* identify(parts, { peer, messages, enrolment, address, signal });
   checkOwnKey(machine, introduction.pubKeyDer);
   const applicant = { ...introduction, machine, address };
   try {
-    if (feed.waiting >= MAX_WAITING) throw new JoinError('join-busy', `${MAX_WAITING} machines wait here`);
-    if (turnstile.waiting > 0)
-      yield queuedEvent(applicant, turnstile.waiting + 1, turnstile.estimatedWaitMs, clock.nowMs());
+    if (feed.waiting >= MAX_WAITING)
+      throw new JoinError(
+        'join-busy',
+        `admitting ${applicant.nodeId}: ${MAX_WAITING} machines already wait here`,
+      );
+    if (workSlots.waiting > 0)
+      yield queuedEvent(applicant, workSlots.waiting + 1, workSlots.estimatedWaitMs, clock.nowMs());
     yield* untilDecided(parts, applicant, signal);
   } catch (error) {
     if (error instanceof JoinError && error.code === 'join-busy')
-      yield busyEvent(applicant, turnstile.estimatedWaitMs, clock.nowMs());
+      yield busyEvent(applicant, workSlots.estimatedWaitMs, clock.nowMs());
     throw error;
   }
 }
 
-/** Looks anew whenever there is news: the operator's word, another policy, or a minute. */
+/** Decides again whenever the request, the policy or an owner document changes, and at least every minute. */
 async function* untilDecided(
-  { clock, feed, admissions, workSlots: turnstile }: AdmissionStreamParts,
+  { clock, feed, admissions, workSlots }: AdmissionStreamParts,
   applicant: Applicant & { readonly address: string },
   signal: AbortSignal,
 ): AsyncGenerator<AdmissionEventInit> {
-  let told = ''; // why it waits, as it knows
+  let reported = ''; // the code that the machine was last told
   for (;;) {
-    using news = feed.next(applicant.nodeId); // before looking, so that nothing is missed
-    const considered = await withWorkSlot(turnstile, { address: applicant.address, signal }, () =>
+    using news = feed.next(applicant.nodeId); // before deciding, so that no change is missed
+    const result = await withWorkSlot(workSlots, { address: applicant.address, signal }, () =>
       admissions.decide(applicant, signal),
     );
-    const why = considered.kind === 'admitted' ? 'admitted' : considered.record.code;
-    if (why !== told) yield resultEvent(applicant, considered);
-    if (considered.kind === 'admitted') return;
-    told = (await isNews(news.changed, clock, signal)) ? why : '';
+    const why = result.kind === 'admitted' ? 'admitted' : result.record.code;
+    if (why !== reported) yield resultEvent(applicant, result);
+    if (result.kind === 'admitted') return;
+    reported = (await isNews(news.changed, clock, signal)) ? why : '';
   }
 }
 
-/** etcd and the signer get as much as they can do in time, and each source its share of it. */
+/** Runs work on etcd and the signer in one of the slots. */
 export async function withWorkSlot<T>(
-  turnstile: FairQueue,
+  workSlots: FairQueue,
   { address = '', signal }: Pick<Call<AttestedPeer>, 'address' | 'signal'>,
   work: () => Promise<T>,
 ): Promise<T> {
-  using _place = await turnstile.acquire(address, signal);
+  using _slot = await workSlots.acquire(address, signal);
   return await work();
 }
 
-/** The challenge of the machine's TPM, where its evidence needs one. */
+/** Identifies the machine, and passes on the challenge of its TPM where its evidence needs one. */
 async function* identify(
-  { identifier, challengeSlots: identifying }: AdmissionStreamParts,
+  { identifier, challengeSlots }: AdmissionStreamParts,
   session: {
     readonly peer: AttestedPeer;
-    readonly turns: MachineMessages;
+    readonly messages: MachineMessages;
     readonly enrolment: Uint8Array;
     readonly address: string;
     readonly signal: AbortSignal;
   },
 ): AsyncGenerator<AdmissionEventInit, Applicant['machine']> {
-  const { peer, turns, enrolment, address, signal } = session;
-  using _place = await identifying.acquire(address, signal);
+  const { peer, messages, enrolment, address, signal } = session;
+  using _slot = await challengeSlots.acquire(address, signal);
   const asked = Promise.withResolvers<Uint8Array>();
   const answered = Promise.withResolvers<Uint8Array>();
-  answered.promise.catch(() => undefined); // whoever identifies has it
+  answered.promise.catch(() => undefined); // awaited by the identifier
   const identified = identifier.identify(peer, enrolment, (challenge) => {
     asked.resolve(challenge);
     return answered.promise;
   });
-  identified.catch(() => undefined); // awaited below, unless the machine hangs up before
+  identified.catch(() => undefined); // awaited below, unless the stream ends before
   try {
     const challenge = await Promise.race([asked.promise, identified.then(() => undefined)]);
     if (challenge !== undefined) {
       yield { event: { case: 'challenge', value: { challenge } } };
       try {
-        answered.resolve(await turns.answer(signal));
+        answered.resolve(await messages.answer(signal));
       } catch (error) {
         answered.reject(error);
       }
     }
     return await identified;
   } finally {
-    answered.reject(new JoinError('join-hung-up', 'waiting for the answer to a challenge'));
+    answered.reject(new JoinError('join-hung-up', 'waiting for the answer to a challenge: the stream ended'));
   }
 }
 
-/** false: nothing for a minute. */
+/** false where nothing changed for a minute. */
 async function isNews(news: Promise<void>, clock: Clock, signal: AbortSignal): Promise<boolean> {
   const limit = { what: 'waiting for a decision', ms: REMIND_MS, clock, signal };
   try {

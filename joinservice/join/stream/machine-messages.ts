@@ -3,10 +3,10 @@ import type { Clock } from '../../../internal/clock/index.ts';
 import type { AdmissionRequest, Hello } from '../../joinproto/gen/join_pb.js';
 import { JoinError } from '../errors.ts';
 
-/** For a machine to say the next thing; its TPM may take a second. */
-const TURN_MS = 60_000;
+/** Within this time a machine has to send its next message; its TPM may take a second. */
+const MESSAGE_MS = 60_000;
 
-/** What a machine says, one message at its turn. */
+/** The messages of a machine in the order of the protocol. */
 export class MachineMessages {
   readonly #messages: AsyncIterator<AdmissionRequest, unknown>;
   readonly #clock: Clock;
@@ -16,20 +16,22 @@ export class MachineMessages {
     this.#clock = clock;
   }
 
+  /** The first message. @throws JoinError */
   async hello(signal: AbortSignal): Promise<Hello> {
-    const said = await this.#next('hello', signal);
-    if (said.case === 'hello') return said.value;
-    throw outOfTurn('hello', said.case);
+    const message = await this.#next('hello', signal);
+    if (message.case === 'hello') return message.value;
+    throw outOfOrder('hello', message.case);
   }
 
+  /** The answer to the challenge of its TPM. @throws JoinError */
   async answer(signal: AbortSignal): Promise<Uint8Array> {
-    const said = await this.#next('the answer to a challenge', signal);
-    if (said.case === 'challengeAnswer') return said.value.answer;
-    throw outOfTurn('the answer to a challenge', said.case);
+    const message = await this.#next('the answer to a challenge', signal);
+    if (message.case === 'challengeAnswer') return message.value.answer;
+    throw outOfOrder('the answer to a challenge', message.case);
   }
 
-  async #next(due: string, signal: AbortSignal): Promise<AdmissionRequest['message']> {
-    const limit = { what: `waiting for ${due}`, ms: TURN_MS, clock: this.#clock, signal };
+  async #next(expected: string, signal: AbortSignal): Promise<AdmissionRequest['message']> {
+    const limit = { what: `waiting for ${expected}`, ms: MESSAGE_MS, clock: this.#clock, signal };
     try {
       const next = await withTimeout(limit, () => this.#messages.next());
       if (next.done !== true) return next.value.message;
@@ -37,11 +39,11 @@ export class MachineMessages {
       if (!(error instanceof TimeoutError)) throw error;
       throw new JoinError('join-silent', limit.what, { cause: error });
     }
-    // No verdict on anybody: nothing of it is written down.
+    // Not a refusal: nothing is written to the audit log.
     throw new JoinError('join-hung-up', limit.what);
   }
 }
 
-function outOfTurn(due: string, got: string | undefined): JoinError {
-  return new JoinError('join-message-malformed', `waiting for ${due}: got ${got ?? 'an empty message'}`);
+function outOfOrder(expected: string, got: string | undefined): JoinError {
+  return new JoinError('join-message-malformed', `waiting for ${expected}: got ${got ?? 'an empty message'}`);
 }

@@ -10,13 +10,13 @@ const MAX_ROLES = 8;
 const MAX_FACTS = 16;
 const MAX_ENROLMENT_BYTES = 16 * 1024;
 
-/** The key of a machine that proved, in this session, to hold it. */
+/** The key of a machine that proved in this session that it holds it. */
 export interface ProvenKey {
   readonly pubKeyDer: Uint8Array;
   readonly nodeId: string;
 }
 
-/** What a machine says of itself, in bounds; all of it is its word. */
+/** What a machine reports about itself, with checked sizes; unproved except for the key. */
 export interface MachineIntroduction extends ProvenKey {
   readonly claimed: JoinRecord['claimed'];
   readonly facts: readonly TraceFactRecord[];
@@ -24,15 +24,15 @@ export interface MachineIntroduction extends ProvenKey {
   readonly enrolment: Uint8Array;
 }
 
-/** Throws `join-key-unproved`. */
+/** Verifies the signature of the machine's key over the session. @throws JoinError `join-key-unproved` */
 export function verifyKey(proof: KeyProof | undefined, session: Uint8Array): ProvenKey {
   const { publicKey = new Uint8Array(), signature = new Uint8Array() } = proof ?? {};
   if (!isSignedByEd25519Key(publicKey, machineKeyStatement(session), signature))
-    throw new JoinError('join-key-unproved', 'verifying the key of a machine');
+    throw new JoinError('join-key-unproved', 'verifying the key of a machine: invalid signature');
   return { pubKeyDer: publicKey, nodeId: nodeIdOf(publicKey) };
 }
 
-/** Sizes first, then shape, then the key; throws `join-message-malformed` or `join-key-unproved`. */
+/** Checks sizes, then shape, then the key. @throws JoinError `join-message-malformed`, `join-address-invalid`, `join-key-unproved` */
 export function readHello(hello: Hello, session: Uint8Array, nowMs: number): MachineIntroduction {
   const { wantedRoles, facts, enrolment } = hello;
   if (wantedRoles.length > MAX_ROLES) throw malformed(`${wantedRoles.length} wanted roles`);
@@ -47,10 +47,9 @@ export function readHello(hello: Hello, session: Uint8Array, nowMs: number): Mac
     agentVersion: text('agent_version', hello.agentVersion),
     clockOffsetMs: Number.isSafeInteger(offset) ? offset : Number.MAX_SAFE_INTEGER,
   };
-  const told = facts.map(({ name, outcome, expected, actual, fix, code, timeMs }): TraceFactRecord => {
+  const reported = facts.map(({ name, outcome, expected, actual, fix, code, timeMs }): TraceFactRecord => {
     const known = (['pass', 'warn', 'fail'] as const).find((each) => each === outcome);
-    if (known === undefined)
-      throw malformed(`a fact with the outcome ${JSON.stringify(outcome.slice(0, 32))}`);
+    if (known === undefined) throw malformed(`a fact with outcome ${JSON.stringify(outcome.slice(0, 32))}`);
     return {
       side: 'machine',
       name: text('facts.name', name),
@@ -62,10 +61,10 @@ export function readHello(hello: Hello, session: Uint8Array, nowMs: number): Mac
       timeMs: Number(BigInt.asIntN(53, timeMs)),
     };
   });
-  return { ...verifyKey(hello.key, session), claimed, facts: told, enrolment };
+  return { ...verifyKey(hello.key, session), claimed, facts: reported, enrolment };
 }
 
-/** An IP address without port and zone, in its one form; throws `join-address-invalid`. */
+/** An IP address without port and zone in canonical form. @throws JoinError `join-address-invalid` */
 export function parseAddress(given: string): string {
   const canonical = canonicalAddress(given);
   if (canonical === undefined)
@@ -73,7 +72,7 @@ export function parseAddress(given: string): string {
   return canonical;
 }
 
-/** Printable, so that it cannot steer the terminal of whoever reads it later. */
+/** Replaces control characters, which could steer a terminal that shows the text later. */
 function text(field: string, given: string): string {
   if (given.length > MAX_TEXT) throw malformed(`${field} of ${given.length} characters`);
   return given.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, '?');

@@ -21,52 +21,56 @@ import { NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
 import { JoinError } from '../errors.ts';
 import { SharedRead } from './shared-read.ts';
 
-/** Where a control plane answers. */
+/** A control plane and its address, without a port. */
 export interface ControlPlane {
   readonly nodeId: string;
   readonly name: string;
   readonly address: string;
 }
 
+/** What `ClusterFacts` reads from. */
 export interface ClusterFactsPorts {
   readonly etcd: KeySpace;
   readonly clock: Clock;
-  /** This node's certificate of the cluster CA and its key. */
+  /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;
-  /** This node, which runs a control plane whatever its status says yet. */
+  /** This node, which is a control plane even before it has reported a status. */
   readonly own: { readonly nodeId: string; readonly address: string };
   /** All nodes, linearizably. */
   readonly listNodes: (signal: AbortSignal) => Promise<readonly NodeView[]>;
 }
 
-/** What a machine is told about the cluster: before it says anything, and with its ticket. */
+/** What a machine is told about the cluster: first in the stream, and with its ticket. */
 export class ClusterFacts {
   readonly #ports: ClusterFactsPorts;
-  /** Machines come by the rack, and each of them needs all nodes. */
+  /** Shared, since machines come by the rack and each needs all nodes. */
   readonly #nodes: SharedRead<readonly NodeView[]>;
-  /** Strangers are told before they wait for a turn: however many ask, it is one read at a time. */
-  readonly #introduction: SharedRead<Introduction>;
+  /** Shared, since machines read it before they wait for a slot. */
+  readonly #ownership: SharedRead<OwnedCluster>;
 
   constructor(ports: ClusterFactsPorts) {
     this.#ports = ports;
     this.#nodes = new SharedRead({ read: ports.listNodes, clock: ports.clock });
-    this.#introduction = new SharedRead({
-      read: (signal) => this.#readIntroduction(signal),
+    this.#ownership = new SharedRead({
+      read: (signal) => this.#readOwnedCluster(signal),
       clock: ports.clock,
     });
   }
 
-  /** The first message of an admission: which cluster this is, in a form that only its own node can give in this session. */
+  /**
+   * The first message of a stream: which cluster this is, signed by its owner, and by the key of this node for this session.
+   * @param session the 64 bytes that attested TLS exports
+   */
   async clusterIdentity(session: Uint8Array, signal: AbortSignal) {
     const { clock, identity } = this.#ports;
-    const { cluster, ownership } = await this.#introduction.get();
+    const { cluster, ownership } = await this.#ownership.get();
     signal.throwIfAborted();
     const key = createPrivateKey(identity.keyPem.reveal());
     return {
       clusterId: cluster.clusterId,
       clusterName: cluster.clusterName,
       clusterCaPem: cluster.caPem,
-      // The one that the owner has signed: a recovery of etcd raises the cluster's, and it is the owner's all the same.
+      // The epoch that the owner signed. A recovery of etcd raises that of the cluster without a new signature.
       epoch: BigInt(ownership.epoch),
       ownerPublicKey: bytesOf(ownership.ownerPubKey),
       ownershipSignature: bytesOf(ownership.signature),
@@ -76,7 +80,7 @@ export class ClusterFacts {
     };
   }
 
-  async #readIntroduction(signal: AbortSignal): Promise<Introduction> {
+  async #readOwnedCluster(signal: AbortSignal): Promise<OwnedCluster> {
     const [cluster, ownership] = await Promise.all([
       this.cluster(signal),
       read(this.#ports.etcd, OWNERSHIP_KEY, records.ownership, signal),
@@ -84,15 +88,17 @@ export class ClusterFacts {
     return { cluster, ownership };
   }
 
+  /** The record of the cluster. @throws JoinError `join-not-ready` */
   cluster(signal: AbortSignal): Promise<ClusterRecord> {
     return read(this.#ports.etcd, CLUSTER_KEY, records.cluster, signal);
   }
 
+  /** The settings of the cluster. @throws JoinError `join-not-ready` */
   settings(signal: AbortSignal): Promise<SettingsRecord> {
     return read(this.#ports.etcd, SETTINGS_KEY, records.settings, signal);
   }
 
-  /** Nodes that run a control plane now, this one first; never empty. */
+  /** All control planes that have reported an address, this one first; never empty. */
   async controlPlanes(signal: AbortSignal): Promise<readonly [ControlPlane, ...ControlPlane[]]> {
     const { own } = this.#ports;
     const nodes = await this.#nodes.get();
@@ -108,7 +114,7 @@ export class ClusterFacts {
     return [{ ...own, name }, ...others];
   }
 
-  /** Who, of the nodes that are alive, names an address as its own. */
+  /** The ID of the node that is alive and reports this address as its own. */
   async nodeIdAt(address: string, signal: AbortSignal): Promise<string | undefined> {
     const nodes = await this.#nodes.get();
     signal.throwIfAborted();
@@ -116,7 +122,7 @@ export class ClusterFacts {
   }
 }
 
-interface Introduction {
+interface OwnedCluster {
   readonly cluster: ClusterRecord;
   readonly ownership: OwnershipRecord;
 }
@@ -128,7 +134,7 @@ function addressOf({ status }: NodeView): string {
 
 async function read<T>(etcd: KeySpace, key: string, kind: RecordKind<T>, signal: AbortSignal): Promise<T> {
   const entry = await etcd.get(key, { signal });
-  if (entry === undefined) throw new JoinError('join-not-ready', `reading ${key}: it is not there yet`);
+  if (entry === undefined) throw new JoinError('join-not-ready', `reading ${key}: not found`);
   return kind.decode(key, entry.value);
 }
 

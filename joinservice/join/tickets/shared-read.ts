@@ -4,13 +4,13 @@ import type { Clock } from '../../../internal/clock/index.ts';
 const READ_MS = 10_000;
 
 /**
- * The same dear read for all who ask at the same time. Everybody gets what was read after he had asked: who comes while
- * one is under way shares the next one.
+ * One expensive read for all concurrent callers. Each caller gets what was read after its call began: callers that come while
+ * a read is running share the next one.
  */
 export class SharedRead<T> {
   readonly #read: (signal: AbortSignal) => Promise<T>;
   readonly #clock: Clock;
-  readonly #life = new AbortController();
+  readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
   #next: Promise<T> | undefined;
 
@@ -19,6 +19,7 @@ export class SharedRead<T> {
     this.#clock = options.clock;
   }
 
+  /** The result of the next read. */
   get(): Promise<T> {
     this.#next ??= this.#afterRunning();
     return this.#next;
@@ -27,10 +28,10 @@ export class SharedRead<T> {
   async #afterRunning(): Promise<T> {
     await this.#running.catch(() => undefined);
     const limit = {
-      what: 'reading for all who ask',
+      what: 'reading for all callers',
       ms: READ_MS,
       clock: this.#clock,
-      signal: this.#life.signal,
+      signal: this.#abort.signal,
     };
     const reading = withTimeout(limit, (signal) => this.#read(signal));
     this.#running = reading;

@@ -31,32 +31,30 @@ const MAX_PEM_BYTES = 16 * 1024;
 const MAX_ENROLMENT_BYTES = 16 * 1024;
 const MAX_ROLES = 8;
 const MAX_ROLE = 64;
-/** The best kind that a machine has, and its key. */
+/** Evidence of the best variant of a machine, and of its key. */
 const MAX_EVIDENCE = 2;
 
-/** Who signs. The process that strangers reach holds no key of the cluster. */
+/** Signs the certificates of a ticket. The join service itself, which untrusted peers reach, has no key of the cluster. */
 export interface TicketSigner {
   signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials>;
 }
 
+/** What tickets are made with. */
 export interface TicketPorts {
   readonly etcd: KeySpace;
   readonly commits: MembershipCommits;
   readonly facts: ClusterFacts;
   readonly signer: TicketSigner;
   readonly clockObservations: ClockObservations;
-  /**
-   * Throws unless the evidence of this session was judged by the policy that is in force now, and shows that its machine
-   * is bound to this cluster.
-   */
+  /** Throws unless the evidence of the session satisfies the current policy and shows the lock of this cluster. */
   readonly checkEvidence: (peer: AttestedPeer) => void;
-  /** Throws unless the policy that is in force now lets this machine be a member. */
+  /** Throws unless the current policy lets this machine be a member. */
   readonly checkAllowed: (identity: string) => void;
 }
 
 type Ticket = MessageInitShape<typeof TicketSchema>;
 
-/** Makes tickets: checks first, mints last. What is written down before the signature is the membership itself. */
+/** Issues tickets. All checks come first; the membership is stored before its certificates are signed. */
 export class Tickets {
   readonly #ports: TicketPorts;
 
@@ -64,11 +62,14 @@ export class Tickets {
     this.#ports = ports;
   }
 
-  /** The commit of an admission. */
+  /** The ticket of an admitted machine, which becomes a member. @throws JoinError */
   async join(request: IssueJoinTicketRequest, peer: AttestedPeer, signal: AbortSignal): Promise<Ticket> {
     const { nodeId } = verifyKey(request.key, peer.session);
     if (request.joinId !== nodeId)
-      throw new JoinError('join-ticket-other-key', `ticketing ${request.joinId.slice(0, 64)} to ${nodeId}`);
+      throw new JoinError(
+        'join-ticket-other-key',
+        `issuing ticket of ${request.joinId.slice(0, 64)} to ${nodeId}: other key`,
+      );
     const keys = readKeys(request.keys);
     const asked = await this.#request(nodeId, signal);
     const claimed = parseAddress(asked.claimed.address);
@@ -78,11 +79,11 @@ export class Tickets {
     this.#ports.checkEvidence(peer);
     this.#ports.checkAllowed(asked.machine.identity);
     const node = await this.#ports.commits.commit(nodeId, evidenceIdentityOf(peer), signal);
-    await this.#checkSame(node, peer, signal);
+    await this.#checkNotCopied(node, peer, signal);
     return this.#ticket(node, { session: peer.session, keys }, signal);
   }
 
-  /** A member with the key on record and evidence of the machine on record: roles as they are now. */
+  /** A new ticket for a member with its recorded key and machine, for its current roles. @throws JoinError */
   async rejoin(request: IssueRejoinTicketRequest, peer: AttestedPeer, signal: AbortSignal): Promise<Ticket> {
     const { nodeId } = verifyKey(request.key, peer.session);
     const keys = readKeys(request.keys);
@@ -92,20 +93,20 @@ export class Tickets {
     const { identity } = checkMachine(node, peer);
     this.#ports.checkEvidence(peer);
     this.#ports.checkAllowed(identity);
-    await this.#checkSame(node, peer, signal);
+    await this.#checkNotCopied(node, peer, signal);
     await this.#checkAddress(node, claimed, signal);
     return this.#ticket(node, { session: peer.session, keys }, signal);
   }
 
-  /** The very machine that took its ticket, in the life that it took it in: neither a copy nor put back. */
-  async #checkSame(node: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
+  /** Checks that the machine is the one that joined, neither a copy nor restored from one. */
+  async #checkNotCopied(node: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
     checkLockCounter(node, peer);
     await this.#ports.clockObservations.record(node, peer, signal);
   }
 
   async #ticket(
     node: NodeRecord,
-    asked: { readonly session: Uint8Array; readonly keys: TicketKeys },
+    to: { readonly session: Uint8Array; readonly keys: TicketKeys },
     signal: AbortSignal,
   ): Promise<Ticket> {
     const { facts, signer } = this.#ports;
@@ -115,14 +116,14 @@ export class Tickets {
       facts.controlPlanes(signal),
     ]);
     const { nodeId, name, roles, labels } = node;
-    // All but the session is the machine's word, which the signer verifies; the session is what this end has seen.
-    const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = asked.keys;
+    // The signer verifies what the machine sent; only the session comes from this end of the connection.
+    const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = to.keys;
     const signed = await signer.signMember(
       {
         ...statement,
         nodeCertPem,
         nodeId,
-        session: asked.session,
+        session: to.session,
         timeMs: Number(BigInt.asIntN(53, timeMs)),
       },
       signal,
@@ -151,23 +152,28 @@ export class Tickets {
     const key = records.node.key(nodeId);
     const entry = await this.#ports.etcd.get(key, { signal });
     const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
-    if (node === undefined) throw new JoinError('join-not-member', `ticketing ${nodeId} again`);
+    if (node === undefined)
+      throw new JoinError('join-not-member', `renewing ticket of ${nodeId}: no record of a member`);
     if (node.state === 'DECOMMISSIONED')
-      throw new JoinError('join-decommissioned', `ticketing ${nodeId} again: it is node ${node.name}`);
+      throw new JoinError(
+        'join-decommissioned',
+        `renewing ticket of ${nodeId}: node ${node.name} was decommissioned`,
+      );
     if (node.state !== 'UP')
-      throw new JoinError('join-not-member', `ticketing ${nodeId} again: it is ${node.state}`);
+      throw new JoinError('join-not-member', `renewing ticket of ${nodeId}: its state is ${node.state}`);
     return node;
   }
 
-  /** What the machine said when it asked to be admitted, and what was decided. */
+  /** The stored request of the machine with its decision. @throws JoinError `join-not-admitted` */
   async #request(nodeId: string, signal: AbortSignal): Promise<JoinRecord> {
     const key = records.join.key(nodeId);
     const entry = await this.#ports.etcd.get(key, { signal });
-    if (entry === undefined) throw new JoinError('join-not-admitted', `ticketing ${nodeId}: no request`);
+    if (entry === undefined)
+      throw new JoinError('join-not-admitted', `issuing ticket to ${nodeId}: no request`);
     return records.join.decode(key, entry.value);
   }
 
-  /** Or the API server would talk to one node and take it for another, and others to a node and take it for the API. */
+  /** No node may have the address of another node, or of the Kubernetes API. @throws JoinError */
   async #checkAddress(
     { nodeId, roles }: Pick<NodeRecord, 'nodeId' | 'roles'>,
     claimed: string,
@@ -176,14 +182,17 @@ export class Tickets {
     const settings = await this.#ports.facts.settings(signal);
     const why = whyAddressReserved(claimed, settings, { servesApi: isControlPlane(roles) });
     if (why !== undefined)
-      throw new JoinError('join-address-invalid', `ticketing ${nodeId}: ${claimed}: ${why}`);
+      throw new JoinError('join-address-invalid', `issuing ticket to ${nodeId}: ${claimed}: ${why}`);
     const holder = await this.#ports.facts.nodeIdAt(claimed, signal);
     if (holder !== undefined && holder !== nodeId)
-      throw new JoinError('join-address-taken', `ticketing ${nodeId}: ${claimed} belongs to ${holder}`);
+      throw new JoinError(
+        'join-address-taken',
+        `issuing ticket to ${nodeId}: ${claimed} belongs to ${holder}`,
+      );
   }
 }
 
-/** Its TPM counts locks: one more than at the commit, and the machine was wiped and bound anew in between. */
+/** The TPM counts locks. A higher counter than at the join means that the machine was wiped and locked again in between. */
 function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer): void {
   const expected = admission?.lockCounter;
   if (expected === undefined) return;
@@ -191,37 +200,40 @@ function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer)
   if (actual !== expected)
     throw new JoinError(
       'join-locked-again',
-      `ticketing ${nodeId}: lock counter ${actual}, on record ${expected}`,
+      `issuing ticket to ${nodeId}: lock counter ${actual}, recorded ${expected}`,
       {
         details: { expected, actual },
       },
     );
 }
 
-/** A key is a member's only together with the machine that it was admitted with, which is answered. */
+/** A member is its key together with the machine that it was admitted with. @returns the recorded machine */
 function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): MachineRecord {
   const { identity, variant } = evidenceIdentityOf(peer);
   if (admission === undefined)
-    throw new JoinError('join-identity-changed', `ticketing ${nodeId} again: no machine is on record for it`);
+    throw new JoinError(
+      'join-identity-changed',
+      `renewing ticket of ${nodeId}: no machine is recorded for it`,
+    );
   if (!isSameMachine(admission, evidenceIdentityOf(peer)))
     throw new JoinError(
       'join-identity-changed',
-      `ticketing ${nodeId} again: ${identity} (${variant}) shows the key of ${admission.identity} (${admission.variant})`,
+      `renewing ticket of ${nodeId}: ${identity} (${variant}) shows the key of ${admission.identity} (${admission.variant})`,
     );
   return admission;
 }
 
-/** What the machine has signed for is where it is: the signer goes by its statement. */
+/** The signer uses the address in the statement of the machine, so it has to be the checked one. */
 function checkStated(nodeId: string, keys: TicketKeys, claimed: string): void {
   if (parseAddress(keys.address) === claimed) return;
   const stated = JSON.stringify(keys.address.slice(0, 64));
   throw new JoinError(
     'join-address-invalid',
-    `ticketing ${nodeId} at ${claimed}: its statement says ${stated}`,
+    `issuing ticket to ${nodeId} at ${claimed}: its statement has the address ${stated}`,
   );
 }
 
-/** Sizes; what they mean is for the signer to verify. */
+/** Checks sizes only; the signer verifies the content. @throws JoinError `join-keys-invalid` */
 function readKeys(keys: TicketKeys | undefined): TicketKeys {
   const isSized =
     keys !== undefined &&
@@ -237,6 +249,7 @@ function readKeys(keys: TicketKeys | undefined): TicketKeys {
     keys.evidence.length > 0 &&
     keys.evidence.length <= MAX_EVIDENCE &&
     keys.evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);
-  if (!isSized) throw new JoinError('join-keys-invalid', 'reading the keys for a ticket');
+  if (!isSized)
+    throw new JoinError('join-keys-invalid', 'reading the keys for a ticket: missing or too large');
   return keys;
 }
