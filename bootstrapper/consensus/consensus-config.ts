@@ -7,7 +7,7 @@ import { urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
 import type { EtcdClientName, EtcdInstance } from './etcd-instances.ts';
 import type { ConsensusLayout, EtcdClientFiles } from './consensus-layout.ts';
 import type { OwnMember } from './membership/membership.ts';
-import type { ConsensusUnits } from './unit/run-etcd.ts';
+import type { ServiceUnits } from '../units/index.ts';
 
 export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   /** Which of the two. */
@@ -33,7 +33,7 @@ export interface ConsensusStart extends ConsensusConfig {
 export interface ConsensusPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
-  readonly units: ConsensusUnits;
+  readonly units: ServiceUnits;
   readonly clock: Clock;
   readonly log: Logger;
   /** Told while something is waited for: what, and the last error. */

@@ -43,7 +43,7 @@ export class Consensus {
   }
 
   async start(
-    { keepRunning: keepsRunning = false, ...config }: ConsensusStart,
+    { keepRunning = false, ...config }: ConsensusStart,
     signal: AbortSignal,
   ): Promise<RunningConsensus> {
     const ports = this.#ports;
@@ -64,7 +64,7 @@ export class Consensus {
         await joinEtcd(ports, entering);
       else {
         const origin = await originOf(ports.files, layout);
-        await runEtcd(ports, { ...config, layout, settings: { ...config, origin }, keepsRunning }, signal);
+        await runEtcd(ports, { ...config, layout, settings: { ...config, origin }, keepRunning }, signal);
         await resumeMember(ports, entering);
       }
       await ports.files.createExclusive(layout.memberMarker, `${config.clusterId}\n`);

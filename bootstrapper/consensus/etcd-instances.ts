@@ -68,7 +68,7 @@ export const KUBERNETES_ETCD: EtcdInstance = {
 
 export const ETCD_INSTANCES = { state: STATE_ETCD, kubernetes: KUBERNETES_ETCD } as const;
 
-/** Where the members of each listen; Kubernetes' has the ports that kubeadm gives it. */
+/** Where the members of each listen. */
 export const ETCD_PORTS: Readonly<Record<EtcdName, ListenPorts>> = {
   kubernetes: PORTS.kubernetesEtcd,
   state: PORTS.stateEtcd,

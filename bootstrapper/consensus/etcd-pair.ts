@@ -40,13 +40,13 @@ export class EtcdPair {
 
   /** See `Consensus.start`; both at once. */
   async start(
-    { keepsRunning, ...config }: EtcdPairConfig & { readonly keepsRunning?: boolean },
+    { keepRunning, ...config }: EtcdPairConfig & { readonly keepRunning?: boolean },
     signal: AbortSignal,
   ): Promise<RunningEtcdPair> {
     const started = await forBothEtcds(
       (etcd, child) =>
         new Consensus(this.#ports).start(
-          { ...configOf(config, etcd), ...(keepsRunning === undefined ? {} : { keepRunning: keepsRunning }) },
+          { ...configOf(config, etcd), ...(keepRunning === undefined ? {} : { keepRunning }) },
           child,
         ),
       signal,

@@ -115,7 +115,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const config = {
       ...this.#configOf(own, peerHosts),
       createsCluster: start.kind === 'bootstrap',
-      keepsRunning: await this.#options.isKeyChangePending(),
+      keepRunning: await this.#options.isKeyChangePending(),
     };
     this.#running.set(await this.#etcdPair(say).start(config, signal));
   }

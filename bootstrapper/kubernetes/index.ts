@@ -7,7 +7,7 @@
  */
 export { writeAuthorizationConfig } from './controlplane/authorization-config.ts';
 export { METADATA_GUARD_UNIT } from './node/metadata-guard.ts';
-export { ensureBalancer, orderUpstreams, type ApiServerHost } from './balancer/balancer.ts';
+export { APILB_UNIT, ensureBalancer, orderUpstreams, type ApiServerHost } from './balancer/balancer.ts';
 export {
   APILB_HEALTH_SOCKET,
   describeUnhealthyServers,
@@ -71,4 +71,4 @@ export { writeKubeletClientsCa, placeKubernetesKeys } from './credentials/shared
 export { startContainerRuntime } from './node/container-runtime.ts';
 export { listLabeledNodes, removeTaintAndLabels } from './taints/stale-labels.ts';
 export { PATHS, type EtcdClientFiles, type HostSettings, type KubernetesSettings } from './settings.ts';
-export { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';
+export { CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';

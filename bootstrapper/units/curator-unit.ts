@@ -7,6 +7,7 @@ import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';
 import { UnitError } from './errors.ts';
 import {
   buildJoinserviceConfig,
@@ -22,6 +23,7 @@ const POLL_MS = 200;
 const READY_MS = 30_000;
 const PROBE_MS = 2_000;
 
+/** How join service and curator run on this node. */
 export interface CuratorUnitConfig extends JoinserviceSettings {
   /** e.g. ["/usr/lib/cluster/node", "/usr/lib/cluster/joinservice.mjs"] */
   readonly command: readonly [string, ...string[]];
@@ -29,16 +31,17 @@ export interface CuratorUnitConfig extends JoinserviceSettings {
   readonly configFile: string;
   readonly stateDir: string;
   readonly files: JoinserviceFiles;
-  /** This node's own certificate and key: what the agent asks the curator with. The service does not get them. */
+  /** This node's own certificate and key, with which the agent calls the curator; the service does not get them. */
   readonly node: { readonly certFile: string; readonly keyFile: string };
 }
 
+/** What the unit of the join service uses of the machine. */
 export interface CuratorUnitPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
-  readonly units: CuratorUnits;
+  readonly units: ServiceUnits;
   readonly clock: Clock;
-  /** Told while something is waited for: what, and the last error. */
+  /** Called while the agent waits: what for, and the last error. */
   readonly onWait?: (what: string, lastError: unknown) => void;
 }
 
@@ -53,28 +56,20 @@ export class CuratorUnit {
     this.#ports = ports;
   }
 
-  /** Resolves with "127.0.0.1:PORT" once the curator has answered this node's own certificate. */
+  /**
+   * Resolves with "127.0.0.1:PORT" once the curator has answered a call with this node's own certificate.
+   * @throws UnitError `units-curator-not-ready` after 30 s
+   */
   async start(config: CuratorUnitConfig, signal: AbortSignal): Promise<string> {
     const { files, commands, units } = this.#ports;
-    const text = buildJoinserviceConfig(config);
-    await files.writeAtomic(config.configFile, text);
-    await commands.run({
-      argv: ['systemd-sysusers', '--inline', `u ${JOINSERVICE_USER} - "join service (cluster)" /nonexistent`],
-      timeoutMs: 20_000,
-      signal,
-    });
+    await files.writeAtomic(config.configFile, buildJoinserviceConfig(config));
+    await ensureSystemUser(commands, { user: JOINSERVICE_USER, description: 'join service' }, signal);
     const credentialsSha256 = await this.#hashOf([
       config.configFile,
       ...Object.values<string>({ ...config.files }),
     ]);
-    const changed = await units.install(
-      JOINSERVICE_UNIT,
-      buildJoinserviceUnit({ ...config, credentialsSha256 }),
-      signal,
-    );
-    const { active } = await units.status(JOINSERVICE_UNIT, signal);
-    if (active === 'active' && changed) await units.restart(JOINSERVICE_UNIT, signal);
-    else if (active !== 'active') await units.start(JOINSERVICE_UNIT, signal);
+    const content = buildJoinserviceUnit({ ...config, credentialsSha256 });
+    await ensureUnit(units, { unit: JOINSERVICE_UNIT, content }, signal);
     const endpoint = `127.0.0.1:${config.listen.port}`;
     await this.#waitUntilServing(endpoint, config, signal);
     return endpoint;
@@ -126,17 +121,7 @@ export class CuratorUnit {
 
   async #read(path: string): Promise<string> {
     const bytes = await this.#ports.files.read(path, MAX_BYTES);
-    if (bytes === undefined)
-      throw new UnitError('units-curator-not-ready', `reading ${path}: it is not there`);
+    if (bytes === undefined) throw new UnitError('units-curator-not-ready', `${path} not found`);
     return Buffer.from(bytes).toString('utf8');
   }
-}
-
-/** What the curator's unit needs of systemd; `internal/platform` has it. */
-export interface CuratorUnits {
-  install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
-  start(unit: string, signal: AbortSignal): Promise<void>;
-  restart(unit: string, signal: AbortSignal): Promise<void>;
-  stop(unit: string, signal: AbortSignal): Promise<void>;
-  status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;
 }

@@ -1,22 +1,25 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error codes of the units of the agent's own services. */
 export const unitErrors = defineErrors({
   'units-curator-not-ready': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The join service runs on this node, but its curator does not serve.',
-    fix: 'See the last error in the message; `journalctl -u cluster-joinservice` on the node shows the log.',
+    meaning: 'The join service was started on this node, but its curator does not answer.',
+    fix: 'Read its log: `journalctl -u cluster-joinservice` on the node.',
   },
   'units-no-cluster-ca': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
     meaning: 'This control-plane node lacks the cluster CA, which signs the certificate of its join service.',
-    fix: 'Nothing while the node gets its keys; if it stays so, demote the node and promote it again.',
+    fix: 'Wait while the node gets its keys. If the error stays, demote the node and promote it again with `cluster node set-role`.',
   },
 });
 
+/** Code of a `UnitError`. */
 export type UnitErrorCode = keyof typeof unitErrors;
 
+/** A service of the agent that cannot be started. */
 export class UnitError extends errorClass(unitErrors) {}

@@ -17,6 +17,7 @@
  * certificate that says that its owner runs a control plane.
  */
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
+export { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';
 export { UnitError, unitErrors, type UnitErrorCode } from './errors.ts';
 export {
   JOINSERVICE_UNIT,
@@ -24,7 +25,8 @@ export {
   type JoinserviceFiles,
   type JoinserviceSettings,
 } from './joinservice-unit.ts';
-export { RELAY_UNIT, ensureRelay } from './relay-unit.ts';
+export { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
+export { ensureRelay, RELAY_UNIT } from './relay-unit.ts';
 export {
   ETCD_PROXY_SOCKET,
   SIGNER_SOCKET,
@@ -32,5 +34,5 @@ export {
   SIGNER_UNIT,
   SIGNER_USER,
   type SignerCluster,
-} from './signer-files.ts';
+} from './signer-config.ts';
 export { SignerUnit, type SignerUnitConfig, type SignerUnitPorts } from './signer-unit.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
-import { buildSignerConfig, SIGNER_UNIT } from './signer-files.ts';
+import { buildSignerConfig, SIGNER_UNIT } from './signer-config.ts';
 import { SignerUnit, type SignerUnitConfig } from './signer-unit.ts';
 
 const signal = new AbortController().signal;

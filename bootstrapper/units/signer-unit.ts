@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
+import { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';
 import {
   buildSignerConfig,
   buildSignerUnit,
@@ -8,12 +9,13 @@ import {
   SIGNER_USER,
   type SignerCluster,
   type SignerEtcdFiles,
-} from './signer-files.ts';
+} from './signer-config.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** So many looks in a row that find nothing new ask systemd nothing: a process each minute is half of what an idle agent does. */
-const QUIET_LOOKS = 4;
+/** After this many unchanged `start` calls the next one asks systemd: one process a minute is half of an idle agent's work. */
+const UNCHECKED_STARTS = 4;
 
+/** How the signer runs on this node. */
 export interface SignerUnitConfig {
   /** e.g. ["/usr/lib/cluster/node", "/usr/lib/cluster/signer.mjs"] */
   readonly command: readonly [string, ...string[]];
@@ -24,108 +26,79 @@ export interface SignerUnitConfig {
   readonly joinserviceUser: string;
   readonly etcd: SignerEtcdFiles;
   readonly cluster: SignerCluster;
-  /** The keys of the control plane: name in the key ring → file. Some come later than others. */
+  /** Name in the key ring and path of each key of the control plane; some are created later than others. */
   readonly keys: Readonly<Record<string, string>>;
-  /** Those that may stay away for good. */
+  /** The same of keys that may never exist. */
   readonly optionalKeys: Readonly<Record<string, string>>;
 }
 
+/** What the signer's unit uses of the machine. */
 export interface SignerUnitPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
-  readonly units: SignerUnits;
+  readonly units: ServiceUnits;
 }
 
-/** The signer on this node. `start` may be repeated: it hands over keys that have come or changed, and restarts then only. */
+/** The signer on this node. `start` may be repeated: new or changed keys restart the unit, otherwise nothing does. */
 export class SignerUnit {
   readonly #ports: SignerUnitPorts;
   #hasUsers = false;
-  #inForce: { readonly unit: string; readonly quietLooks: number } | undefined;
+  #current: { readonly content: string; readonly unchanged: number } | undefined;
 
   constructor(ports: SignerUnitPorts) {
     this.#ports = ports;
   }
 
-  /** Answers the names of the keys that are not there yet. */
+  /** @returns names of required keys that do not exist yet */
   async start(config: SignerUnitConfig, signal: AbortSignal): Promise<readonly string[]> {
-    await this.#makeUsers(config, signal);
-    const there = await this.#present({ ...config.keys, ...config.optionalKeys });
-    const unit = buildSignerUnit({
+    const { files, units } = this.#ports;
+    await this.#ensureUsers(config, signal);
+    const existing = await this.#existing({ ...config.keys, ...config.optionalKeys });
+    const text = buildSignerConfig(config.cluster);
+    const content = buildSignerUnit({
       ...config,
       group: config.joinserviceUser,
-      keys: there,
-      credentialsSha256: await this.#hashOf(buildSignerConfig(config.cluster), [
+      keys: existing,
+      credentialsSha256: await this.#hashOf(text, [
         ...Object.values({ ...config.etcd }),
-        ...Object.values(there),
+        ...Object.values(existing),
       ]),
     });
-    const quietLooks = this.#inForce?.unit === unit ? this.#inForce.quietLooks + 1 : 0;
-    const isDue = quietLooks % (QUIET_LOOKS + 1) === 0;
-    if (isDue) await this.#bringIntoForce(config, unit, signal);
-    this.#inForce = { unit, quietLooks };
-    return Object.keys(config.keys).filter((name) => !Object.hasOwn(there, name));
+    const unchanged = this.#current?.content === content ? this.#current.unchanged + 1 : 0;
+    if (unchanged % (UNCHECKED_STARTS + 1) === 0) {
+      await files.writeAtomic(config.configFile, text);
+      await ensureUnit(units, { unit: SIGNER_UNIT, content }, signal);
+    }
+    this.#current = { content, unchanged };
+    return Object.keys(config.keys).filter((name) => !Object.hasOwn(existing, name));
   }
 
   async stop(signal: AbortSignal): Promise<void> {
-    this.#inForce = undefined;
+    this.#current = undefined;
     await this.#ports.units.stop(SIGNER_UNIT, signal);
   }
 
-  async #bringIntoForce(
-    { configFile, cluster }: SignerUnitConfig,
-    unit: string,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { files, units } = this.#ports;
-    await files.writeAtomic(configFile, buildSignerConfig(cluster));
-    const changed = await units.install(SIGNER_UNIT, unit, signal);
-    const { active } = await units.status(SIGNER_UNIT, signal);
-    if (active === 'active' && changed) await units.restart(SIGNER_UNIT, signal);
-    else if (active !== 'active') await units.start(SIGNER_UNIT, signal);
-  }
-
-  async #makeUsers({ joinserviceUser }: SignerUnitConfig, signal: AbortSignal): Promise<void> {
+  async #ensureUsers({ joinserviceUser }: SignerUnitConfig, signal: AbortSignal): Promise<void> {
     if (this.#hasUsers) return;
-    for (const [user, what] of [
-      [joinserviceUser, 'join service'],
-      [SIGNER_USER, 'signer'],
-    ] as const) {
-      const account = `u ${user} - "${what} (cluster)" /nonexistent`;
-      await this.#ports.commands.run({
-        argv: ['systemd-sysusers', '--inline', account],
-        timeoutMs: 20_000,
-        signal,
-      });
-    }
+    const { commands } = this.#ports;
+    await ensureSystemUser(commands, { user: joinserviceUser, description: 'join service' }, signal);
+    await ensureSystemUser(commands, { user: SIGNER_USER, description: 'signer' }, signal);
     this.#hasUsers = true;
   }
 
-  async #present(keys: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
-    const there: Record<string, string> = {};
+  async #existing(keys: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
+    const existing: Record<string, string> = {};
     for (const [name, path] of Object.entries(keys))
-      if ((await this.#ports.files.stat(path)) !== undefined) there[name] = path;
-    return there;
+      if ((await this.#ports.files.stat(path)) !== undefined) existing[name] = path;
+    return existing;
   }
 
   async #hashOf(config: string, paths: readonly string[]): Promise<string> {
     const hash = createHash('sha256').update(config);
     for (const path of paths) {
-      const bytes = await this.#ports.files.read(path, MAX_BYTES);
-      hash
-        .update(path)
-        .update('\0')
-        .update(bytes ?? new Uint8Array())
-        .update('\0');
+      const bytes = (await this.#ports.files.read(path, MAX_BYTES)) ?? new Uint8Array();
+      hash.update(`${path}\0`).update(bytes).update('\0');
     }
     return hash.digest('hex');
   }
-}
-
-/** What the signer's unit needs of systemd; `internal/platform` has it. */
-export interface SignerUnits {
-  install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
-  start(unit: string, signal: AbortSignal): Promise<void>;
-  restart(unit: string, signal: AbortSignal): Promise<void>;
-  stop(unit: string, signal: AbortSignal): Promise<void>;
-  status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;
 }

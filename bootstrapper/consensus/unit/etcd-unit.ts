@@ -99,9 +99,9 @@ export function buildEtcdUnit(options: {
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
   /** Of whom it believes, where that was ever changed: it reads it at its start, so another one is another unit. */
-  readonly trustsSha256?: string | undefined;
+  readonly trustBundleSha256?: string | undefined;
 }): string {
-  const { trustsSha256: trustBundleSha256, etcd } = options;
+  const { trustBundleSha256, etcd } = options;
   return `${trustBundleSha256 === undefined ? '' : `# Trusts: ${trustBundleSha256}\n`}[Unit]
 Description=etcd of ${etcd.name === 'state' ? 'the cluster state' : 'Kubernetes'} (cluster)
 After=network.target local-fs.target

@@ -17,7 +17,7 @@ const stateDir = '/var/lib/cluster';
 const layout = consensusLayout(stateDir, 'state');
 const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
 
-function run(files: FilePort, quotaBytes: number, keepsRunning = false): Promise<void> {
+function run(files: FilePort, quotaBytes: number, keepRunning = false): Promise<void> {
   const settings = {
     ...{ nodeId: 'node-1', address: '192.0.2.1', clusterId: 'c0ffee' },
     ...{ ports: ETCD_PORTS.state, quotaBytes, origin: { kind: 'first' } as const },
@@ -25,7 +25,7 @@ function run(files: FilePort, quotaBytes: number, keepsRunning = false): Promise
   const units = new SystemdUnits({ files, commands });
   return runEtcd(
     { files, commands, units, log: createMemoryLogger().log },
-    { etcd: STATE_ETCD, settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepsRunning },
+    { etcd: STATE_ETCD, settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepRunning },
     signal,
   );
 }

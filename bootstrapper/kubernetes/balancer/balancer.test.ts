@@ -1,23 +1,23 @@
 import { describe, expect, test } from '@jest/globals';
+import { dirname } from 'node:path';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { SystemdUnits } from '../../../internal/platform/index.ts';
 import { everyFault, FakeCommands, FakeUnits, MemoryFiles } from '../../../internal/testing/index.ts';
-import { ensureBalancer } from './balancer.ts';
+import { APILB_CONFIG, APILB_UNIT, ensureBalancer } from './balancer.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
-import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from '../node/units.ts';
 
 const never = new AbortController().signal;
 const one = { host: '198.18.0.11', port: 6443 };
 const other = { host: '198.18.0.12', port: 6443 };
 
-async function followed(files: FilePort): Promise<unknown> {
+async function configuredUpstreams(files: FilePort): Promise<unknown> {
   const bytes = await files.read(APILB_CONFIG, 65_536);
   if (bytes === undefined) return undefined;
   return (JSON.parse(Buffer.from(bytes).toString('utf8')) as { upstreams: unknown }).upstreams;
 }
 
-describe('serveBalancer()', () => {
-  test('comes to a balancer that runs and may read its list, wherever an earlier life ended', async () => {
+describe('ensureBalancer()', () => {
+  test('starts the balancer with a readable configuration after a crash at any write', async () => {
     const faults = everyFault({
       faults: ['crash-before', 'crash-after'],
       prepare: (disk) => disk.makeDirectory('/etc/systemd/system', 0o755),
@@ -35,7 +35,7 @@ describe('serveBalancer()', () => {
       const unit = await disk.read(`/etc/systemd/system/${APILB_UNIT}`, 65_536);
       expect({
         name,
-        upstreams: await followed(disk),
+        upstreams: await configuredUpstreams(disk),
         modes: [(await disk.stat('/etc/cluster-apilb'))?.mode, (await disk.stat(APILB_CONFIG))?.mode],
         unit: Buffer.from(unit ?? []).toString('utf8'),
         started: commands.runs.some(
@@ -45,24 +45,24 @@ describe('serveBalancer()', () => {
         name,
         upstreams: [other, one],
         modes: [0o755, 0o644],
-        unit: buildApilbUnit(),
+        unit: expect.stringContaining(`apilb.mjs ${APILB_CONFIG}\n`) as unknown,
         started: true,
       });
     }
   });
 
-  test('starts with the list that is known where there is none now, and does nothing where none was ever known', async () => {
+  test('keeps the previous configuration while no API server is known, and starts nothing without one', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
     await ensureBalancer({ files, units }, [], never);
-    expect([units.active.size, await followed(files)]).toEqual([0, undefined]);
+    expect([units.active.size, await configuredUpstreams(files)]).toEqual([0, undefined]);
     await ensureBalancer({ files, units }, [one], never);
     units.active.clear(); // a reboot
     await ensureBalancer({ files, units }, [], never);
-    expect([units.active.has(APILB_UNIT), await followed(files)]).toEqual([true, [one]]);
+    expect([units.active.has(APILB_UNIT), await configuredUpstreams(files)]).toEqual([true, [one]]);
   });
 
-  test('tells the balancer who signs for API servers as soon as this node knows it', async () => {
+  test('adds the CA of the API servers to the configuration once this node has it', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
     const health = async (): Promise<unknown> => {
@@ -71,16 +71,16 @@ describe('serveBalancer()', () => {
       return (JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as { health?: unknown }).health;
     };
     expect(await health()).toBeUndefined();
-    await files.makeDirectory(KUBELET_FILES.ca.slice(0, KUBELET_FILES.ca.lastIndexOf('/')));
+    await files.makeDirectory(dirname(KUBELET_FILES.ca));
     await files.writeAtomic(KUBELET_FILES.ca, 'CA');
     expect(await health()).toEqual({ caPem: 'CA' });
     expect(units.moves).toEqual([`start ${APILB_UNIT}`]); // it follows its file
   });
 
-  test('restarts a balancer that runs as an earlier version wrote it, once', async () => {
+  test('restarts a balancer whose unit has changed, once', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
-    units.installed.set(APILB_UNIT, 'of before');
+    units.installed.set(APILB_UNIT, 'old');
     units.active.add(APILB_UNIT);
     await ensureBalancer({ files, units }, [one], never);
     await ensureBalancer({ files, units }, [other], never);

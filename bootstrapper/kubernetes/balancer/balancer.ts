@@ -1,73 +1,66 @@
 import { createHash } from 'node:crypto';
 import { LOCAL_API_ENDPOINT } from '../../../internal/config/index.ts';
-import { PORTS } from '../../../internal/endpoint/index.ts';
+import { PORTS, type HostPort } from '../../../internal/endpoint/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
-import type { UnitPort } from '../../../internal/platform/index.ts';
+import { buildForwarderUnit, ensureForwarder, type ServiceUnits } from '../../units/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
-import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from '../node/units.ts';
 
-const MAX_BYTES = 64 * 1024;
+/** The balancer of the API servers on each node (bootstrapper/apilb). */
+export const APILB_UNIT = 'cluster-apilb.service';
+/** The configuration that it follows. */
+export const APILB_CONFIG = '/etc/cluster-apilb/config.json';
+
+const MAX_CA_BYTES = 64 * 1024;
+const UNIT = buildForwarderUnit({
+  description: 'Node-local balancer of the Kubernetes API servers',
+  configFile: APILB_CONFIG,
+  settings: 'RuntimeDirectory=cluster-apilb',
+});
 
 /**
- * What the programs of this node may take of its balancer. A node has a dozen clients; one connection more costs 40 kB. Go's
- * clients send a ping on a connection that was idle for 30 seconds, so what says nothing for half an hour is abandoned.
- * There are no shares and no age: all clients have the same address, and a watch may live as long as its API server.
+ * What the programs of this node may use of its balancer. A node has a dozen clients; one more connection costs 40 kB. Go
+ * clients ping a connection that was idle for 30 s, so a connection that is silent for 30 min is abandoned. There is no
+ * limit per client and no maximum age: all clients have the same address, and a watch may live as long as its API server.
  */
-const APILB_LIMITS = {
+const LIMITS = {
   connections: 1024,
   perSource: 1024,
   idleMs: 30 * 60_000,
   halfOpenMs: 60_000,
 } as const;
 
-/** Where an API server is to be found; no port: all listen on the same. */
+/** A control plane; all API servers listen on the same port. */
 export interface ApiServerHost {
   readonly nodeId: string;
   readonly host: string;
+  /** Whether it runs an API server. */
   readonly apiServer: boolean;
 }
 
-/** The API servers to use, the own one first; all control planes where none is known to run one. */
-export function orderUpstreams(
-  directory: readonly ApiServerHost[],
-  ownNodeId: string,
-): readonly { readonly host: string; readonly port: number }[] {
-  const running = directory.filter(({ apiServer: apiServer }) => apiServer);
+/**
+ * The API servers in order of preference: the one of this node first, then the others in an order that differs from node to
+ * node, so that not all nodes use the same one. All control planes where none is known to run an API server. Pure.
+ */
+export function orderUpstreams(directory: readonly ApiServerHost[], ownNodeId: string): readonly HostPort[] {
+  const running = directory.filter(({ apiServer }) => apiServer);
   const used = running.length > 0 ? running : directory;
-  const own = used.filter(({ nodeId }) => nodeId === ownNodeId);
-  // Each node in another order, or all of them would use the same one.
   const rankOf = ({ nodeId }: ApiServerHost): string =>
-    createHash('sha256').update(`${ownNodeId} ${nodeId}`).digest('hex');
-  const others = used
-    .filter(({ nodeId }) => nodeId !== ownNodeId)
-    .toSorted((a, b) => (rankOf(a) < rankOf(b) ? -1 : 1));
-  return [...own, ...others].map(({ host }) => ({ host, port: PORTS.apiServer }));
+    nodeId === ownNodeId ? '' : createHash('sha256').update(`${ownNodeId} ${nodeId}`).digest('hex');
+  return used
+    .toSorted((a, b) => (rankOf(a) < rankOf(b) ? -1 : 1))
+    .map(({ host }) => ({ host, port: PORTS.apiServer }));
 }
 
-/** Writes what the balancer follows, without a restart; starts it where it does not run. */
+/** Runs the balancer of this node for these API servers. It checks their health once this node has the CA of their certificates. */
 export async function ensureBalancer(
-  ports: { readonly files: FilePort; readonly units: UnitPort },
-  upstreams: readonly { readonly host: string; readonly port: number }[],
+  ports: { readonly files: FilePort; readonly units: ServiceUnits },
+  upstreams: readonly HostPort[],
   signal: AbortSignal,
 ): Promise<void> {
-  const { files, units } = ports;
-  const health = await healthOf(files);
-  const written = `${JSON.stringify({ listen: LOCAL_API_ENDPOINT, upstreams, limits: APILB_LIMITS, ...health })}\n`;
-  const found = await files.read(APILB_CONFIG, MAX_BYTES);
-  const isKnown = found !== undefined && Buffer.from(found).toString('utf8') === written;
-  if (upstreams.length === 0 && found === undefined) return;
-  // Nothing to follow is no reason to forget what is known, nor to leave it unused after a reboot.
-  if (upstreams.length > 0 && !isKnown) {
-    await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
-    await files.writeAtomic(APILB_CONFIG, written, { mode: 0o644 });
-  }
-  // One that runs as an earlier version wrote it is restarted once: its clients connect again at once.
-  if (await units.install(APILB_UNIT, buildApilbUnit(), signal)) await units.restart(APILB_UNIT, signal);
-  else await units.start(APILB_UNIT, signal);
-}
-
-/** The balancer asks API servers for their health once this node knows who signed their certificates. */
-async function healthOf(files: FilePort): Promise<{ readonly health?: { readonly caPem: string } }> {
-  const ca = await files.read(KUBELET_FILES.ca, MAX_BYTES);
-  return ca === undefined ? {} : { health: { caPem: Buffer.from(ca).toString('utf8') } };
+  const ca = await ports.files.read(KUBELET_FILES.ca, MAX_CA_BYTES);
+  const health = ca === undefined ? {} : { health: { caPem: Buffer.from(ca).toString('utf8') } };
+  const config =
+    upstreams.length === 0 ? undefined : { listen: LOCAL_API_ENDPOINT, upstreams, limits: LIMITS, ...health };
+  const forwarder = { unit: APILB_UNIT, content: UNIT, configFile: APILB_CONFIG, config };
+  await ensureForwarder(ports, forwarder, signal);
 }

@@ -103,14 +103,14 @@ describe('settleKubernetes()', () => {
     expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(
       trustedPem(at('done'), 'kubernetes-clients-ca'),
     );
-    expect(await readSharedKeyState(files, etcd)).toMatchObject({ forKubelet: true });
+    expect(await readSharedKeyState(files, etcd)).toMatchObject({ hasKubeletClientsCa: true });
   });
 });
 
 test('a worker has of all this whom its kubelet believes', async () => {
   files = new MemoryFiles();
   await writeKubeletClientsCa(files, second['kubernetes-clients-ca'].public);
-  expect(await readSharedKeyState(files, etcd)).toEqual({ forKubelet: true, digests: undefined });
+  expect(await readSharedKeyState(files, etcd)).toEqual({ hasKubeletClientsCa: true, podDigests: undefined });
 });
 
 describe('the digests of static pods', () => {

@@ -45,9 +45,9 @@ describe('the serving certificate of a kubelet', () => {
   test('is long due where nobody knows which one is shown', async () => {
     const { files, ports } = await createKubelet();
     await files.remove(SERVED_CERT_COPY);
-    expect(await servedCertificateTimes(ports, never)).toEqual({ madeMs: 0, notAfterMs: 0 });
+    expect(await servedCertificateTimes(ports, never)).toEqual({ issuedMs: 0, notAfterMs: 0 });
     await files.writeAtomic(SERVED_CERT_COPY, 'half a certific');
-    expect(await servedCertificateTimes(ports, never)).toEqual({ madeMs: 0, notAfterMs: 0 });
+    expect(await servedCertificateTimes(ports, never)).toEqual({ issuedMs: 0, notAfterMs: 0 });
   });
 
   test('is nobody’s business where no kubelet runs, or none has been given one', async () => {

@@ -1,6 +1,7 @@
 import type { Component } from '../../../internal/bundle/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
+import { ensureUnit } from '../../units/index.ts';
 import { KubernetesError } from '../errors.ts';
 import { PATHS, type HostSettings } from '../settings.ts';
 import {
@@ -42,8 +43,6 @@ export async function startContainerRuntime(
     await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
   }
   await ports.units.install(CONTAINER_SCOPES_DROPIN, buildContainerScopes(), options.signal);
-  const changed = await ports.units.install(CONTAINERD_UNIT, buildContainerdUnit(), options.signal);
-  if (changed) await ports.units.restart(CONTAINERD_UNIT, options.signal);
-  else await ports.units.start(CONTAINERD_UNIT, options.signal);
+  await ensureUnit(ports.units, { unit: CONTAINERD_UNIT, content: buildContainerdUnit() }, options.signal);
   return { hasRun };
 }

@@ -1,5 +1,6 @@
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
+import { ensureUnit } from '../../units/index.ts';
 
 export const METADATA_GUARD_UNIT = 'cluster-metadata-guard.service';
 export const METADATA_GUARD_RULES = '/var/lib/cluster/kubernetes/metadata-guard.nft';
@@ -57,7 +58,5 @@ export async function ensureMetadataGuard(
   if (!isWanted) return units.stop(METADATA_GUARD_UNIT, signal);
   await files.makeDirectory(METADATA_GUARD_RULES.slice(0, METADATA_GUARD_RULES.lastIndexOf('/')));
   await files.writeAtomic(METADATA_GUARD_RULES, buildMetadataRules());
-  if (await units.install(METADATA_GUARD_UNIT, buildMetadataGuardUnit(), signal))
-    await units.restart(METADATA_GUARD_UNIT, signal);
-  else await units.start(METADATA_GUARD_UNIT, signal);
+  await ensureUnit(units, { unit: METADATA_GUARD_UNIT, content: buildMetadataGuardUnit() }, signal);
 }

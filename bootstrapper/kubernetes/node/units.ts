@@ -1,12 +1,8 @@
-import { NODE_MEMORY, SERVICE_SANDBOX } from '../../../internal/platform/index.ts';
 import { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 import { PATHS, type HostSettings } from '../settings.ts';
 
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
 export const KUBELET_UNIT = 'kubelet.service';
-export const APILB_UNIT = 'cluster-apilb.service';
-/** In a directory that its unprivileged user may enter; /etc/cluster holds secrets. */
-export const APILB_CONFIG = '/etc/cluster-apilb/config.json';
 
 /** A drop-in for every container's scope (systemd.unit(5), "prefix" drop-ins). */
 export const CONTAINER_SCOPES_DROPIN = 'cri-containerd-.scope.d/50-cluster.conf';
@@ -120,23 +116,5 @@ RestartSec=2
 WatchdogSec=30s
 WatchdogSignal=SIGKILL
 LimitCORE=0
-`;
-}
-
-/** The node-local balancer of the API servers: no privileges, no files but its configuration. */
-export function buildApilbUnit(): string {
-  return `[Unit]
-Description=Node-local balancer of the Kubernetes API servers
-After=network.target
-StartLimitIntervalSec=0
-
-[Service]
-ExecStart=/usr/lib/cluster/node --optimize-for-size --no-maglev --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs ${APILB_CONFIG}
-DynamicUser=yes
-RuntimeDirectory=cluster-apilb
-${SERVICE_SANDBOX}
-${NODE_MEMORY}
-Restart=always
-RestartSec=1
 `;
 }

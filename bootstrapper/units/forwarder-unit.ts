@@ -1,0 +1,60 @@
+import { dirname } from 'node:path';
+import type { FilePort } from '../../internal/file/index.ts';
+import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import { ensureUnit, type ServiceUnits } from './ensure-unit.ts';
+
+const MAX_CONFIG_BYTES = 64 * 1024;
+const COMMAND =
+  '/usr/lib/cluster/node --optimize-for-size --no-maglev --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs';
+
+/** One instance of the program that forwards TCP connections (bootstrapper/apilb). */
+export interface Forwarder {
+  readonly unit: string;
+  readonly content: string;
+  /** In a directory of its own, which the unprivileged user may enter; /etc/cluster holds secrets. */
+  readonly configFile: string;
+  /** Its configuration; undefined while no server is known. */
+  readonly config: object | undefined;
+}
+
+/** The unit file of a forwarder: no user, key or file but its configuration. `settings`: further lines of [Service]. */
+export function buildForwarderUnit(of: {
+  readonly description: string;
+  readonly configFile: string;
+  readonly settings: string;
+}): string {
+  return `[Unit]
+Description=${of.description}
+After=network.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=${COMMAND} ${of.configFile}
+DynamicUser=yes
+${of.settings}
+${SERVICE_SANDBOX}
+${NODE_MEMORY}
+Restart=always
+RestartSec=1
+`;
+}
+
+/**
+ * Writes the configuration, which a running forwarder follows without a restart, and starts the unit. While no server is
+ * known the previous configuration stays and is used, also after a reboot; without one nothing is started.
+ */
+export async function ensureForwarder(
+  { files, units }: { readonly files: FilePort; readonly units: ServiceUnits },
+  { unit, content, configFile, config }: Forwarder,
+  signal: AbortSignal,
+): Promise<void> {
+  const found = await files.read(configFile, MAX_CONFIG_BYTES);
+  if (config === undefined && found === undefined) return;
+  const text = `${JSON.stringify(config)}\n`;
+  const isCurrent = found !== undefined && Buffer.from(found).toString('utf8') === text;
+  if (config !== undefined && !isCurrent) {
+    await files.makeDirectory(dirname(configFile), 0o755);
+    await files.writeAtomic(configFile, text, { mode: 0o644 });
+  }
+  await ensureUnit(units, { unit, content }, signal);
+}
