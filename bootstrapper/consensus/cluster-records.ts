@@ -16,52 +16,54 @@ import { fingerprintOfKey, nodeIdOf } from '../../internal/pki/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import { ConsensusError } from './errors.ts';
 
-/** The first facts of a cluster. */
+/** What the first records of a cluster say. */
 export interface NewCluster {
   readonly clusterId: string;
   readonly clusterName: string;
-  /** The cluster CA's certificate. */
+  /** Certificate of the cluster CA. */
   readonly caPem: string;
   readonly node: {
     readonly name: string;
-    /** SubjectPublicKeyInfo, DER: the key on record is the membership. */
+    /** SubjectPublicKeyInfo, DER. A node is a member by its key in the records. */
     readonly pubKeyDer: Uint8Array;
     readonly roles: readonly Role[];
     readonly labels: Readonly<Record<string, string>>;
-    /** Which machine it is, as far as it can be told. */
+    /** The identity of the machine, where evidence proves one. */
     readonly admission: NodeRecord['admission'];
   };
-  /** How every node runs Kubernetes. */
+  /** Kubernetes settings of all nodes. */
   readonly settings: Omit<SettingsRecord, 'version' | 'apiServerSans'> & {
     readonly apiServerSans: readonly string[];
   };
-  /** SubjectPublicKeyInfo, DER, of each owner by name; at least one. */
+  /** The owners; at least one. */
   readonly owners: readonly [NamedKey, ...NamedKey[]];
-  /** The operator's configuration document. */
+  /** The configuration document (cluster.yaml), UTF-8. */
   readonly configuration: Uint8Array;
   /** What the owner signed (internal/ownerdocument), each with its key; verified by whoever acts on it. */
   readonly documents?: readonly { readonly key: string; readonly bytes: Uint8Array }[];
   readonly nowMs: number;
 }
 
+/** A public key of an operator. */
 export interface NamedKey {
   readonly name: string;
+  /** SubjectPublicKeyInfo, DER. */
   readonly pubKeyDer: Uint8Array;
 }
 
 /**
- * Writes the cluster's first records in one create-only transaction: all of them or none, once.
- * @param etcd the cluster's part of etcd (`new Namespace(admin, CLUSTER_PREFIX)`)
- * @returns the cluster on record and whether an earlier run had written it
- * @throws `consensus-other-cluster` when another cluster or another first node is there
+ * Writes the first records of the cluster in one transaction, which creates all of them or none.
+ * @param etcd the records of the cluster (`new Namespace(admin, CLUSTER_PREFIX)`)
+ * @returns the cluster record, and whether an earlier call had written it
+ * @throws ConsensusError `consensus-other-cluster` where the records are of another cluster or first node
  */
 export async function createClusterRecords(
   etcd: KeySpace,
-  birth: NewCluster,
+  created: NewCluster,
   signal: AbortSignal,
 ): Promise<{ readonly cluster: ClusterRecord; readonly already: boolean }> {
-  const nodeId = nodeIdOf(birth.node.pubKeyDer);
-  const { clusterId, clusterName, caPem, nowMs } = birth;
+  const nodeId = nodeIdOf(created.node.pubKeyDer);
+  const { clusterId, clusterName, caPem, nowMs } = created;
   const cluster: ClusterRecord = {
     version: 1,
     clusterId,
@@ -76,22 +78,22 @@ export async function createClusterRecords(
       when: [absent(CLUSTER_KEY)],
       then: [
         put(CLUSTER_KEY, records.cluster.encode(cluster)),
-        ...nodeWrites(birth, nodeId),
-        ...birth.owners.map((owner) => ownerWrite(owner, nowMs)),
-        ...(birth.documents ?? []).map(({ key, bytes }) => documentWrite(key, bytes, nowMs)),
+        ...nodeWrites(created, nodeId),
+        ...created.owners.map((owner) => ownerWrite(owner, nowMs)),
+        ...(created.documents ?? []).map(({ key, bytes }) => documentWrite(key, bytes, nowMs)),
         put(
           SETTINGS_KEY,
           records.settings.encode({
             version: 1,
-            ...birth.settings,
-            apiServerSans: [...birth.settings.apiServerSans],
+            ...created.settings,
+            apiServerSans: [...created.settings.apiServerSans],
           }),
         ),
         put(
           CONFIGURATION_KEY,
           records.configuration.encode({
             version: 1,
-            document: Buffer.from(birth.configuration).toString('base64'),
+            document: Buffer.from(created.configuration).toString('base64'),
             updatedMs: nowMs,
             updatedBy: nodeId,
           }),
@@ -113,16 +115,16 @@ export async function createClusterRecords(
   );
 }
 
-/** Keeps the init's outcome where every curator can answer it. The same again is fine; the first one stays. */
+/** Saves the result of the init, which every curator can return to the owner. A result that exists is kept. */
 export async function saveInitResult(
   etcd: KeySpace,
-  outcome: { readonly initId: string; readonly result: Uint8Array },
+  init: { readonly initId: string; readonly result: Uint8Array },
   signal: AbortSignal,
 ): Promise<void> {
   const value = records.initResult.encode({
     version: 1,
-    initId: outcome.initId,
-    result: Buffer.from(outcome.result).toString('base64'),
+    initId: init.initId,
+    result: Buffer.from(init.result).toString('base64'),
   });
   await etcd.commit({ when: [absent(INIT_RESULT_KEY)], then: [put(INIT_RESULT_KEY, value)] }, { signal });
 }
@@ -148,13 +150,13 @@ function nodeWrites({ node, nowMs }: NewCluster, nodeId: string) {
   ];
 }
 
-/** One membership per machine, also of the first one. */
+/** Reserves the identity of the machine: one machine can be one node only. */
 function identityWrite({ identity, akName }: NonNullable<NodeRecord['admission']>, nodeId: string) {
   const record = { version: 1 as const, nodeId, ...(akName === undefined ? {} : { akName }) };
   return put(records.identity.key(identity), records.identity.encode(record));
 }
 
-/** Whose cluster it is, where every join service can show it. The first signature stays. */
+/** Saves the owner's signature, which every join service can present. A signature that exists is kept. */
 export async function saveOwnership(
   etcd: KeySpace,
   ownership: Omit<OwnershipRecord, 'version'>,
@@ -164,7 +166,7 @@ export async function saveOwnership(
   await etcd.commit({ when: [absent(OWNERSHIP_KEY)], then: [put(OWNERSHIP_KEY, value)] }, { signal });
 }
 
-/** The owner's signature that is on record, base64: by an acknowledgement, or told to a curator. */
+/** The saved signature of the owner, base64; undefined before the owner has acknowledged the init. */
 export async function readOwnership(etcd: KeySpace, signal: AbortSignal): Promise<string | undefined> {
   const entry = await etcd.get(OWNERSHIP_KEY, { signal });
   return entry === undefined ? undefined : records.ownership.decode(entry.key, entry.value).signature;

@@ -9,56 +9,59 @@ import type { ConsensusLayout, EtcdClientFiles } from './consensus-layout.ts';
 import type { OwnMember } from './membership/membership.ts';
 import type { ServiceUnits } from '../units/index.ts';
 
+/** One member of one etcd cluster. */
 export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
-  /** Which of the two. */
   readonly etcd: EtcdInstance;
-  /** Whether this node creates the cluster: the first member, which makes the authorities too. */
+  /** Whether this node creates the cluster: it is the first member and creates the CAs. */
   readonly createsCluster: boolean;
   /** Client endpoints of the other members, "host:port"; none where this is the only one. */
   readonly peers: readonly string[];
   readonly etcdBinary: string;
   /** "/var/lib/cluster" */
   readonly stateDir: string;
-  /** Of etcd's certificates; a year unless said, a fraction is fine. */
+  /** Lifetime of the certificates, fractions allowed; default: 365. */
   readonly validDays?: number | undefined;
-  /** How long etcd may take until it serves; a minute unless said. */
+  /** Time until etcd must serve; default: 60,000. */
   readonly readyTimeoutMs?: number;
 }
 
+/** A member that is started. */
 export interface ConsensusStart extends ConsensusConfig {
-  /** A running member is not restarted: it waits for its turn to take new keys (`rekey`), and there may be only one at a time. */
+  /** Whether a running member is not restarted now: `rekey` restarts it when it holds the slot. */
   readonly keepRunning?: boolean;
 }
 
+/** What an etcd member uses of the machine. */
 export interface ConsensusPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly units: ServiceUnits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Told while something is waited for: what, and the last error. */
+  /** Called while the member waits: what for ("waiting for …"), and the last error. */
   readonly onWait?: (what: string, lastError: unknown) => void;
 }
 
-/** What keeps etcd's members right for as long as this one serves. */
+/** Removal of lost members while this one serves. */
 export interface RepairConfig extends Pick<ConsensusConfig, 'etcd' | 'nodeId' | 'ports' | 'stateDir'> {
-  /** Client port of the local member that has the records of the nodes. */
+  /** Client port of the local member of the state etcd, which has the records of the nodes. */
   readonly recordsPort: number;
-  /** Client endpoints of the other members as they are known now, "host:port". */
+  /** Returns the client endpoints of the other members, "host:port"; called again and again. */
   readonly peers: () => readonly string[];
 }
 
-/** A member that serves, with its access control switched on. */
+/** A member that serves, with access control enabled. */
 export interface RunningConsensus extends Disposable {
-  /** The local member as etcd's root; disposed with this. */
+  /** Client of the local member as etcd's root user; disposed with this object. */
   readonly admin: EtcdClient;
   /** "127.0.0.1:2379" */
   readonly endpoint: string;
   readonly metricsUrl: string;
-  /** What a client of the local member needs. */
+  /** Endpoint and certificate files for a client of the local member. */
   client(name: EtcdClientName): EtcdClientFiles;
 }
 
+/** A running member from its client and configuration. */
 export function runningFrom(
   admin: EtcdClient,
   config: ConsensusConfig,
@@ -73,11 +76,12 @@ export function runningFrom(
   };
 }
 
-/** This node's own member, "host:port". */
+/** Client endpoint of the local member, "127.0.0.1:PORT". */
 export function ownEndpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
   return `127.0.0.1:${config.ports.client}`;
 }
 
+/** This node as a member of etcd. */
 export function ownMemberOf({ nodeId, address, ports }: ConsensusConfig): OwnMember {
   return { nodeId, peerUrl: urlOf(address, ports.peer) };
 }

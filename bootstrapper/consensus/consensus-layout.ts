@@ -1,12 +1,12 @@
 import type { EtcdClientName, EtcdName } from './etcd-instances.ts';
 
-/** A key and its certificate. */
+/** Paths of a certificate and its key, PEM. */
 export interface KeyPairFiles {
   readonly certFile: string;
   readonly keyFile: string;
 }
 
-/** What a client of etcd needs, in a directory of its own: kubeadm shows the API server the whole directory of each file. */
+/** What a client of etcd needs, in a directory of its own: kubeadm mounts the directory of each file into the API server. */
 export interface EtcdClientFiles extends KeyPairFiles {
   /** URL of the local member. */
   readonly endpoint: string;
@@ -14,18 +14,18 @@ export interface EtcdClientFiles extends KeyPairFiles {
 }
 
 /**
- * Where a member keeps its files; NAME is that of its etcd.
+ * Where a member keeps its files. STATE is the state directory of the agent, NAME is "state" or "kubernetes".
  *
  * ```
  * STATE/consensus/NAME/    root only
- *   clients/ca.{key,crt}   signs etcd's client and server certificates; beside it believed.crt, once keys were replaced
- *   peers/ca.{key,crt}     signs peer certificates and nothing else: a client must never pass for a peer
+ *   clients/ca.{key,crt}   signs etcd's client and server certificates; beside it believed.crt after a key rotation
+ *   peers/ca.{key,crt}     signs peer certificates only: a client certificate must never be accepted from a peer
  *   users/CLIENT/          ca.crt, client.{key,crt}
- *   formed                 this node has been a member with data
- *   epoch                  of that data; absent: 1
- *   recovery/              what etcd had before each recovery
- * STATE/etcd-NAME/         all that etcd sees of STATE; owned by its user
- *   data/                  etcd's own
+ *   formed                 exists once this node has been a member with data
+ *   epoch                  epoch of that data; absent: 1
+ *   recovery/              the data of etcd before each recovery
+ * STATE/etcd-NAME/         all that etcd sees of STATE; owned by its system user
+ *   data/                  written by etcd
  *   pki/                   server.*, peer.*, clients-ca.crt, peers-ca.crt
  *   etcd.json              configuration
  * ```
@@ -34,23 +34,24 @@ export interface ConsensusLayout {
   readonly root: string;
   readonly clientsCa: KeyPairFiles;
   readonly peersCa: KeyPairFiles;
-  /** Whom to believe where that is not who signs; there since the first rotation of keys. */
+  /** CA certificates to trust in place of `clientsCa` and `peersCa`; they exist from the first key rotation on. */
   readonly clientsTrustBundle: string;
   readonly peersTrustBundle: string;
+  /** Exists once this node has been a member with data. */
   readonly memberMarker: string;
-  /** The epoch of the data here, in digits; 1 where nobody has said. */
+  /** The epoch of the data as decimal digits. */
   readonly epochFile: string;
-  /** What etcd had before each recovery. */
+  /** Directory of the data before each recovery. */
   readonly recovery: string;
-  /** There from when the new data is complete until the new epoch is: what is begun must be finished. */
+  /** Exists from when the restored data is complete until the new epoch is written: such a recovery must be completed. */
   readonly recoveryMarker: string;
-  /** A copy of the data, from which a recovery finds out what is in it. */
+  /** A copy of the data that a recovery examines. */
   readonly copiedData: string;
-  /** Where a recovery makes the new data. */
+  /** Where a recovery writes the restored data. */
   readonly restoredData: string;
   readonly etcdHome: string;
   readonly data: string;
-  /** Exists as soon as etcd has written anything. */
+  /** Exists once etcd has written anything. */
   readonly memberData: string;
   readonly server: KeyPairFiles;
   readonly peer: KeyPairFiles;
@@ -60,6 +61,7 @@ export interface ConsensusLayout {
   user(name: EtcdClientName): KeyPairFiles & { readonly caFile: string; readonly folder: string };
 }
 
+/** The paths of one etcd member. `stateDir`: "/var/lib/cluster". */
 export function consensusLayout(stateDir: string, etcd: EtcdName): ConsensusLayout {
   const root = `${stateDir}/consensus/${etcd}`;
   const etcdHome = `${stateDir}/etcd-${etcd}`;

@@ -78,7 +78,7 @@ async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
 const denied: unknown = expect.objectContaining({ code: 'etcd-denied' });
 
 describe('start()', () => {
-  test('makes a member of the state etcd in which the curator reaches the records alone and the signer only reads', async () => {
+  test('creates a member of the state etcd whose curator user reaches only the records and whose signer user only reads them', async () => {
     const { start } = await createNode();
     const running = await start();
     const curator = await connect(running.client('curator'));
@@ -101,7 +101,7 @@ describe('start()', () => {
     }
   }, 20_000);
 
-  test('changes nothing the second time, and heals after a power cut with all data', async () => {
+  test('changes nothing the second time, and serves all data after a power cut', async () => {
     const { start, units, ran, config } = await createNode();
     const first = await start();
     await first.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
@@ -117,7 +117,7 @@ describe('start()', () => {
     );
   }, 30_000);
 
-  test('moves the member when the machine came back with another address', async () => {
+  test('updates the peer URL when the address of the machine has changed', async () => {
     const { start, config, units } = await createNode();
     await start();
     const moved = await start(undefined, { address: '127.0.0.2' });
@@ -126,7 +126,7 @@ describe('start()', () => {
     expect(units.moves.at(-1)).toBe(`restart ${STATE_ETCD.unit}`);
   }, 30_000);
 
-  test('goes on from a crash between any two writes', async () => {
+  test('completes after a crash between any two writes', async () => {
     const { start, units, consensus, config } = await createNode();
     let crashes = 0;
     for (let survivingWrites = 0; ; survivingWrites++) {
@@ -151,7 +151,7 @@ describe('start()', () => {
     { name: "the clients' CA key", file: 'clientsCa' as const, part: 'keyFile' as const },
     { name: "the peers' CA", file: 'peersCa' as const, part: 'certFile' as const },
   ])(
-    'refuses by code when the data is there but $name is gone, and touches nothing',
+    'refuses to start with data but without $name, and changes nothing',
     async ({ file, part }) => {
       const { start, layout, units } = await createNode();
       (await start())[Symbol.dispose]();
@@ -166,7 +166,7 @@ describe('start()', () => {
     20_000,
   );
 
-  test('gives up an etcd that never serves after the configured time, and says what was waited for', async () => {
+  test('rejects after the configured time when etcd does not serve', async () => {
     const { start, config } = await createNode();
     const etcdBinary = join(config.stateDir, 'deaf-etcd');
     await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
@@ -188,7 +188,7 @@ describe('start()', () => {
   }, 20_000);
 });
 
-describe('bootstrapCluster()', () => {
+describe('createClusterRecords()', () => {
   const node = {
     name: 'n1',
     pubKeyDer: pubKeyDerOf(generateKeyPem()),
@@ -216,7 +216,7 @@ describe('bootstrapCluster()', () => {
     nowMs: 1,
   };
 
-  test('writes everything once, however often and at once it is called; another cluster is refused', async () => {
+  test('writes all records once, also when called repeatedly and in parallel, and refuses another cluster', async () => {
     const { start } = await createNode();
     const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
     const results = await Promise.all(

@@ -18,7 +18,7 @@ const settings: EtcdSettings = {
   origin: { kind: 'first' },
 };
 
-describe('mayCreateAuthorities()', () => {
+describe('mayCreateCas()', () => {
   const ca = layout.clientsCa.certFile;
   const cases: readonly { name: string; given: EtcdDiskState; want: boolean | string }[] = [
     { name: 'a fresh disk', given: { hasData: false, wasMember: false, missing: [ca] }, want: true },
@@ -55,7 +55,7 @@ describe('mayCreateAuthorities()', () => {
     else expect(() => mayCreateCas(given, at)).toThrow(expect.objectContaining({ code: want }));
   });
 
-  test('who joins makes none: it waits for those of the cluster', () => {
+  test('refuses a node that joins and has no CA keys yet', () => {
     const at = { layout, createsCluster: false, alone: false };
     const fresh = { hasData: false, wasMember: false, missing: [ca] };
     expect(() => mayCreateCas(fresh, at)).toThrow(
@@ -64,7 +64,7 @@ describe('mayCreateAuthorities()', () => {
     expect(mayCreateCas({ ...fresh, missing: [] }, at)).toBe(false);
   });
 
-  test('who lost its data is given it by the others, but begins nothing anew when it is alone', () => {
+  test('lets a member without data join again, but refuses it when it is the only node', () => {
     const lost = { hasData: false, wasMember: true, missing: [] };
     expect(mayCreateCas(lost, { layout, createsCluster: false, alone: false })).toBe(false);
     expect(() => mayCreateCas(lost, { layout, createsCluster: false, alone: true })).toThrow(
@@ -77,7 +77,7 @@ describe('buildEtcdConfig()', () => {
   const configOf = (over: Partial<EtcdSettings> = {}) =>
     JSON.parse(buildEtcdConfig({ ...settings, ...over }, layout)) as Record<string, unknown>;
 
-  test('listens for clients on the loopback and the address, for peers on the address alone, always with certificates', () => {
+  test('listens for clients on loopback and address and for peers on the address, and requires certificates', () => {
     expect(configOf()).toMatchObject({
       'listen-client-urls': 'https://127.0.0.1:2379,https://192.0.2.1:2379',
       'listen-peer-urls': 'https://192.0.2.1:2380',
@@ -87,21 +87,21 @@ describe('buildEtcdConfig()', () => {
     });
   });
 
-  test('a client certificate is no peer certificate: the authorities are two', () => {
+  test('trusts different CAs for clients and for peers', () => {
     expect(layout.trustedClientsCa).not.toBe(layout.trustedPeersCa);
     expect(layout.clientsCa.keyFile).not.toBe(layout.peersCa.keyFile);
   });
 
-  test('tells watches how far they are every five seconds, as the etcd of kubeadm does', () => {
+  test('sends progress notifications to watches every 5 s, as kubeadm configures it', () => {
     expect(configOf()['watch-progress-notify-interval']).toBe(5_000_000_000);
   });
 
-  test('writes IPv6 addresses in brackets', () => {
+  test('has IPv6 addresses in brackets', () => {
     expect(urlOf('2001:db8::1', 2380)).toBe('https://[2001:db8::1]:2380');
     expect(configOf({ address: '2001:db8::1' })['initial-cluster']).toBe('node-1=https://[2001:db8::1]:2380');
   });
 
-  test('a member that was added names all of them and joins what is there', () => {
+  test('of an added member lists all members and joins the existing cluster', () => {
     const members = { 'node-1': 'https://192.0.2.1:2380', 'node-2': 'https://192.0.2.2:2380' };
     expect(configOf({ origin: { kind: 'added', members } })).toMatchObject({
       'initial-cluster': 'node-1=https://192.0.2.1:2380,node-2=https://192.0.2.2:2380',
@@ -110,7 +110,7 @@ describe('buildEtcdConfig()', () => {
   });
 });
 
-test('the unit has no root, no capability, and sees of the state only its own directory', () => {
+test('buildEtcdUnit() runs etcd without root and capabilities, with only its own state directory', () => {
   const unit = buildEtcdUnit({
     ...{ etcd: KUBERNETES_ETCD, etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout },
   });
@@ -127,7 +127,7 @@ test('the unit has no root, no capability, and sees of the state only its own di
 });
 
 describe('the two etcd clusters', () => {
-  test('the state etcd lets curators change and the signer read the records; Kubernetes is no client of it', () => {
+  test('the state etcd lets curators write and the signer read the records, and has no client certificate for Kubernetes', () => {
     const { access = [], clients } = STATE_ETCD;
     expect(Object.fromEntries(access.map(({ name, permissions: grants }) => [name, grants]))).toEqual({
       root: [],
@@ -137,35 +137,25 @@ describe('the two etcd clusters', () => {
     expect(clients).toEqual(['root', 'curator', 'signer']);
   });
 
-  test('the Kubernetes etcd has no access control, as with kubeadm; neither curator nor signer is a client of it', () => {
+  test('the Kubernetes etcd has no access control and no client certificate for curator and signer', () => {
     expect(KUBERNETES_ETCD.access).toBeUndefined();
     expect(KUBERNETES_ETCD.clients).toEqual(['root', 'apiserver']);
   });
 
-  test('share no unit, user, port, directory or authority', () => {
+  test('share no unit, user, port, directory or CA', () => {
     const all = Object.values(ETCD_INSTANCES).map((etcd) => {
       const { root, etcdHome } = consensusLayout('/state', etcd.name);
-      const { unit, systemUser, cas: authorities } = etcd;
+      const { unit, systemUser, cas } = etcd;
       const { client, peer, metrics } = ETCD_PORTS[etcd.name];
-      return [
-        root,
-        etcdHome,
-        unit,
-        systemUser,
-        authorities.clients,
-        authorities.peers,
-        client,
-        peer,
-        metrics,
-      ];
+      return [root, etcdHome, unit, systemUser, cas.clients, cas.peers, client, peer, metrics];
     });
     expect(new Set(all.flat()).size).toBe(all.flat().length);
   });
 });
 
-describe('certificates', () => {
+describe('certificates of etcd', () => {
   const DAY_MS = 86_400_000;
-  const wish = {
+  const template = {
     commonName: 'node-1',
     usages: ['server'],
     names: [
@@ -179,12 +169,12 @@ describe('certificates', () => {
     const kept = new Map<string, string>();
     const ports = { files: memoryFiles(kept), nowMs: () => clock.nowMs() };
     const signer = await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
-    const ensure = (over: Partial<typeof wish> = {}) =>
-      ensureLeaf(ports, layout.server, { signer, wish: { ...wish, ...over }, validDays: 365 });
+    const ensure = (over: Partial<typeof template> = {}) =>
+      ensureLeaf(ports, layout.server, { signer, template: { ...template, ...over }, validDays: 365 });
     return { clock, kept, ports, signer, ensure };
   }
 
-  test('an authority is made once, also after a crash between its two files', async () => {
+  test('ensureCa() creates a CA once, also after a crash between its two files', async () => {
     const { kept, ports, signer } = await createPki();
     const again = await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     expect(again.caPem).toBe(signer.caPem);
@@ -196,15 +186,15 @@ describe('certificates', () => {
 
   test.each([
     {
-      name: 'whose key is another one',
+      name: 'of another key',
       damage: (kept: Map<string, string>, other: string) => kept.set(layout.clientsCa.keyFile, other),
     },
     {
-      name: 'that is garbage',
+      name: 'that is unreadable',
       damage: (kept: Map<string, string>) => kept.set(layout.clientsCa.certFile, 'x'),
     },
     { name: 'that is empty', damage: (kept: Map<string, string>) => kept.set(layout.clientsCa.certFile, '') },
-  ])('an authority $name is refused by name and left alone', async ({ damage }) => {
+  ])('ensureCa() refuses a certificate $name and changes nothing', async ({ damage }) => {
     const { kept, ports } = await createPki();
     const other = await createPki();
     damage(kept, other.kept.get(layout.clientsCa.keyFile) ?? '');
@@ -218,9 +208,9 @@ describe('certificates', () => {
     expect(kept).toEqual(before);
   });
 
-  test('a leaf of minutes is renewed at two thirds too, for the key it has', async () => {
+  test('ensureLeaf() renews a certificate of minutes at two thirds of its lifetime and keeps its key', async () => {
     const { clock, kept, ports, signer } = await createPki();
-    const ensure = () => ensureLeaf(ports, layout.server, { signer, wish, validDays: 6 / (24 * 60) });
+    const ensure = () => ensureLeaf(ports, layout.server, { signer, template, validDays: 6 / (24 * 60) });
     expect(await ensure()).toBe(true);
     const key = kept.get(layout.server.keyFile);
     await clock.advance(3.9 * 60_000);
@@ -230,7 +220,7 @@ describe('certificates', () => {
     expect(kept.get(layout.server.keyFile)).toBe(key);
   });
 
-  test('a leaf is kept while it is right', async () => {
+  test('ensureLeaf() keeps a valid certificate', async () => {
     const { clock, kept, ensure } = await createPki();
     expect(await ensure()).toBe(true);
     const before = new Map(kept);
@@ -252,19 +242,19 @@ describe('certificates', () => {
         void kept.set(layout.server.keyFile, kept.get(layout.clientsCa.keyFile) ?? ''),
     },
     {
-      name: 'the certificate is gone',
+      name: 'the certificate is missing',
       change: async ({ kept }: Pki) => void kept.delete(layout.server.certFile),
     },
     {
       name: 'the certificate is garbage',
       change: async ({ kept }: Pki) => void kept.set(layout.server.certFile, '-----'),
     },
-  ] as readonly LeafCase[])('a leaf is made anew when $name', async ({ change, over }) => {
+  ] as readonly LeafCase[])('ensureLeaf() replaces a certificate when $name', async ({ change, over }) => {
     const pki = await createPki();
     await pki.ensure();
     await change?.(pki);
-    expect(await pki.ensure(over as Partial<typeof wish>)).toBe(true);
-    expect(await pki.ensure(over as Partial<typeof wish>)).toBe(false);
+    expect(await pki.ensure(over as Partial<typeof template>)).toBe(true);
+    expect(await pki.ensure(over as Partial<typeof template>)).toBe(false);
     const certificate = new X509Certificate(pki.kept.get(layout.server.certFile) ?? '');
     expect(certificate.verify(new X509Certificate(pki.signer.caPem).publicKey)).toBe(true);
   });

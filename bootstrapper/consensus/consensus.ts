@@ -1,5 +1,5 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { ensureAccessControl } from './access.ts';
+import type { EtcdClient } from '../../internal/etcd/index.ts';
 import {
   ownEndpointOf,
   runningFrom,
@@ -14,7 +14,7 @@ import { updatePeerUrl, joinEtcd, resumeMember } from './membership/join-etcd.ts
 import { fetchEpoch, ensureEpoch, readEpoch, writeEpoch } from './recovery/epoch.ts';
 import { ConsensusError } from './errors.ts';
 import type { PkiPorts } from './pki/ensure-certificates.ts';
-import { STATE_ETCD } from './etcd-instances.ts';
+import { STATE_ETCD, type EtcdInstance } from './etcd-instances.ts';
 import { consensusLayout, type ConsensusLayout } from './consensus-layout.ts';
 import { checkLeave, leaveEtcd } from './membership/leave-etcd.ts';
 import { PeerEpochs } from './recovery/peer-epochs.ts';
@@ -26,12 +26,12 @@ import { connectAsRoot, originOf, runEtcd } from './unit/run-etcd.ts';
 import { hasUsableData } from './membership/usable-data.ts';
 
 const KEYS_POLL_MS = 500;
-/** How often others are asked whether the cluster was recovered without this member. */
-const EPOCH_MS = 10_000;
+/** How often other members are asked for their epoch. */
+const EPOCH_POLL_MS = 10_000;
 
 /**
- * One etcd on this node: its PKI, unit and access control. `start` may be repeated at any time, after any crash: it makes
- * what is missing and leaves what is right. A running etcd is not restarted unless its configuration changed.
+ * One etcd member on this node: its PKI, unit and access control. `start` may be repeated at any time and after any crash:
+ * it creates what is missing and keeps what is valid. A running etcd is restarted only when its configuration has changed.
  */
 export class Consensus {
   readonly #ports: ConsensusPorts;
@@ -42,6 +42,7 @@ export class Consensus {
     this.#pki = { files: ports.files, nowMs: () => ports.clock.nowMs() };
   }
 
+  /** Creates or joins the etcd cluster, or starts the existing member, and resolves when it serves. */
   async start(
     { keepRunning = false, ...config }: ConsensusStart,
     signal: AbortSignal,
@@ -57,19 +58,19 @@ export class Consensus {
         layout,
         signal,
       });
-      // Members that missed a recovery would take this one into what is not the cluster any more.
-      const now = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
-      const entering = { config: now, layout, admin, signal };
-      if (!config.createsCluster && !(await hasUsableData(ports, { ...entering, newest })))
-        await joinEtcd(ports, entering);
+      // Members that missed a recovery would add this one to an outdated etcd cluster.
+      const current = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
+      const context = { config: current, layout, admin, signal };
+      if (!config.createsCluster && !(await hasUsableData(ports, { ...context, newest })))
+        await joinEtcd(ports, context);
       else {
         const origin = await originOf(ports.files, layout);
         await runEtcd(ports, { ...config, layout, settings: { ...config, origin }, keepRunning }, signal);
-        await resumeMember(ports, entering);
+        await resumeMember(ports, context);
       }
       await ports.files.createExclusive(layout.memberMarker, `${config.clusterId}\n`);
-      await ensureAccessControl(admin, config.etcd, signal);
-      await updatePeerUrl(ports, entering);
+      await enableAccessControl(admin, config.etcd, signal);
+      await updatePeerUrl(ports, context);
       await ensureEpoch(admin, config.etcd.name, signal);
       const epoch = await fetchEpoch(admin, config.etcd.name, signal);
       if (epoch !== undefined) await writeEpoch(ports.files, layout, epoch);
@@ -81,8 +82,8 @@ export class Consensus {
   }
 
   /**
-   * Makes those of etcd's certificates anew that have little time left. etcd and the API server read theirs for each
-   * connection and go on; this process and the curator have to be given the new ones, so the answer has a new client.
+   * Renews the certificates that are due. etcd and the API server read theirs for each connection; this process and the
+   * curator need a new client, which the result has.
    */
   async renew(config: ConsensusConfig): Promise<RunningConsensus> {
     const layout = consensusLayout(config.stateDir, config.etcd.name);
@@ -90,7 +91,7 @@ export class Consensus {
     return runningFrom(await connectAsRoot(this.#ports, layout, [ownEndpointOf(config)]), config, layout);
   }
 
-  /** Brings authorities that were replaced on disk into force, and then does `work`, in this node's turn. */
+  /** Restarts etcd with CAs that were replaced on disk, and then runs `work`, while this node holds the slot. */
   async rekey(
     config: ConsensusConfig,
     work: (signal: AbortSignal) => Promise<void>,
@@ -99,43 +100,47 @@ export class Consensus {
     await rekey(this.#ports, config, work, signal);
   }
 
-  /** Takes members of lost nodes out, once they are struck off the records; until the signal fires. With a client of its own. */
+  /**
+   * Removes members whose node was removed from the records, until the signal fires.
+   * @throws ConsensusError `consensus-outdated` once another control plane serves a newer epoch
+   */
   async repair(config: RepairConfig, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const layout = consensusLayout(config.stateDir, config.etcd.name);
     using admin = await connectAsRoot(this.#ports, layout, [ownEndpointOf(config)]);
-    using recorded = await connectAsRoot(this.#ports, consensusLayout(config.stateDir, STATE_ETCD.name), [
+    using recordsEtcd = await connectAsRoot(this.#ports, consensusLayout(config.stateDir, STATE_ETCD.name), [
       `127.0.0.1:${config.recordsPort}`,
     ]);
-    using life = childSignal(signal);
-    // Both end with the first of them: one has nothing to do for a member of an older epoch.
+    using running = childSignal(signal);
+    // A member of an older epoch has nothing to repair: the first of the two to end aborts the other.
     await Promise.race([
-      repairMembers({ admin, recordsEtcd: recorded, clock, log }, config.nodeId, life.signal),
-      this.#untilOutdated(config, layout, life.signal),
-    ]).finally(() => life.abort(new Error('one of them has ended')));
+      repairMembers({ admin, recordsEtcd, clock, log }, config.nodeId, running.signal),
+      this.#untilOutdated(config, layout, running.signal),
+    ]).finally(() => running.abort(new Error('the other one has ended')));
   }
 
-  /** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */
+  /** @throws ConsensusError `consensus-last-member` or `consensus-quorum` where `leave` would refuse; never without data */
   async checkLeave(config: ConsensusConfig, signal: AbortSignal): Promise<void> {
     await checkLeave(this.#ports, config, signal);
   }
 
   /**
-   * Leaves: out of the members, and only then are data and keys wiped. Refused while the others could not decide without
-   * this one. Fine where there is nothing, and after a crash anywhere. Answers whether there was anything.
+   * Leaves etcd, and then deletes data and keys. Refused while the other members have no quorum without this one. May be
+   * repeated after any crash.
+   * @returns false where nothing of etcd was on this node
    */
   async leave(config: ConsensusConfig, signal: AbortSignal): Promise<boolean> {
     return leaveEtcd(this.#ports, config, signal);
   }
 
-  /** A node that joins has etcd's CAs before it is a member; one that is promoted asks for them when it learns of its role. */
+  /** A node that joins as control plane has the CAs of etcd already; a promoted node requests them when it learns its role. */
   async #waitForKeys(layout: ConsensusLayout, signal: AbortSignal): Promise<void> {
     const { files, clock, onWait } = this.#ports;
     for (;;) {
       const { hasData, wasMember: wasFormed, missing } = await inspectDisk(files, layout);
-      // Data without its CAs is another matter, and refused by name.
+      // `ensurePki` refuses data without CAs with an error of its own.
       if (missing.length === 0 || hasData || wasFormed) return;
-      onWait?.(`the keys that control planes share: ${missing.join(', ')}`, undefined);
+      onWait?.(`the shared keys of the control planes: ${missing.join(', ')}`, undefined);
       await clock.sleep(KEYS_POLL_MS, signal);
     }
   }
@@ -147,10 +152,21 @@ export class Consensus {
       connectAsRoot(this.#ports, layout, [endpoint]),
     );
     for (;;) {
-      await clock.sleep(EPOCH_MS, signal);
+      await clock.sleep(EPOCH_POLL_MS, signal);
       const newest = await peers.newest(config.peers(), signal);
       if (newest.epoch > (await readEpoch(files, layout)))
         throw new ConsensusError('consensus-outdated', `serving as ${config.nodeId}`);
     }
   }
+}
+
+/** Creates users and their permissions, and then enables access control. May be repeated. */
+async function enableAccessControl(
+  { access }: Pick<EtcdClient, 'access'>,
+  etcd: Pick<EtcdInstance, 'access'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (etcd.access === undefined) return;
+  for (const user of etcd.access) await access.ensureUser(user, { signal });
+  if (!(await access.isEnabled({ signal }))) await access.enable({ signal });
 }

@@ -1,135 +1,142 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+const GIVE_UP_NODE =
+  'Or remove the node with `cluster node remove NODE --lost`, readmit it as an owner with `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).';
+
+/** Error codes of the etcd members of a control plane. */
 export const consensusErrors = defineErrors({
   'consensus-pki-missing': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
-    meaning: "etcd's data is on this disk, but a file of etcd's own PKI is not. Nothing was touched.",
-    fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    meaning:
+      'The data of etcd is on this disk, but a CA certificate or CA key of etcd is missing. Nothing was changed.',
+    fix: `Restore the named file from a backup of the disk. ${GIVE_UP_NODE}`,
   },
   'consensus-pki-damaged': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
-    meaning: "A file of etcd's own PKI is there but cannot be what it should be. Nothing was touched.",
-    fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    meaning: 'A CA certificate or CA key of etcd is damaged. Nothing was changed.',
+    fix: `Restore the named file from a backup of the disk. ${GIVE_UP_NODE}`,
   },
   'consensus-data-missing': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
     meaning:
-      'This node has been a member of etcd, but its data is gone. It does not start an empty etcd in its place.',
-    fix: 'Restore the data directory from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
+      'This node has been a member of etcd, but its data is missing. The agent does not start an empty etcd in its place.',
+    fix: `Restore the data directory from a backup of the disk. ${GIVE_UP_NODE} It then joins again.`,
   },
   'consensus-not-ready': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'etcd runs on this node but does not serve.',
-    fix: 'The message says what was waited for and the last error; with several control-plane nodes, see that most of them run.',
+    meaning: 'etcd runs on this node but answers no requests: it is starting, or it has no quorum.',
+    fix: 'With several control-plane nodes, start most of them: etcd needs a majority. Otherwise read the log of its unit: `journalctl -u cluster-etcd-state -u cluster-etcd-kubernetes`.',
   },
   'consensus-keys-awaited': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: "This node is to be a member of etcd, but does not have the keys of etcd's own PKI yet.",
-    fix: 'Nothing while the node asks for them; `cluster explain NODE` shows why it gets none.',
+    meaning: 'This node becomes a member of etcd, but does not have the CA keys of etcd yet.',
+    fix: 'Wait: the node requests the keys by itself. `cluster explain NODE` shows why it gets none.',
   },
   'consensus-no-peers': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'This node is to join etcd, but knows of no other control-plane node.',
-    fix: 'See that a control-plane node runs and that this node reaches it on ports 9091, 2379 and 2382.',
+    meaning: 'This node is to join etcd, but knows no other control-plane node.',
+    fix: 'Start a control-plane node, and open ports 9091, 2379 and 2382 to it from this node.',
   },
   'consensus-slot-lost': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'This node did not prove in time that it still changes the members of etcd; another one may now.',
-    fix: 'Nothing: it takes its turn again.',
+      'This node did not renew its slot for changing the members of etcd in time; another node may change them now.',
+    fix: 'Wait: the node requests the slot again.',
   },
   'consensus-slot-damaged': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning: 'What the last node that changed the members of etcd left behind cannot be read.',
-    fix: 'Compare `etcdctl member list` with the nodes of the cluster, remove a learner that belongs to none, then delete the key named in the message.',
+    meaning: 'The record of an interrupted change of the members of etcd cannot be read.',
+    fix: 'Compare `etcdctl member list` with the nodes of the cluster, remove a learner that belongs to no node, then delete the named key.',
   },
   'consensus-address-taken': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
     meaning:
-      'Another member of etcd has the address of this node: a node that was here before and was not removed.',
-    fix: 'Remove the old node with `cluster node remove`; this one goes on by itself.',
+      'Another member of etcd has the address of this node. It belongs to an earlier node at this address that was not removed.',
+    fix: 'Remove the old node with `cluster node remove`; this node then continues by itself.',
   },
   'consensus-outdated': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      "The cluster was recovered without this member: another control plane has a newer epoch, and what this one's etcd holds is not the cluster's any more.",
-    fix: 'Nothing: this member gives its data up and joins anew.',
+      'The quorum was recovered without this member: another control plane has a newer epoch, and the data of this member is outdated.',
+    fix: 'Wait: this member deletes its data and joins again.',
   },
   'consensus-not-recoverable': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning:
-      'A recovery of the quorum from this member would lose more than it must, or is not needed. Nothing was changed.',
-    fix: 'The message says why, and from which member to recover instead.',
+      'The quorum is not lost, or recovering it from this member would lose more data than from another one. Nothing was changed.',
+    fix: 'Run the recovery on the member with the highest raft index, or not at all if etcd has a leader.',
   },
   'consensus-recovering': {
     fault: 'operator',
     exit: 'partial',
     retryable: true,
-    meaning: 'A recovery of the quorum was ordered here; the agent ends and does so when it starts again.',
-    fix: 'Nothing: it goes on by itself.',
+    meaning:
+      'A recovery of the quorum was requested on this node; the agent stops and recovers when it starts again.',
+    fix: 'Wait: systemd starts the agent again.',
   },
   'consensus-removed': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: 'This member was removed from etcd while it was on its way in.',
-    fix: 'Nothing: it begins anew.',
+    meaning: 'This member was removed from etcd before it had caught up.',
+    fix: 'Wait: the node joins etcd again.',
   },
   'consensus-last-member': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
     meaning:
-      'The role of this node went, but it is the last voting member of etcd: leaving would end the cluster.',
-    fix: 'Make another node a control-plane node; this one leaves by itself then. Or give it its role back.',
+      'This node lost its role but is the last voting member of etcd; without it the cluster has no data.',
+    fix: 'Promote another node with `cluster node set-role`; this node then leaves by itself. Or give this node its role back.',
   },
   'consensus-quorum': {
     fault: 'system',
     exit: 'unhealthy',
     retryable: true,
-    meaning:
-      'This node is to leave etcd, but so many other members do not answer that the rest could decide nothing.',
-    fix: 'Bring the other control-plane nodes back, or remove those that are gone for good; this one leaves by itself then.',
+    meaning: 'This node is to leave etcd, but too few other members answer: the rest would have no quorum.',
+    fix: 'Start the other control-plane nodes, or remove lost ones with `cluster node remove NODE --lost`; this node then leaves by itself.',
   },
   'consensus-single-etcd': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning:
-      'This control plane was made by a release in which Kubernetes and the cluster shared one etcd. This release keeps them apart and does not convert the data. Nothing was touched; etcd and Kubernetes continue to run as they are.',
-    fix: 'Install the agent package of the earlier release again to continue with this cluster. To move on, make a new cluster with this release, move the workloads to it, then reset the old machines.',
+      'This control plane was made by a release in which Kubernetes and the cluster shared one etcd. This release keeps them apart and does not convert the data. Nothing was changed; etcd and Kubernetes keep running.',
+    fix: 'Install the agent package of the earlier release to continue with this cluster. To upgrade, create a new cluster with this release, move the workloads to it, then reset the old machines.',
   },
   'consensus-other-cluster': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The etcd on this node already holds another cluster.',
-    fix: 'Use the init id and workspace of that cluster. If it is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    meaning: 'The etcd of this node already holds the records of another cluster.',
+    fix: 'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (`cluster node reset --help` shows how).',
   },
 });
 
+/** Code of a `ConsensusError`. */
 export type ConsensusErrorCode = keyof typeof consensusErrors;
 
+/** An etcd member that cannot start, join, leave or be recovered. */
 export class ConsensusError extends errorClass(consensusErrors) {}

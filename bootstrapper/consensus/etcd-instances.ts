@@ -5,39 +5,39 @@ import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 
 type AuthorityKey = keyof typeof CA_COMMON_NAMES;
 
-/** The two etcd clusters of a control plane. Both have the same machines as members and nothing else in common. */
+/** The two etcd clusters of a control plane. They have the same nodes as members and share nothing else. */
 export const ETCD_NAMES = ['state', 'kubernetes'] as const;
+/** Name of an etcd cluster in paths and units. */
 export type EtcdName = (typeof ETCD_NAMES)[number];
 
+/** TCP ports of an etcd member. */
 export interface ListenPorts {
   readonly client: number;
   readonly peer: number;
-  /** Loopback only, without TLS: sizes and counters, no keys. */
+  /** Loopback only, without TLS: metrics hold sizes and counters, no keys. */
   readonly metrics: number;
 }
 
-/** What one of them is; how one of its members runs is the `ConsensusConfig`. */
+/** What is the same for all members of an etcd cluster; `ConsensusConfig` has the rest. */
 export interface EtcdInstance {
   readonly name: EtcdName;
-  /** In messages for people. */
+  /** Name in messages, e.g. "the state etcd". */
   readonly title: string;
   readonly unit: string;
   /** The system user of the process. */
   readonly systemUser: string;
-  /** The names in the client certificates that a member makes; "root" is the agent's own. */
+  /** Common names of the client certificates that each member creates; "root" is the agent. */
   readonly clients: readonly EtcdClientName[];
-  /** etcd's own access control; undefined: whoever has a client certificate may do everything. */
+  /** etcd's users and roles; undefined: every client certificate may do everything. */
   readonly access: readonly EtcdUser[] | undefined;
-  /** The authorities, by the name that a rotation of keys has for them. */
+  /** The CAs, by their names in a key rotation. */
   readonly cas: { readonly clients: AuthorityKey; readonly peers: AuthorityKey };
 }
 
+/** Common name of a client certificate. */
 export type EtcdClientName = 'root' | 'curator' | 'signer' | 'apiserver';
 
-/**
- * The records of the cluster itself. The curator may change them, the signer may read them, and Kubernetes has no
- * certificate for it.
- */
+/** Holds the records of the cluster itself. The curator may write, the signer may read; Kubernetes has no certificate for it. */
 export const STATE_ETCD: EtcdInstance = {
   name: 'state',
   title: 'the state etcd',
@@ -53,8 +53,9 @@ export const STATE_ETCD: EtcdInstance = {
 };
 
 /**
- * Kubernetes' own, as kubeadm runs it: the API server may call everything. Without `Maintenance.Status` it takes etcd for
- * one that answers no progress requests, and its watches stall (docs/decisions/two-etcd-clusters.md).
+ * The etcd of Kubernetes, without access control as with kubeadm: the API server may call everything. If it could not call
+ * `Maintenance.Status`, it would send no progress requests and its watches would stall
+ * (docs/decisions/two-etcd-clusters.md).
  */
 export const KUBERNETES_ETCD: EtcdInstance = {
   name: 'kubernetes',
@@ -66,6 +67,7 @@ export const KUBERNETES_ETCD: EtcdInstance = {
   cas: { clients: 'etcd-clients-ca', peers: 'etcd-peers-ca' },
 };
 
+/** Both etcd clusters by name. */
 export const ETCD_INSTANCES = { state: STATE_ETCD, kubernetes: KUBERNETES_ETCD } as const;
 
 /** Where the members of each listen. */
@@ -74,7 +76,7 @@ export const ETCD_PORTS: Readonly<Record<EtcdName, ListenPorts>> = {
   state: PORTS.stateEtcd,
 };
 
-/** 8 GiB is the largest quota etcd recommends; 4 leave room to raise it in an emergency. The records are small. */
+/** etcd recommends at most 8 GiB; 4 GiB leave room to raise the quota in an emergency. The records are small. */
 export const QUOTA_BYTES: Readonly<Record<EtcdName, number>> = {
   kubernetes: 4 * 1024 ** 3,
   state: 1024 ** 3,

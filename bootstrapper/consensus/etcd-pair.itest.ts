@@ -63,7 +63,7 @@ async function connect(identity: EtcdClientFiles, at: EtcdClientFiles = identity
   return client;
 }
 
-test('the API server may call everything on its etcd that it calls on a plain one, Status too', async () => {
+test('the API server may make all calls that it makes to an etcd of kubeadm, also Status', async () => {
   const { kubernetes } = await (await createNode()).start();
   const apiServer = await connect(kubernetes.client('apiserver'));
   expect((await apiServer.maintenance.status({ signal })).leaderId).not.toBe(0n);
@@ -76,7 +76,7 @@ test('the API server may call everything on its etcd that it calls on a plain on
   await apiServer.revokeLease(lease, { signal });
 }, 30_000);
 
-test('tells an idle watch of the API server how far it is, without being asked, within seconds', async () => {
+test('an idle watch of the API server gets progress notifications within seconds', async () => {
   const { kubernetes } = await (await createNode()).start();
   const apiServer = await connect(kubernetes.client('apiserver'));
   const { revision } = await apiServer.list('/registry/', { signal });
@@ -88,7 +88,7 @@ test('tells an idle watch of the API server how far it is, without being asked, 
   await events.return?.();
 }, 30_000);
 
-test('no client of one etcd gets into the other: its certificate is refused in the handshake', async () => {
+test('a client certificate of one etcd is refused by the other one in the TLS handshake', async () => {
   const { state, kubernetes } = await (await createNode()).start();
   const strangers = [
     ...['root', 'curator', 'signer'].map(
@@ -106,7 +106,7 @@ test('no client of one etcd gets into the other: its certificate is refused in t
   }
 }, 30_000);
 
-test('a killed member is started again with its data, and the other one is left alone', async () => {
+test('start() starts a killed member with its data and does not restart the other one', async () => {
   const { start, units } = await createNode();
   const first = await start();
   await first.state.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
@@ -117,7 +117,7 @@ test('a killed member is started again with its data, and the other one is left 
   expect((await units.status(KUBERNETES_ETCD.unit)).mainPid).toBe(mainPid);
 }, 30_000);
 
-test('start() that fails for one etcd fails as a whole with its reason, and another start() heals it', async () => {
+test('start() rejects when one etcd fails, and a repeated start() succeeds', async () => {
   const { start, config, units } = await createNode();
   const taken = {
     ...config.ports,
@@ -132,7 +132,7 @@ test('start() that fails for one etcd fails as a whole with its reason, and anot
   expect(await running.kubernetes.admin.members.list({ signal })).toHaveLength(1);
 }, 40_000);
 
-test('leave() refuses the last member of either etcd before anything is changed', async () => {
+test('leave() refuses the last member of either etcd and changes nothing', async () => {
   const { pair, config, start, units } = await createNode();
   await start();
   await expect(pair.leave({ ...config, createsCluster: false }, signal)).rejects.toMatchObject({

@@ -12,24 +12,24 @@ import {
   type ListenPorts,
 } from './etcd-instances.ts';
 
-/** Of both members on this node. */
+/** The configuration of both members of this node. */
 export interface EtcdPairConfig extends Omit<ConsensusConfig, 'etcd' | 'ports' | 'quotaBytes' | 'peers'> {
-  /** Where the two members listen; those of the others listen at the same ports. */
+  /** Ports of the two members; all other nodes use the same. */
   readonly ports: Readonly<Record<EtcdName, ListenPorts>>;
-  /** The other control planes: their addresses, IPv6 in brackets; none where this is the only one. */
+  /** Addresses of the other control planes, IPv6 in brackets; none where this is the only one. */
   readonly peerHosts: readonly string[];
 }
 
-/** Both members serve. */
+/** Both members of this node while they serve. */
 export interface RunningEtcdPair extends Disposable {
   readonly state: RunningConsensus;
   readonly kubernetes: RunningConsensus;
 }
 
 /**
- * The two etcd clusters of a control plane: one for the cluster's own records, one for Kubernetes
- * (docs/decisions/two-etcd-clusters.md). Each has its own process, user, authorities, data, quota and slot in which its
- * members change; this node is a member of both or of neither.
+ * The two etcd members of a control plane: one for the records of the cluster, one for Kubernetes
+ * (docs/decisions/two-etcd-clusters.md). Each has its own process, user, CAs, data, quota and membership slot. A node is a
+ * member of both or of neither.
  */
 export class EtcdPair {
   readonly #ports: ConsensusPorts;
@@ -38,7 +38,7 @@ export class EtcdPair {
     this.#ports = ports;
   }
 
-  /** See `Consensus.start`; both at once. */
+  /** See `Consensus.start`; both members in parallel. */
   async start(
     { keepRunning, ...config }: EtcdPairConfig & { readonly keepRunning?: boolean },
     signal: AbortSignal,
@@ -65,17 +65,17 @@ export class EtcdPair {
     return runningPair(renewed);
   }
 
-  /** See `Consensus.rekey`. `work` is done once both serve with the new authorities, in this node's turn. */
+  /** See `Consensus.rekey`. `work` runs once both members serve with the new CAs, while this node holds both slots. */
   async rekey(
     config: EtcdPairConfig,
     work: (signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void> {
     const one = new Consensus(this.#ports);
-    // Always in this order: a node that has the turn in both never waits for one that has only the second.
+    // Always in this order: otherwise two nodes could each hold one slot and wait for the other.
     await one.rekey(
       configOf(config, STATE_ETCD),
-      (turn) => one.rekey(configOf(config, KUBERNETES_ETCD), work, turn),
+      (holding) => one.rekey(configOf(config, KUBERNETES_ETCD), work, holding),
       signal,
     );
   }
@@ -96,13 +96,13 @@ export class EtcdPair {
     }, signal);
   }
 
-  /** Throws where `leave` would be refused by one of the two. */
+  /** Throws where one of the two members could not leave. See `Consensus.checkLeave`. */
   async checkLeave(config: EtcdPairConfig, signal: AbortSignal): Promise<void> {
     for (const etcd of [KUBERNETES_ETCD, STATE_ETCD])
       await new Consensus(this.#ports).checkLeave(configOf(config, etcd), signal);
   }
 
-  /** Leaves both; see `Consensus.leave`. That of Kubernetes first: a member of the other one alone is what a crash leaves. */
+  /** See `Consensus.leave`. The Kubernetes etcd first: after a crash in between, this node is still a member of the state etcd. */
   async leave(config: EtcdPairConfig, signal: AbortSignal): Promise<boolean> {
     await this.checkLeave(config, signal);
     let wasHere = false;
@@ -113,7 +113,7 @@ export class EtcdPair {
   }
 }
 
-/** Client endpoints of these hosts, IPv6 in brackets. */
+/** Client endpoints "host:port" of these hosts; an IPv6 host has brackets. */
 export function clientEndpointsOf(
   hosts: readonly string[],
   { client }: Pick<ListenPorts, 'client'>,
@@ -122,16 +122,20 @@ export function clientEndpointsOf(
 }
 
 /**
- * Control planes of earlier releases had one etcd for both. Its data is not taken apart: nothing of it is touched,
- * and the release that made it continues to run it.
+ * Refuses a control plane of an earlier release, which had one etcd for everything. Its data is neither converted nor
+ * changed.
  * @throws ConsensusError `consensus-single-etcd`
  */
 export async function refuseSingleEtcd(files: Pick<FilePort, 'stat'>, stateDir: string): Promise<void> {
   const path = `${stateDir}/etcd/etcd.json`;
   if ((await files.stat(path)) === undefined) return;
-  throw new ConsensusError('consensus-single-etcd', `starting etcd: ${path} is of an earlier release`, {
-    details: { path },
-  });
+  throw new ConsensusError(
+    'consensus-single-etcd',
+    `starting etcd: ${path} was written by an earlier release`,
+    {
+      details: { path },
+    },
+  );
 }
 
 function configOf({ peerHosts, ports, ...config }: EtcdPairConfig, etcd: EtcdInstance): ConsensusConfig {

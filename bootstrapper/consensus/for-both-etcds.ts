@@ -1,20 +1,23 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
 import { ETCD_INSTANCES, type EtcdInstance, type EtcdName } from './etcd-instances.ts';
 
-/** Work on both etcd clusters side by side. The first failure ends the other's work, and is thrown once that has ended. */
+/**
+ * Runs `work` for both etcd clusters in parallel. The first failure aborts the other one and is thrown once that has ended;
+ * `dispose` is called for a result that is then dropped.
+ */
 export async function forBothEtcds<T>(
   work: (etcd: EtcdInstance, signal: AbortSignal) => Promise<T>,
   signal: AbortSignal,
   dispose: (done: T) => void = () => undefined,
 ): Promise<Readonly<Record<EtcdName, T>>> {
-  using life = childSignal(signal);
+  using running = childSignal(signal);
   let first: { readonly error: unknown } | undefined;
   const one = async (name: EtcdName): Promise<T | undefined> => {
     try {
-      return await work(ETCD_INSTANCES[name], life.signal);
+      return await work(ETCD_INSTANCES[name], running.signal);
     } catch (error) {
       first ??= { error };
-      life.abort(error);
+      running.abort(error);
       return undefined;
     }
   };

@@ -1,13 +1,21 @@
 /**
- * etcd on a control-plane node, before Kubernetes and independent of it: two clusters of it, one with the records of the
- * cluster itself and one for Kubernetes (`instances.ts`). `EtcdPair` runs both; `Consensus` is one of them.
+ * etcd on a control-plane node. It runs before Kubernetes and independent of it, as two etcd clusters: the state etcd with
+ * the records of the cluster itself, and the Kubernetes etcd (`etcd-instances.ts`). `EtcdPair` runs both; `Consensus` runs
+ * one of them.
  *
  * ```
- * start of one: disk facts ─▶ authorities ─▶ leaves ─▶ etcd.json, unit ─▶ serving? ─▶ access control ─▶ RunningConsensus
- *          │ data without its PKI, or the reverse: refused, nothing touched
+ * start of one: disk state ─▶ CAs ─▶ certificates ─▶ etcd.json, unit ─▶ serving? ─▶ access control ─▶ RunningConsensus
+ *          │ data without its PKI, or PKI without its data: refused, nothing is changed
  * ```
- * Each step makes only what is missing, so a crash between any two is healed by the next start. The role server's
- * controlplane worker calls it and then `bootstrapCluster` with the cluster's first records.
+ * | directory | what |
+ * |---|---|
+ * | `pki/` | CAs and certificates of etcd, and their rotation |
+ * | `unit/` | configuration file and systemd unit |
+ * | `membership/` | join, leave, removal of lost members; one node at a time changes the members |
+ * | `recovery/` | recovery of a lost quorum, and the epoch that tells the recovered cluster from the old one |
+ *
+ * Each step creates only what is missing, so the next start completes what a crash interrupted. On the node that creates
+ * the cluster, the role server then calls `createClusterRecords`.
  */
 export {
   createClusterRecords,

@@ -9,20 +9,20 @@ import { runEtcd } from '../unit/run-etcd.ts';
 
 const POLL_MS = 200;
 const PROBE_MS = 2_000;
-/** With peers that are still down this may pass; the caller asks again. */
-const READY_MS = 60_000;
+/** Peers may still be down; the caller tries again. */
+const READY_TIMEOUT_MS = 60_000;
 
-/** This node's member on its way to serving. */
+/** A member of this node that is about to serve. */
 export interface JoinContext extends PeerContext {
-  /** The local member as its root. */
+  /** Client of the local member as root. */
   readonly admin: EtcdClient;
 }
 
-/** Into the cluster: in the slot a learner, started, caught up, a voter. */
-export async function joinEtcd(ports: ConsensusPorts, entering: JoinContext): Promise<void> {
-  const { config, layout, admin } = entering;
-  await withServingPeers(ports, entering, (peers) =>
-    withMembershipSlot(ports, peers, entering, async (membership, slot) => {
+/** Joins etcd while this node holds the slot: it is added as a learner, started, and promoted once it has caught up. */
+export async function joinEtcd(ports: ConsensusPorts, context: JoinContext): Promise<void> {
+  const { config, layout, admin } = context;
+  await withServingPeers(ports, context, (peers) =>
+    withMembershipSlot(ports, peers, context, async (membership, slot) => {
       const { members } = await addLearner(membership, slot, ownMemberOf(config));
       const settings = { ...config, origin: { kind: 'added', members } } as const;
       await runEtcd(ports, { ...config, layout, settings }, slot.signal);
@@ -32,20 +32,20 @@ export async function joinEtcd(ports: ConsensusPorts, entering: JoinContext): Pr
   );
 }
 
-/** A member that was on its way in when an earlier life ended is still a learner, which serves nothing by itself. */
-export async function resumeMember(ports: ConsensusPorts, entering: JoinContext): Promise<void> {
-  const { config, layout, admin, signal } = entering;
-  const isFormed = config.createsCluster || (await ports.files.stat(layout.memberMarker)) !== undefined;
-  if (!isFormed)
-    await withServingPeers(ports, entering, (peers) =>
-      withMembershipSlot(ports, peers, entering, (membership, slot) =>
+/** Waits until an existing member serves. A learner of an interrupted join is promoted first: a learner does not serve. */
+export async function resumeMember(ports: ConsensusPorts, context: JoinContext): Promise<void> {
+  const { config, layout, admin, signal } = context;
+  const wasMember = config.createsCluster || (await ports.files.stat(layout.memberMarker)) !== undefined;
+  if (!wasMember)
+    await withServingPeers(ports, context, (peers) =>
+      withMembershipSlot(ports, peers, context, (membership, slot) =>
         promoteOwnMember(membership, slot, ownMemberOf(config)),
       ),
     );
   await waitUntilServing(ports, admin, config, signal);
 }
 
-/** A machine that came back with another address tells its peers; certificates and listeners were made for it before. */
+/** Updates the peer URL of this member where the address of the machine has changed. Certificates are for it already. */
 export async function updatePeerUrl(
   { log }: Pick<ConsensusPorts, 'log'>,
   { config, admin, signal }: JoinContext,
@@ -53,18 +53,21 @@ export async function updatePeerUrl(
   const wanted = urlOf(config.address, config.ports.peer);
   const own = (await admin.members.list({ signal })).find(({ name }) => name === config.nodeId);
   if (own === undefined || own.peerUrls.includes(wanted)) return;
-  log.info('this node has a new address', { was: own.peerUrls, is: wanted });
+  log.info('updating the peer URL of this member', { old: own.peerUrls, new: wanted });
   await admin.members.setPeerUrl(own.id, wanted, { signal });
 }
 
-/** A linearizable read: the member runs, has its peers, and they have a leader. */
+/**
+ * Waits for a linearizable read, which succeeds once the member runs and etcd has a leader.
+ * @throws ConsensusError `consensus-not-ready`
+ */
 export async function waitUntilServing(
   { clock, onWait }: Pick<ConsensusPorts, 'clock' | 'onWait'>,
   admin: EtcdClient,
-  { etcd, readyTimeoutMs: readyMs = READY_MS }: ConsensusConfig,
+  { etcd, readyTimeoutMs = READY_TIMEOUT_MS }: ConsensusConfig,
   signal: AbortSignal,
 ): Promise<void> {
-  const endMs = clock.monotonicMs() + readyMs;
+  const endMs = clock.monotonicMs() + readyTimeoutMs;
   for (;;) {
     try {
       await admin.get('ready', { signal, timeoutMs: PROBE_MS });

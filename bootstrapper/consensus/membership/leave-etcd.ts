@@ -5,14 +5,14 @@ import { countAnswering, withMembershipSlot, withPeers } from './peers.ts';
 
 const PROBE_MS = 2_000;
 
-/** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */
+/** @throws ConsensusError `consensus-last-member` or `consensus-quorum` where `leaveEtcd` would refuse; never without data */
 export async function checkLeave(
   ports: ConsensusPorts,
   config: ConsensusConfig,
   signal: AbortSignal,
 ): Promise<void> {
   const layout = consensusLayout(config.stateDir, config.etcd.name);
-  if (!(await isCountedOn(ports, layout))) return;
+  if (!(await isCounted(ports, layout))) return;
   if (config.peers.length === 0) return checkLeaveGuard(0, 0);
   await withPeers(ports, { config, layout }, async ({ members }) => {
     const listed = await members.list({ signal, timeoutMs: PROBE_MS });
@@ -23,7 +23,7 @@ export async function checkLeave(
   });
 }
 
-/** Out of the members, and only then are data and keys wiped. Answers whether there was anything. */
+/** Removes this node from the members, and then deletes data and keys. @returns false where nothing was on this node */
 export async function leaveEtcd(
   ports: ConsensusPorts,
   config: ConsensusConfig,
@@ -31,9 +31,9 @@ export async function leaveEtcd(
 ): Promise<boolean> {
   const { files, units, log } = ports;
   const layout = consensusLayout(config.stateDir, config.etcd.name);
-  const isHere = (await files.stat(layout.root)) ?? (await files.stat(layout.etcdHome));
-  if (isHere === undefined) return false;
-  if (await isCountedOn(ports, layout))
+  const found = (await files.stat(layout.root)) ?? (await files.stat(layout.etcdHome));
+  if (found === undefined) return false;
+  if (await isCounted(ports, layout))
     await withPeers(ports, { config, layout }, (peers) =>
       withMembershipSlot(ports, peers, { config, layout, signal }, (membership, slot) =>
         removeOwnMember(membership, slot, ownMemberOf(config), (others) =>
@@ -42,13 +42,13 @@ export async function leaveEtcd(
       ),
     );
   await units.stop(config.etcd.unit, signal);
-  await wipe(ports, layout);
-  log.info('this node left etcd', { etcd: config.etcd.name });
+  await deleteFiles(ports, layout);
+  log.info('left etcd', { etcd: config.etcd.name });
   return true;
 }
 
-/** The root user's key goes after the data: without either, an earlier life has left already. */
-async function isCountedOn(
+/** Whether etcd may count on this member. Data and root key are deleted last: without one of them this node has left already. */
+async function isCounted(
   { files }: Pick<ConsensusPorts, 'files'>,
   layout: ConsensusLayout,
 ): Promise<boolean> {
@@ -56,8 +56,8 @@ async function isCountedOn(
   return stats.every((stat) => stat !== undefined);
 }
 
-/** Data first, keys after it: while there is data, it can be asked whether the cluster still counts on it. */
-async function wipe({ files }: Pick<ConsensusPorts, 'files'>, layout: ConsensusLayout): Promise<void> {
+/** Data before keys: while data exists, the keys are needed to ask the other members about this one. */
+async function deleteFiles({ files }: Pick<ConsensusPorts, 'files'>, layout: ConsensusLayout): Promise<void> {
   for (const path of [layout.memberData, layout.data, layout.memberMarker, layout.etcdHome, layout.root])
     await files.remove(path);
 }

@@ -29,7 +29,7 @@ afterEach(async () => {
 interface TestNode {
   readonly config: ConsensusConfig;
   readonly units: ProcessUnits;
-  readonly said: string[];
+  readonly waits: string[];
   consensus(files?: FilePort): Consensus;
   start(files?: FilePort, life?: AbortSignal): Promise<RunningConsensus>;
 }
@@ -42,7 +42,7 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
   for (const [index, client] of clientPorts.entries()) {
     const stateDir = index === 0 ? firstDir : await mkdtemp(join(tmpdir(), 'cluster-members-'));
     const units = new ProcessUnits();
-    const said: string[] = [];
+    const waits: string[] = [];
     open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
     const config: ConsensusConfig = {
       etcd: STATE_ETCD,
@@ -64,14 +64,14 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
         units,
         clock,
         log: createMemoryLogger().log,
-        onWait: (what) => said.push(what),
+        onWait: (what) => waits.push(what),
       });
     const start: TestNode['start'] = async (files, life = signal) => {
       const running = await consensus(files).start(config, life);
       open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
       return running;
     };
-    nodes.push({ config, units, said, consensus, start });
+    nodes.push({ config, units, waits, consensus, start });
   }
   const [first, ...more] = nodes;
   if (first === undefined) throw new Error('no node');
@@ -96,8 +96,8 @@ const votersOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
 const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
-describe('later control-plane nodes', () => {
-  test('two at once take their turns, become voters, and come back after a power cut of all', async () => {
+describe('Consensus.start() of further members', () => {
+  test('two nodes that join at once become voting members one after the other and survive a power cut of all', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
@@ -116,7 +116,7 @@ describe('later control-plane nodes', () => {
     expect([...seen]).toEqual(expect.arrayContaining(['node-2?', 'node-3?']));
     expect((await three.admin.get('/registry/before', { signal }))?.key).toBe('/registry/before');
     await write(two.admin, '/registry/after');
-    expect([...second.said, ...third.said].join()).toMatch(/the turn of this node .*place 1/);
+    expect([...second.waits, ...third.waits].join()).toMatch(/the slot to change the members .*position 1/);
     // Nothing of the slot is left.
     const slots = await one.admin.list(`${CLUSTER_PREFIX}slots/control-plane/`, { signal });
     expect(slots.entries.map(({ key }) => key)).toEqual([`${CLUSTER_PREFIX}slots/control-plane/pace`]);
@@ -127,7 +127,7 @@ describe('later control-plane nodes', () => {
     expect(moves).toEqual([]);
   }, 90_000);
 
-  test('goes on from a kill between any two of its writes, never as a second member', async () => {
+  test('completes a join that was killed between any two writes, without a second member', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -162,7 +162,7 @@ describe('later control-plane nodes', () => {
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
   }, 120_000);
 
-  test('whoever comes next removes the learner of a node that died on its way', async () => {
+  test('the next node to join removes the learner of a node that died while it joined', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
@@ -177,7 +177,7 @@ describe('later control-plane nodes', () => {
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-3']);
   }, 60_000);
 
-  test('a member whose data is gone is given a new membership, and one that was removed joins anew', async () => {
+  test('a member without data and a removed member join again', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -203,8 +203,8 @@ describe('later control-plane nodes', () => {
   }, 60_000);
 });
 
-describe('a control plane that is lost', () => {
-  test('is taken out of etcd by another one as soon as its node is struck off, and not before', async () => {
+describe('Consensus.repair()', () => {
+  test('removes the member of a lost node once its record is deleted, not before', async () => {
     const nodes = await createNodes(3);
     const [first, second, third] = nodes;
     if (second === undefined || third === undefined) throw new Error('three nodes');
@@ -261,8 +261,8 @@ async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISS
   await etcd.commit({ when: [], then: [put(recordKey(nodeId), value)] }, { signal });
 }
 
-describe('leaving', () => {
-  test('out of the members first, then the data and every key; back in again', async () => {
+describe('Consensus.leave()', () => {
+  test('removes the member, then data and keys; the node can join again', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -282,7 +282,7 @@ describe('leaving', () => {
     }
   }, 90_000);
 
-  test('is refused to the last member, and while the others could decide nothing; nothing is lost by asking', async () => {
+  test('refuses the last member and a loss of quorum, and changes nothing', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();

@@ -7,10 +7,11 @@ import { ConsensusError } from '../errors.ts';
 import type { Slot } from './slot.ts';
 
 const POLL_MS = 300;
-/** How long a change of members that etcd refuses for now is asked for again. */
+/** How long a change of members is retried that etcd refuses for the moment. */
 const CHANGE_MS = 120_000;
 const LIST_MS = 5_000;
 
+/** What a change of members uses. */
 export interface MembershipPorts {
   /** The other members, as root. */
   readonly members: Pick<EtcdClient, 'members'>['members'];
@@ -25,7 +26,7 @@ export interface OwnMember {
   readonly peerUrl: string;
 }
 
-/** Whom etcd knows as this node: by the name it started with, or by its address before its first start. */
+/** Finds this node among the members: by its name, or by its peer URL before its first start. */
 export function findOwnMember(
   members: readonly Member[],
   { nodeId, peerUrl }: OwnMember,
@@ -36,9 +37,10 @@ export function findOwnMember(
 }
 
 /**
- * Makes this node, which has no data, a learner that etcd waits for: clears up after a holder of the slot that died, and
- * after an earlier life of this node. What is there already is used.
- * @returns all members by name with their peer URL, this one included, and its id
+ * Adds this node, which has no data, as a learner. It removes the learner of a node that died while it held the slot, and an
+ * earlier member of this node; a learner of this node that has not started yet is used.
+ * @returns the peer URL of each member by name, this one included, and the member id of this node
+ * @throws ConsensusError `consensus-address-taken`, `consensus-not-ready`
  */
 export async function addLearner(
   ports: MembershipPorts,
@@ -47,7 +49,7 @@ export async function addLearner(
 ): Promise<{ readonly memberId: bigint; readonly members: Readonly<Record<string, string>> }> {
   const { members, log } = ports;
   const intent = await slot.readIntent();
-  return retrying(ports, { what: 'etcd to take this node as a learner', signal: slot.signal }, async () => {
+  return retrying(ports, { what: 'etcd to accept this node as a learner', signal: slot.signal }, async () => {
     let listed = await members.list({ signal: slot.signal, timeoutMs: LIST_MS });
     if (intent !== undefined && intent.nodeId !== self.nodeId) {
       const left = listed.find(
@@ -55,7 +57,7 @@ export async function addLearner(
           isLearner && (id.toString(16) === intent.memberId || peerUrls.includes(intent.peerUrl)),
       );
       if (left !== undefined) {
-        log.info('removing the learner of a node that died on its way', { node: intent.nodeId });
+        log.info('removing the learner of a node that died while it joined', { node: intent.nodeId });
         await members.remove(left.id, { signal: slot.signal });
         listed = listed.filter(({ id }) => id !== left.id);
       }
@@ -68,7 +70,7 @@ export async function addLearner(
         { details: { member: own.name } },
       );
     if (own !== undefined && own.name !== '') {
-      log.info('removing the member that this node was: its data is gone', { isLearner: own.isLearner });
+      log.info('removing the former member of this node, whose data is gone', { isLearner: own.isLearner });
       await slot.writeIntent({ ...self, memberId: own.id.toString(16) });
       await members.remove(own.id, { signal: slot.signal });
       own = undefined;
@@ -86,16 +88,13 @@ export async function addLearner(
   });
 }
 
-/** Gives this node its vote, once it has caught up. Right after another change etcd calls itself unhealthy: that passes. */
+/** Makes this learner a voting member once it has caught up. Retried while etcd reports itself unhealthy after another change. */
 export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self: OwnMember): Promise<void> {
   const { members } = ports;
   await retrying(ports, { what: 'this member of etcd to catch up', signal: slot.signal }, async () => {
     const own = findOwnMember(await members.list({ signal: slot.signal, timeoutMs: LIST_MS }), self);
     if (own === undefined)
-      throw new ConsensusError(
-        'consensus-removed',
-        `promoting ${self.nodeId}: etcd does not know it any more`,
-      );
+      throw new ConsensusError('consensus-removed', `promoting ${self.nodeId}: not a member of etcd`);
     if (own.isLearner) await members.promote(own.id, { signal: slot.signal });
   });
   await slot.writeIntent(undefined);
@@ -108,7 +107,7 @@ export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self:
 export function checkLeaveGuard(others: number, answering: number): void {
   const guard = leaveGuard({ controlPlanes: others, voters: others, healthy: answering });
   if (guard === 'last-control-plane')
-    throw new ConsensusError('consensus-last-member', 'leaving etcd: this is its last voting member');
+    throw new ConsensusError('consensus-last-member', 'leaving etcd: this node is the last voting member');
   const needed = quorumOf(others);
   if (guard === 'quorum-loss')
     throw new ConsensusError(
@@ -118,7 +117,7 @@ export function checkLeaveGuard(others: number, answering: number): void {
     );
 }
 
-/** Takes this node out of etcd's members. Fine when it is out already. */
+/** Removes this node from the members; does nothing where it is none. */
 export async function removeOwnMember(
   ports: MembershipPorts,
   slot: Slot,
@@ -126,7 +125,7 @@ export async function removeOwnMember(
   countAnswering: (others: readonly Member[]) => Promise<number>,
 ): Promise<void> {
   const { members } = ports;
-  await retrying(ports, { what: 'etcd to let this member go', signal: slot.signal }, async () => {
+  await retrying(ports, { what: 'etcd to remove this member', signal: slot.signal }, async () => {
     const listed = await members.list({ signal: slot.signal, timeoutMs: LIST_MS });
     const own = listed.find(({ name }) => name === self.nodeId);
     if (own === undefined) return;
@@ -136,7 +135,7 @@ export async function removeOwnMember(
   });
 }
 
-/** Asks again while etcd says "not now" or may not have heard; each attempt looks at what is there first. */
+/** Retries while etcd refuses for the moment or may not have received the request; each attempt reads the members first. */
 async function retrying<T>(
   { clock, onProgress: say }: MembershipPorts,
   wait: { readonly what: string; readonly signal: AbortSignal },
@@ -148,7 +147,7 @@ async function retrying<T>(
       return await attempt();
     } catch (error) {
       if (isAbort(error, wait.signal)) throw error;
-      if (!(error instanceof EtcdError && PASSING.includes(error.code))) throw error;
+      if (!(error instanceof EtcdError && RETRYABLE.includes(error.code))) throw error;
       say(wait.what, error);
       if (clock.monotonicMs() > endMs)
         throw new ConsensusError('consensus-not-ready', `waiting for ${wait.what}`, { cause: error });
@@ -157,7 +156,7 @@ async function retrying<T>(
   }
 }
 
-const PASSING: readonly string[] = [
+const RETRYABLE: readonly string[] = [
   'etcd-unavailable',
   'etcd-member-limit',
   'etcd-member-not-ready',

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { Namespace, type EtcdClient, type Member } from '../../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../../internal/records/index.ts';
 import type { ConsensusConfig, ConsensusPorts } from '../consensus-config.ts';
@@ -11,14 +12,17 @@ import { withSlot, type Slot } from './slot.ts';
 
 const PROBE_MS = 2_000;
 
-/** A question to the other members of etcd. */
+/** Where a call to the other members comes from. */
 export interface PeerContext {
   readonly config: ConsensusConfig;
   readonly layout: ConsensusLayout;
   readonly signal: AbortSignal;
 }
 
-/** Works with the other members as their root; whichever answers. */
+/**
+ * Runs `work` with a client of the other members as root; the first that answers is used.
+ * @throws ConsensusError `consensus-no-peers`
+ */
 export async function withPeers<T>(
   ports: ConsensusPorts,
   { config, layout }: Omit<PeerContext, 'signal'>,
@@ -31,45 +35,46 @@ export async function withPeers<T>(
       `changing the members of ${config.etcd.title} as ${config.nodeId}`,
     );
   using peers = await connectAsRoot(ports, layout, [first, ...more]);
-  const done = await work(peers);
-  return done;
+  return await work(peers);
 }
 
-/** A read goes on to the next member where a write fails: of two that join at once, each knows the other, which does not serve yet. */
+/**
+ * `withPeers` at a member that serves: a failed read tries the next member, a failed write does not. Two nodes that join at
+ * the same time know each other, and neither serves yet.
+ */
 export async function withServingPeers<T>(
   ports: ConsensusPorts,
-  of: PeerContext,
+  context: PeerContext,
   work: (peers: EtcdClient) => Promise<T>,
 ): Promise<T> {
-  return withPeers(ports, of, async (peers) => {
-    await peers.get('ready', { signal: of.signal, timeoutMs: PROBE_MS });
+  return withPeers(ports, context, async (peers) => {
+    await peers.get('ready', { signal: context.signal, timeoutMs: PROBE_MS });
     return work(peers);
   });
 }
 
-/** Works in this node's turn to change etcd's members. */
+/** Runs `work` while this node holds the slot for changing the members. */
 export async function withMembershipSlot<T>(
   { clock, log, onWait }: ConsensusPorts,
   peers: EtcdClient,
   { config: { nodeId, etcd }, signal }: PeerContext,
   work: (membership: MembershipPorts, slot: Slot) => Promise<T>,
 ): Promise<T> {
-  const onPlace = (place: number, estimateMs: number): void =>
-    onWait?.(
-      `the turn of this node to change ${etcd.title}: place ${place}, about ${Math.ceil(estimateMs / 1000)} s`,
-      undefined,
-    );
+  const onPosition = (position: number, estimateMs: number): void => {
+    const what = `the slot to change the members of ${etcd.title}: position ${position}`;
+    onWait?.(`${what}, about ${formatDuration(estimateMs)}`, undefined);
+  };
   const membership: MembershipPorts = {
     ...{ members: peers.members, clock, log },
     onProgress: (what, lastError) => onWait?.(what, lastError),
   };
   const slots = new Namespace(peers, CLUSTER_PREFIX);
-  return withSlot({ etcd: slots, clock, log }, { nodeId, onPosition: onPlace, signal }, (slot) =>
+  return withSlot({ etcd: slots, clock, log }, { nodeId, onPosition, signal }, (slot) =>
     work(membership, slot),
   );
 }
 
-/** How many of these members answer by themselves. */
+/** How many of these members answer, each asked directly. */
 export async function countAnswering(
   ports: ConsensusPorts,
   layout: ConsensusLayout,
@@ -84,7 +89,7 @@ export async function countAnswering(
         await client.maintenance.status({ signal, timeoutMs: PROBE_MS });
         return true;
       } catch {
-        return false; // whatever the reason: it cannot be counted on
+        return false; // whatever the reason: it does not count for the quorum
       }
     }),
   );
@@ -92,7 +97,7 @@ export async function countAnswering(
   return answers.filter(Boolean).length;
 }
 
-/** What of these members is the cluster now; each is asked by itself. */
+/** The newest epoch of these members, each asked directly. */
 export async function findNewestEpoch(
   ports: ConsensusPorts,
   endpoints: readonly string[],

@@ -12,22 +12,23 @@ import {
 import { isMemberState } from '../../../internal/role/index.ts';
 import { withSlot } from './slot.ts';
 
-/** Between two attempts at what etcd would not do just now. */
+/** Pause before a removal is retried. */
 const RETRY_MS = 3_000;
 const LIST_MS = 5_000;
 
+/** What the removal of lost members uses. */
 export interface RepairPorts {
-  /** The local member, as its root. */
+  /** Client of the local member as root. */
   readonly admin: Pick<EtcdClient, 'members'> & KeySpace;
-  /** The etcd with the records of the nodes, of which only those are read; `admin` where it is the same. */
+  /** Client of the state etcd, from which only the records of the nodes are read. */
   readonly recordsEtcd: KeySpace;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Takes members out of etcd whose node was struck off the records: one that was lost cannot leave by itself. Each control
- * plane looks at every change of a record; the slot sees to it that one of them acts. Until the signal fires.
+ * Removes members whose node was removed from the records, until the signal fires: a lost node cannot leave by itself. Every
+ * control plane watches the records; the slot lets one of them act.
  */
 export async function repairMembers(ports: RepairPorts, nodeId: string, signal: AbortSignal): Promise<void> {
   const cluster = new Namespace(ports.recordsEtcd, CLUSTER_PREFIX);
@@ -42,13 +43,13 @@ export async function repairMembers(ports: RepairPorts, nodeId: string, signal: 
   }
 }
 
-/** Members that belong to no node any more. One that has not started yet has no name and is its joiner's to clear up. */
+/** Members without a node. A member that has not started has no name; the next node that joins removes it. */
 export function membersOfRemovedNodes(
   members: readonly Member[],
   nodes: readonly Pick<NodeRecord, 'nodeId' | 'state'>[],
 ): readonly Member[] {
-  const counted = new Set(nodes.filter(({ state }) => isMemberState(state)).map((node) => node.nodeId));
-  return members.filter(({ name }) => name !== '' && !counted.has(name));
+  const nodeIds = new Set(nodes.filter(({ state }) => isMemberState(state)).map((node) => node.nodeId));
+  return members.filter(({ name }) => name !== '' && !nodeIds.has(name));
 }
 
 async function untilRepaired(ports: RepairPorts, nodeId: string, signal: AbortSignal): Promise<void> {
@@ -56,32 +57,32 @@ async function untilRepaired(ports: RepairPorts, nodeId: string, signal: AbortSi
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
   for (;;) {
     try {
-      if ((await findStruck(ports, signal)).length === 0) return;
+      if ((await findRemoved(ports, signal)).length === 0) return;
       await withSlot({ etcd, clock, log }, { nodeId, onPosition: () => undefined, signal }, async (slot) => {
-        for (const member of await findStruck(ports, slot.signal)) {
+        for (const member of await findRemoved(ports, slot.signal)) {
           log.warn('removing the etcd member of a removed node', { node: member.name });
           await admin.members.remove(member.id, { signal: slot.signal });
         }
       });
     } catch (error) {
       if (isAbort(error, signal)) throw error;
-      // Also "unhealthy" for a moment after each change of members.
-      log.info('a member that was struck off could not be removed yet', { error });
+      // etcd also reports itself unhealthy for a moment after each change of members.
+      log.info('removing a member failed, retrying', { error });
       await clock.sleep(RETRY_MS, signal);
     }
   }
 }
 
-/** The records are read after the members: who is on record by then had a reason to be one. */
-async function findStruck(
-  { admin, recordsEtcd: recorded }: RepairPorts,
+/** Reads the records after the members, so that the record of every member in the list exists already. */
+async function findRemoved(
+  { admin, recordsEtcd }: RepairPorts,
   signal: AbortSignal,
 ): Promise<readonly Member[]> {
   const listed = await admin.members.list({ signal, timeoutMs: LIST_MS });
-  const { entries } = await new Namespace(recorded, CLUSTER_PREFIX).list(NODES_PREFIX, { signal });
+  const { entries } = await new Namespace(recordsEtcd, CLUSTER_PREFIX).list(NODES_PREFIX, { signal });
   const nodes = entries
     .filter(({ key }) => parseNodeKey(key)?.part === 'record')
     .map(({ key, value }) => records.node.decode(key, value));
-  // Before the cluster's first record there is nobody to compare with.
+  // Before the first records of the cluster exist, no member can be compared.
   return nodes.length === 0 ? [] : membersOfRemovedNodes(listed, nodes);
 }

@@ -8,14 +8,15 @@ const intent = { nodeId: 'a', peerUrl: 'https://192.0.2.1:2380' };
 
 /** A node that works in the slot until it is told that it is done. */
 class Holder {
-  readonly places: [place: number, estimateMs: number][] = [];
+  readonly positions: [place: number, estimateMs: number][] = [];
   readonly held: Promise<unknown>;
   slot: Slot | undefined;
   readonly #done = Promise.withResolvers<void>();
 
   constructor(ports: SlotPorts, nodeId: string) {
-    const onPlace = (place: number, estimateMs: number): void => void this.places.push([place, estimateMs]);
-    this.held = withSlot(ports, { nodeId, onPosition: onPlace, signal: never }, async (slot) => {
+    const onPosition = (position: number, estimateMs: number): void =>
+      void this.positions.push([position, estimateMs]);
+    this.held = withSlot(ports, { nodeId, onPosition, signal: never }, async (slot) => {
       this.slot = slot;
       await this.#done.promise;
     });
@@ -32,8 +33,8 @@ function ports(): SlotPorts & { readonly etcd: MemoryEtcd; readonly clock: FakeC
   return { etcd: new MemoryEtcd(), clock: new FakeClock(), log: createMemoryLogger().log };
 }
 
-describe('the slot in which etcd changes its members', () => {
-  test('one at a time, in the order in which they asked; who waits knows its place and about how long', async () => {
+describe('withSlot()', () => {
+  test('runs one node at a time in the order of requests, and reports position and estimate to the others', async () => {
     const world = ports();
     const a = new Holder(world, 'a');
     await settle();
@@ -42,20 +43,20 @@ describe('the slot in which etcd changes its members', () => {
     const c = new Holder(world, 'c');
     await settle();
     expect([a.slot, b.slot, c.slot].map((slot) => slot !== undefined)).toEqual([true, false, false]);
-    expect([b.places.at(-1), c.places.at(-1)]).toEqual([
+    expect([b.positions.at(-1), c.positions.at(-1)]).toEqual([
       [1, 15_000],
       [2, 30_000],
     ]);
     await a.done();
     await settle();
     expect([b.slot !== undefined, c.slot]).toEqual([true, undefined]);
-    expect(c.places.at(-1)?.[0]).toBe(1);
+    expect(c.positions.at(-1)?.[0]).toBe(1);
     await b.done();
     await settle();
     await c.done();
   });
 
-  test('whoever was thought dead writes nothing any more: its lease is another one’s turn', async () => {
+  test('refuses writes of a holder whose lease has expired', async () => {
     const world = ports();
     const a = new Holder(world, 'a');
     await settle();
@@ -74,7 +75,7 @@ describe('the slot in which etcd changes its members', () => {
     await b.done();
   });
 
-  test('a node that can’t keep its lease stops its work', async () => {
+  test('aborts the work of a node that cannot renew its lease', async () => {
     const world = ports();
     const a = new Holder(world, 'a');
     await settle();

@@ -19,47 +19,49 @@ import {
 import { ConsensusError } from '../errors.ts';
 
 /**
- * The slot in which etcd's membership changes: one node at a time, in the order in which they asked. Its keys are in
- * internal/records/control-plane-slot.ts.
- * Fenced: whatever the holder writes is bound to its queue key as it wrote it, so that one who was thought dead writes
- * nothing any more.
+ * The slot in which a node may change the members of etcd: one node at a time, in the order of their requests. Its keys are
+ * in internal/records/control-plane-slot.ts. Writes of the holder are conditional on its queue key, so a holder whose lease
+ * has expired cannot write.
  */
 const TTL_SECONDS = 15;
-const BEAT_MS = 4_000;
+const RENEW_MS = 4_000;
 const RELEASE_MS = 3_000;
 const MAX_JSON = 4096;
 
-/** Who changes etcd's membership and how far it got. */
+/** The change of the members that the holder of the slot has begun. */
 export interface Intent {
   readonly nodeId: string;
   readonly peerUrl: string;
-  /** Lower-case hex; absent until etcd has told it. */
+  /** Lower-case hex; absent until etcd has assigned it. */
   readonly memberId?: string;
 }
 
+/** What the slot uses. */
 export interface SlotPorts {
-  /** The cluster's part of etcd. */
+  /** The records of the cluster. */
   readonly etcd: KeySpace;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
+/** A request for the slot. */
 export interface SlotOptions {
   readonly nodeId: string;
-  /** Told while others are before this node: its place, 1 for the next one, and about how long. */
-  readonly onPosition: (place: number, estimateMs: number) => void;
+  /** Called while other nodes are first: the position in the queue, 1 for the next node, and an estimate of the wait. */
+  readonly onPosition: (position: number, estimateMs: number) => void;
   readonly signal: AbortSignal;
 }
 
+/** The slot while this node holds it. */
 export interface Slot {
-  /** Fires also when the slot is lost. */
+  /** Fires when the caller's signal fires, and when the slot is lost. */
   readonly signal: AbortSignal;
   readIntent(): Promise<Intent | undefined>;
-  /** Throws `consensus-slot-lost` when another node holds the slot by now. */
+  /** @throws ConsensusError `consensus-slot-lost` where another node holds the slot by now */
   writeIntent(intent: Intent | undefined): Promise<void>;
 }
 
-/** Waits for the slot, works in it, and gives it back. */
+/** Waits for the slot, runs `work` while this node holds it, and releases it. */
 export async function withSlot<T>(
   ports: SlotPorts,
   options: SlotOptions,
@@ -69,10 +71,10 @@ export async function withSlot<T>(
   const { nodeId, signal } = options;
   const leaseId = await etcd.grantLease(TTL_SECONDS, { signal });
   using held = childSignal(signal);
-  const beating = keepAlive(ports, leaseId, held).catch((error: unknown) => held.abort(error));
+  const renewing = keepAlive(ports, leaseId, held).catch((error: unknown) => held.abort(error));
   try {
     const key = SLOT_QUEUE_PREFIX + nodeId;
-    // An earlier life of this node may be in the queue: its place is kept, its lease is not.
+    // An earlier run of this agent may be in the queue: its position is kept, its lease is not.
     const queued = await etcd.commit(
       { when: [], then: [put(key, encode({ leaseId: leaseId.toString(16) }), leaseId)] },
       { signal: held.signal },
@@ -85,8 +87,8 @@ export async function withSlot<T>(
     await etcd.commit({ when: [], then: [put(SLOT_PACE_KEY, pace)] }, { signal: held.signal });
     return done;
   } finally {
-    held.abort(new Error('the slot is given back'));
-    await beating;
+    held.abort(new Error('the slot is released'));
+    await renewing;
     await release(ports, leaseId);
   }
 }
@@ -103,25 +105,28 @@ function slotOf(etcd: KeySpace, own: Pick<Entry, 'key' | 'modRevision'>, signal:
         intent === undefined ? remove(SLOT_INTENT_KEY) : put(SLOT_INTENT_KEY, encode(intent));
       const written = await etcd.commit({ when: [unchanged(own)], then: [write] }, { signal });
       if (written.kind === 'conflict')
-        throw new ConsensusError('consensus-slot-lost', 'changing the members of etcd: another node may now');
+        throw new ConsensusError(
+          'consensus-slot-lost',
+          'changing the members of etcd: another node holds the slot',
+        );
     },
   };
 }
 
 async function untilFirst({ etcd }: SlotPorts, options: SlotOptions): Promise<void> {
-  const { nodeId, signal, onPosition: onPlace } = options;
+  const { nodeId, signal, onPosition } = options;
   const pace = await etcd.get(SLOT_PACE_KEY, { signal });
   for await (const event of etcd.watch(SLOT_QUEUE_PREFIX, { signal })) {
     if (event.kind === 'interrupted' || event.kind === 'progress') continue;
     const { entries } = await etcd.list(SLOT_QUEUE_PREFIX, { signal });
-    const turn = slotPositions(entries, pace?.value).get(nodeId);
-    if (turn?.position === 0) return;
-    if (turn === undefined)
+    const queued = slotPositions(entries, pace?.value).get(nodeId);
+    if (queued?.position === 0) return;
+    if (queued === undefined)
       throw new ConsensusError(
         'consensus-slot-lost',
-        'waiting to change the members of etcd: the lease ended',
+        'waiting to change the members of etcd: the lease expired',
       );
-    onPlace(turn.position, turn.estimateMs);
+    onPosition(queued.position, queued.estimateMs);
   }
 }
 
@@ -132,31 +137,31 @@ async function keepAlive(
 ): Promise<never> {
   let endMs = clock.monotonicMs() + TTL_SECONDS * 1000;
   for (;;) {
-    await clock.sleep(BEAT_MS, held.signal);
+    await clock.sleep(RENEW_MS, held.signal);
     try {
       const left = await etcd.keepLeaseAlive(leaseId, { signal: held.signal });
       if (left === undefined)
-        throw new ConsensusError('consensus-slot-lost', 'keeping the slot: the lease ended');
+        throw new ConsensusError('consensus-slot-lost', 'renewing the slot: the lease expired');
       endMs = clock.monotonicMs() + left * 1000;
     } catch (error) {
       if (isAbort(error, held.signal) || error instanceof ConsensusError) throw error;
-      // Etcd elects a new leader for a moment after each change of members; only time ends the lease.
-      log.info('the slot could not be kept alive just now', { error });
+      // etcd has no leader for a moment after each change of members; the lease ends only by its time.
+      log.info('renewing the slot failed, retrying', { error });
       if (clock.monotonicMs() > endMs)
-        throw new ConsensusError('consensus-slot-lost', 'keeping the slot', { cause: error });
+        throw new ConsensusError('consensus-slot-lost', 'renewing the slot', { cause: error });
     }
   }
 }
 
-/** Who cannot give it back lets it run out. */
+/** A slot that cannot be released expires. */
 async function release({ etcd, clock, log }: SlotPorts, leaseId: bigint): Promise<void> {
   const { signal } = new AbortController();
   try {
-    await withTimeout({ what: 'giving the slot back', ms: RELEASE_MS, clock, signal }, (child) =>
+    await withTimeout({ what: 'releasing the slot', ms: RELEASE_MS, clock, signal }, (child) =>
       etcd.revokeLease(leaseId, { signal: child }),
     );
   } catch (error) {
-    log.info('the slot runs out by itself', { error });
+    log.info('releasing the slot failed, it expires by itself', { error });
   }
 }
 
@@ -174,13 +179,13 @@ function parse(value: Uint8Array): Record<string, unknown> | undefined {
   }
 }
 
-/** Nobody but control planes can write here; what cannot be read is an error and no absence. */
+/** Only control planes can write this key, so unreadable content is an error. */
 function intentFrom(value: Uint8Array): Intent {
   const { nodeId, peerUrl, memberId } = parse(value) ?? {};
   if (typeof nodeId !== 'string' || typeof peerUrl !== 'string')
-    throw new ConsensusError('consensus-slot-damaged', `reading ${SLOT_INTENT_KEY}`);
+    throw new ConsensusError('consensus-slot-damaged', `record ${SLOT_INTENT_KEY} is damaged`);
   if (memberId === undefined) return { nodeId, peerUrl };
   if (typeof memberId !== 'string' || !/^[0-9a-f]{1,16}$/.test(memberId))
-    throw new ConsensusError('consensus-slot-damaged', `reading ${SLOT_INTENT_KEY}`);
+    throw new ConsensusError('consensus-slot-damaged', `record ${SLOT_INTENT_KEY} is damaged`);
   return { nodeId, peerUrl, memberId };
 }

@@ -6,49 +6,49 @@ import { withPeers, type PeerContext } from './peers.ts';
 
 const PROBE_MS = 2_000;
 
-/** What of the other members is known before this one starts. */
+/** What is known of the other members before this one starts. */
 export interface StartContext extends PeerContext {
   readonly newest: NewestEpoch;
 }
 
 /**
- * Whether there is data that this cluster still counts on. Who was removed, by a demotion that did not end or by an
- * operator, and has the role again, begins anew; where nobody can be asked, the data is used. Those of an older epoch
- * are not asked: they may have removed whoever went on without them.
+ * Whether the data on disk can be used. A node that was removed from etcd and has its role again deletes its data, and so does
+ * a member of an older epoch. Where no member answers, the data is used. Members of an older epoch are not asked: they may
+ * have removed a member that was recovered without them.
  */
-export async function hasUsableData(ports: ConsensusPorts, found: StartContext): Promise<boolean> {
-  const { config, newest, layout } = found;
+export async function hasUsableData(ports: ConsensusPorts, context: StartContext): Promise<boolean> {
+  const { config, newest, layout } = context;
   const { files, log } = ports;
   if ((await files.stat(layout.memberData)) === undefined) return false;
   const own = await readEpoch(files, layout);
   if (newest.epoch > own) {
-    log.warn('the cluster was recovered without this node: its old data goes, and it joins anew', {});
-    await giveUpData(ports, found);
+    log.warn('the quorum was recovered without this node: deleting its data and joining again', {});
+    await deleteData(ports, context);
     return false;
   }
   if (config.peers.length === 0 || (newest.epoch > 0 && newest.epoch < own)) return true;
-  if ((await isStillMember(ports, found)) !== false) return true;
-  log.warn('this node was removed from etcd: its old data goes, and it joins anew', {});
-  await giveUpData(ports, found);
+  if ((await isStillMember(ports, context)) !== false) return true;
+  log.warn('this node was removed from etcd: deleting its data and joining again', {});
+  await deleteData(ports, context);
   return false;
 }
 
-/** undefined: nobody could be asked. */
-async function isStillMember(ports: ConsensusPorts, found: StartContext): Promise<boolean | undefined> {
-  const { config, signal } = found;
+/** undefined where no member answered. */
+async function isStillMember(ports: ConsensusPorts, context: StartContext): Promise<boolean | undefined> {
+  const { config, signal } = context;
   try {
-    return await withPeers(ports, found, async (peers) => {
+    return await withPeers(ports, context, async (peers) => {
       const listed = await peers.members.list({ signal, timeoutMs: PROBE_MS });
       return findOwnMember(listed, ownMemberOf(config)) !== undefined;
     });
   } catch (error) {
     if (isAbort(error, signal)) throw error;
-    ports.log.info('nobody could be asked whether this node is still a member', { error });
+    ports.log.info('no member answered whether this node is still a member', { error });
     return undefined;
   }
 }
 
-async function giveUpData(
+async function deleteData(
   { files, units }: ConsensusPorts,
   { config, layout, signal }: PeerContext,
 ): Promise<void> {

@@ -2,15 +2,16 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { ConsensusError } from '../errors.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 
-/** What of consensus is on the disk, as far as it decides what may be made. */
+/** What exists on disk of an etcd member. It decides whether CAs may be created. */
 export interface EtcdDiskState {
   readonly hasData: boolean;
-  /** This node has been a member with data. */
+  /** Whether this node has been a member with data. */
   readonly wasMember: boolean;
-  /** Paths of the files without which what is there cannot be trusted or renewed; the first missing one is named. */
+  /** Paths of the CA files that do not exist. */
   readonly missing: readonly string[];
 }
 
+/** Reads the disk state of an etcd member. */
 export async function inspectDisk(files: FilePort, layout: ConsensusLayout): Promise<EtcdDiskState> {
   const needed = [
     layout.clientsCa.certFile,
@@ -27,8 +28,9 @@ export async function inspectDisk(files: FilePort, layout: ConsensusLayout): Pro
 }
 
 /**
- * Only the node that creates the cluster makes authorities; who joins is given them. Whether missing authorities may be made. Only where nothing was built on them yet: a second CA beside the old data
- * would be a second cluster, and an empty etcd in the place of a lost one too.
+ * Whether missing CAs may be created: only by the node that creates the cluster, and only before etcd has data. A new CA
+ * beside old data, or an empty etcd in the place of a lost one, would be a second cluster.
+ * @throws ConsensusError `consensus-keys-awaited`, `consensus-pki-missing` or `consensus-data-missing`
  */
 export function mayCreateCas(
   facts: EtcdDiskState,
@@ -37,18 +39,18 @@ export function mayCreateCas(
   const { layout, createsCluster, alone } = at;
   const [missing] = facts.missing;
   if (!createsCluster && missing !== undefined && !facts.hasData && !facts.wasMember) {
-    throw new ConsensusError('consensus-keys-awaited', `starting etcd: ${missing} is not there`, {
+    throw new ConsensusError('consensus-keys-awaited', `starting etcd: ${missing} not found`, {
       details: { path: missing },
     });
   }
   if ((facts.hasData || facts.wasMember) && missing !== undefined) {
-    throw new ConsensusError('consensus-pki-missing', `starting etcd: ${missing} is gone`, {
+    throw new ConsensusError('consensus-pki-missing', `starting etcd: ${missing} is missing`, {
       details: { path: missing },
     });
   }
-  // Who joins gets its data from the others; who was the first and is alone would begin a second cluster.
+  // A node that joins gets its data from the other members; a single node would start a second cluster.
   if ((createsCluster || alone) && facts.wasMember && !facts.hasData) {
-    throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is gone`, {
+    throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is missing`, {
       details: { path: layout.memberData },
     });
   }

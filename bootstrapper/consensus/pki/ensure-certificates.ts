@@ -16,14 +16,16 @@ import type { KeyPairFiles } from '../consensus-layout.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 
+/** What creating certificates uses of the machine. */
 export interface PkiPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
 }
 
 /**
- * Loads an authority, or makes it. The key is on disk before the certificate: a crash between the two leaves a key
- * that nothing was signed with, and the certificate is made from it.
+ * Loads a CA, or creates it. The key is written before the certificate: after a crash in between, the certificate is created
+ * for the existing key.
+ * @throws ConsensusError `consensus-pki-missing` or `consensus-pki-damaged`
  */
 export async function ensureCa(
   ports: PkiPorts,
@@ -31,8 +33,7 @@ export async function ensureCa(
   options: { readonly commonName: string; readonly mayCreate: boolean },
 ): Promise<KeyCertificateSigner> {
   if (options.mayCreate) {
-    const fresh = generateKeyPem().reveal();
-    await ports.files.createExclusive(at.keyFile, fresh);
+    await ports.files.createExclusive(at.keyFile, generateKeyPem().reveal());
   }
   const keyPem = new Secret(await readText(ports.files, at.keyFile));
   if (options.mayCreate) {
@@ -44,24 +45,28 @@ export async function ensureCa(
     await ports.files.createExclusive(at.certFile, certPem, { mode: 0o644 });
   }
   const caPem = await readText(ports.files, at.certFile);
-  if (!isPair(caPem, keyPem)) throw damaged(at.certFile, `its key is not that of ${at.keyFile}`);
+  if (!isPair(caPem, keyPem)) throw damaged(at.certFile, `its key is not the one in ${at.keyFile}`);
   return new KeyCertificateSigner({ caPem, keyPem, nowMs: ports.nowMs });
 }
 
-/** What a leaf certificate is to be; the key is ours. */
+/** The wanted content of a certificate. Key and lifetime are added. */
 export type LeafTemplate = Omit<LeafSpec, 'pubKeyDer' | 'validDays'>;
 
 /**
- * Loads a key and its certificate, or makes what is not right: a key that is missing or none, a certificate that is
- * missing, for another key (a crash between the two writes), of another CA, that does not say what it should, or that
- * has little time left. A key that is right stays, so that a renewal is one rename and etcd, which reads both files for
- * each handshake, never sees a torn pair.
- * @returns whether anything was made anew
+ * Keeps a valid key and certificate, and replaces others: a missing or unreadable key, a missing certificate, or one of
+ * another key (after a crash between the two writes), of another CA, with other content, or due for renewal. A renewal
+ * keeps the key, so it is one rename, and etcd, which reads both files for each handshake, never reads a pair that does not
+ * match.
+ * @returns whether anything was replaced
  */
 export async function ensureLeaf(
   ports: PkiPorts,
   at: KeyPairFiles,
-  options: { readonly signer: KeyCertificateSigner; readonly wish: LeafTemplate; readonly validDays: number },
+  options: {
+    readonly signer: KeyCertificateSigner;
+    readonly template: LeafTemplate;
+    readonly validDays: number;
+  },
 ): Promise<boolean> {
   const { files } = ports;
   const [keyBytes, certBytes] = [
@@ -74,63 +79,64 @@ export async function ensureLeaf(
     if (isPair(certPem, found) && isUsable(certPem, options, ports.nowMs())) return false;
   }
   const keyPem = found ?? generateKeyPem();
-  const { signer, wish, validDays } = options;
-  const certPem = await signer.issue({ ...wish, pubKeyDer: pubKeyDerOf(keyPem), validDays });
+  const { signer, template, validDays } = options;
+  const certPem = await signer.issue({ ...template, pubKeyDer: pubKeyDerOf(keyPem), validDays });
   if (found === undefined) await files.writeAtomic(at.keyFile, keyPem.reveal());
   await files.writeAtomic(at.certFile, certPem, { mode: 0o644 });
   return true;
 }
 
+/** @throws ConsensusError `consensus-pki-missing` */
 export async function readText(files: FilePort, path: string): Promise<string> {
   const bytes = await files.read(path, MAX_PEM_BYTES);
   if (bytes === undefined)
-    throw new ConsensusError('consensus-pki-missing', `reading ${path}: it is gone`, { details: { path } });
+    throw new ConsensusError('consensus-pki-missing', `${path} is missing`, { details: { path } });
   return textOf(bytes);
 }
 
 function isUsable(
   certPem: string,
-  options: { readonly signer: KeyCertificateSigner; readonly wish: LeafTemplate },
+  options: { readonly signer: KeyCertificateSigner; readonly template: LeafTemplate },
   nowMs: number,
 ): boolean {
   const certificate = new X509Certificate(certPem);
   const ca = new X509Certificate(options.signer.caPem);
-  const named = options.wish.names.every(({ type, value }) =>
+  const named = options.template.names.every(({ type, value }) =>
     type === 'ip' ? certificate.checkIP(value) !== undefined : certificate.checkHost(value) !== undefined,
   );
   return (
     certificate.checkIssued(ca) &&
     certificate.verify(ca.publicKey) &&
     named &&
-    certificate.subject.split('\n').includes(`CN=${options.wish.commonName}`) &&
+    certificate.subject.split('\n').includes(`CN=${options.template.commonName}`) &&
     Date.parse(certificate.validFrom) <= nowMs &&
     renewalTimeOf(certificateTimesOf(certPem)) > nowMs
   );
 }
 
-/** undefined: what is there is no key that certificates can be made for. */
+/** undefined for anything but a private key. */
 function keyFrom(text: string): Secret<string> | undefined {
   try {
     const keyPem = new Secret(text);
     pubKeyDerOf(keyPem);
     return keyPem;
   } catch {
-    return undefined; // garbage is replaced
+    return undefined; // the caller replaces it
   }
 }
 
-/** false also for what is no certificate or no key at all. */
+/** Whether certificate and key match; false also for unreadable ones. */
 function isPair(certPem: string, keyPem: Secret<string>): boolean {
   try {
     createPrivateKey(keyPem.reveal());
     return Buffer.compare(spkiDerOf(new X509Certificate(certPem).publicKey), pubKeyDerOf(keyPem)) === 0;
   } catch {
-    return false; // garbage is "no pair": callers replace a leaf and refuse an authority
+    return false; // unreadable: callers replace a certificate and refuse a CA
   }
 }
 
 function damaged(path: string, why: string): ConsensusError {
-  return new ConsensusError('consensus-pki-damaged', `reading ${path}: ${why}`, { details: { path } });
+  return new ConsensusError('consensus-pki-damaged', `${path} is damaged: ${why}`, { details: { path } });
 }
 
 function textOf(bytes: Uint8Array): string {

@@ -7,17 +7,18 @@ import { readTrustBundles } from './shared-keys.ts';
 
 const YEAR_DAYS = 365;
 
+/** Certificates of one etcd member. */
 export interface PkiConfig {
   readonly etcd: Pick<EtcdInstance, 'clients' | 'cas'>;
   readonly nodeId: string;
   readonly address: string;
   readonly createsCluster: boolean;
   readonly peers: readonly string[];
-  /** Of each certificate; a year unless said, a fraction is fine. */
+  /** Lifetime of each certificate, fractions allowed; default: 365. */
   readonly validDays?: number | undefined;
 }
 
-/** Every key and certificate that etcd and its users here need: what is missing, or has little time left, is made. */
+/** Creates or renews every key and certificate that etcd and its clients on this node need. */
 export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: ConsensusLayout): Promise<void> {
   const { files } = ports;
   const { validDays = YEAR_DAYS, etcd } = config;
@@ -42,26 +43,26 @@ export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: Cons
     { type: 'dns', value: 'localhost' },
   ] as const;
   const server = { commonName: config.nodeId, usages: ['server'], names } as const;
-  await ensureLeaf(ports, layout.server, { signer: clients, wish: server, validDays });
+  await ensureLeaf(ports, layout.server, { signer: clients, template: server, validDays });
   const peer = {
     commonName: config.nodeId,
     usages: ['server', 'client'],
     names: names.slice(0, 1),
   } as const;
-  await ensureLeaf(ports, layout.peer, { signer: peers, wish: peer, validDays });
-  const believed = await readTrustBundles(files, layout);
-  await files.writeAtomic(layout.trustedClientsCa, believed.clients, { mode: 0o644 });
-  await files.writeAtomic(layout.trustedPeersCa, believed.peers, { mode: 0o644 });
+  await ensureLeaf(ports, layout.peer, { signer: peers, template: peer, validDays });
+  const trusted = await readTrustBundles(files, layout);
+  await files.writeAtomic(layout.trustedClientsCa, trusted.clients, { mode: 0o644 });
+  await files.writeAtomic(layout.trustedPeersCa, trusted.peers, { mode: 0o644 });
   for (const name of etcd.clients) {
     const user = layout.user(name);
     await files.makeDirectory(user.folder);
-    await files.writeAtomic(user.caFile, believed.clients, { mode: 0o644 });
-    const wish = { commonName: name, usages: ['client'], names: [] } as const;
-    await ensureLeaf(ports, user, { signer: clients, wish, validDays });
+    await files.writeAtomic(user.caFile, trusted.clients, { mode: 0o644 });
+    const template = { commonName: name, usages: ['client'], names: [] } as const;
+    await ensureLeaf(ports, user, { signer: clients, template, validDays });
   }
 }
 
-/** The certificates that `preparePki` looks after. */
+/** Paths of the certificates that `ensurePki` renews. */
 export function certificateFiles(
   layout: ConsensusLayout,
   { clients }: Pick<EtcdInstance, 'clients'>,

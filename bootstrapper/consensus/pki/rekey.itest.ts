@@ -152,7 +152,7 @@ const doorsOf = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promis
 
 const REFUSED = 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA';
 
-test('three members get new authorities one after the other while a client writes; what the old ones make opens no door', async () => {
+test('rekey() restarts three members one after the other while a client writes; old certificates are refused afterwards', async () => {
   const { nodes, at, previous } = await createCluster(3);
   const [first] = nodes;
   if (first === undefined) throw new Error('no node');
@@ -186,7 +186,7 @@ test('three members get new authorities one after the other while a client write
   expect(entries).toHaveLength(KEY_PHASES.length * nodes.length);
 }, 240_000);
 
-test('a life that begins between a phase on disk and its turn leaves a running member alone; the turn starts it anew', async () => {
+test('start() before rekey() does not restart a running member with new keys on disk; rekey() does', async () => {
   const { nodes, at } = await createCluster(1);
   const [node] = nodes;
   if (node === undefined) throw new Error('no node');
@@ -207,7 +207,7 @@ test('a life that begins between a phase on disk and its turn leaves a running m
   expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
 }, 120_000);
 
-test('who waits for a member that is lost holds nobody up who takes it out', async () => {
+test('rekey() that waits for a lost member does not block its removal', async () => {
   const { nodes, at } = await createCluster(3);
   const [one, two, three] = nodes;
   if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
@@ -220,8 +220,8 @@ test('who waits for a member that is lost holds nobody up who takes it out', asy
   using admin = await client(two);
   const lost = (await admin.members.list({ signal })).find(({ name }) => name === three.config.nodeId);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
-  const turn = { nodeId: two.config.nodeId, onPosition: () => undefined, signal };
-  await withSlot({ etcd, clock, log: createMemoryLogger().log }, turn, async () => {
+  const request = { nodeId: two.config.nodeId, onPosition: () => undefined, signal };
+  await withSlot({ etcd, clock, log: createMemoryLogger().log }, request, async () => {
     expect(isDone).toBe(false);
     await admin.members.remove(lost?.id ?? 0n, { signal });
   });
@@ -235,7 +235,7 @@ async function client(node: TestNode): Promise<EtcdClient> {
 }
 
 test.each(KEY_PHASES.slice(1))(
-  'a node that dies when it has written "%s" and before it acts comes back by itself',
+  'start() succeeds after a crash between writing the keys of phase "%s" and rekey()',
   async (phase) => {
     const { nodes, running, at } = await createCluster(2);
     const [one, two] = nodes;

@@ -15,9 +15,9 @@ const LIST_MS = 5_000;
 const POLL_MS = 1_000;
 
 /**
- * Brings the authorities that are on disk now (`settleEtcd`) into force: what etcd and its users here show at once, whom it
- * believes with a new start. That is in this node's turn, when the others can do without it; `work` is done in the same
- * turn, once etcd serves again.
+ * Switches etcd to the CAs on disk (`placeEtcdKeys`). Certificates are renewed at once; trusted CAs need a restart of etcd.
+ * The restart happens while this node holds the membership slot and the other members have a quorum. `work` runs in the
+ * same slot once etcd serves again.
  */
 export async function rekey(
   ports: ConsensusPorts,
@@ -31,16 +31,16 @@ export async function rekey(
   await ensurePki(pki, config, layout);
   using admin = await connectAsRoot(ports, layout, [ownEndpointOf(config)]);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
-  const onPosition = (place: number): void =>
-    onWait?.(`the turn of this node to take new keys: ${place} before it`, undefined);
+  const onPosition = (position: number): void =>
+    onWait?.(`the slot to restart etcd with new keys: position ${position}`, undefined);
   const at = { config, layout, admin };
   for (;;) {
     try {
-      // Asked before the turn, too: who waits in it would hold up who takes a lost member out.
-      if (await isSpared(ports, at, signal)) {
-        const turn = { nodeId: config.nodeId, onPosition, signal };
-        const isDone = await withSlot({ etcd, clock, log }, turn, async (slot) => {
-          if (!(await isSpared(ports, at, slot.signal))) return false;
+      // Checked before the slot, too: waiting inside it would block the removal of a lost member.
+      if (await canRestartNow(ports, at, signal)) {
+        const options = { nodeId: config.nodeId, onPosition, signal };
+        const isDone = await withSlot({ etcd, clock, log }, options, async (slot) => {
+          if (!(await canRestartNow(ports, at, slot.signal))) return false;
           const settings = { ...config, origin: await originOf(files, layout) };
           await runEtcd(ports, { ...config, layout, settings }, slot.signal);
           await waitUntilServing(ports, admin, config, slot.signal);
@@ -50,7 +50,7 @@ export async function rekey(
         if (isDone) return;
       }
     } catch (error) {
-      // Others are started anew, too, and then there is no leader for a moment.
+      // Other members restart as well, and etcd then has no leader for a moment.
       if (isAbort(error, signal) || !(error instanceof EtcdError && error.retryable)) throw error;
       onWait?.('etcd', error);
     }
@@ -58,24 +58,24 @@ export async function rekey(
   }
 }
 
-/** Whether etcd can do without this member for the seconds of a new start, as far as it ever can. */
-async function isSpared(
+/** Whether etcd keeps its quorum while this member restarts. */
+async function canRestartNow(
   ports: ConsensusPorts,
   at: { readonly config: ConsensusConfig; readonly layout: ConsensusLayout; readonly admin: EtcdClient },
   signal: AbortSignal,
 ): Promise<boolean> {
-  const others = votersBut(at.config.nodeId, await at.admin.members.list({ signal, timeoutMs: LIST_MS }));
+  const others = votersExcept(at.config.nodeId, await at.admin.members.list({ signal, timeoutMs: LIST_MS }));
   const answering = await countAnswering(ports, at.layout, others, signal);
   if (canRestart({ others: others.length, answering })) return true;
   ports.onWait?.(`${others.length - answering} of ${others.length} other members of etcd`, undefined);
   return false;
 }
 
-function votersBut(nodeId: string, members: readonly Member[]): readonly Member[] {
+function votersExcept(nodeId: string, members: readonly Member[]): readonly Member[] {
   return members.filter(({ name, isLearner }) => !isLearner && name !== nodeId);
 }
 
-/** Those that answer are a quorum by themselves; or there are no more, and a new start costs all of them seconds. Pure. */
+/** Whether the answering members are a quorum; without one, whether all of them answer and lose only seconds. Pure. */
 export function canRestart({
   others,
   answering,

@@ -8,15 +8,15 @@ import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * Puts etcd's authorities where `preparePki` reads them, as far as the rotation is. Nothing is written while everything is
- * as it was made. What is there already stays, and a crash in between is healed by the next call: it comes before any use.
+ * Writes the CAs of both etcd clusters where `ensurePki` reads them, for the phase of a key rotation. Unchanged files are not
+ * written. May be repeated after a crash, and must be called before the files are used.
  */
 export async function placeEtcdKeys(files: FilePort, stateDir: string, set: KeySet): Promise<void> {
-  const kinds = Object.values(ETCD_INSTANCES).flatMap(({ name, cas: authorities }) => {
+  const kinds = Object.values(ETCD_INSTANCES).flatMap(({ name, cas }) => {
     const layout = consensusLayout(stateDir, name);
     return [
-      [authorities.clients, layout.clientsCa, layout.clientsTrustBundle],
-      [authorities.peers, layout.peersCa, layout.peersTrustBundle],
+      [cas.clients, layout.clientsCa, layout.clientsTrustBundle],
+      [cas.peers, layout.peersCa, layout.peersTrustBundle],
     ] as const;
   });
   for (const [name, pair, believedFile] of kinds) {
@@ -29,7 +29,7 @@ export async function placeEtcdKeys(files: FilePort, stateDir: string, set: KeyS
   }
 }
 
-/** Whom to believe of clients and of peers: who signs here, unless a rotation says more. */
+/** PEM certificates of the CAs to trust for clients and for peers: the signing CA, or the trust bundle of a rotation. */
 export async function readTrustBundles(
   files: FilePort,
   layout: ConsensusLayout,
@@ -44,7 +44,7 @@ export async function readTrustBundles(
   };
 }
 
-/** Of whom etcd believes, which it reads at its start only; undefined where it is as it was made. */
+/** SHA-256 of the trust bundles, which etcd reads only at its start; undefined before the first rotation. */
 export async function trustDigest(files: FilePort, layout: ConsensusLayout): Promise<string | undefined> {
   if ((await files.stat(layout.clientsTrustBundle)) === undefined) return undefined;
   const hash = createHash('sha256');

@@ -8,9 +8,9 @@ const COPY_MS = 10 * 60_000;
 const SAVE_MS = 10 * 60_000;
 
 /**
- * Works with an etcd of one member that has a copy of this member's data: etcd without a quorum serves nobody, and what
- * is in its log cannot be read otherwise. The data itself is not touched. Nobody else finds the copy: it listens on ports
- * of its own, on the loopback, and ends with the work.
+ * Runs `work` with a temporary etcd of one member on a copy of this member's data: etcd without a quorum answers no requests,
+ * so its log cannot be read otherwise. The data itself is not changed. The copy listens on ports of its own on the loopback,
+ * and is deleted afterwards.
  */
 export async function withDataCopy<T>(
   ports: RecoverPorts,
@@ -52,7 +52,7 @@ export async function withDataCopy<T>(
   }
 }
 
-/** Everything that the copy holds, with a hash that the restore checks. @returns where it is */
+/** Saves a snapshot of the copy, with a hash that the restore checks. @returns its path */
 export async function saveSnapshot(
   { files, commands }: RecoverPorts,
   { layout, recoveryPorts, etcdctlBinary }: RecoverConfig,

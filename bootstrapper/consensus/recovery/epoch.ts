@@ -13,27 +13,27 @@ import type { ConsensusLayout } from '../consensus-layout.ts';
 
 const MAX_BYTES = 64;
 const PROBE_MS = 2_000;
-/** The state etcd has its epoch in the record of the cluster; the Kubernetes etcd has no other record of ours. */
+/** The state etcd has its epoch in the cluster record; the Kubernetes etcd has a record for the epoch alone. */
 const EPOCH_KEYS: Readonly<Record<EtcdName, string>> = {
   state: CLUSTER_KEY,
   kubernetes: records.etcdEpoch.key('epoch'),
 };
 
-/** The epoch of the data on this disk. It grows when etcd is restored: two epochs are two clusters with one history. */
+/** The epoch of the data on this disk. Each recovery of the quorum raises it: members of two epochs are two etcd clusters. */
 export async function readEpoch(files: FilePort, layout: ConsensusLayout): Promise<number> {
   const bytes = await files.read(layout.epochFile, MAX_BYTES);
   if (bytes === undefined) return 1;
   const epoch = Number(Buffer.from(bytes).toString('utf8').trim());
-  if (!Number.isSafeInteger(epoch) || epoch < 1)
-    throw new RangeError(`reading ${layout.epochFile}: no epoch`);
+  if (!Number.isSafeInteger(epoch) || epoch < 1) throw new RangeError(`${layout.epochFile} has no epoch`);
   return epoch;
 }
 
+/** Saves the epoch of the data on this disk. */
 export async function writeEpoch(files: FilePort, layout: ConsensusLayout, epoch: number): Promise<void> {
   await files.writeAtomic(layout.epochFile, `${epoch}\n`);
 }
 
-/** As a member that has a quorum says; undefined before the first record. */
+/** Reads the epoch from a member that has a quorum; undefined before the first record. */
 export async function fetchEpoch(
   etcd: Pick<EtcdClient, 'get'>,
   name: EtcdName,
@@ -47,9 +47,9 @@ export async function fetchEpoch(
     : records.etcdEpoch.decode(key, value).epoch;
 }
 
-/** Where nobody has written an epoch yet and no other record does so: the first one. */
+/** Creates the epoch record of the Kubernetes etcd unless it exists. */
 export async function ensureEpoch(etcd: KeySpace, name: EtcdName, signal: AbortSignal): Promise<void> {
-  if (name === 'state') return; // comes with the record of the cluster
+  if (name === 'state') return; // part of the cluster record
   const key = EPOCH_KEYS.kubernetes;
   const value = records.etcdEpoch.encode({ version: 1, epoch: 1 });
   await new Namespace(etcd, CLUSTER_PREFIX).commit(
@@ -59,8 +59,8 @@ export async function ensureEpoch(etcd: KeySpace, name: EtcdName, signal: AbortS
 }
 
 /**
- * The next epoch, written where `askEpoch` reads it; it is above `before`, too.
- * @returns undefined where etcd holds no cluster
+ * Raises the epoch above its current value and above `before`.
+ * @returns the new epoch; undefined where etcd has no records of a cluster
  */
 export async function raiseEpoch(
   etcd: KeySpace,
@@ -89,15 +89,15 @@ function next<T extends { readonly epoch: number }>(
   return [epoch, encode({ ...record, epoch })];
 }
 
-/** What of several members is the cluster now. */
+/** The newest epoch of several members. */
 export interface NewestEpoch {
-  /** 0 where none of them can say. */
+  /** 0 where none of them answered. */
   readonly epoch: number;
-  /** Those that serve it, "host:port"; all others may have missed a recovery. */
+  /** "host:port" of the members that serve it; the others may have missed a recovery. */
   readonly endpoints: readonly string[];
 }
 
-/** Pure. */
+/** Pure. An answer of 0 means that the member did not answer. */
 export function newestEpochOf(
   answers: readonly { readonly endpoint: string; readonly epoch: number }[],
 ): NewestEpoch {

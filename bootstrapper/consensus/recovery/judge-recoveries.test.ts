@@ -20,35 +20,35 @@ interface Case {
 
 const cases: readonly Case[] = [
   {
-    name: 'both have a leader: nothing is to be recovered',
+    name: 'both etcd clusters have a leader',
     state: survey(9n, 9n, true),
     kubernetes: survey(9n, 9n, true),
     lost: [],
     refusals: /has a leader/,
   },
   {
-    name: 'only the Kubernetes etcd has lost its quorum: the state etcd is left alone',
+    name: 'only the Kubernetes etcd has lost its quorum',
     state: survey(9n, 9n, true),
     kubernetes: survey(9n, 8n),
     lost: ['kubernetes'],
     refusals: undefined,
   },
   {
-    name: 'another machine has more of the only one that is lost',
+    name: 'another machine is ahead in the only etcd without a quorum',
     state: survey(9n, 9n, true),
     kubernetes: survey(7n, 8n),
     lost: ['kubernetes'],
     refusals: /^kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'another machine has more of the state etcd',
+    name: 'another machine is ahead in the state etcd',
     state: survey(7n, 8n),
     kubernetes: survey(9n, 8n),
     lost: ['state', 'kubernetes'],
     refusals: /^state etcd: b is at raft index 8/,
   },
   {
-    name: 'this machine has more of the state etcd, another one of the Kubernetes etcd: the state etcd decides',
+    name: 'this machine is ahead in the state etcd and another one in the Kubernetes etcd',
     state: survey(9n, 8n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
@@ -56,19 +56,19 @@ const cases: readonly Case[] = [
     losses: /kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'both have as much of the state etcd, another one more of the Kubernetes etcd',
+    name: 'both are equal in the state etcd and another machine is ahead in the Kubernetes etcd',
     state: survey(9n, 9n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
     refusals: /^kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'nobody else answers',
+    name: 'no other member answers',
     state: survey(9n, undefined),
     kubernetes: survey(9n, undefined),
     lost: ['state', 'kubernetes'],
     refusals: undefined,
-    losses: /state etcd: what only b has.*kubernetes etcd: what only b has/,
+    losses: /state etcd: all changes that only b has.*kubernetes etcd: all changes that only b has/,
   },
 ];
 

@@ -1,19 +1,22 @@
 import { ETCD_NAMES, type EtcdName } from '../etcd-instances.ts';
 import { hasLeader, judgeRecovery, type Survey } from './recover-member.ts';
 
+/** What is known of both etcd clusters. */
 export type Surveys = Readonly<Record<EtcdName, Survey>>;
 
+/** Whether both etcd clusters can be recovered from this machine. */
 export interface RecoveryVerdict {
-  /** Those that have lost their quorum; the others are left alone. */
+  /** The etcd clusters without a quorum; the others are not changed. */
   readonly lost: readonly EtcdName[];
-  /** Why not to recover from this machine; empty where it may be done. */
+  /** Why to recover from another machine or not at all; empty where this machine is the right one. */
   readonly refusals: readonly string[];
+  /** What the recovery may lose. */
   readonly losses: readonly string[];
 }
 
 /**
- * Whether this machine is the one to recover from, for both etcd clusters together. Two survivors may each be ahead in
- * one of the two: then the state etcd decides, because it holds who was removed from the cluster. Pure.
+ * Whether to recover both etcd clusters from this machine. Where two machines are each ahead in one of them, the state etcd
+ * decides, because it records which nodes were removed. Pure.
  */
 export function judgeRecoveries(surveys: Surveys): RecoveryVerdict {
   const lost = ETCD_NAMES.filter((name) => !hasLeader(surveys[name]));
@@ -33,7 +36,7 @@ export function judgeRecoveries(surveys: Surveys): RecoveryVerdict {
   };
 }
 
-/** Whether every other member that answers has decided less than this one. */
+/** Whether every other member that answers has a lower raft index. */
 function isAheadOfAll({ own, others }: Survey): boolean {
   const answering = others.flatMap(({ raftIndex }) => (raftIndex === undefined ? [] : [raftIndex]));
   const { raftIndex } = own;

@@ -33,7 +33,7 @@ function create() {
   return { members, peers: new PeerEpochs('state', members.connect) };
 }
 
-test('asks again over the connections of before, and closes them in the end', async () => {
+test('PeerEpochs.newest() reuses its connections, and dispose closes them', async () => {
   const { members, peers } = create();
   for (let twice = 0; twice < 2; twice++)
     expect(await peers.newest(['a:2379', 'b:2379'], signal)).toEqual({ epoch: 2, endpoints: ['b:2379'] });
@@ -42,7 +42,7 @@ test('asks again over the connections of before, and closes them in the end', as
   expect(members.made.filter(({ isOpen }) => isOpen)).toEqual([]);
 });
 
-test('a connection that broke since is made anew within the same question', async () => {
+test('PeerEpochs.newest() replaces a broken connection in the same call', async () => {
   const { members, peers } = create();
   await peers.newest(['b:2379'], signal);
   for (const each of members.made) each.isBroken = true;
@@ -50,7 +50,7 @@ test('a connection that broke since is made anew within the same question', asyn
   expect(members.made).toMatchObject([{ isOpen: false }, { isOpen: true }]);
 });
 
-test('one that is down says nothing, and who is not asked about any more is let go', async () => {
+test('PeerEpochs.newest() ignores a stopped member and closes connections to unlisted ones', async () => {
   const { members, peers } = create();
   await peers.newest(['a:2379', 'b:2379'], signal);
   members.epochs.delete('b:2379');

@@ -3,8 +3,8 @@ import { fetchEpoch, newestEpochOf, type NewestEpoch } from './epoch.ts';
 import type { EtcdName } from '../etcd-instances.ts';
 
 /**
- * Asks members for their epoch, the same ones again and again, over connections that last from one question to the next: to
- * make one costs both ends ten times what the question does. One that failed is made anew, with the certificates of then.
+ * Asks members for their epoch again and again, over connections that stay open: a new connection costs both ends ten times
+ * as much as the request. A failed connection is replaced, with the current certificates.
  */
 export class PeerEpochs implements Disposable {
   readonly #connect: (endpoint: string) => Promise<Peer>;
@@ -21,8 +21,8 @@ export class PeerEpochs implements Disposable {
   }
 
   /**
-   * The newest epoch that any of these members serves. Each is asked by itself: two that missed a recovery would confirm
-   * each other. One without a quorum cannot answer, and so decides nothing. Who is not asked any more is let go.
+   * The newest epoch that any of these members serves. Each is asked directly: members that missed a recovery would confirm
+   * each other. A member without a quorum cannot answer. Connections to members that are not listed are closed.
    */
   async newest(endpoints: readonly string[], signal: AbortSignal): Promise<NewestEpoch> {
     for (const endpoint of [...this.#open.keys()]) if (!endpoints.includes(endpoint)) this.#close(endpoint);
@@ -41,7 +41,7 @@ export class PeerEpochs implements Disposable {
       return (await fetchEpoch(etcd, this.#name, signal)) ?? 0;
     } catch {
       this.#close(endpoint);
-      // The connection may have ended long before the question.
+      // The connection may have been closed before the request: try a new one.
       return wasOpen && !signal.aborted ? this.#epochOf(endpoint, signal) : 0;
     }
   }

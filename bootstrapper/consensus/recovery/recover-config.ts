@@ -4,12 +4,13 @@ import type { EtcdInstance, ListenPorts } from '../etcd-instances.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 import type { RunEtcdPorts } from '../unit/run-etcd.ts';
 
+/** What a recovery uses of the machine. */
 export interface RecoverPorts extends RunEtcdPorts {
   readonly clock: Clock;
 }
 
+/** A member from which the quorum is recovered. */
 export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
-  /** Which of the two. */
   readonly etcd: EtcdInstance;
   /** Client endpoints of the other members, "host:port". */
   readonly peers: readonly string[];
@@ -18,6 +19,6 @@ export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
   readonly etcdutlBinary: string;
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
-  /** Free ones of the loopback. */
+  /** Free ports of the loopback for a temporary member. */
   readonly recoveryPorts: ListenPorts;
 }

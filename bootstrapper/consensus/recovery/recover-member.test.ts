@@ -19,31 +19,31 @@ describe('judgeRecovery()', () => {
     refusal: RegExp | undefined;
   }[] = [
     {
-      name: 'the only one that can be asked may',
+      name: 'the only member that answers may be recovered from',
       own: member('a', 7n),
       others: [member('b', undefined), member('c', undefined)],
       refusal: undefined,
     },
     {
-      name: 'the one that has most may',
+      name: 'the member with the highest raft index may be recovered from',
       own: member('a', 7n),
       others: [member('b', 7n)],
       refusal: undefined,
     },
     {
-      name: 'one that is behind may not: another one has more',
+      name: 'a member with a lower raft index is refused',
       own: member('a', 7n),
       others: [member('b', 8n)],
-      refusal: /b is at raft index 8, this one at 7/,
+      refusal: /b is at raft index 8, this member at 7/,
     },
     {
-      name: 'nobody may while there is a leader',
+      name: 'every member is refused while etcd has a leader',
       own: member('a', 7n),
       others: [member('b', 8n, true)],
       refusal: /its quorum is not lost/,
     },
     {
-      name: 'one that serves nobody may: its disk is read when the recovery begins, and compared then',
+      name: 'a member that does not serve may be recovered from: its data is compared when the recovery begins',
       own: member('a', undefined),
       others: [member('b', 5n)],
       refusal: undefined,
@@ -55,7 +55,7 @@ describe('judgeRecovery()', () => {
     else expect(refusals.join()).toMatch(refusal);
   });
 
-  test('names whoever could not be asked: nobody knows what only they have', () => {
+  test('names the members that did not answer', () => {
     const { losses } = judgeRecovery({
       own: member('a', 7n),
       others: [member('b', undefined), member('c', 5n)],
@@ -67,7 +67,7 @@ describe('judgeRecovery()', () => {
   });
 });
 
-test('newestFrom() names those that serve the newest epoch, and nobody where none could be asked', () => {
+test('newestEpochOf() lists the members that serve the newest epoch, and none where no member answered', () => {
   const answers = [
     { endpoint: 'a', epoch: 1 },
     { endpoint: 'b', epoch: 2 },
@@ -82,7 +82,7 @@ test('newestFrom() names those that serve the newest epoch, and nobody where non
 describe('the epoch of the data', () => {
   const layout = consensusLayout('/var/lib/cluster', 'state');
 
-  test('is the first where nobody has said, and stays as it was written', async () => {
+  test('is 1 before it is written, and what was written afterwards', async () => {
     const files = new MemoryFiles();
     expect(await readEpoch(files, layout)).toBe(1);
     await files.makeDirectory(layout.root);
@@ -90,7 +90,7 @@ describe('the epoch of the data', () => {
     expect(await readEpoch(files, layout)).toBe(3);
   });
 
-  test.each(['', '0', '-1', 'two', '1e99'])('is never guessed from %j', async (text) => {
+  test.each(['', '0', '-1', 'two', '1e99'])('is not read from %j', async (text) => {
     const files = new MemoryFiles();
     await files.makeDirectory(layout.root);
     await files.writeAtomic(layout.epochFile, text);

@@ -8,32 +8,32 @@ import type { EtcdName } from '../etcd-instances.ts';
 import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
 import { connectAsRoot, runEtcd } from '../unit/run-etcd.ts';
 
-/** As etcd's own documentation has it: far beyond what could have been written meanwhile. */
+/** The value of etcd's documentation: more revisions than can have been written since the snapshot. */
 const REVISION_BUMP = 1_000_000_000;
 const RESTORE_MS = 10 * 60_000;
 const ANSWER_MS = 2_000;
 const READY_MS = 60_000;
 const POLL_MS = 200;
-/** A copy that is made to serve alone writes a few entries of its own: members taken out, a leader, its address. */
+/** A copy that serves alone writes a few log entries of its own: removed members, a leader, its address. */
 const ENTRIES_OF_COPY = 16n;
 
-/** How far one member of etcd is, as far as it could be asked. */
+/** How far one member of etcd is. */
 export interface MemberProgress {
   readonly nodeId: string;
   readonly endpoint: string;
-  /** Up to which entry of its log, at least, it knows what was decided; undefined when nobody could find out. */
+  /** Lower bound of its commit index; undefined where the member did not answer. */
   readonly raftIndex: bigint | undefined;
   readonly hasLeader: boolean;
 }
 
-/** What can be known of etcd without a quorum. */
+/** What is known of an etcd cluster without a quorum. */
 export interface Survey {
   readonly own: MemberProgress;
   readonly others: readonly MemberProgress[];
   readonly epoch: number;
 }
 
-/** Asks this member and every other one; an etcd that has started without a quorum answers nobody. */
+/** Asks this member and every other one for its status. A member that started without a quorum does not answer. */
 export async function surveyMembers(
   ports: Pick<RecoverPorts, 'files' | 'clock'>,
   config: Pick<RecoverConfig, 'layout' | 'nodeId' | 'ports' | 'peers'>,
@@ -52,7 +52,7 @@ export async function surveyMembers(
   return { own, others, epoch: await readEpoch(ports.files, layout) };
 }
 
-/** Beside that, looks into a copy of the data of this member where it serves nobody; its etcd does not run afterwards. */
+/** `surveyMembers`; where this member does not answer, reads a copy of its data. Its etcd is stopped afterwards. */
 export async function surveyWithDataCopy(
   ports: RecoverPorts,
   config: RecoverConfig,
@@ -64,12 +64,12 @@ export async function surveyWithDataCopy(
   return { ...survey, own: { ...survey.own, raftIndex } };
 }
 
-/** Whether any member that answers knows a leader: then the quorum is not lost. */
+/** Whether any member that answers has a leader: then the quorum is not lost. */
 export function hasLeader({ own, others }: Survey): boolean {
   return [own, ...others].some((member) => member.hasLeader);
 }
 
-/** Why not to recover from this member, and what would be lost by it. Pure. */
+/** Why not to recover from this member, and what the recovery may lose. Pure. */
 export function judgeRecovery({ own, others }: Survey): {
   readonly refusals: readonly string[];
   readonly losses: readonly string[];
@@ -81,21 +81,23 @@ export function judgeRecovery({ own, others }: Survey): {
   return {
     refusals: [
       ...(led.length > 0
-        ? [`etcd has a leader (by ${led.map(({ nodeId }) => nodeId).join(', ')}): its quorum is not lost`]
+        ? [
+            `etcd has a leader (reported by ${led.map(({ nodeId }) => nodeId).join(', ')}): its quorum is not lost`,
+          ]
         : []),
       ...(led.length > 0 || index === undefined
         ? []
         : ahead.map(
             (each) =>
-              `${each.nodeId} is at raft index ${each.raftIndex}, this one at ${index}: recover there`,
+              `${each.nodeId} is at raft index ${each.raftIndex}, this member at ${index}: recover from ${each.nodeId}`,
           )),
     ],
     losses: [
       index === undefined
-        ? 'whatever was decided after the last entry on the disk of this member, which serves nobody now'
-        : `whatever was decided after raft index ${index} of this member`,
+        ? 'all changes after the last log entry on the disk of this member, which does not serve now'
+        : `all changes after raft index ${index} of this member`,
       ...silent.map(
-        ({ nodeId }) => `what only ${nodeId} has: it did not answer, so nobody knows how much that is`,
+        ({ nodeId }) => `all changes that only ${nodeId} has; it did not answer, so their number is unknown`,
       ),
     ],
   };
@@ -113,9 +115,9 @@ export async function recoverAlone(
 }
 
 /**
- * Makes this member the only one of a new etcd with the data of the old: new identity, revisions far ahead and all before
- * them compacted, so that whoever watched reads anew. The members that did not come along are of an older epoch. What
- * was there is kept aside. May be repeated after a crash anywhere.
+ * Makes this member the only one of a new etcd cluster with its data: it gets a new cluster id, and revisions far ahead with
+ * all earlier ones compacted, so that every watcher lists again. The other members are of an older epoch. The previous data
+ * is kept. May be repeated after any crash.
  * @returns the new epoch
  */
 export async function recoverMember(
@@ -147,16 +149,16 @@ export async function recoverMember(
   if ((await files.stat(layout.data)) === undefined)
     throw new ConsensusError(
       'consensus-data-missing',
-      `recovering ${nodeId}: neither its data nor what was restored of it is here`,
+      `recovering ${nodeId}: neither data nor restored data found`,
     );
-  // Who it is stands in its data now; its origin does not matter any more.
+  // The restored data has the members: etcd ignores the origin.
   const settings = { ...config, origin: { kind: 'first' } } as const;
   await runEtcd(ports, { ...config, settings }, signal);
   using admin = await connectAsRoot(ports, layout, [`127.0.0.1:${config.ports.client}`]);
   const epoch = await raiseWhenServing(ports, { admin, before, name: config.etcd.name }, signal);
   await writeEpoch(files, layout, epoch);
   await files.remove(layout.recoveryMarker);
-  log.warn('etcd continues with this member alone, in a new epoch', { etcd: config.etcd.name, epoch });
+  log.warn('recovered the quorum with this member alone', { etcd: config.etcd.name, epoch });
   return epoch;
 }
 
@@ -200,7 +202,7 @@ async function raiseWhenServing(
   return untilAnswered(ports, signal, async () => {
     const epoch = await raiseEpoch(admin, of, { signal, timeoutMs: ANSWER_MS });
     if (epoch === undefined)
-      throw new ConsensusError('consensus-not-recoverable', 'recovering: etcd holds no cluster');
+      throw new ConsensusError('consensus-not-recoverable', 'recovering: etcd has no records of a cluster');
     return epoch;
   });
 }
@@ -222,7 +224,7 @@ async function indexOf(
     return { ...at, raftIndex, hasLeader: leaderId !== 0n };
   } catch (error) {
     if (isAbort(error, signal)) throw error;
-    return { ...at, raftIndex: undefined, hasLeader: false }; // whatever the reason: it could not be asked
+    return { ...at, raftIndex: undefined, hasLeader: false }; // whatever the reason: it did not answer
   }
 }
 
@@ -238,7 +240,7 @@ async function untilAnswered<T>(
     } catch (error) {
       if (isAbort(error, signal) || error instanceof ConsensusError) throw error;
       if (clock.monotonicMs() > endMs)
-        throw new ConsensusError('consensus-not-ready', 'waiting for the etcd of this machine to answer', {
+        throw new ConsensusError('consensus-not-ready', 'waiting for etcd to answer', {
           cause: error,
         });
       await clock.sleep(POLL_MS, signal);

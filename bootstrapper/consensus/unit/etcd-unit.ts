@@ -3,19 +3,20 @@ import { SERVICE_SANDBOX } from '../../../internal/platform/index.ts';
 import type { EtcdInstance, ListenPorts } from '../etcd-instances.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 
-/** As kubeadm's own etcd has it (cmd/kubeadm/app/phases/etcd/local.go); etcd's configuration file takes nanoseconds. */
+/** The value of kubeadm (cmd/kubeadm/app/phases/etcd/local.go), in nanoseconds as etcd's configuration file has it. */
 const PROGRESS_INTERVAL_NS = 5_000_000_000;
 
-/** How this member came to be; etcd reads it only while its data directory is empty. */
+/** How this member was created; etcd reads it only while its data directory is empty. */
 export type MemberOrigin =
   | { readonly kind: 'first' }
-  /** Added to a running cluster as a learner: all members by name with their peer URL, this one included. */
+  /** Added to a running cluster as a learner: the peer URL of each member by name, this one included. */
   | { readonly kind: 'added'; readonly members: Readonly<Record<string, string>> };
 
+/** What the configuration file of a member says. */
 export interface EtcdSettings {
   /** The member's name: the node's id. */
   readonly nodeId: string;
-  /** Other nodes reach this one here; no port, no brackets. */
+  /** Address at which other nodes reach this one, without port and brackets. */
   readonly address: string;
   readonly clusterId: string;
   readonly ports: ListenPorts;
@@ -23,7 +24,7 @@ export interface EtcdSettings {
   readonly origin: MemberOrigin;
 }
 
-/** How the member that this configuration is of came to be; the first where nothing is known. */
+/** The origin in a configuration file; `first` for an empty or unreadable one. */
 export function originFromConfig(text: string): MemberOrigin {
   let config: { readonly 'initial-cluster'?: unknown; readonly 'initial-cluster-state'?: unknown };
   try {
@@ -62,12 +63,12 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
     'initial-cluster-state': origin.kind === 'first' ? 'new' : 'existing',
     'initial-cluster-token': settings.clusterId,
     'quota-backend-bytes': settings.quotaBytes,
-    // The API server compacts its own history every five minutes; nobody else compacts the cluster's records.
+    // The API server compacts its own history every 5 min; nothing else compacts the records of the cluster.
     'auto-compaction-mode': 'periodic',
     'auto-compaction-retention': '1h',
     'watch-progress-notify-interval': PROGRESS_INTERVAL_NS,
     'strict-reconfig-check': true,
-    // The gateway would speak with the server's certificate and so as whoever its common name says.
+    // The gateway would connect with the server's certificate, and so as the user of its common name.
     'enable-grpc-gateway': false,
     'tls-min-version': 'TLS1.3',
     'client-transport-security': {
@@ -87,18 +88,18 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
 }
 
 /**
- * etcd as a unit: its own user, no capability, and of the cluster's state only its own directory. Type=exec although etcd
- * could report READY: it would do so only with a quorum, and nodes that are switched on one by one must not hold up
- * each other's agents. Whether it serves is asked by a read. It is started for ever: by its own rule systemd would let it
- * lie after five ends in ten seconds, and nobody looks until the agent starts anew. Not enabled for the boot either: the agent starts it, after
- * it has looked at the disk and renewed what ran out.
+ * etcd as a unit: its own user, no capability, and of the state directory only its own part. Type=exec although etcd could
+ * notify systemd: it does so only with a quorum, and agents of nodes that boot one after the other must not block each
+ * other. The agent checks with a read whether etcd serves. StartLimitIntervalSec=0, because systemd would otherwise give up
+ * after five failures in 10 s. The unit is not enabled at boot: the agent starts it after it has checked the disk and
+ * renewed expired certificates.
  */
 export function buildEtcdUnit(options: {
   readonly etcd: Pick<EtcdInstance, 'name' | 'systemUser'>;
   readonly etcdBinary: string;
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
-  /** Of whom it believes, where that was ever changed: it reads it at its start, so another one is another unit. */
+  /** Digest of the trusted CAs after a key rotation. etcd reads them at its start, so a new digest restarts the unit. */
   readonly trustBundleSha256?: string | undefined;
 }): string {
   const { trustBundleSha256, etcd } = options;

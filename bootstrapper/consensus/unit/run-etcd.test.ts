@@ -34,7 +34,7 @@ function restarts(): number {
   return commands.runs.filter((argv) => argv[1] === 'restart').length;
 }
 
-test('killed after any write, etcd is restarted for its new configuration, once', async () => {
+test('runEtcd() restarts etcd once for a new configuration, also after a crash at any write', async () => {
   for (let point = 0, isOver = false; !isOver; point++) {
     const disk = new MemoryFiles();
     for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
@@ -56,7 +56,7 @@ test('killed after any write, etcd is restarted for its new configuration, once'
   }
 });
 
-test('one that runs and is to be left alone is not even written anew; the next one that may heals it', async () => {
+test('runEtcd() with keepRunning changes nothing; the next call without it restarts etcd', async () => {
   const disk = new MemoryFiles();
   for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
   await run(disk, 1024);

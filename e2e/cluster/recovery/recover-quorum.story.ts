@@ -92,7 +92,9 @@ await test('a cluster that lost its quorum goes on from the control plane that w
     assert.equal(exit, EXIT.precondition, said);
     assert.match(
       said,
-      new RegExp(`${cluster.hostOf('n2')}:23(79|82) is at raft index \\d+, this one at \\d+: recover there`),
+      new RegExp(
+        `${cluster.hostOf('n2')}:23(79|82) is at raft index \\d+, this member at \\d+: recover from`,
+      ),
     );
     assert.equal(await survivor.traces(), traces);
   });
@@ -270,7 +272,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
       assert.deepEqual([theirs.knows('island'), theirs.knows('lost')], [false, false]);
       assert.ok(theirs.refusals.length > 0);
       for (const each of OTHERS)
-        assert.match(await machines.log(each), /missed a recovery[\s\S]*its old data goes/);
+        assert.match(await machines.log(each), /missed a recovery[\s\S]*deleting its data/);
       assert.deepEqual(await Promise.all(OTHERS.map((each) => processesOf(machines, each))), untouched);
     },
   );
