@@ -35,7 +35,7 @@ export function keyRotationRunnables(
   return {
     keys: nodeKeysWorker({
       reads: values,
-      writes: values,
+      writes: node.claimWriters('localKeys'),
       ...{ curators, store, clock },
       driver: createKeyRotationDriver({
         ...{ files, clock, store, values, joinClient, refreshSigner },

@@ -18,7 +18,7 @@ import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { ResetOrders } from '../reset/index.ts';
-import { RoleValues } from '../roleserve/index.ts';
+import { NodeMembership, RoleValueStore, type RoleValues } from '../roleserve/index.ts';
 import {
   createMachineChecks,
   type MachineChecks,
@@ -53,6 +53,10 @@ export interface OpenNode {
   /** What this node has of replacing the keys that control planes share. */
   readonly keys: KeyStore;
   readonly values: RoleValues;
+  /** Gives each worker the writing side of its values. */
+  readonly claimWriters: RoleValueStore['claim'];
+  /** Publishes what this node is in its cluster. */
+  readonly node: NodeMembership;
   readonly phases: PhaseLog;
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
@@ -107,7 +111,9 @@ export async function openNode(
     const accepted = job.accepted.peek();
     return (accepted.set ? accepted.value.nodeAddress : undefined) ?? addressNow();
   };
-  const values = new RoleValues();
+  const valueStore = new RoleValueStore();
+  const { values } = valueStore;
+  const node = new NodeMembership(valueStore);
   const state = new NodeState(files);
   const directed = new OperatorEndpoints(state.operatorEndpoints);
   await directed.restore();
@@ -138,7 +144,8 @@ export async function openNode(
     checkMachine: () => checks.checkForJoin(),
   });
   const handlers = createEnrolmentHandlers({
-    ...{ files, lock, job, state, values, ownAddress },
+    ...{ files, lock, job, state, node, ownAddress },
+    clusterMembership: values.clusterMembership,
     joinClient: {
       admit: async (asking) => {
         const hasOne = (): boolean => provisioning.address !== undefined || machine.addresses().length > 0;
@@ -186,6 +193,8 @@ export async function openNode(
     state,
     keys,
     values,
+    claimWriters: (...names) => valueStore.claim(...names),
+    node,
     phases,
     job,
     enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),

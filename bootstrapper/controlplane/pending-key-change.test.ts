@@ -19,7 +19,8 @@ import {
   StepCheckpoints,
 } from '../kubernetes/index.ts';
 import { all, components, etcd, host, membership, NotedPhases, settings } from '../roleserve/fake-node.ts';
-import { kubernetesWorker, RoleValues } from '../roleserve/index.ts';
+import { kubernetesWorker, } from '../roleserve/index.ts';
+import { createFakeRoleValues } from '../roleserve/fake-role-values.ts';
 import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
 
 const caKey = generateKeyPem();
@@ -44,7 +45,7 @@ async function createDisk(): Promise<MemoryFiles> {
 async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | undefined> {
   const store = new KeyStore(files, KEY_PATHS);
   await installSharedKeys(files, store, AGENT_PATHS.state);
-  const [values, commands, units] = [new RoleValues(), new FakeCommands(), new FakeUnits()];
+  const [values, commands, units] = [createFakeRoleValues(), new FakeCommands(), new FakeUnits()];
   const { log } = createMemoryLogger();
   units.active.add('kubelet.service');
   const worker = kubernetesWorker({

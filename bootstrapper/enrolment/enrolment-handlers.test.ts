@@ -7,7 +7,7 @@ import type { Membership } from '../membership/index.ts';
 import { InitJob, type InitOutcome, type InitRecord } from '../initserver/index.ts';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
-import { RoleValues } from '../roleserve/index.ts';
+import { NodeMembership, RoleValueStore, type RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
 
@@ -58,16 +58,27 @@ async function createMachine() {
       AGENT_PATHS.init,
     );
   const enrol = async () => {
-    const values = new RoleValues();
+    const store = new RoleValueStore();
+    const { values } = store;
+    const node = new NodeMembership(store);
     const job = createJob();
     const handlers = createEnrolmentHandlers({
-      ...{ files, lock, job, state, values, joinClient: nobodyAsked, log: createMemoryLogger().log },
+      ...{
+        files,
+        lock,
+        job,
+        state,
+        node,
+        clusterMembership: values.clusterMembership,
+        joinClient: nobodyAsked,
+        log: createMemoryLogger().log,
+      },
       ownAddress: () => '198.18.0.11',
       ensureValidCertificates: (known) => Promise.resolve(known),
     });
     const enrolment = new Enrolment<Membership>({ handlers, log: createMemoryLogger().log });
     const running = enrolment.run(never);
-    return { values, job, enrolment, running };
+    return { values, node, job, enrolment, running };
   };
   /** What an init leaves: when it has made the membership, or when it has its result. */
   const saveMember = async (reached: 'membership' | 'result' = 'result'): Promise<void> => {
@@ -115,8 +126,8 @@ describe('enrolment on a machine', () => {
     const machine = await createMachine();
     const first = await machine.enrol();
     await first.job.accept(request, never);
-    const { values, enrolment } = await machine.enrol();
-    values.clusterMembership.set(membership);
+    const { values, node, enrolment } = await machine.enrol();
+    node.created({ membership, roles: new Set() });
     expect(await enrolment.finished(never)).toEqual(membership);
     expect(values.bootstrapData.peek()).toMatchObject({ set: true, value: { initId: 'one' } });
   });

@@ -1,5 +1,5 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { type RoleValues, settingsFromSpec } from '../roleserve/index.ts';
+import { type NodeMembership, settingsFromSpec } from '../roleserve/index.ts';
 import { type Readable, when } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -18,7 +18,9 @@ export interface EnrolmentPorts {
   readonly lock: NodeLock;
   readonly job: InitJob;
   readonly state: NodeState;
-  readonly values: RoleValues;
+  /** Publishes what this node is, once it is on disk. */
+  readonly node: NodeMembership;
+  readonly clusterMembership: Readable<Membership | undefined>;
   readonly joinClient: Pick<JoinClient, 'admit' | 'requestTicket' | 'reportJoined'>;
   /** A member whose certificates ran out while it was off gets new ones first; durable when it resolves. */
   readonly ensureValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
@@ -37,7 +39,7 @@ export interface EnrolmentPorts {
  * | any       | join | there      | Resuming                                                                     |
  */
 export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandlers<Membership> {
-  const { job, state, values, lock, joinClient } = ports;
+  const { job, state, node, lock, joinClient } = ports;
   // The session that was admitted, for the ticket: kept in this life only.
   let granted: GrantedAdmission | undefined;
   return {
@@ -52,9 +54,8 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
     },
     CreatingCluster: async (signal) => {
       const record = await acceptedOf(job.accepted, signal);
-      values.clusterSettings.set(settingsFromSpec(record.spec));
-      values.bootstrapData.set({ initId: record.initId, spec: record.spec });
-      const membership = await when(values.clusterMembership, (value) => value !== undefined, signal);
+      node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
+      const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
       if (membership === undefined) throw new TypeError('a membership that is none');
       return { to: 'Running', membership };
     },
@@ -68,9 +69,8 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       const ticket = await takeTicket(ports, { session, record }, signal);
       const membership = await installTicket(ports, ticket, ports.ownAddress());
       joinClient.reportJoined(membership);
-      values.clusterSettings.set(ticket.settings);
-      values.clusterMembership.set(membership);
-      values.localRoles.set(new Set(ticket.roles));
+      node.configured(ticket.settings);
+      node.entered({ membership, roles: new Set(ticket.roles) });
       return { to: 'Running', membership };
     },
     Resuming: async (signal) => {
@@ -85,10 +85,9 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
           details: { path },
         });
       }
-      values.clusterSettings.set(settings);
+      node.configured(settings);
       const membership = await ports.ensureValidCertificates(known, signal);
-      values.clusterMembership.set(membership);
-      values.localRoles.set(new Set(parseRoles(roles)));
+      node.entered({ membership, roles: new Set(parseRoles(roles)) });
       return { to: 'Running', membership };
     },
   };

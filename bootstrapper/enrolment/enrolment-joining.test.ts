@@ -13,7 +13,7 @@ import { InitJob, type InitRecord } from '../initserver/index.ts';
 import type { GrantedAdmission, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
-import { RoleValues } from '../roleserve/index.ts';
+import { NodeMembership, RoleValueStore, type RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers, type EnrolmentPorts } from './enrolment-handlers.ts';
 import { AGENT_PATHS, loadMachineIdentity, NodeState } from '../nodestate/index.ts';
 
@@ -95,7 +95,8 @@ async function live(
     run: <T>(_: string, work: (progress: { report(): void; reportUnchanged(): void }) => Promise<T>) =>
       work({ report: () => undefined, reportUnchanged: () => undefined }),
   };
-  const values = new RoleValues();
+  const store = new RoleValueStore();
+  const { values } = store;
   const ownAddress = () => '198.18.0.12';
   const job = new InitJob(
     { files, lock, phases, preflight: () => Promise.resolve(), ownAddress },
@@ -103,7 +104,9 @@ async function live(
   );
   const { log } = createMemoryLogger();
   const handlers = createEnrolmentHandlers({
-    ...{ files, lock, job, values, ownAddress, log },
+    ...{ files, lock, job, ownAddress, log },
+    node: new NodeMembership(store),
+    clusterMembership: values.clusterMembership,
     state: new NodeState(files),
     joinClient: joinClient(files),
     ensureValidCertificates: (known) => Promise.resolve(known),

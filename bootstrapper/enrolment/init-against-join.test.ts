@@ -16,7 +16,7 @@ import { createJoinUpgrades, ensureTicketKeys, JoinClient, KnownEndpoints } from
 import { KUBELET_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
-import { RoleValues } from '../roleserve/index.ts';
+import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
 
@@ -69,6 +69,7 @@ class Machine {
     for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await this.disk.makeDirectory(folder);
     const files = this.disk;
     const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs() });
+    const store = new RoleValueStore();
     const phases = await PhaseLog.open({ store: new FileEventStore(files, AGENT_PATHS.events), clock, log });
     const ownAddress = (): string => '127.0.0.1';
     const job = new InitJob(
@@ -80,7 +81,8 @@ class Machine {
       handlers: createEnrolmentHandlers({
         ...{ files, lock, job, ownAddress, log },
         state: new NodeState(files),
-        values: new RoleValues(),
+        node: new NodeMembership(store),
+        clusterMembership: store.values.clusterMembership,
         joinClient: this.#joinClient(),
         ensureValidCertificates: (known) => Promise.resolve(known),
       }),
@@ -88,7 +90,7 @@ class Machine {
     const handlers = createInitHandlers({
       ...{ job, phases, clock },
       machine: { hostname: () => 'n1' },
-      hurry: () => undefined,
+      retryNow: () => undefined,
       enrolmentFailure: () => undefined,
     } as unknown as InitServicePorts);
     const ended = enrolment.run(signal).catch(() => undefined);

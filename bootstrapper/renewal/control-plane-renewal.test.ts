@@ -11,7 +11,7 @@ import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { FakeClock, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { RoleValues } from '../roleserve/index.ts';
+import { createFakeRoleValues } from '../roleserve/fake-role-values.ts';
 import type { Renewal } from './renewal-worker.ts';
 import {
   certificateLifetimes,
@@ -28,7 +28,7 @@ const settings = {
 };
 
 async function createNode() {
-  const [files, clock, values] = [new MemoryFiles(), new FakeClock(), new RoleValues()];
+  const [files, clock, values] = [new MemoryFiles(), new FakeClock(), createFakeRoleValues()];
   const keyPem = generateKeyPem();
   const nowMs = () => clock.nowMs();
   const caPem = await createCaCertPem({ commonName: 'ca', keyPem, nowMs: nowMs() });
@@ -122,7 +122,7 @@ test('kubeletServingRenewal() is due when a kubelet runs with another certificat
 });
 
 test('lifetimesOf() has the defaults where the cluster says nothing', () => {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);
   values.clusterSettings.set(settings);
   expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);

@@ -34,7 +34,7 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
   };
   const root = renewalWorker({
     reads: { clusterMembership, localRoles },
-    writes: { clusterMembership },
+    onMembershipRenewed: (now) => clusterMembership.set(now),
     clock,
     renewals: {
       ...others,

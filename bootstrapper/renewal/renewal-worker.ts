@@ -1,6 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { EventValue, map, type Readable, type Settable, type Watcher } from '../../internal/event/index.ts';
+import { EventValue, map, type Readable, type Watcher } from '../../internal/event/index.ts';
 import { type CertificateTimes, renewalTimeOf } from '../../internal/pki/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -33,7 +33,8 @@ export interface RenewalOptions {
     /** New roles may need more than there is. */
     readonly localRoles: Readable<RoleSet | undefined>;
   };
-  readonly writes: { readonly clusterMembership: Settable<Membership | undefined> };
+  /** Publishes a membership with a new certificate. */
+  readonly onMembershipRenewed: (membership: Membership) => void;
   /** By the name of its runnable. */
   readonly renewals: Readonly<Record<string, Renewal>>;
   readonly clock: Clock;
@@ -56,7 +57,7 @@ export function renewalWorker(options: RenewalOptions): Runnable {
   });
 }
 
-type Parts = Pick<RenewalOptions, 'reads' | 'writes' | 'clock'> & {
+type Parts = Pick<RenewalOptions, 'reads' | 'onMembershipRenewed' | 'clock'> & {
   /** Of its runnable. */
   readonly name: string;
   readonly renewal: Renewal;
@@ -91,7 +92,10 @@ async function nextOfOthers(renewed: Watcher<string>, name: string, signal: Abor
 }
 
 /** Answers when to look at this one again. */
-async function renewIfDue({ name, renewal, turns, writes, clock }: Parts, scope: Scope): Promise<number> {
+async function renewIfDue(
+  { name, renewal, turns, onMembershipRenewed, clock }: Parts,
+  scope: Scope,
+): Promise<number> {
   const times = await renewal.certificateTimes(scope.signal);
   const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
   if (dueMs > clock.nowMs()) return dueMs;
@@ -101,7 +105,7 @@ async function renewIfDue({ name, renewal, turns, writes, clock }: Parts, scope:
   await turns.take(async () => {
     scope.signal.throwIfAborted();
     const membership = await putInForce(scope.signal);
-    if (membership !== undefined) writes.clusterMembership.set(membership);
+    if (membership !== undefined) onMembershipRenewed(membership);
   });
   turns.renewed.set(name);
   scope.log.info('certificates were renewed', { what: renewal.name });

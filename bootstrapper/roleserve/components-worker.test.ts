@@ -10,7 +10,8 @@ import {
 } from '../../internal/testing/index.ts';
 import { componentsWorker, planComponents } from './components-worker.ts';
 import { all, components, bootstrap, host, NotedPhases, settings, workerOnly } from './fake-node.ts';
-import { RoleValues, type ClusterSettings, type LocalComponents } from './role-values.ts';
+import { type ClusterSettings, type LocalComponents } from './role-values.ts';
+import { createFakeRoleValues, type FakeRoleValues } from './fake-role-values.ts';
 
 describe('planComponents()', () => {
   const unknown = { bootstrap: undefined, settings: undefined, roles: undefined };
@@ -33,7 +34,7 @@ describe('planComponents()', () => {
 });
 
 test('the components worker installs, starts containerd, imports, and says each when it is true', async () => {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   const phases = new NotedPhases();
   const units = new FakeUnits();
   const files = new MemoryFiles();
@@ -73,10 +74,10 @@ test('the components worker installs, starts containerd, imports, and says each 
 });
 
 test.each([
-  { name: 'it has registered', happens: (values: RoleValues) => values.kubernetesStatus.set(registered) },
-  { name: 'it is to be a control plane', happens: (values: RoleValues) => values.localRoles.set(all) },
+  { name: 'it has registered', happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered) },
+  { name: 'it is to be a control plane', happens: (values: FakeRoleValues) => values.localRoles.set(all) },
 ])('what may run on a worker later is imported once $name', async ({ happens }) => {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');
   const commands = new FakeCommands();

@@ -11,7 +11,8 @@ import {
   planControlPlane,
 } from './control-plane-worker.ts';
 import { all, bootstrap, components, etcd, membership, none, NotedPhases, workerOnly } from './fake-node.ts';
-import { type RoleSet, RoleValues } from './role-values.ts';
+import { type RoleSet } from './role-values.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
 
 describe('planControlPlane()', () => {
   const unknown = { bootstrap: undefined, membership: undefined, roles: undefined, components: undefined };
@@ -86,16 +87,16 @@ class FakeDriver implements ControlPlaneDriver {
 }
 
 function createControlPlane() {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   const phases = new NotedPhases();
   const driver = new FakeDriver();
   const worker = controlPlaneWorker({
     reads: values,
-    writes: {
-      bootstrapSpent: () => values.bootstrapData.set(undefined),
-      clusterMembership: values.clusterMembership,
-      localRoles: values.localRoles,
-      localControlPlane: values.localControlPlane,
+    writes: values,
+    onClusterCreated: ({ membership, roles }) => {
+      values.clusterMembership.set(membership);
+      values.localRoles.set(roles);
+      values.bootstrapData.set(undefined);
     },
     phases,
     driver,

@@ -2,6 +2,7 @@ import { combine, type Readable, type Settable } from '../../internal/event/inde
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
+import type { MemberState } from './node-membership.ts';
 import type { BootstrapData, LocalComponents, LocalControlPlane, RoleSet } from './role-values.ts';
 
 interface Inputs {
@@ -24,11 +25,10 @@ export interface ControlPlaneWorkerOptions {
     readonly localComponents: Readable<LocalComponents | undefined>;
   };
   readonly writes: {
-    readonly bootstrapSpent: () => void;
-    readonly clusterMembership: Settable<Membership | undefined>;
-    readonly localRoles: Settable<RoleSet | undefined>;
     readonly localControlPlane: Settable<LocalControlPlane | undefined>;
   };
+  /** Publishes the membership of the cluster that this node has created. */
+  readonly onClusterCreated: (state: MemberState) => void;
   readonly phases: PhaseReporter;
   readonly driver: ControlPlaneDriver;
 }
@@ -71,7 +71,7 @@ export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable
 }
 
 async function serve(
-  { driver, phases, writes }: ControlPlaneWorkerOptions,
+  { driver, phases, writes, onClusterCreated }: ControlPlaneWorkerOptions,
   scope: Scope,
   start: ControlPlaneStart,
 ): Promise<void> {
@@ -84,9 +84,7 @@ async function serve(
   if (start.kind === 'bootstrap') {
     const created = await phases.run('membership', () => driver.createCluster(start.data, signal));
     membership = created.membership;
-    writes.clusterMembership.set(created.membership);
-    writes.localRoles.set(created.roles);
-    writes.bootstrapSpent();
+    onClusterCreated(created);
   }
   if (membership === undefined) throw new TypeError('a control plane without a membership');
   const serving = membership;
@@ -107,10 +105,7 @@ export interface ControlPlaneDriver {
     signal: AbortSignal,
   ): Promise<void>;
   /** Creates or finds the cluster; membership and roles are on disk when it resolves. */
-  createCluster(
-    data: BootstrapData,
-    signal: AbortSignal,
-  ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }>;
+  createCluster(data: BootstrapData, signal: AbortSignal): Promise<MemberState>;
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
   /** Takes etcd's members of lost nodes out, once they are struck off; until the signal fires. */
   repairMembers(signal: AbortSignal): Promise<void>;

@@ -13,7 +13,8 @@ import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './role-fetch-worker.ts';
 import { statusPushWorker } from '../nodestatus/index.ts';
-import { type RoleSet, RoleValues } from './role-values.ts';
+import { type RoleSet } from './role-values.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */
 class FakeCurator implements Curators {
@@ -81,15 +82,15 @@ class FakeCurator implements Curators {
 
 describe('the rolefetch worker', () => {
   function create() {
-    const values = new RoleValues();
+    const values = createFakeRoleValues();
     const curator = new FakeCurator();
     const order: string[] = [];
     const seen: RoleSet[] = [];
     const worker = roleFetchWorker({
       reads: values,
-      writes: { localRoles: { set: (roles) => void (order.push('published'), roles && seen.push(roles)) } },
       curators: curator,
       saveRoles: () => (order.push('saved'), Promise.resolve()),
+      onRolesAssigned: (roles) => void (order.push('published'), seen.push(roles)),
     });
     return { values, curator, worker, order, seen };
   }
@@ -162,7 +163,7 @@ describe('the rolefetch worker', () => {
 
 describe('the statuspush worker', () => {
   function create() {
-    const values = new RoleValues();
+    const values = createFakeRoleValues();
     const curator = new FakeCurator();
     const clock = new FakeClock();
     const facts = {

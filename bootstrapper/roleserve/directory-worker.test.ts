@@ -12,7 +12,7 @@ import type { Membership } from '../membership/index.ts';
 import type { ApiServerHealth } from '../kubernetes/index.ts';
 import { balancerWorker } from './balancer-worker.ts';
 import { directoryFromWire, directoryWorker } from './directory-worker.ts';
-import { RoleValues } from './role-values.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
 
 const membership: Membership = {
   clusterId: 'a'.repeat(32),
@@ -59,7 +59,7 @@ class FakeCurators implements Curators {
 }
 
 function createDirectory(saved?: ClusterDirectory | Error) {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   const curators = new FakeCurators();
   const order: string[] = [];
   const saves: ClusterDirectory[] = [];
@@ -216,7 +216,7 @@ const balancerHealth = async (): Promise<readonly ApiServerHealth[]> => [];
 
 describe('the balancer worker', () => {
   test('shows in the status which API servers are unhealthy, and that the balancer does not answer', async () => {
-    const values = new RoleValues();
+    const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
     const clock = new FakeClock();
@@ -242,7 +242,7 @@ describe('the balancer worker', () => {
   });
 
   test('runs none where the API servers are behind an operator’s own, and stops one that runs', async () => {
-    const values = new RoleValues();
+    const values = createFakeRoleValues();
     const files = new MemoryFiles();
     const units = new FakeUnits();
     units.active.add('cluster-apilb.service');
@@ -262,7 +262,7 @@ describe('the balancer worker', () => {
     );
 
   test('follows the directory without a restart: API servers only, the own one first', async () => {
-    const values = new RoleValues();
+    const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
     const units = new FakeUnits();

@@ -32,7 +32,10 @@ export {
   type LocalComponents,
   type LocalControlPlane,
   type RoleSet,
-  RoleValues,
+  type RoleValues,
+  RoleValueStore,
+  type RoleValueWriters,
 } from './role-values.ts';
 export { type SignerDriver, type SignerOptions, planSigner, signerWorker } from './signer-worker.ts';
 export { type StrayTaintsOptions, strayTaintsWorker } from './stray-taints-worker.ts';
+export { NodeMembership, type MemberState } from './node-membership.ts';

@@ -26,7 +26,8 @@ import {
   workerOnly,
 } from './fake-node.ts';
 import { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-import { RoleValues, type RoleSet } from './role-values.ts';
+import { type RoleSet } from './role-values.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
 
 describe('planKubernetes()', () => {
   const known = { bootstrap: undefined, membership, settings, roles: all, components };
@@ -115,7 +116,7 @@ async function createKubernetes(
     readonly units: FakeUnits;
   }) => Promise<boolean> = () => Promise.resolve(false),
 ) {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   const phases = new NotedPhases();
   const files = new MemoryFiles();
   await placeKeys(files);

@@ -3,7 +3,7 @@ import { FakeClock, FakeUnits, MemoryFiles, settle, superviseForTest } from '../
 import type { Role } from '../../internal/role/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { relayWorker } from './relay-worker.ts';
-import { RoleValues } from './role-values.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
 
 const UNIT = 'cluster-relay.service';
 const membership: Membership = {
@@ -15,7 +15,7 @@ const WORKER: readonly Role[] = ['KubernetesWorker'];
 const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
 
 async function createRelay(roles: readonly Role[]) {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');
   const units = new FakeUnits();

@@ -1,4 +1,4 @@
-import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { map, type Readable } from '../../internal/event/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
@@ -13,10 +13,11 @@ import type { RoleSet } from './role-values.ts';
 
 export interface RoleFetchOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
-  readonly writes: { readonly localRoles: Settable<RoleSet | undefined> };
   readonly curators: Curators;
   /** Keeps the roles for a start with nobody to ask; durable when it resolves. */
   readonly saveRoles: (roles: readonly Role[]) => Promise<void>;
+  /** Publishes the roles, after they are on disk. */
+  readonly onRolesAssigned: (roles: RoleSet) => void;
 }
 
 export function planForMember(membership: Membership | undefined): Plan<Membership> {
@@ -38,7 +39,7 @@ export function roleFetchWorker(options: RoleFetchOptions): Runnable {
 }
 
 async function follow(
-  { curators, saveRoles, writes }: RoleFetchOptions,
+  { curators, saveRoles, onRolesAssigned }: RoleFetchOptions,
   { nodeId }: Membership,
   scope: Scope,
 ): Promise<void> {
@@ -53,7 +54,7 @@ async function follow(
       await saveRoles(roles);
       known = roles.join();
       scope.log.info('the cluster assigns roles', { roles });
-      writes.localRoles.set(new Set(roles));
+      onRolesAssigned(new Set(roles));
     }
     after = message.position ?? after;
   };

@@ -1,5 +1,5 @@
 import type { CertificatesConfig, PodSecurityConfig } from '../../internal/config/index.ts';
-import { EventValue } from '../../internal/event/index.ts';
+import { EventValue, map, type Readable, type Settable } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
@@ -52,51 +52,85 @@ export interface ClusterSettings {
   readonly podSecurity?: PodSecurityConfig | undefined;
 }
 
+function unknownYet<T>(): EventValue<T | undefined> {
+  const value = new EventValue<T | undefined>();
+  value.set(undefined); // a state that plans decide on
+  return value;
+}
+
+/** All values, each of them `undefined` as long as it is not known. */
+export function createEventValues() {
+  return {
+    bootstrapData: unknownYet<BootstrapData>(),
+    clusterMembership: unknownYet<Membership>(),
+    clusterDirectory: unknownYet<ClusterDirectory>(),
+    /** Hosts of workers that forward connections to control planes, without a port. */
+    clusterRelays: unknownYet<readonly string[]>(),
+    clusterSettings: unknownYet<ClusterSettings>(),
+    localRoles: unknownYet<RoleSet>(),
+    localComponents: unknownYet<LocalComponents>(),
+    localControlPlane: unknownYet<LocalControlPlane>(),
+    kubernetesStatus: unknownYet<KubernetesStatus>(),
+    /** Stage of the keys that control planes share, "GENERATION/PHASE"; empty before the first rotation. */
+    clusterKeys: unknownYet<string>(),
+    /** The stage of that rotation that this node has completed. */
+    localKeys: unknownYet<KeyStage>(),
+  };
+}
+
+type EventValues = ReturnType<typeof createEventValues>;
+type ContentOf<V> = V extends EventValue<infer T> ? T : never;
+
+/** Name of a value. */
+export type RoleValueName = keyof EventValues;
+
+/** All values as their readers see them. */
+export type RoleValues = { readonly [Name in RoleValueName]: Readable<ContentOf<EventValues[Name]>> };
+
+/** The writing sides of all values; `RoleValueStore.claim` gives away each of them once. */
+export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<ContentOf<EventValues[Name]>> };
+
 /**
- * The state that the workers of a node share. Each value has one writer; nobody calls sideways.
+ * The state that the workers of a node share. Everybody reads every value; one worker writes it:
  *
- * | value               | written by                              | read by                               |
- * |---------------------|-----------------------------------------|---------------------------------------|
- * | bootstrapData       | enrolment; spent by controlplane        | controlplane                          |
- * | clusterMembership   | enrolment                               | all workers                           |
- * | clusterDirectory    | directory                               | curator client, balancer, relay, marks|
- * | clusterRelays       | directory                               | curator client, renewal               |
- * | clusterSettings     | enrolment, rolefetch                    | components, kubernetes                |
- * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes, statuspush  |
- * | localComponents     | components                              | controlplane, kubernetes              |
- * | localControlPlane   | controlplane                            | kubernetes, statuspush, curator client|
- * | kubernetesStatus    | kubernetes                              | init job, components, statuspush, marks|
- * | clusterKeys         | directory                               | keys, advance                         |
- * | localKeys           | keys                                    | statuspush                            |
+ * | value               | writer                | readers                                    |
+ * |---------------------|-----------------------|--------------------------------------------|
+ * | bootstrapData       | `NodeMembership`      | control plane, components, Kubernetes      |
+ * | clusterMembership   | `NodeMembership`      | all workers                                |
+ * | clusterSettings     | `NodeMembership`      | components, Kubernetes, balancer           |
+ * | localRoles          | `NodeMembership`      | workers that run something, status push    |
+ * | clusterDirectory    | directory worker      | curator client, balancer, relay            |
+ * | clusterRelays       | directory worker      | curator client, renewal                    |
+ * | clusterKeys         | directory worker      | key rotation                               |
+ * | localComponents     | components worker     | control plane, Kubernetes                  |
+ * | localControlPlane   | control plane worker  | Kubernetes, signer, status push            |
+ * | kubernetesStatus    | Kubernetes worker     | init result, components, status push       |
+ * | localKeys           | key rotation          | status push                                |
  */
-export class RoleValues {
-  readonly bootstrapData = new EventValue<BootstrapData | undefined>();
-  readonly clusterMembership = new EventValue<Membership | undefined>();
-  readonly clusterDirectory = new EventValue<ClusterDirectory | undefined>();
-  /** Hosts of workers that pass connections on to control planes; no port. */
-  readonly clusterRelays = new EventValue<readonly string[] | undefined>();
-  readonly clusterSettings = new EventValue<ClusterSettings | undefined>();
-  readonly localRoles = new EventValue<RoleSet | undefined>();
-  readonly localComponents = new EventValue<LocalComponents | undefined>();
-  readonly localControlPlane = new EventValue<LocalControlPlane | undefined>();
-  readonly kubernetesStatus = new EventValue<KubernetesStatus | undefined>();
-  /** The stage of the keys that control planes share, "GENERATION/PHASE"; empty before the first rotation. */
-  readonly clusterKeys = new EventValue<string | undefined>();
-  /** What this node has finished of it. */
-  readonly localKeys = new EventValue<KeyStage | undefined>();
+export class RoleValueStore {
+  /** Read-only views: nobody can set a value through them, not even with a cast. */
+  readonly values: RoleValues;
+  readonly #all = createEventValues();
+  readonly #unclaimed = new Set(Object.keys(this.#all));
 
   constructor() {
-    // "Not known yet" is a state that plans decide on, so every value starts with it.
-    this.bootstrapData.set(undefined);
-    this.clusterMembership.set(undefined);
-    this.clusterDirectory.set(undefined);
-    this.clusterRelays.set(undefined);
-    this.clusterSettings.set(undefined);
-    this.localRoles.set(undefined);
-    this.localComponents.set(undefined);
-    this.localControlPlane.set(undefined);
-    this.kubernetesStatus.set(undefined);
-    this.clusterKeys.set(undefined);
-    this.localKeys.set(undefined);
+    const views = Object.entries(this.#all).map(([name, value]) => [name, readOnly<unknown>(value)]);
+    this.values = Object.fromEntries(views) as RoleValues;
   }
+
+  /** Gives away the writing sides of these values. @throws TypeError when one of them has a writer already */
+  claim<Name extends RoleValueName>(...names: readonly Name[]): Pick<RoleValueWriters, Name> {
+    for (const name of names)
+      if (!this.#unclaimed.delete(name)) throw new TypeError(`value ${name} already has a writer`);
+    return Object.fromEntries(names.map((name) => [name, this.#all[name]])) as Pick<RoleValueWriters, Name>;
+  }
+
+  /** Values that nobody writes yet. */
+  get unclaimed(): readonly string[] {
+    return [...this.#unclaimed];
+  }
+}
+
+function readOnly<T>(value: Readable<T>): Readable<T> {
+  return map(value, (now) => now);
 }

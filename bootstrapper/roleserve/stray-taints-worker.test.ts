@@ -5,7 +5,7 @@ import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import { membership } from './fake-node.ts';
 import { strayTaintsWorker } from './stray-taints-worker.ts';
-import { RoleValues } from './role-values.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const WORKER = [NodeRole.KUBERNETES_WORKER];
@@ -25,7 +25,7 @@ const entry = (nodeId: string) => ({ nodeId, host: '198.18.0.11', curator: true,
 
 /** n1 is where the worker runs; Kubernetes has these as control planes, and on record they are what is said. */
 function createMarks(marked: readonly string[], roles: Readonly<Record<string, readonly NodeRole[]>>) {
-  const values = new RoleValues();
+  const values = createFakeRoleValues();
   let isDown = false;
   const parts = new Map<string, readonly string[]>();
   const off = new Set<string>();
