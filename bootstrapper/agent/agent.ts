@@ -1,6 +1,6 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
-import { type CodedError, findCoded } from '../../internal/errors/index.ts';
-import { type Runnable, type Scope, supervise, type TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { type Runnable, supervise, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { type Enrolment, untilFileChanges } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
@@ -14,57 +14,49 @@ import { createRunnables } from './runnables.ts';
 const GRACE_MS = 10_000;
 
 /**
- * The agent: enrolment once, then the roles of this machine for its whole life. Resolves when its signal fired; rejects
- * when the enrolment failed in a way that another start may mend.
+ * The agent: enrolment once, then the workers of this machine's roles. Resolves when its signal fires; rejects when
+ * enrolment failed in a way that a restart may solve.
  */
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
   const { log, clock, random } = ports;
-  using life = childSignal(options.signal);
-  const outcome = await runPendingReset(ports, options.provisioning, life.signal);
-  if (outcome === 'restarting') return await untilAborted(life.signal);
+  const { provisioning, version } = options;
+  using run = childSignal(options.signal);
+  const outcome = await runPendingReset(ports, provisioning, run.signal);
+  if (outcome === 'restarting') return await untilAborted(run.signal);
   await refuseSingleEtcd(ports.files, AGENT_PATHS.state);
-  await runPendingRecovery(ports, life.signal);
-  const node = await openNode(ports, options, life.signal);
-  const tree = { of: (): TreeSnapshot => [], hurry: (): void => undefined };
-  const runnables = createRunnables({
-    ports,
-    node,
-    version: options.version,
-    tree: () => tree.of(),
-    retryNow: () => tree.hurry(),
-  });
-  const enrolment = enrolmentRunnable(
-    node.enrolment,
-    (error, signal) => untilFileChanges(ports, error, signal),
-    (reason) => life.abort(reason),
-  );
-  const end = (reason: unknown): void => life.abort(reason);
-  const reset = resetRunnable({ orders: node.resetOrders, clock }, end);
-  const recovery = recoveryRunnable({ desk: node.recovery, clock }, end);
+  await runPendingRecovery(ports, run.signal);
+  const node = await openNode(ports, options, run.signal);
+  const end = (reason: unknown): void => run.abort(reason);
+  let supervision: ReturnType<typeof supervise> | undefined;
+  const tree = (): TreeSnapshot => supervision?.tree() ?? [];
+  const retryNow = (): void => supervision?.retryNow();
+  const all: Readonly<Record<string, Runnable>> = {
+    enrolment: enrolmentRunnable(node.entry.enrolment, ports, end),
+    reset: resetRunnable({ orders: node.orders.reset, clock }, end),
+    recovery: recoveryRunnable({ orders: node.orders.recovery, clock }, end),
+    ...createRunnables({ ports, node, version, tree, retryNow }),
+  };
   const root: Runnable = async (scope) => {
-    const all = { enrolment, reset, recovery, ...runnables };
     for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
     scope.healthy();
-    await options.onReady(`fingerprint ${node.identity.fingerprint}`);
+    await options.onReady(`fingerprint ${node.machine.identity.fingerprint}`);
     await untilAborted(scope.signal);
   };
-  const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: life.signal });
-  tree.of = () => supervision.tree();
-  tree.hurry = () => supervision.retryNow();
+  supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: run.signal });
   await supervision.finished;
-  if (!options.signal.aborted && life.signal.aborted) throw life.signal.reason;
+  if (!options.signal.aborted && run.signal.aborted) throw run.signal.reason;
 }
 
 /**
- * After Failed(retryable) the agent ends and systemd starts it again; after Failed(final) it stays to answer why, until
- * what has made it fail is another.
+ * After a retryable failure the agent ends, and systemd starts it again. After a final one it stays to report why, until the
+ * file that caused the failure has changed.
  */
 function enrolmentRunnable(
   enrolment: Enrolment<Membership>,
-  untilMended: (error: CodedError, signal: AbortSignal) => Promise<void>,
+  ports: AgentPorts,
   end: (reason: unknown) => void,
 ): Runnable {
-  return async (scope: Scope) => {
+  return async (scope) => {
     scope.healthy();
     await enrolment.run(scope.signal);
     try {
@@ -74,7 +66,7 @@ function enrolmentRunnable(
       const coded = findCoded(error);
       if (coded?.retryable === false) {
         scope.waiting(`an operator: ${coded.message}`);
-        await untilMended(coded, scope.signal);
+        await untilFileChanges(ports, coded, scope.signal);
       }
       end(error);
       scope.signal.throwIfAborted();

@@ -26,6 +26,9 @@ export function createBlobUploads({ store, streams, signal }: StorePorts, folder
   };
 }
 
+/** How components leave the store. */
+export type ComponentSource = Pick<ComponentPorts, 'install' | 'blobPath' | 'fetch'>;
+
 /** Brings a blob that is not here into the store, from whoever has it. */
 export type BlobFetch = (blob: BlobReference, signal: AbortSignal) => Promise<void>;
 
@@ -33,10 +36,7 @@ export type BlobFetch = (blob: BlobReference, signal: AbortSignal) => Promise<vo
  * The store as components come out of it: nothing is used that was not checked on the way. What is not here, or is here
  * with other bytes, is fetched; where nobody can be asked, the store's own word stands.
  */
-export function createComponentSource(
-  ports: StorePorts,
-  fetch: BlobFetch,
-): Pick<ComponentPorts, 'install' | 'blobPath' | 'fetch'> {
+export function createComponentSource(ports: StorePorts, fetch: BlobFetch): ComponentSource {
   const { store, files, streams, signal } = ports;
   return {
     blobPath: (component) => checked(ports, fetch, component),

@@ -7,7 +7,7 @@ import type { Membership } from '../membership/index.ts';
 import { InitJob, type InitOutcome, type InitRecord } from '../initserver/index.ts';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
-import { NodeMembership, RoleValueStore, type RoleValues } from '../roleserve/index.ts';
+import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
 

@@ -2,4 +2,4 @@
 export { agentMetrics } from './agent-metrics.ts';
 export { createCertificateExpiryLister, listCertificateExpiries } from './certificate-expiry.ts';
 export { KubernetesEtcdHealth } from './kubernetes-etcd-health.ts';
-export { statusPushWorker } from './status-push-worker.ts';
+export { type StatusFacts, statusPushWorker } from './status-push-worker.ts';

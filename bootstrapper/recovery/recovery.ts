@@ -208,13 +208,13 @@ async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): P
 
 /** Ends the agent when a recovery was ordered: systemd starts it again, and it begins with that. */
 export function recoveryRunnable(
-  { desk, clock }: { readonly desk: Pick<RecoveryService, 'ordered'>; readonly clock: Clock },
+  { orders, clock }: { readonly orders: Pick<RecoveryService, 'ordered'>; readonly clock: Clock },
   end: (reason: unknown) => void,
 ): Runnable {
   return async (scope) => {
     scope.healthy();
     scope.waiting('an order to recover the quorum');
-    await when(desk.ordered, (isOrdered) => isOrdered, scope.signal);
+    await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
     await clock.sleep(ANSWER_MS, scope.signal);
     end(new ConsensusError('consensus-recovering', 'ending the agent'));
     scope.signal.throwIfAborted();

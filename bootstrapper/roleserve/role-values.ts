@@ -122,7 +122,8 @@ export class RoleValueStore {
   claim<Name extends RoleValueName>(...names: readonly Name[]): Pick<RoleValueWriters, Name> {
     for (const name of names)
       if (!this.#unclaimed.delete(name)) throw new TypeError(`value ${name} already has a writer`);
-    return Object.fromEntries(names.map((name) => [name, this.#all[name]])) as Pick<RoleValueWriters, Name>;
+    const writers: Partial<RoleValueWriters> = this.#all;
+    return Object.fromEntries(names.map((name) => [name, writers[name]])) as Pick<RoleValueWriters, Name>;
   }
 
   /** Values that nobody writes yet. */

@@ -1,0 +1,97 @@
+import type { Provisioning } from '../../internal/config/index.ts';
+import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
+import { createMachineEvidence, createTpm, type MachineEvidence, TpmLockRegister } from '../attest/index.ts';
+import type { NamedKey } from '../consensus/index.ts';
+import { refuseLostMachineKey } from '../enrolment/index.ts';
+import type { HostSettings } from '../kubernetes/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { AGENT_PATHS, loadMachineIdentity, type MachineIdentity } from '../nodestate/index.ts';
+import { createMachineChecks, type MachineChecks, requireUsableTpm } from '../preflight/index.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+
+/** This machine, apart from any cluster: its key, its lock, its evidence, and the owners that it was provisioned with. */
+export interface OpenMachine {
+  readonly identity: MachineIdentity;
+  readonly lock: NodeLock;
+  /** Proves to others which machine this is: see bootstrapper/attest. */
+  readonly evidence: MachineEvidence;
+  readonly checks: MachineChecks;
+  readonly host: HostSettings;
+  /** Raw Ed25519 public keys, to compare with. */
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** The same keys as DER, with the names under which a new cluster records them. */
+  readonly owners: readonly [NamedKey, ...NamedKey[]];
+  /** The address at which others reach this machine; a loopback address while it has none. */
+  readonly currentAddress: () => string;
+  readonly hasAddress: () => boolean;
+}
+
+/**
+ * Loads the key of the machine, or creates it at the first start, and opens TPM and node lock.
+ * @throws EnrolmentError `enrolment-keys-missing` when the machine belongs to a cluster and its key is missing
+ * @throws TpmError `preflight-tpm-unusable`
+ */
+export async function openMachine(
+  ports: AgentPorts,
+  { provisioning, version }: AgentOptions,
+  signal: AbortSignal,
+): Promise<OpenMachine> {
+  const { files, log, machine } = ports;
+  for (const directory of [AGENT_PATHS.state, AGENT_PATHS.init, AGENT_PATHS.enrolment])
+    await files.makeDirectory(directory);
+  await refuseLostMachineKey(files);
+  const identity = await loadMachineIdentity(files, AGENT_PATHS);
+  const { fingerprint, nodeId } = identity;
+  log.info('machine key loaded', { fingerprint, nodeId, version });
+  const lockAndEvidence = openLockAndEvidence(ports, { provisioning, identity, signal });
+  const isBound = async (): Promise<boolean> => (await lockAndEvidence.lock.read()) !== undefined;
+  await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
+  return {
+    identity,
+    ...lockAndEvidence,
+    checks: createMachineChecks(ports, { provisioning, signal }),
+    host: {
+      restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
+      failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
+    },
+    ...ownersFrom(provisioning),
+    currentAddress: () => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1',
+    hasAddress: () => provisioning.address !== undefined || machine.addresses().length > 0,
+  };
+}
+
+/** The lock is written to the register of the TPM before any evidence: no evidence may contradict the lock. */
+function openLockAndEvidence(
+  { files, kernel, clock }: AgentPorts,
+  options: {
+    readonly provisioning: Provisioning;
+    readonly identity: MachineIdentity;
+    readonly signal: AbortSignal;
+  },
+): Pick<OpenMachine, 'lock' | 'evidence'> {
+  const { provisioning, identity, signal } = options;
+  const tpm = createTpm(provisioning.tpm, clock);
+  const register =
+    tpm === undefined || provisioning.tpm.kind === 'none'
+      ? {}
+      : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
+  const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs(), ...register });
+  const evidence = createMachineEvidence({
+    ...{ provisioning, tpm, files, kernel, clock },
+    machineKeyPem: identity.keyPem,
+    keySecretPath: AGENT_PATHS.keySecret,
+    mirrorLock: () => lock.mirrorToRegister(),
+  });
+  return { lock, evidence };
+}
+
+/** Provisioning has at least one owner key. */
+function ownersFrom({ ownerKeys }: Provisioning): Pick<OpenMachine, 'ownerKeys' | 'owners'> {
+  const [first, ...more] = ownerKeys.map((base64) => new Uint8Array(Buffer.from(base64, 'base64')));
+  if (first === undefined) throw new TypeError('the provisioning has no owner key');
+  const named = (raw: Uint8Array, name: string): NamedKey => ({ name, pubKeyDer: ed25519SpkiFromRaw(raw) });
+  return {
+    ownerKeys: [first, ...more],
+    owners: [named(first, 'owner'), ...more.map((raw, index) => named(raw, `owner-${index + 2}`))],
+  };
+}

@@ -1,0 +1,51 @@
+import { amdTrust } from '../../internal/attestation/snp/index.ts';
+import { intelTrust } from '../../internal/attestation/tdx/index.ts';
+import { BlobStore } from '../../internal/bundle/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import { CollateralCache } from '../collateral/index.ts';
+import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
+import { AGENT_PATHS, KEY_PATHS, NodeState, OperatorEndpoints } from '../nodestate/index.ts';
+import { FileEventStore, PhaseLog } from '../phases/index.ts';
+import type { AgentPorts } from './agent-ports.ts';
+
+/** What this machine has on disk. */
+export interface OpenStorage {
+  readonly state: NodeState;
+  /** The keys that control planes share, while they are being rotated. */
+  readonly keys: KeyStore;
+  readonly phases: PhaseLog;
+  readonly blobs: BlobStore;
+  /** Directories of blobs: the one that the agent writes, then read-only seeds. */
+  readonly blobRoots: readonly [string, ...string[]];
+  readonly operatorEndpoints: OperatorEndpoints;
+  /** Certificates and revocation lists of AMD and Intel. */
+  readonly collateral: CollateralCache;
+}
+
+/** Reads what earlier runs of the agent have left, and completes a rotation of keys that was interrupted. */
+export async function openStorage(
+  { files, streams, clock, log }: AgentPorts,
+  { seedStores }: Pick<Provisioning, 'seedStores'>,
+): Promise<OpenStorage> {
+  const state = new NodeState(files);
+  const keys = new KeyStore(files, KEY_PATHS);
+  await installSharedKeys(files, keys, AGENT_PATHS.state);
+  const operatorEndpoints = new OperatorEndpoints(state.operatorEndpoints);
+  await operatorEndpoints.restore();
+  const collateral = new CollateralCache({
+    saved: state.collateral,
+    files,
+    provisionedPath: AGENT_PATHS.provisionedCollateral,
+    trust: { amd: amdTrust(), intel: intelTrust() },
+    nowMs: () => clock.nowMs(),
+    log: log.child('collateral'),
+  });
+  await collateral.restore();
+  const events = new FileEventStore(files, AGENT_PATHS.events);
+  const blobRoots: OpenStorage['blobRoots'] = [AGENT_PATHS.store, ...seedStores];
+  return {
+    ...{ state, keys, operatorEndpoints, collateral, blobRoots },
+    phases: await PhaseLog.open({ store: events, clock, log: log.child('phases') }),
+    blobs: new BlobStore({ files, streams, roots: blobRoots }),
+  };
+}
