@@ -19,7 +19,7 @@ import {
   StepCheckpoints,
 } from '../kubernetes/index.ts';
 import { all, components, etcd, host, membership, NotedPhases, settings } from '../roleserve/fake-node.ts';
-import { kubernetesWorker, } from '../roleserve/index.ts';
+import { kubernetesWorker } from '../roleserve/index.ts';
 import { createFakeRoleValues } from '../roleserve/fake-role-values.ts';
 import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
 
