@@ -1,6 +1,6 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
-import { type Runnable, supervise, type TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { type Runnable, supervise } from '../../internal/supervisor/index.ts';
 import { type Enrolment, untilFileChanges } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
@@ -27,14 +27,15 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   await runPendingRecovery(ports, run.signal);
   const node = await openNode(ports, options, run.signal);
   const end = (reason: unknown): void => run.abort(reason);
-  let supervision: ReturnType<typeof supervise> | undefined;
-  const tree = (): TreeSnapshot => supervision?.tree() ?? [];
-  const retryNow = (): void => supervision?.retryNow();
   const all: Readonly<Record<string, Runnable>> = {
     enrolment: enrolmentRunnable(node.entry.enrolment, ports, end),
     reset: resetRunnable({ orders: node.orders.reset, clock }, end),
     recovery: recoveryRunnable({ orders: node.orders.recovery, clock }, end),
-    ...createRunnables({ ports, node, version, tree, retryNow }),
+    ...createRunnables({
+      ...{ ports, node, version },
+      tree: () => supervision.tree(),
+      retryNow: () => supervision.retryNow(),
+    }),
   };
   const root: Runnable = async (scope) => {
     for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
@@ -42,7 +43,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     await options.onReady(`fingerprint ${node.machine.identity.fingerprint}`);
     await untilAborted(scope.signal);
   };
-  supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: run.signal });
+  const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: run.signal });
   await supervision.finished;
   if (!options.signal.aborted && run.signal.aborted) throw run.signal.reason;
 }

@@ -10,7 +10,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { componentsWorker, planComponents } from './components-worker.ts';
 import { all, components, bootstrap, host, NotedPhases, settings, workerOnly } from './fake-node.ts';
-import { type ClusterSettings, type LocalComponents } from './role-values.ts';
+import type { ClusterSettings, LocalComponents } from './role-values.ts';
 import { createFakeRoleValues, type FakeRoleValues } from './fake-role-values.ts';
 
 describe('planComponents()', () => {

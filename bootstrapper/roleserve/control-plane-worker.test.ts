@@ -11,7 +11,7 @@ import {
   planControlPlane,
 } from './control-plane-worker.ts';
 import { all, bootstrap, components, etcd, membership, none, NotedPhases, workerOnly } from './fake-node.ts';
-import { type RoleSet } from './role-values.ts';
+import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
 describe('planControlPlane()', () => {

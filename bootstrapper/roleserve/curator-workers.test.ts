@@ -13,7 +13,7 @@ import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './role-fetch-worker.ts';
 import { statusPushWorker } from '../nodestatus/index.ts';
-import { type RoleSet } from './role-values.ts';
+import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */

@@ -26,7 +26,7 @@ import {
   workerOnly,
 } from './fake-node.ts';
 import { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-import { type RoleSet } from './role-values.ts';
+import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
 describe('planKubernetes()', () => {

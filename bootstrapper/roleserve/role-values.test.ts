@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { currentValue, type Readable } from '../../internal/event/index.ts';
+import { currentValue, type Readable, type Settable } from '../../internal/event/index.ts';
 import { all, bootstrap, membership, settings, workerOnly } from './fake-node.ts';
 import { NodeMembership } from './node-membership.ts';
-import { RoleValueStore } from './role-values.ts';
+import { type RoleSet, RoleValueStore } from './role-values.ts';
 
 describe('RoleValueStore', () => {
   test('claim() gives the writing side of each value to one caller only', () => {
@@ -23,8 +23,9 @@ describe('RoleValueStore', () => {
 
   test('readers cannot set a value, neither by type nor at run time', () => {
     const { values } = new RoleValueStore();
-    // @ts-expect-error a Readable has no set()
-    expect(() => values.localRoles.set(all)).toThrow(TypeError);
+    // @ts-expect-error a reader is no writer
+    const writer: Settable<RoleSet | undefined> = values.localRoles;
+    expect(() => writer.set(all)).toThrow(TypeError);
     for (const value of Object.values<Readable<unknown>>(values)) {
       expect('set' in value).toBe(false);
       expect(value.peek()).toEqual({ set: true, value: undefined });
