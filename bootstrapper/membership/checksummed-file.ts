@@ -6,8 +6,8 @@ const MAX_BYTES = 4 * 1024 * 1024;
 const VERSION = 1;
 
 /**
- * One value on disk that must never be guessed at: replaced whole, with a checksum of its own. Absent is an answer,
- * damaged is an error, and nothing here ever repairs or removes.
+ * One JSON value on disk with a checksum over it. A save replaces the whole file. A missing file is a valid answer; a damaged
+ * one is an error, because no part of the agent may guess its content. Damaged files are neither repaired nor removed.
  */
 export class ChecksummedFile<T> {
   readonly path: string;
@@ -18,7 +18,7 @@ export class ChecksummedFile<T> {
     this.path = path;
   }
 
-  /** undefined only when there is no file. @throws MembershipError `membership-damaged` */
+  /** The saved value; undefined only when the file does not exist. @throws MembershipError `membership-damaged` */
   async load(): Promise<T | undefined> {
     const raw = await this.#files.read(this.path, MAX_BYTES);
     if (raw === undefined) return undefined;
@@ -26,17 +26,17 @@ export class ChecksummedFile<T> {
     try {
       stored = JSON.parse(Buffer.from(raw).toString('utf8')) as Partial<Stored<T>> | null;
     } catch {
-      throw this.#damaged('no JSON');
+      throw this.#damaged('not JSON');
     }
-    if (typeof stored !== 'object' || stored === null) throw this.#damaged('no object');
+    if (typeof stored !== 'object' || stored === null) throw this.#damaged('not a JSON object');
     if (stored.version !== VERSION)
-      throw this.#damaged(`version ${String(stored.version)}, this agent reads ${VERSION}`);
+      throw this.#damaged(`format version ${String(stored.version)}, expected ${VERSION}`);
     if (stored.value === undefined || stored.sha256 !== checksum(stored.value))
-      throw this.#damaged('the checksum does not match');
+      throw this.#damaged('checksum mismatch');
     return stored.value;
   }
 
-  /** Durable when it resolves. */
+  /** Replaces the value. It is durable when the promise resolves. */
   async save(value: T): Promise<void> {
     const stored: Stored<T> = { version: VERSION, value, sha256: checksum(value) };
     await this.#files.makeDirectory(this.path.slice(0, this.path.lastIndexOf('/')));

@@ -6,8 +6,8 @@ export const membershipErrors = defineErrors({
     exit: 'needsReset',
     retryable: false,
     meaning:
-      'The record of this machine’s membership is damaged. Nothing was changed and no cluster is created in its place.',
-    fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+      'A record of this machine’s membership is damaged. Nothing was changed, and the agent creates no new cluster.',
+    fix: 'Restore the file from a backup; the agent then resumes automatically. Or give up the node: run `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE`, then reset the machine as root (see `cluster node reset --help`).',
   },
 });
 

@@ -1,5 +1,7 @@
-/** What every part of the agent knows of this node's membership in a cluster: its type, and the checksummed file format of the records
- * that the agent keeps on disk. Imports nothing else of the agent. */
+/**
+ * The membership of this node in a cluster, and the checksummed files in which the agent keeps such records.
+ * Every other directory of the agent may import this one; it imports none of them.
+ */
 export { ChecksummedFile } from './checksummed-file.ts';
 export { MembershipError } from './errors.ts';
 export type { Membership } from './membership.ts';

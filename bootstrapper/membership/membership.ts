@@ -1,10 +1,10 @@
-/** Where curators are: what a node needs to find its cluster again. Untrusted by itself; peers prove themselves. */
+/** A control plane at which a node finds its cluster again. Not trusted: whoever answers there must prove its identity. */
 export interface DirectoryEntry {
   readonly nodeId: string;
   readonly host: string;
 }
 
-/** What makes a machine a member. The private key lies apart and never leaves the machine. */
+/** What makes a machine a member. The private key is a file of its own and never leaves the machine. */
 export interface Membership {
   /** 16 bytes in lower-case hex. */
   readonly clusterId: string;
@@ -16,6 +16,6 @@ export interface Membership {
   readonly clusterCaPem: string;
   /** Grows when etcd is restored from a snapshot. */
   readonly epoch: number;
-  /** Curators; never empty. */
+  /** Control planes, as the join ticket named them; never empty. */
   readonly directory: readonly DirectoryEntry[];
 }

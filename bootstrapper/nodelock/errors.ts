@@ -6,23 +6,23 @@ export const nodeLockErrors = defineErrors({
     exit: 'needsReset',
     retryable: false,
     meaning:
-      'The lock that binds this machine to a cluster is damaged. Nothing was changed: it might be a member.',
-    fix: 'Restore the file named in the message from a backup. If the machine is no node of any cluster (`cluster node ls`), make the machine fresh as root on it (`cluster node reset --help` shows how).',
+      'The file of the node lock is damaged. Nothing was changed, because the machine may be a member of a cluster.',
+    fix: 'Restore the file from a backup. If the machine is not a node of any cluster (`cluster node ls`), reset it as root (see `cluster node reset --help`).',
   },
   'nodelock-register-mismatch': {
     fault: 'system',
     exit: 'refused',
     retryable: false,
     meaning:
-      'The register that shows the lock of this machine was extended by something else; evidence of it would be refused everywhere. Workloads go on.',
-    fix: 'Find what extends the register (`tpm.lockPcr` in the provisioning file names it), choose another one, then restart the machine; values of a running boot cannot be taken back.',
+      'Another program has extended the PCR that shows the node lock, so every verifier would refuse the evidence of this machine. Its workloads keep running.',
+    fix: 'Find the program that extends the PCR `tpm.lockPcr` of /etc/cluster/provisioning.json, or choose another PCR there. Then reboot the machine; only a reboot clears a PCR.',
   },
   'nodelock-held': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'This machine is already bound to a cluster, by another init or by a join.',
-    fix: 'Use the cluster named in the message. If that cluster is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    meaning: 'Another init or a join has already locked this machine to a cluster.',
+    fix: 'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
   },
 });
 

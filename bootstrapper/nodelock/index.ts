@@ -1,4 +1,4 @@
-/** The one-way lock that binds a machine to one cluster for good: an init or a join, never both. */
+/** The one-way node lock: it binds a machine to one cluster for good, by an init or by a join, never both. */
 export { NodeLockError, nodeLockErrors, type NodeLockErrorCode } from './errors.ts';
 export {
   NodeLock,

@@ -4,10 +4,10 @@ import { NodeLockError } from './errors.ts';
 
 const MAX_BYTES = 16 * 1024;
 const VERSION = 1;
-/** A register that nothing has extended since the machine was switched on (TPM 2.0 Library, Part 1, 17). */
+/** Value of a PCR that nothing has extended since power-on (TPM 2.0 Library, Part 1, 17). */
 const POWER_ON = new Uint8Array(32);
 
-/** Who locks the machine, and to what. The same claim may be made again after a crash. */
+/** The cluster that a machine is locked to, and by what. The same claim may be repeated after a crash. */
 export interface LockClaim {
   /** 16 bytes in lower-case hex. */
   readonly clusterId: string;
@@ -16,43 +16,46 @@ export interface LockClaim {
   readonly id: string;
 }
 
+/** The lock as it is on disk. */
 export interface LockRecord extends LockClaim {
   readonly version: number;
   readonly lockedAtMs: number;
-  /** What the lock register held before, in hex; absent on a machine without one. */
+  /** Value of the lock register before the lock, in hex; absent on a machine without a TPM. */
   readonly registerBaseline?: string;
-  /** What the lock counter held before, in decimal; absent on a machine that cannot count. */
+  /** Value of the lock counter before the lock, in decimal; absent on a machine without a counter. */
   readonly counterBaseline?: string;
 }
 
-/** Goes up by one with each lock of this machine and never back, whatever happens to its disk. */
+/** Counts the locks of this machine. It never decreases, whatever happens to the disk. */
 export interface LockCounter {
-  /** Its value, once it counts; undefined where the machine has none. Idempotent. */
+  /** Creates the counter if necessary and reads it; undefined on a machine that cannot have one. Idempotent. */
   start(): Promise<bigint | undefined>;
   increment(): Promise<void>;
 }
 
-/** The register in which verifiers see the lock: 32 bytes that can be extended and not set. */
+/** The PCR in which verifiers see the lock: 32 bytes that can be extended but not set. */
 export interface LockRegister {
   read(): Promise<Uint8Array>;
   extend(clusterId: string): Promise<void>;
   readonly counter?: LockCounter;
 }
 
+/** What a `NodeLock` works with. */
 export interface NodeLockOptions {
   readonly files: FilePort;
   readonly path: string;
   readonly nowMs: () => number;
-  /** Absent on a machine without a TPM: its lock is the file alone. */
+  /** Absent on a machine without a TPM: only the file is its lock then. */
   readonly register?: LockRegister;
 }
 
 /**
- * The one-way lock of a machine: unlocked → locked, no way back. Created exclusively and synced, so that of an init and
- * a join in the same instant exactly one wins, and a restart finds the winner.
+ * The one-way lock of a machine: once locked, it is never unlocked. The file is created exclusively and synced. So exactly one
+ * of an init and a join at the same instant gets the lock, and a restart finds which one.
  *
- * Register and counter follow the file: both read → file created → counted → register extended. A crash in between, and each reboot
- * (which resets the register), is made good by `mirror`; it must have succeeded before anything is quoted.
+ * Register and counter follow the file, in this order: read both, create the file, count, extend the register. After a crash
+ * in between, and after each reboot (which resets the register), `mirrorToRegister` completes that. The agent must have
+ * called it successfully before it quotes the TPM.
  */
 export class NodeLock {
   readonly #options: NodeLockOptions;
@@ -62,20 +65,23 @@ export class NodeLock {
     this.#options = options;
   }
 
-  /** What the machine is bound to; undefined while it is unlocked. A damaged record is never "unlocked". */
+  /** The lock; undefined while the machine is unlocked. @throws NodeLockError `nodelock-damaged` */
   async read(): Promise<LockRecord | undefined> {
     const { files, path } = this.#options;
     const raw = await files.read(path, MAX_BYTES);
     return raw === undefined ? undefined : parseLockRecord(raw, path);
   }
 
-  /** Wins the lock, or finds it won by the same claim before. Anyone else's is refused by name. */
+  /**
+   * Locks the machine, or finds that the same claim has locked it before.
+   * @throws NodeLockError `nodelock-held` when another claim holds the lock
+   */
   async acquire(claim: LockClaim): Promise<LockRecord> {
     const record = (await this.read()) ?? (await this.#create(claim));
     if (record.clusterId !== claim.clusterId || record.by !== claim.by || record.id !== claim.id) {
       throw new NodeLockError(
         'nodelock-held',
-        `locking the machine: bound to cluster ${record.clusterId} by ${record.by} ${record.id}`,
+        `machine already locked to cluster ${record.clusterId} by ${record.by} ${record.id}`,
         { details: { clusterId: record.clusterId, by: record.by, id: record.id } },
       );
     }
@@ -84,16 +90,17 @@ export class NodeLock {
   }
 
   /**
-   * Makes the register say what the file says; a machine that is unlocked is left as it is. Idempotent: reads before it
-   * extends, since a second extension would give a value that no verifier expects. One at a time.
+   * Extends the register so that it shows the lock in the file; does nothing on an unlocked machine. Reads the register
+   * first, because a second extension would give a value that no verifier expects. Concurrent calls run one after the other.
+   * @throws NodeLockError `nodelock-register-mismatch`
    */
   mirrorToRegister(): Promise<void> {
-    const turn = this.#mirroring.then(() => this.#mirror());
-    this.#mirroring = turn.catch(() => undefined);
-    return turn;
+    const mirrored = this.#mirroring.then(() => this.#mirror());
+    this.#mirroring = mirrored.catch(() => undefined);
+    return mirrored;
   }
 
-  /** The record of this claim, or of whoever was faster. */
+  /** The record of this claim, or of another one that was faster. */
   async #create(claim: LockClaim): Promise<LockRecord> {
     const { files, path, nowMs, register } = this.#options;
     const baseline = bootBaseline(await register?.read(), claim);
@@ -108,7 +115,7 @@ export class NodeLock {
     if (await files.createExclusive(path, `${JSON.stringify(record)}\n`)) return record;
     const held = await this.read();
     if (held !== undefined) return held;
-    throw new NodeLockError('nodelock-damaged', `locking the machine: ${path} is there and cannot be read`);
+    throw new NodeLockError('nodelock-damaged', `${path} exists but cannot be read`);
   }
 
   async #mirror(): Promise<void> {
@@ -119,35 +126,36 @@ export class NodeLock {
     const locked = lockedValue(baseline, record.clusterId);
     const before = await register.read();
     const isShown = Buffer.compare(before, locked) === 0;
-    if (!isShown && Buffer.compare(before, baseline) !== 0) throw foreign(before, [baseline, locked]);
-    await count(register, record); // before the register shows it: nobody sees a lock that was not counted
+    if (!isShown && Buffer.compare(before, baseline) !== 0)
+      throw registerMismatch(before, [baseline, locked]);
+    await count(register, record); // before the register shows it: verifiers must not see a lock that was not counted
     if (isShown) return;
     await register.extend(record.clusterId);
     const after = await register.read();
-    if (Buffer.compare(after, locked) !== 0) throw foreign(after, [locked]);
+    if (Buffer.compare(after, locked) !== 0) throw registerMismatch(after, [locked]);
   }
 }
 
 /**
- * What the boot left in the register. A machine that was made fresh, was not restarted since and joins the same cluster
- * again shows its lock already: extended once more it would show what nobody expects, in this boot and after it.
+ * The value that the boot left in the register. A machine that was reset, has not rebooted since and joins the same cluster
+ * again still shows its earlier lock. Extending that once more would give a value that no verifier expects.
  */
 function bootBaseline(now: Uint8Array | undefined, { clusterId }: LockClaim): Uint8Array | undefined {
   if (now === undefined || Buffer.compare(now, lockedValue(POWER_ON, clusterId)) !== 0) return now;
   return POWER_ON;
 }
 
-/** Once per lock: a counter that is past its baseline has been counted up for it. */
+/** Counts once for each lock: a counter above its baseline has counted this lock already. */
 async function count({ counter }: LockRegister, { counterBaseline }: LockRecord): Promise<void> {
   if (counter === undefined || counterBaseline === undefined) return;
   if ((await counter.start()) === BigInt(counterBaseline)) await counter.increment();
 }
 
-function foreign(actual: Uint8Array, expected: readonly Uint8Array[]): NodeLockError {
+function registerMismatch(actual: Uint8Array, expected: readonly Uint8Array[]): NodeLockError {
   const wanted = expected.map(hexOf).join(' or ');
   return new NodeLockError(
     'nodelock-register-mismatch',
-    `showing the lock in its register: it holds ${hexOf(actual)}, expected ${wanted}`,
+    `lock register has value ${hexOf(actual)}, expected ${wanted}`,
     { details: { expected: wanted, actual: hexOf(actual) } },
   );
 }
@@ -158,7 +166,7 @@ function hexOf(bytes: Uint8Array): string {
 
 function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
   const damaged = (why: string, cause?: unknown): NodeLockError =>
-    new NodeLockError('nodelock-damaged', `reading the node lock ${path}: ${why}`, {
+    new NodeLockError('nodelock-damaged', `node lock ${path}: ${why}`, {
       cause,
       details: { path },
     });
@@ -166,19 +174,19 @@ function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
   try {
     value = JSON.parse(Buffer.from(raw).toString('utf8')) as Partial<LockRecord> | null;
   } catch (error) {
-    throw damaged('no JSON', error);
+    throw damaged('not JSON', error);
   }
-  if (typeof value !== 'object' || value === null) throw damaged('no object');
+  if (typeof value !== 'object' || value === null) throw damaged('not a JSON object');
   const { version, clusterId, by, id, lockedAtMs, registerBaseline, counterBaseline } = value;
-  if (version !== VERSION) throw damaged(`version ${String(version)}, expected ${VERSION}`);
-  if (typeof clusterId !== 'string' || !/^[0-9a-f]{32}$/.test(clusterId)) throw damaged('no cluster id');
-  if (by !== 'init' && by !== 'join') throw damaged('neither init nor join');
+  if (version !== VERSION) throw damaged(`format version ${String(version)}, expected ${VERSION}`);
+  if (typeof clusterId !== 'string' || !/^[0-9a-f]{32}$/.test(clusterId)) throw damaged('invalid cluster id');
+  if (by !== 'init' && by !== 'join') throw damaged('invalid "by": neither init nor join');
   if (typeof id !== 'string' || id === '' || typeof lockedAtMs !== 'number')
-    throw damaged('no id or no time');
-  if (counterBaseline !== undefined && !isCount(counterBaseline)) throw damaged('no value of a counter');
+    throw damaged('invalid id or time');
+  if (counterBaseline !== undefined && !isCount(counterBaseline)) throw damaged('invalid counter value');
   if (registerBaseline === undefined) return { version, clusterId, by, id, lockedAtMs };
   if (typeof registerBaseline !== 'string' || !/^[0-9a-f]{64}$/.test(registerBaseline))
-    throw damaged('no register value');
+    throw damaged('invalid register value');
   const counted = counterBaseline === undefined ? {} : { counterBaseline };
   return { version, clusterId, by, id, lockedAtMs, registerBaseline, ...counted };
 }

@@ -6,22 +6,22 @@ import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
-/** What a member knows of itself when nobody else can be asked: each part in a checked file of its own. */
+/** The records with which a member starts when it can ask nobody: each in a checksummed file of its own. */
 export class NodeState {
   readonly membership: ChecksummedFile<Membership>;
   readonly roles: ChecksummedFile<readonly string[]>;
   readonly settings: ChecksummedFile<ClusterSettings>;
-  /** Where the cluster's control planes are; unlike the others it can be learned again. */
+  /** The control planes of the cluster; unlike the records above, any curator can send it again. */
   readonly directory: ChecksummedFile<ClusterDirectory>;
-  /** Where workers are that lead to them. */
+  /** Workers that forward connections to control planes. */
   readonly relays: ChecksummedFile<readonly string[]>;
 
-  /** The admission that this machine is bound to; stays when it is a member. */
+  /** The admission that this machine is bound to; it is kept after the machine has joined. */
   readonly join: ChecksummedFile<JoinRecord>;
-  /** Endpoints that somebody told this machine beside its provisioning. */
+  /** Endpoints that an operator added to those of the provisioning. */
   readonly operatorEndpoints: ChecksummedFile<readonly string[]>;
 
-  /** What AMD and Intel say; it can be given again. */
+  /** Certificates and revocation lists of AMD and Intel; they can be downloaded again. */
   readonly collateral: ChecksummedFile<CachedCollateral>;
 
   constructor(files: FilePort) {

@@ -2,7 +2,7 @@ import type { ChecksummedFile } from '../membership/index.ts';
 
 const MAX_ENDPOINTS = 16;
 
-/** Endpoints that somebody told this machine: an owner over the init port, or root with `cluster join`. */
+/** Endpoints of join services that an owner (over the init port) or root (with `cluster join`) has added. */
 export class OperatorEndpoints {
   readonly #file: ChecksummedFile<readonly string[]>;
   #list: readonly string[] = [];
@@ -19,7 +19,7 @@ export class OperatorEndpoints {
     this.#list = (await this.#file.load()) ?? [];
   }
 
-  /** The newest first; on disk when it resolves. */
+  /** Adds endpoints in front of the known ones; durable when the promise resolves. */
   async add(endpoints: readonly string[]): Promise<void> {
     const list = [...new Set([...endpoints, ...this.#list])].slice(0, MAX_ENDPOINTS);
     if (list.join() === this.#list.join()) return;

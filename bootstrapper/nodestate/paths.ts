@@ -1,21 +1,22 @@
-/** Where the agent keeps its state. 0700, root only, on the state disk. */
+/** The agent's state, on the state disk. Mode 0700, root only. */
 const STATE = '/var/lib/cluster';
 
+/** Paths of the agent's files, and of directories whose free space it checks. */
 export const AGENT_PATHS = {
   state: STATE,
   provisioning: '/etc/cluster/provisioning.json',
-  /** `joinEndpoints` that cloud-init or other automation has written, also after the agent was started. */
+  /** `joinEndpoints` written by cloud-init or other automation, also while the agent runs. */
   cloudInit: '/etc/cluster/join.json',
-  /** What AMD and Intel say, as somebody has laid it beside the provisioning. */
+  /** Certificates and revocation lists of AMD and Intel, optional beside the provisioning. */
   provisionedCollateral: '/etc/cluster/collateral.json',
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
   keySecret: `${STATE}/machine/attestation-key.sealed`,
   enrolment: `${STATE}/enrolment`,
   lock: `${STATE}/enrolment/lock.json`,
-  /** What an admission binds this machine to, from before the lock until the membership is there. */
+  /** The admission that this machine is bound to, written before the node lock. */
   join: `${STATE}/enrolment/join.json`,
-  /** Where `cluster join` on a machine has said that its cluster is. */
+  /** Endpoints added with `cluster join`. */
   operatorEndpoints: `${STATE}/enrolment/directed.json`,
   init: `${STATE}/init`,
   events: `${STATE}/init/events.jsonl`,
@@ -29,25 +30,25 @@ export const AGENT_PATHS = {
   recoveryFailure: `${STATE}/recovery/failure.txt`,
   resetOrder: `${STATE}/reset/order.json`,
   credentials: `${STATE}/credentials`,
-  /** What the join service and the curator answer with; the machine's own key they do not get. */
+  /** TLS key of the join service and the curator; they do not get the machine key. */
   curatorKey: `${STATE}/credentials/curator.key`,
   curatorCert: `${STATE}/credentials/curator.crt`,
   ca: `${STATE}/ca`,
-  /** The keys that control planes share, of two generations (internal/keyset); not there before the first rotation. */
+  /** Two generations of the keys that control planes share (internal/keyset); absent before the first rotation. */
   rotation: `${STATE}/keys/rotation.json`,
-  /** What this node has finished of replacing them. */
+  /** The stage of the rotation that this node has completed. */
   keysStage: `${STATE}/keys/stage.json`,
   etcdData: `${STATE}/etcd-state/data/member`,
   store: `${STATE}/store`,
-  /** containerd's. */
+  /** Images of containerd. */
   images: '/var/lib/containerd',
   run: '/run/cluster',
 } as const;
 
-/** What of replacing the keys of the control planes lies where. */
+/** Files of the key rotation (bootstrapper/keyrotation). */
 export const KEY_PATHS = {
   rotation: AGENT_PATHS.rotation,
   stage: AGENT_PATHS.keysStage,
-  // The last one to go when the role does.
+  // Deleted last when the node loses the role of a control plane.
   lastKey: `${AGENT_PATHS.ca}/ca.key`,
 } as const;

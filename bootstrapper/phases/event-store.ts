@@ -4,11 +4,11 @@ import type { EventStore, RecordedEvent } from './phase-log.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** One JSON line per event, synced. What does not parse ends the file: a crash tears at most the last line. */
+/** One JSON line for each event, synced. Reading stops at the first invalid line: a crash damages only the last one. */
 export class FileEventStore implements EventStore {
   readonly #files: FilePort & AppendPort;
   readonly #path: string;
-  /** A disk that was full may have taken a part of the last line. */
+  /** Whether the last append failed, so that a part of its line may be on disk. */
   #isTorn = false;
 
   constructor(files: FilePort & AppendPort, path: string) {
@@ -35,7 +35,7 @@ export class FileEventStore implements EventStore {
     if (this.#isTorn) {
       const last = (await this.load()).at(-1)?.sequence ?? 0;
       this.#isTorn = false;
-      // It may be there as a whole: only that it is durable was not said.
+      // The failed append may have written the whole line.
       if (last >= event.sequence) return;
     }
     this.#isTorn = true;

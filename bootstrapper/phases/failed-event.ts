@@ -2,16 +2,16 @@ import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { PhasesError, type PhasesErrorCode } from './errors.ts';
 import type { PhaseEvent } from './phase-event.ts';
 
-/** What programs say when the machine, and not what they were asked to do, is the cause (strerror(3)). */
-const WORDS: readonly { readonly says: RegExp; readonly code: PhasesErrorCode }[] = [
-  { says: /no space left on device|disk quota exceeded|ENOSPC/i, code: 'phases-disk-full' },
-  { says: /read-only file ?system|EROFS/i, code: 'phases-read-only' },
-  { says: /address already in use|EADDRINUSE/i, code: 'phases-port-in-use' },
+/** Error texts of programs when the machine is the cause of a failure, not their task (strerror(3)). */
+const MACHINE_FAULTS: readonly { readonly text: RegExp; readonly code: PhasesErrorCode }[] = [
+  { text: /no space left on device|disk quota exceeded|ENOSPC/i, code: 'phases-disk-full' },
+  { text: /read-only file ?system|EROFS/i, code: 'phases-read-only' },
+  { text: /address already in use|EADDRINUSE/i, code: 'phases-port-in-use' },
 ];
 
 /**
- * A failure as the owner is told of it. The outermost code says what was being done, and is the answer unless a program's
- * own last words name a cause that lies below it.
+ * The event of a failed phase. It has the code of the outermost error, unless the output of a program names a cause in the
+ * machine itself, like a full disk.
  */
 export function failedEvent(
   phase: Extract<PhaseEvent, { kind: 'failed' }>['phase'],
@@ -19,14 +19,14 @@ export function failedEvent(
 ): Extract<PhaseEvent, { kind: 'failed' }> {
   const message = describeError(error);
   const coded = findCoded(error);
-  const below = WORDS.find(({ says }) => says.test(message));
+  const machineFault = MACHINE_FAULTS.find(({ text }) => text.test(message));
   const cause =
-    below !== undefined && coded?.code.startsWith('preflight-') !== true
-      ? new PhasesError(below.code, message)
+    machineFault !== undefined && coded?.code.startsWith('preflight-') !== true
+      ? new PhasesError(machineFault.code, message)
       : coded;
   const { code, fix, retryable } = cause ?? {
     code: 'internal',
-    fix: 'Look into the log of bootstrapper.service.',
+    fix: 'Look at `journalctl -u bootstrapper` on the machine.',
     retryable: true,
   };
   return { kind: 'failed', phase, code, message, fix, retryable };

@@ -1,6 +1,6 @@
 /**
- * The registry of phases and the durable record of what they did. Workers write through `PhaseReporter`; the init job
- * streams from `PhaseLog`; both survive the agent.
+ * Phases of an init or a start, and the durable log of what each phase did. Workers report through `PhaseReporter`; the init
+ * job streams the events of `PhaseLog` to the owner. The log survives a restart of the agent.
  */
 export { PhasesError, phasesErrors, type PhasesErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';

@@ -1,6 +1,6 @@
 import type { PhaseName } from '../../initproto/phases.ts';
 
-/** What happened, in the words of the Init contract. Plain data: kept on disk, streamed to the owner. */
+/** One event of a phase, as the Init contract has it: kept on disk as JSON and streamed to the owner. */
 export type PhaseEvent =
   | { readonly kind: 'started'; readonly phase: PhaseName }
   | {

@@ -6,21 +6,22 @@ import type { PhaseName } from '../../initproto/phases.ts';
 import { failedEvent } from './failed-event.ts';
 import type { PhaseEvent } from './phase-event.ts';
 
+/** An event with its place in the log. */
 export interface RecordedEvent {
-  /** 1, 2, 3 … without gaps over all lives of the agent. */
+  /** 1, 2, 3 … without gaps, also over restarts of the agent. */
   readonly sequence: number;
   readonly timeMs: number;
   readonly event: PhaseEvent;
 }
 
-/** What a running phase can say. */
+/** How a running phase reports its progress. */
 export interface PhaseProgress {
-  /** What is being done or waited for now. The same text again only refreshes the last error. */
+  /** Reports what the phase does or waits for now. The same text again only updates the last error. */
   report(
     text: string,
     more?: { readonly lastError?: unknown; readonly done?: number; readonly total?: number },
   ): void;
-  /** The work had been done by an earlier run and was found in order. */
+  /** Reports that an earlier run had done the work already, and that it is in order. */
   reportUnchanged(): void;
 }
 
@@ -29,15 +30,15 @@ export interface PhaseReporter {
   run<T>(phase: PhaseName, work: (progress: PhaseProgress) => Promise<T>): Promise<T>;
 }
 
-/** Keeps events durable; a torn last line of a crash is dropped when it is read. */
+/** Stores events durably. `load` drops an incomplete last event, which a crash may leave. */
 export interface EventStore {
   load(): Promise<readonly RecordedEvent[]>;
   append(event: RecordedEvent): Promise<void>;
 }
 
 /**
- * The one record of what the phases did. Writers report, readers follow from any sequence number; what was reported
- * is on disk before anyone sees it, so that no reader ever has to unlearn an event.
+ * The log of all phases. Readers follow it from any sequence number. An event is on disk before a reader sees it, so that no
+ * event disappears after a crash.
  */
 export class PhaseLog implements PhaseReporter {
   readonly #store: EventStore;
@@ -45,8 +46,8 @@ export class PhaseLog implements PhaseReporter {
   readonly #log: Logger;
   readonly #events: RecordedEvent[] = [];
   readonly #length = new EventValue<number>();
-  /** What the disk has not taken yet; it gets them with the next event, in order, so that the record has no gap. */
-  readonly #unkept: RecordedEvent[] = [];
+  /** Events that could not be written; they are written with the next event, in order, so that the log has no gap. */
+  readonly #unsaved: RecordedEvent[] = [];
   #writing: Promise<void> = Promise.resolve();
   #next = 1;
 
@@ -56,6 +57,7 @@ export class PhaseLog implements PhaseReporter {
     this.#log = ports.log;
   }
 
+  /** Loads the events of earlier runs. */
   static async open(ports: PhaseLogPorts): Promise<PhaseLog> {
     const phases = new PhaseLog(ports);
     phases.#events.push(...(await ports.store.load()));
@@ -64,30 +66,30 @@ export class PhaseLog implements PhaseReporter {
     return phases;
   }
 
-  /** How many events there are; set after each one is durable. */
+  /** Number of events; it grows when an event is durable. */
   get length(): Readable<number> {
     return this.#length;
   }
 
-  /** Events after a sequence number, oldest first. */
+  /** The events after this sequence number, oldest first. */
   after(sequence: number): readonly RecordedEvent[] {
     return this.#events.filter((event) => event.sequence > sequence);
   }
 
   async run<T>(phase: PhaseName, work: (progress: PhaseProgress) => Promise<T>): Promise<T> {
     const startMs = this.#clock.monotonicMs();
-    let already = false;
+    let isUnchanged = false;
     this.#report({ kind: 'started', phase });
     try {
       const result = await work({
         report: this.#speaker(phase),
-        reportUnchanged: () => void (already = true),
+        reportUnchanged: () => void (isUnchanged = true),
       });
       this.#report({
         kind: 'finished',
         phase,
         durationMs: Math.round(this.#clock.monotonicMs() - startMs),
-        already,
+        already: isUnchanged,
       });
       await this.#writing;
       return result;
@@ -122,19 +124,19 @@ export class PhaseLog implements PhaseReporter {
     const { kind, ...facts } = event;
     this.#log[kind === 'failed' ? 'error' : 'info'](`phase ${kind}`, facts);
     this.#writing = this.#writing
-      .then(() => this.#keep(recorded))
-      .catch((error: unknown) => this.#log.warn('a phase event could not be kept', { error }))
+      .then(() => this.#save(recorded))
+      .catch((error: unknown) => this.#log.warn('phase event not saved', { error }))
       .then(() => {
         this.#events.push(recorded);
         this.#length.set(this.#events.length);
       });
   }
 
-  async #keep(recorded: RecordedEvent): Promise<void> {
-    this.#unkept.push(recorded);
-    for (let [first] = this.#unkept; first !== undefined; [first] = this.#unkept) {
+  async #save(recorded: RecordedEvent): Promise<void> {
+    this.#unsaved.push(recorded);
+    for (let [first] = this.#unsaved; first !== undefined; [first] = this.#unsaved) {
       await this.#store.append(first);
-      this.#unkept.shift();
+      this.#unsaved.shift();
     }
   }
 }

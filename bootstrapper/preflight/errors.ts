@@ -6,8 +6,8 @@ export const tpmErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning:
-      'The provisioning names a TPM that this machine does not have, or that does not answer. The machine belongs to no cluster yet, and without its TPM it could prove itself to none. Nothing was changed.',
-    fix: 'Enable the TPM in the firmware setup (or give the virtual machine one), or correct `tpm` in /etc/cluster/provisioning.json (`"tpm": {"kind": "none"}` for a machine without one); then run `systemctl restart bootstrapper`.',
+      'The TPM that the provisioning names does not exist or does not respond. The machine belongs to no cluster yet and cannot prove its identity without the TPM. Nothing was changed.',
+    fix: 'Enable the TPM in the firmware setup (or add one to the virtual machine), or correct `tpm` in /etc/cluster/provisioning.json (`"tpm": {"kind": "none"}` for a machine without a TPM). Then run `systemctl restart bootstrapper`.',
   },
 });
 

@@ -1,6 +1,6 @@
 /**
- * The agent's preflight: what would make an init or a join fail later is found before anything changes. What is looked at and
- * what is good stands in the registry (internal/checks); here it stops an init or a join, or is only told.
+ * Checks of this machine by the agent: before an init or a join changes anything, and its own address while it runs.
+ * The checks themselves are in internal/preflight; here a failed one stops an init or a join, or is only reported.
  */
 export { type MachineChecks, createMachineChecks } from './machine-checks.ts';
 export { ownAddressRunnable, untilAddress } from './own-address.ts';

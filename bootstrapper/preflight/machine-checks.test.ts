@@ -49,10 +49,10 @@ test('a join is checked as an init is, with the machine’s own name, address an
   await settle();
   expect(begun[0]?.options).toEqual({
     nodeName: 'w1',
-    wantedAddress: '192.0.2.7',
-    needed: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
-    acceptsCgroupV1: true,
-    askerMs: undefined,
+    configuredAddress: '192.0.2.7',
+    neededBytes: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
+    allowsCgroupV1: true,
+    callerClockMs: undefined,
     signal,
   });
   begun[0]?.end.resolve();
@@ -79,8 +79,8 @@ test('a report counts what is still to be uploaded, and is told whose clock to c
   await settle();
   expect(begun[0]?.options).toMatchObject({
     nodeName: 'n7',
-    askerMs: 3,
-    needed: { '/var/lib/cluster': 50 + 60 + GIB, '/var/lib/containerd': 6 * 10 },
+    callerClockMs: 3,
+    neededBytes: { '/var/lib/cluster': 50 + 60 + GIB, '/var/lib/containerd': 6 * 10 },
   });
   begun[0]?.end.resolve();
   await expect(reported).resolves.toEqual([]);

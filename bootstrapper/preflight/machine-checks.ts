@@ -8,17 +8,17 @@ import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** Room beside the bundle itself: unpacked images, etcd, logs. */
+/** Disk space beside the bundle itself: for unpacked images, etcd and logs. */
 const HEADROOM_BYTES = 1024 ** 3;
 
-/** The checks before anything changes. */
+/** The checks of this machine before anything is changed. */
 export interface MachineChecks {
-  /** For what an owner asks of this machine. @throws PreflightError */
+  /** Before an init. @throws PreflightError */
   checkForInit(spec: InitSpec): Promise<void>;
-  /** Before this machine asks to be let in; what it will need of the bundle nobody has said yet. @throws PreflightError */
+  /** Before a join; the size of the bundle is not known yet. @throws PreflightError */
   checkForJoin(): Promise<void>;
-  /** What each check says, before an owner uploads anything. Changes nothing. */
-  report(ask: PreflightQuery): Promise<readonly CheckResult[]>;
+  /** The result of each check, for an owner before an upload. Changes nothing. */
+  report(query: PreflightQuery): Promise<readonly CheckResult[]>;
 }
 
 interface ChecksOptions {
@@ -28,6 +28,7 @@ interface ChecksOptions {
   readonly check?: typeof checkMachine;
 }
 
+/** What the checks of this machine use. */
 export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | 'machine' | 'commands'> {
   readonly machine: MachinePort;
   readonly streams: StreamPort;
@@ -36,17 +37,22 @@ export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | '
 
 type Needed = PreflightOptions['neededBytes'];
 
-/** One at a time: each binds the ports that it looks at, and two would find each other's. */
+/** Concurrent checks run one after the other: each binds the ports that it checks, and two would find each other's. */
 export function createMachineChecks(
   { files, machine, streams, clock, commands }: MachineChecksPorts,
   { provisioning, signal, run = runPreflight, check = checkMachine }: ChecksOptions,
 ): MachineChecks {
-  const probe: PreflightPorts = { files, machine, clock, freeBytes: (folder) => streams.freeBytes(folder) };
-  let before: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const mine = before.then(work);
-    before = mine.catch(() => undefined); // whoever asked is told
-    return mine;
+  const probe: PreflightPorts = {
+    files,
+    machine,
+    clock,
+    freeBytes: (directory) => streams.freeBytes(directory),
+  };
+  let last: Promise<unknown> = Promise.resolve();
+  const afterLast = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = last.then(work);
+    last = result.catch(() => undefined); // its own caller gets the error
+    return result;
   };
   const optionsFor = (nodeName: string, needed: Needed, askerMs?: number): PreflightOptions => ({
     ...{ nodeName, neededBytes: needed, callerClockMs: askerMs, signal },
@@ -55,19 +61,19 @@ export function createMachineChecks(
   });
   return {
     checkForInit: ({ nodeName, bundleManifest }) =>
-      inTurn(() => run(probe, optionsFor(nodeName, neededFor(bundleManifest)))),
-    checkForJoin: () => inTurn(() => run(probe, optionsFor(machine.hostname(), neededFor('')))),
+      afterLast(() => run(probe, optionsFor(nodeName, neededFor(bundleManifest)))),
+    checkForJoin: () => afterLast(() => run(probe, optionsFor(machine.hostname(), neededFor('')))),
     report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: askerMs }) => {
       const needed = neededFor(bundleManifest, missingBytes);
       const options = optionsFor(nodeName || machine.hostname(), needed, askerMs);
-      // The clock of a local machine is its host's: a time service of its own would say nothing.
-      const asked = provisioning.platform === 'local' ? probe : { ...probe, commands };
-      return inTurn(() => check(asked, options));
+      // A local machine has the clock of its host, so that its own time service says nothing.
+      const checkPorts = provisioning.platform === 'local' ? probe : { ...probe, commands };
+      return afterLast(() => check(checkPorts, options));
     },
   };
 }
 
-/** @param missingBytes of the components that are still to be uploaded */
+/** Bytes that each file system needs. @param missingBytes of components that are still to be uploaded */
 function neededFor(bundleManifest: string, missingBytes = 0): Needed {
   if (bundleManifest === '')
     return { [AGENT_PATHS.state]: HEADROOM_BYTES, [AGENT_PATHS.images]: HEADROOM_BYTES };
@@ -76,7 +82,7 @@ function neededFor(bundleManifest: string, missingBytes = 0): Needed {
     of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   return {
     [AGENT_PATHS.state]: missingBytes + bytesOf(components) + HEADROOM_BYTES,
-    // Images are kept there packed and unpacked, and unpacked they are four times as large.
+    // containerd keeps images packed and unpacked; unpacked they are about four times as large.
     [AGENT_PATHS.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
   };
 }

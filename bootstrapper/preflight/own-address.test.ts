@@ -51,7 +51,7 @@ describe('addressRunnable()', () => {
     await clock.advance(2_000);
     expect(tree.at('root').state).toBe('dead');
     expect(tree.at('root').lastError).toContain(OTHER);
-    expect(tree.records.filter(({ message }) => /lost its address/.test(message))).toMatchObject([
+    expect(tree.records.filter(({ message }) => /own address lost/.test(message))).toMatchObject([
       { level: 'error', fields: { address: OWN, error: { code: 'preflight-address-changed' } } },
     ]);
     await clock.advance(120_000);

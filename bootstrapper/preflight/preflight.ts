@@ -10,21 +10,23 @@ import {
   type PreflightErrorCode,
 } from '../../internal/preflight/index.ts';
 
-/** Refuses to serve at an address that this machine does not have (any more). @throws PreflightError */
+/** Checks that this machine has the address that it serves at. @throws PreflightError `preflight-address-changed` */
 export function refuseOtherAddress(address: string, addresses: readonly string[]): void {
   if (addresses.includes(address)) return;
   const now = addresses.length === 0 ? 'no address' : addresses.join(', ');
   throw new PreflightError(
     'preflight-address-changed',
-    `serving at ${address}: this machine has ${now} now`,
+    `address ${address} not found on this machine: it has ${now}`,
     { details: { address, addresses } },
   );
 }
 
+/** What the checks read. */
 export type PreflightPorts = CollectPorts;
+/** What the checks compare with. */
 export type PreflightOptions = Omit<CollectOptions, 'mayWriteTestFiles' | 'isNode'>;
 
-/** Looks at the machine before it is changed. Rejects with the first failure; its details hold all of them. */
+/** Runs all checks. @throws PreflightError the first failed check; its details have all of them */
 export async function runPreflight(ports: PreflightPorts, options: PreflightOptions): Promise<void> {
   const facts = await collectMachineFacts(ports, { ...options, mayWriteTestFiles: true, isNode: false });
   const failures = failedChecks(runChecks(MACHINE_CHECKS, facts));
@@ -38,7 +40,7 @@ export async function runPreflight(ports: PreflightPorts, options: PreflightOpti
   });
 }
 
-/** What every check says. Changes nothing, not even for a moment. */
+/** The result of every check. Writes nothing, not even temporary files. */
 export async function checkMachine(
   ports: PreflightPorts,
   options: PreflightOptions,

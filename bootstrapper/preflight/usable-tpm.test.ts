@@ -34,7 +34,7 @@ describe('requireUsableTpm()', () => {
     }
     await ready;
     expect(probed()).toBe(3);
-    expect(records.map(({ message }) => message)).toEqual(['the TPM does not answer, waiting for it']);
+    expect(records.map(({ message }) => message)).toEqual(['TPM not usable, retrying']);
   });
 
   test('gives a machine up that is nobody’s and whose TPM never answers', async () => {

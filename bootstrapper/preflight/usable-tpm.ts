@@ -4,13 +4,13 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { TpmError } from './errors.ts';
 
-/** A driver may be loaded after the agent was started. */
-const PATIENCE_MS = 30_000;
+/** The kernel may load the driver after the agent has started. */
+const MAX_WAIT_MS = 30_000;
 const PAUSE_MS = 1_000;
 
 /**
- * A machine that is nobody's yet and whose TPM does not answer can prove nothing, and nobody would learn why. One that is bound
- * to a cluster runs on: it needs its TPM when it has to prove itself again.
+ * Waits for the TPM of a machine that belongs to no cluster yet: without it the machine could not prove its identity, and no
+ * operator would learn why. A machine that belongs to a cluster starts without it; it needs the TPM at its next attestation.
  * @throws TpmError `preflight-tpm-unusable`
  */
 export async function requireUsableTpm(
@@ -24,13 +24,13 @@ export async function requireUsableTpm(
 ): Promise<void> {
   const { tpm, isBound, signal, probe = findTpmProblem } = options;
   if (tpm.kind === 'none' || (await isBound())) return;
-  const deadlineMs = clock.monotonicMs() + PATIENCE_MS;
-  for (let told = false; ; told = true) {
+  const deadlineMs = clock.monotonicMs() + MAX_WAIT_MS;
+  for (let isLogged = false; ; isLogged = true) {
     const problem = await probe(tpm, clock, signal);
     if (problem === undefined) return;
     if (clock.monotonicMs() >= deadlineMs)
-      throw new TpmError('preflight-tpm-unusable', `using the TPM of the provisioning: ${problem}`);
-    if (!told) log.warn('the TPM does not answer, waiting for it', { path: tpm.path, problem });
+      throw new TpmError('preflight-tpm-unusable', `TPM ${tpm.path} unusable: ${problem}`);
+    if (!isLogged) log.warn('TPM not usable, retrying', { path: tpm.path, problem });
     await clock.sleep(PAUSE_MS, signal);
   }
 }

@@ -6,32 +6,32 @@ export const resetErrors = defineErrors({
     exit: 'refused',
     retryable: false,
     meaning:
-      'An order to become a fresh machine is not signed by an owner whose key this machine was provisioned with, or is for another machine. Nothing was touched.',
-    fix: 'Run `cluster node reset` in the workspace whose owner key is in /etc/cluster/provisioning.json of the machine.',
+      'The order to reset this machine is not signed by an owner key of its provisioning, or is for another machine. Nothing was changed.',
+    fix: 'Run `cluster node reset` in a workspace whose owner key is in /etc/cluster/provisioning.json of the machine.',
   },
   'reset-started': {
     fault: 'operator',
     exit: 'partial',
     retryable: true,
     meaning:
-      'The owner has ordered this machine to be fresh; the agent ends and does so when it starts again.',
-    fix: 'Nothing: it goes on by itself.',
+      'An owner has ordered a reset of this machine. The agent stops and carries out the reset when systemd starts it again.',
+    fix: 'Nothing to do: the reset continues automatically.',
   },
   'reset-still-mounted': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'A file system is still mounted in a directory that a reset empties. Nothing was deleted there, because what is mounted may be somebody else’s data.',
-    fix: 'See on the machine what holds the path in the message (`fuser -vm PATH`) and unmount it; the agent tries again by itself.',
+      'A file system is still mounted in a directory that the reset deletes. Nothing was deleted there, because the mount may hold data of others.',
+    fix: 'Find the processes that use the mount (`fuser -vm PATH` on the machine), stop them and unmount it; the agent retries automatically.',
   },
   'reset-not-restarted': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'The state of this machine is deleted, and the machine has to be started anew to clear the TPM register that shows its old lock, but `systemctl reboot` failed.',
-    fix: 'Restart the machine by hand. The reset then completes by itself.',
+      'The state of this machine is deleted, and it must reboot to clear the TPM register that shows its old lock, but `systemctl reboot` failed.',
+    fix: 'Reboot the machine manually. The reset then completes automatically.',
   },
 });
 

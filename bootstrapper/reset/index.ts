@@ -1,13 +1,13 @@
 /**
- * The way back: a machine that its owner has ordered to be fresh.
+ * Reset of this machine: an owner's signed order removes its membership, its keys and all data of the cluster.
  *
  * ```
- * curator ─ResetTask─▶ ResetOrders.accept: whose signature? for this node? ─▶ order on disk ─▶ the agent ends
+ * curator ─ResetTask─▶ ResetOrders.accept: owner's signature, this node? ─▶ order on disk ─▶ the agent ends
  *                                                                                                  │ systemd
- * fresh machine ◀─ order gone ◀─ (TPM: restart of the machine) ◀─ wiped ◀─ stopped ◀─ carryOutReset ┘ before anything else
+ * reset   machine ◀─ order deleted ◀─ (TPM: reboot) ◀─ state deleted ◀─ units stopped ◀─ runReset ┘ before anything else
  * ```
- * The order is the first thing written and the last one removed, and every step may be repeated: whatever interrupts a
- * reset, the next start goes on with it. Only here is the one-way node lock undone.
+ * The order is written first and deleted last, and every step may be repeated: after any interruption, the next start of the
+ * agent continues the reset. Nothing else removes the one-way node lock.
  */
 export { ResetError, type ResetErrorCode, resetErrors } from './errors.ts';
 export { resetRunnable, runPendingReset } from './pending-reset.ts';

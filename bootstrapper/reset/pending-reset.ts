@@ -11,10 +11,10 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** For the answer to reach the owner: the stream it goes over ends with the agent. */
-const ANSWER_MS = 1_000;
-/** What the workloads of a node leave outside the agent's state. */
-const FOLDERS = [
+/** Time for the response to reach the owner: its stream ends with the agent. */
+const RESPONSE_MS = 1_000;
+/** What workloads of a node leave outside the agent's state. */
+const DIRECTORIES = [
   '/etc/kubernetes',
   '/var/lib/kubelet',
   '/run/containerd',
@@ -30,11 +30,11 @@ const FOLDERS = [
   '/var/log/pods',
   '/var/log/containers',
 ];
-/** The last is that of earlier releases, which had one etcd. */
+/** The last one is the unit of earlier releases, which had one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
 const LINKS = ['cni0', 'flannel.1'];
 
-/** An order that waits on this machine's disk; what comes of it, see bootstrapper/reset. */
+/** Carries out an order to reset that is on disk. Called before the agent opens anything else. */
 export async function runPendingReset(
   ports: ResetPorts & { readonly machine: Pick<MachinePort, 'bootId'> },
   provisioning: Pick<Provisioning, 'tpm'>,
@@ -50,7 +50,7 @@ export async function runPendingReset(
         ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
       ],
       runtimeUnit: CONTAINERD_UNIT,
-      directoriesToRemove: FOLDERS,
+      directoriesToRemove: DIRECTORIES,
       linksToRemove: LINKS,
       hasLockRegister: provisioning.tpm.kind !== 'none',
       bootId: await machine.bootId(),
@@ -59,17 +59,17 @@ export async function runPendingReset(
   );
 }
 
-/** Ends the agent when its owner has ordered a reset: systemd starts it again, and it begins with that. */
+/** Ends the agent when an owner has ordered a reset. systemd restarts the agent, which then carries out the order first. */
 export function resetRunnable(
   { orders, clock }: { readonly orders: Pick<ResetOrders, 'ordered'>; readonly clock: Clock },
   end: (reason: unknown) => void,
 ): Runnable {
   return async (scope) => {
     scope.healthy();
-    scope.waiting("an owner's order to be fresh");
+    scope.waiting('reset order');
     await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
-    scope.waiting('the owner to have the answer');
-    await clock.sleep(ANSWER_MS, scope.signal);
+    scope.waiting('response to reach the owner');
+    await clock.sleep(RESPONSE_MS, scope.signal);
     end(new ResetError('reset-started', 'ending the agent'));
     scope.signal.throwIfAborted();
   };

@@ -11,21 +11,22 @@ import { ResetError } from './errors.ts';
 const VERSION = 1;
 const MAX_VOUCHERS = 16;
 
+/** Paths that a reset works on. */
 export interface ResetPaths {
-  /** The agent's state: all of it goes but what is named here. */
+  /** The agent's state: a reset deletes all of it, apart from the paths below. */
   readonly state: string;
-  /** Where an order waits to be carried out. */
+  /** An order that is to be carried out. */
   readonly resetOrder: string;
-  /** The machine's key and what shows it: they go last. */
+  /** The machine key and its fingerprint, deleted last. */
   readonly machineKey: string;
   readonly fingerprint: string;
-  /** Blobs of the bundle: nothing secret, and checked before each use. */
+  /** Blobs of the bundle, which are kept: they are not secret, and verified before each use. */
   readonly store: string;
 }
 
-/** Takes orders of the owner, while the agent runs. */
+/** Accepts signed orders to reset this machine while the agent runs. */
 export class ResetOrders {
-  /** Whether this machine is to become fresh: the agent has to end. */
+  /** Whether a reset was ordered: then the agent has to end. */
   readonly ordered: Readable<boolean>;
   readonly #ordered = new EventValue<boolean>();
   readonly #options: ResetOrdersOptions;
@@ -36,7 +37,7 @@ export class ResetOrders {
     this.#ordered.set(false);
   }
 
-  /** The order is on disk when it resolves. @throws ResetError `reset-not-authorized` */
+  /** Verifies the order; it is on disk when the promise resolves. @throws ResetError `reset-not-authorized` */
   async accept(clusterId: string, order: OwnersOrder): Promise<void> {
     const { files, paths: places, ownerKeys, nodeId } = this.#options;
     const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
@@ -44,7 +45,10 @@ export class ResetOrders {
       !isOwner ||
       !isSignedByRawEd25519Key(order.ownerPubKey, resetStatement({ clusterId, nodeId }), order.signature)
     )
-      throw new ResetError('reset-not-authorized', `resetting ${nodeId} of cluster ${clusterId}`);
+      throw new ResetError(
+        'reset-not-authorized',
+        `order to reset ${nodeId} of cluster ${clusterId} not signed by an owner of this machine`,
+      );
     await files.makeDirectory(places.resetOrder.slice(0, places.resetOrder.lastIndexOf('/')));
     const record = { version: VERSION, clusterId, nodeId };
     await files.createExclusive(places.resetOrder, `${JSON.stringify(record)}\n`);
@@ -52,7 +56,7 @@ export class ResetOrders {
   }
 }
 
-/** A key that this machine was provisioned with, or one that such a key vouches for, through however many others. */
+/** Whether the key is provisioned on this machine, or a chain of vouchers leads to it from a provisioned key. */
 function isOwnersKey(
   { ownerPubKey, vouchers }: OwnersOrder,
   by: { readonly clusterId: string; readonly ownerKeys: readonly Uint8Array[] },
@@ -71,10 +75,11 @@ function isOwnersKey(
 interface OwnersOrder {
   readonly ownerPubKey: Uint8Array;
   readonly signature: Uint8Array;
-  /** Each for the key of the next one, the last one for `ownerPubKey`. */
+  /** Each voucher signs the key of the next one; the last one signs `ownerPubKey`. */
   readonly vouchers: readonly OwnerVoucher[];
 }
 
+/** What orders are verified against, and where they are saved. */
 export interface ResetOrdersOptions {
   readonly files: FilePort;
   readonly paths: Pick<ResetPaths, 'resetOrder'>;

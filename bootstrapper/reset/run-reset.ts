@@ -9,9 +9,10 @@ const MAX_BYTES = 64 * 1024;
 const MAX_MOUNTS_BYTES = 4 * 1024 * 1024;
 const COMMAND_MS = 30_000;
 const REBOOT_MS = 60_000;
-/** All containers of Kubernetes, with what runs in them. */
+/** The systemd slice of all pods. */
 const PODS_SLICE = 'kubepods.slice';
 
+/** What a reset uses. */
 export interface ResetPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -19,50 +20,51 @@ export interface ResetPorts {
   readonly log: Logger;
 }
 
+/** What a reset stops and deletes. */
 export interface ResetOptions {
   readonly paths: ResetPaths;
-  /** Of this machine's workloads, whoever needs another one first. */
+  /** Units of the workloads; a unit that needs another one comes first. */
   readonly unitsToStop: readonly string[];
-  /** The container runtime, whose helpers outlive it. */
+  /** The unit of the container runtime, whose shims survive it. */
   readonly runtimeUnit: string;
-  /** What the workloads left outside the agent's state. */
+  /** Directories and files outside the agent's state. */
   readonly directoriesToRemove: readonly string[];
   readonly linksToRemove: readonly string[];
-  /** A register shows the lock until the machine is started anew. */
+  /** Whether a PCR shows the node lock until the next reboot. */
   readonly hasLockRegister: boolean;
   readonly bootId: string;
   readonly signal: AbortSignal;
 }
 
-/** Where a reset has arrived. */
+/** State of a reset. */
 type Outcome = 'none' | 'fresh' | 'restarting';
 
 /**
- * Carries out an order that waits on disk; called before anything else of the agent is opened.
- * @returns `none` without an order, `fresh` when this machine belongs to nobody any more, `restarting` when the machine
- *   is being restarted for its register and the agent has to end
+ * Carries out an order that is on disk. Must be called before the agent opens anything else.
+ * @returns `none` without an order; `fresh` when this machine no longer belongs to a cluster; `restarting` when the machine is
+ *   rebooting to clear its PCR, and the agent has to end
  */
 export async function runReset(ports: ResetPorts, options: ResetOptions): Promise<Outcome> {
   const { files, log } = ports;
   const { paths: places, bootId, hasLockRegister } = options;
   const order = await files.read(places.resetOrder, MAX_BYTES);
   if (order === undefined) return 'none';
-  const wipedIn = await readWipedMark(files, markOf(places));
+  const wipedIn = await readWipeMarker(files, wipeMarkerPath(places));
   if (wipedIn === undefined || wipedIn === bootId) {
-    log.warn('this machine becomes a fresh one, as its owner has ordered', {});
+    log.warn('resetting this machine as its owner has ordered', {});
     await stopEverything(ports, options);
     await wipe(ports, options);
     if (hasLockRegister) {
-      await files.writeAtomic(markOf(places), `${bootId}\n`);
-      log.warn('the machine is restarted: its lock register is cleared by that alone', {});
+      await files.writeAtomic(wipeMarkerPath(places), `${bootId}\n`);
+      log.warn('rebooting to clear the lock register', {});
       await restartMachine(ports, options);
       return 'restarting';
     }
   }
-  // The mark first: one that stayed would let a later order pass for carried out.
-  await files.remove(markOf(places));
+  // The marker first: if it remained, the next order would count as carried out.
+  await files.remove(wipeMarkerPath(places));
   await files.remove(places.resetOrder);
-  log.warn('this machine is fresh', {});
+  log.warn('machine reset', {});
   return 'fresh';
 }
 
@@ -70,12 +72,12 @@ async function stopEverything(ports: ResetPorts, options: ResetOptions): Promise
   const { units } = ports;
   const { signal, unitsToStop, runtimeUnit } = options;
   for (const unit of [...unitsToStop, PODS_SLICE]) await units.stop(unit, signal);
-  // The helper of each container lives in the runtime's group and is left alone when the runtime stops.
+  // The shim of each container is in the runtime's control group and survives a stop of the runtime.
   await run(ports, options, ['systemctl', 'kill', '--kill-whom=all', '--signal=KILL', runtimeUnit]);
   await units.stop(runtimeUnit, signal);
 }
 
-/** Mounts first, or removing a directory would reach through them; the machine's key last. */
+/** Unmounts first: deleting a directory would delete what is mounted in it. Deletes the machine key last. */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
   const { paths: places, directoriesToRemove: foldersToRemove, linksToRemove } = options;
@@ -83,7 +85,7 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
     await run(ports, options, ['umount', '--lazy', path]);
   const [left] = await mountsIn(files, foldersToRemove);
   if (left !== undefined)
-    throw new ResetError('reset-still-mounted', `making this machine fresh: ${left} cannot be unmounted`, {
+    throw new ResetError('reset-still-mounted', `cannot unmount ${left}`, {
       details: { path: left },
     });
   for (const link of linksToRemove) await run(ports, options, ['ip', 'link', 'delete', link]);
@@ -96,13 +98,13 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   for (const path of [places.fingerprint, places.machineKey]) await files.remove(path);
 }
 
-/** The machine goes down with the agent; one that does not is to be said, not waited for. */
+/** Starts a reboot, which also ends the agent. @throws ResetError `reset-not-restarted` */
 async function restartMachine({ commands }: ResetPorts, { signal }: ResetOptions): Promise<void> {
   try {
     await commands.run({ argv: ['systemctl', 'reboot'], timeoutMs: REBOOT_MS, signal });
   } catch (cause) {
     signal.throwIfAborted();
-    throw new ResetError('reset-not-restarted', 'restarting the machine', { cause });
+    throw new ResetError('reset-not-restarted', 'cannot reboot the machine', { cause });
   }
 }
 
@@ -112,8 +114,8 @@ async function mountsIn(files: FilePort, folders: readonly string[]): Promise<re
 }
 
 /**
- * Mount points in these directories, the deepest first; proc_pid_mountinfo(5) writes odd characters as \NNN. A mount whose
- * directory is gone ("//deleted") can be reached through no directory.
+ * Mount points in these directories, deepest first. proc_pid_mountinfo(5) writes special characters as \NNN. Mounts whose
+ * directory was deleted ("//deleted") are left out: no path leads to them.
  */
 export function mountsBelow(mountinfo: string, folders: readonly string[]): readonly string[] {
   return mountinfo
@@ -125,7 +127,7 @@ export function mountsBelow(mountinfo: string, folders: readonly string[]): read
     .toReversed();
 }
 
-/** What is gone already is no failure: each step is taken again after a crash. */
+/** Runs a command and only logs its failure: after a crash the steps are repeated, and have nothing to do. */
 async function run(
   { commands, log }: ResetPorts,
   { signal }: ResetOptions,
@@ -136,17 +138,17 @@ async function run(
     await commands.run({ argv: [...argv], timeoutMs, signal });
   } catch (error) {
     signal.throwIfAborted();
-    log.info('a step of the reset had nothing to do, or failed', { argv: argv.join(' '), error });
+    log.info('reset step failed, continuing', { argv: argv.join(' '), error });
   }
 }
 
-/** In which boot the disk was wiped; undefined before it was. */
-async function readWipedMark(files: FilePort, path: string): Promise<string | undefined> {
+/** Id of the boot in which the state was deleted; undefined before that. */
+async function readWipeMarker(files: FilePort, path: string): Promise<string | undefined> {
   const bytes = await files.read(path, MAX_BYTES);
   return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8').trim();
 }
 
-function markOf({ resetOrder }: ResetPaths): string {
+function wipeMarkerPath({ resetOrder }: ResetPaths): string {
   return `${resetOrder}.wiped`;
 }
 
