@@ -101,7 +101,7 @@ export async function makeMachines(
   },
 ): Promise<readonly [LocalNode, ...LocalNode[]]> {
   const { planned, layers, ownerKeys, emptyStore } = options;
-  const seed = emptyStore ? {} : { seedFolder: miniPathsFrom(context).blobs };
+  const seed = emptyStore ? {} : { seedDirectory: miniPathsFrom(context).blobs };
   const addresses = await cluster.addressesFor(planned.map(({ name }) => name));
   const made: LocalNode[] = [];
   for (const { name } of planned) {
