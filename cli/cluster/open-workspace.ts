@@ -3,13 +3,13 @@ import type { CommandContext } from '../app/command.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
 import { layoutOf, lockWorkspace, readConfig, StateFile, type WorkspaceLayout } from '../workspace/index.ts';
 
-/** A workspace that this run alone may write. */
+/** A locked workspace: no other process may change it. */
 export interface OpenWorkspace extends AsyncDisposable {
   readonly layout: WorkspaceLayout;
   readonly state: StateFile;
 }
 
-/** Locks the workspace and reads its state. `command` is what another run is told about us. */
+/** Locks the workspace and reads its state. @param command shown to others that find it locked */
 export async function openWorkspace(context: CommandContext, command: string): Promise<OpenWorkspace> {
   const { ports, paths, env } = context;
   const layout = layoutOf(paths.workspace);
@@ -29,7 +29,7 @@ export async function openWorkspace(context: CommandContext, command: string): P
   }
 }
 
-/** What can be known of a workspace without the lock: for commands that only look. */
+/** Reads a workspace without locking it, for commands that do not change it. */
 export async function readWorkspace(context: CommandContext): Promise<{
   readonly layout: WorkspaceLayout;
   readonly state: StateFile;

@@ -1,13 +1,13 @@
-import { Backoff, type Clock } from '../../internal/clock/index.ts';
+import { Backoff, formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { AtlsError } from '../../internal/atls/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { ClusterError } from './errors.ts';
 
-/** Short at most: a person waits, and a connection attempt per second costs a machine that boots nothing. */
+/** Short pauses: a person waits, and one connection attempt per second is cheap for the machine. */
 const PAUSES = { firstMs: 250, factor: 1.5, longestMs: 1_000 };
 const MAX_FAILURES = 5;
-/** A machine that reboots, a workstation that wakes up: longer than any of them needs. */
+/** Longer than a machine needs to reboot or a workstation to resume from suspend. */
 const PATIENCE_MS = 15 * 60 * 1000;
 
 export interface RetryConnectionOptions {
@@ -15,15 +15,15 @@ export interface RetryConnectionOptions {
   readonly signal: AbortSignal;
   /** "following the init on 192.0.2.11:9000". */
   readonly doing: string;
-  /** How long without any sign of life; a try that made progress calls `alive`. */
+  /** Time limit without any sign of life. An attempt that makes progress calls `alive`. */
   readonly patienceMs?: number;
-  /** Each time the connection broke, with its cause in words. */
+  /** Called each time the connection is lost, with the reason. */
   readonly onLost: (why: string) => void;
 }
 
 /**
- * Repeats `attempt` while what fails is the connection. What the peer says, refusals included, is final.
- * @throws ClusterError `cluster-unreachable` with the last cause when nothing was heard for too long
+ * Repeats `attempt` while it fails because of the connection. Every answer of the peer, refusals included, is final.
+ * @throws ClusterError `cluster-unreachable` with the last cause after `patienceMs` without a sign of life
  */
 export async function retryConnection<T>(
   options: RetryConnectionOptions,
@@ -44,15 +44,13 @@ export async function retryConnection<T>(
     } catch (error) {
       signal.throwIfAborted();
       if (!isConnectionLoss(error)) throw error;
-      // A peer that can be reached and fails without a word gets a few tries only.
+      // A peer that can be reached but fails without a reason gets only a few attempts.
       if (error instanceof RpcError && error.code === 'rpc-failed' && ++failures > MAX_FAILURES) throw error;
       const pauseMs = backoff.nextMs();
       const silentMs = clock.monotonicMs() - heardMs;
       if (silentMs + pauseMs > patienceMs) {
-        const seconds = Math.round(silentMs / 1000);
-        throw new ClusterError('cluster-unreachable', `${doing}: nothing heard for ${seconds} s`, {
-          cause: error,
-        });
+        const text = `${doing}: no response for ${formatDuration(silentMs)}`;
+        throw new ClusterError('cluster-unreachable', text, { cause: error });
       }
       onLost(describeError(error));
       await clock.sleep(pauseMs, signal);
@@ -60,7 +58,7 @@ export async function retryConnection<T>(
   }
 }
 
-/** Broken, refused, silent; not: refused by word, another machine, another protocol. */
+/** Whether the connection broke, was refused or timed out; not when the peer refused the request or is the wrong one. */
 export function isConnectionLoss(error: unknown): boolean {
   return (error instanceof RpcError || error instanceof AtlsError) && error.retryable;
 }

@@ -2,12 +2,11 @@ import { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from '../../
 import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
 
-/** Kinds that need reference values (minimum versions, processors): no program can know them. */
+/** Kinds of evidence that need reference values of the operator, such as minimum firmware versions. */
 const WITH_VALUES = ['sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm'];
 
 /**
- * How the machines of a new cluster prove themselves: what the flag says, or what a person answers. A program that says nothing
- * gets TPMs alone.
+ * The section `attestation` of a new cluster.yaml: from the flag, else from prompts, else (without a terminal) TPMs only.
  * @throws ClusterError `cluster-variant-unknown`, `cluster-variant-values`
  */
 export async function chooseAttestation(
@@ -16,9 +15,9 @@ export async function chooseAttestation(
 ): Promise<Readonly<Record<string, unknown>>> {
   if (flag !== undefined) return attestationTemplate(parseVariants(flag));
   if (!host.interactive) return attestationTemplate(['tpm']);
-  const hasTpm = await host.confirm('Do the machines of this cluster have a TPM 2.0?', true);
+  const hasTpm = await host.confirm('Do all machines of this cluster have a TPM 2.0?', true);
   if (!hasTpm) return attestationTemplate(['machine-key']);
-  const question = 'Admit machines without a TPM too? Such a machine proves nothing but a key on its disk.';
+  const question = 'Also allow machines without a TPM? They prove only a key on their disk.';
   return attestationTemplate((await host.confirm(question, false)) ? ['tpm', 'machine-key'] : ['tpm']);
 }
 
@@ -28,6 +27,6 @@ function parseVariants(flag: string): readonly SimpleVariant[] {
     const variant = SIMPLE_VARIANTS.find((each) => each === word);
     if (variant !== undefined) return variant;
     const code = WITH_VALUES.includes(word) ? 'cluster-variant-values' : 'cluster-variant-unknown';
-    throw new ClusterError(code, `reading --attestation: ${JSON.stringify(word)}`);
+    throw new ClusterError(code, `--attestation: unknown kind of evidence ${JSON.stringify(word)}`);
   });
 }

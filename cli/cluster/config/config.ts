@@ -17,17 +17,17 @@ export interface GenerateOptions {
   readonly kubernetesVersion?: string | undefined;
   readonly endpoint?: string | undefined;
   readonly fingerprint?: string | undefined;
-  /** Networks of a cluster on this machine, which must meet nobody's. */
+  /** Use network ranges for a local cluster, which must not collide with those of other networks. */
   readonly local?: boolean;
   readonly charts?: readonly Partial<ChartConfig>[];
-  /** Whether ordinary pods may run on the first node; yes unless said. */
+  /** Whether ordinary pods may run on the first node; default true. */
   readonly runsWorkloads?: boolean;
   readonly join?: JoinConfig;
-  /** The section `attestation`, as it is to be written. */
+  /** The section `attestation` of cluster.yaml. */
   readonly attestation?: Readonly<Record<string, unknown>>;
 }
 
-/** Makes what is missing of a workspace and says what is to be done with it. What exists stays as it is. */
+/** Creates the missing files of a workspace. Existing files are not changed. @throws WorkspaceError `workspace-key-lost` */
 export async function generateWorkspace(
   context: CommandContext,
   options: GenerateOptions,
@@ -45,7 +45,7 @@ export async function generateWorkspace(
     ...(options.join === undefined ? {} : { join: options.join }),
     ...(options.attestation === undefined ? {} : { attestation: options.attestation }),
   });
-  parseClusterConfig(configText, workspace.layout.config); // what we write, we can read
+  parseClusterConfig(configText, workspace.layout.config); // never write a file that cannot be read
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
 }
 
@@ -54,7 +54,7 @@ export async function runConfigGenerate(
   context: CommandContext,
   { variants, ...options }: Omit<GenerateOptions, 'attestation'> & { readonly variants?: string | undefined },
 ): Promise<void> {
-  // What exists stays as it is: then there is nothing to ask.
+  // An existing file is not changed: no prompt is needed.
   const exists = await context.ports.files.stat(layoutOf(context.paths.workspace).config);
   const attestation = exists === undefined ? await chooseAttestation(context, variants) : undefined;
   const { ownerKey, created } = await generateWorkspace(context, {
@@ -66,13 +66,13 @@ export async function runConfigGenerate(
   context.host.result(data, () =>
     [
       created.length === 0
-        ? `Everything is there already in ${workspace}; nothing was changed.`
+        ? `Workspace ${workspace} is complete; nothing was changed.`
         : `Created:\n${created.map((path) => `  ${path}`).join('\n')}`,
       '',
-      'Keep a copy of owner-key.pem and master-secret.json: nothing else opens the cluster again.',
-      `Owner key for ownerKeys in /etc/cluster/provisioning.json of each machine:\n  ${ownerKey.pubKeyBase64}`,
+      'Back up owner-key.pem and master-secret.json: without them the cluster is lost.',
+      `Owner key, for ownerKeys in /etc/cluster/provisioning.json of each machine:\n  ${ownerKey.pubKeyBase64}`,
       ...(attestation === undefined ? [] : [evidenceLine(attestation)]),
-      'Write the file with `cluster provisioning generate`.',
+      'Generate that file with `cluster provisioning generate`.',
       '',
       'Next: cluster init --node ADDRESS --fingerprint sha256:…',
     ].join('\n'),
@@ -81,14 +81,14 @@ export async function runConfigGenerate(
 
 function evidenceLine({ variants }: Readonly<Record<string, unknown>>): string {
   const words = Array.isArray(variants) ? variants.join(', ') : '';
-  return `Machines prove themselves by: ${words} (attestation.variants in cluster.yaml).`;
+  return `Accepted evidence: ${words} (attestation.variants in cluster.yaml)`;
 }
 
 /** `cluster config validate`. */
 export async function runConfigValidate(context: CommandContext): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
   const config = await readConfig(context.ports.files, layout);
-  planCharts(config, { kind: 'all' }); // circles are not seen by looking at one chart
+  planCharts(config, { kind: 'all' }); // finds cycles, which no single chart shows
   context.host.result({ path: layout.config, valid: true, config }, () => `${layout.config} is valid.`);
 }
 

@@ -19,95 +19,98 @@ import { certificateAge, keyOnlyCertificate, renewCertificate } from './operator
 
 const ANSWER_MS = 10_000;
 
+/** Client of the curator's own contract. */
 export type CuratorClient = Client<typeof Curator>;
 
-/** A curator that answers, with every contract that it serves. */
+/** Creates clients of the contracts that the curator serves, on the connection of the call. */
 export type CuratorClients = <S extends DescService>(service: S) => Client<S>;
 
-/** What a call needs; for a stream take the signal alone. */
+/** Options of a unary call; a stream takes only the signal. */
 export interface CuratorCallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }
 
+type Call<T> = (curator: CuratorClient, options: CuratorCallOptions, clients: CuratorClients) => Promise<T>;
+
 /**
- * Asks the first curator that serves: every one that has its etcd serves every call. Our proof is an operator's certificate, theirs
- * a node certificate of this cluster. Ours is renewed on the way.
- * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`, `cluster-curator-unreachable`
+ * Calls the first curator that responds: every curator with an etcd quorum serves every call. The program authenticates with
+ * an operator certificate, which it renews when due, and accepts only a control plane of this cluster.
+ * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`, `cluster-curator-unreachable`,
+ * `cluster-quorum-lost`; RpcError and the curator's own codes from `run`
  */
 export async function callCurator<T>(
   context: CommandContext,
-  ask: Ask<T>,
-  /** These curators and no others, to know what each of them answers. */
+  run: Call<T>,
+  /** Call only these curators, to learn what each of them answers. */
   from: { readonly only?: readonly string[] } = {},
 ): Promise<T> {
-  const member = await readCaller(context);
-  const known = await readKnownCurators(context.ports.files, member.curatorsPath);
-  const endpoints = from.only ?? [...new Set([...known, ...member.curatorEndpoints])];
+  const caller = await readCaller(context);
+  const known = await readKnownCurators(context.ports.files, caller.curatorsPath);
+  const endpoints = from.only ?? [...new Set([...known, ...caller.curatorEndpoints])];
   const failures: Failure[] = [];
   for (const endpoint of endpoints) {
-    const outcome = await askMember(context, { member, endpoint }, ask);
-    if (outcome.kind === 'answer') return outcome.value;
+    const outcome = await callWithRenewal(context, { caller, endpoint }, run);
+    if (outcome.kind === 'response') return outcome.value;
     failures.push(outcome);
   }
-  const [most] = failures.toSorted((one, other) => other.tells - one.tells);
-  // Not one of them is of this cluster: that is no matter of reaching them.
-  if (most !== undefined && failures.every(({ tells }) => tells === Telling.STRANGER)) throw most.error;
-  const cutOff = failures.filter(({ tells }) => tells === Telling.CUT_OFF).length;
-  if (cutOff > 0 && from.only === undefined)
-    throw new ClusterError(
-      'cluster-quorum-lost',
-      `quorum lost: ${cutOff} of ${endpoints.length} control planes respond (${endpoints.join(', ')})`,
-      { cause: most?.error },
-    );
-  throw new ClusterError(
-    'cluster-curator-unreachable',
-    `asking the curators at ${endpoints.join(', ') || 'no endpoint'}`,
-    { cause: most?.error },
-  );
+  const count = (kind: Failure['kind']): number => failures.filter((each) => each.kind === kind).length;
+  const cause = FAILURE_KINDS.flatMap((kind) => failures.filter((each) => each.kind === kind))[0]?.error;
+  // No endpoint belongs to this cluster: the verification error says more than "unreachable".
+  if (failures.length > 0 && count('untrusted') === failures.length) throw cause;
+  const where = endpoints.join(', ') || 'no known endpoint';
+  const cutOff = count('no-quorum');
+  if (cutOff > 0 && from.only === undefined) {
+    const text = `quorum lost: ${cutOff} of ${endpoints.length} control planes respond (${where})`;
+    throw new ClusterError('cluster-quorum-lost', text, { cause });
+  }
+  throw new ClusterError('cluster-curator-unreachable', `calling curators at ${where}`, { cause });
 }
 
-type Ask<T> = (curator: CuratorClient, options: CuratorCallOptions, services: CuratorClients) => Promise<T>;
-
-interface At {
-  readonly member: Caller;
+interface Target {
+  readonly caller: Caller;
   readonly endpoint: string;
 }
 
 /**
- * With a certificate that was renewed on the way if it is due: past two thirds of its life the old one will do where that
- * fails; one that has run out has to be renewed, which takes no more than the key.
+ * Renews the certificate first when it is due. Where that fails, a certificate that is still valid is used; an expired one
+ * must be renewed, for which curators only require the key.
  */
-async function askMember<T>(context: CommandContext, at: At, ask: Ask<T>): Promise<Outcome<T>> {
-  const { member } = at;
+async function callWithRenewal<T>(
+  context: CommandContext,
+  target: Target,
+  run: Call<T>,
+): Promise<Outcome<T>> {
+  const { caller } = target;
   const nowMs = context.ports.clock.nowMs();
-  const age = certificateAge(member.certPem, nowMs);
-  if (age === 'good') return askAt(context, { ...at, certPem: member.certPem }, ask);
-  const bare = await keyOnlyCertificate(member, nowMs);
-  const renew: Ask<string> = (_, call, of) =>
-    renewCertificate(context, member, async (certificateRequest) => {
-      const { certificatePem } = await of(OperatorApi).renewOperator({ certificateRequest }, call);
-      return certificatePem;
-    });
-  let { certPem } = member;
-  try {
-    const renewed = await askAt(context, { ...at, certPem: bare }, renew);
-    if (renewed.kind === 'failure') return renewed; // who is not there answers nobody
-    certPem = renewed.value;
-  } catch (error) {
-    context.signal.throwIfAborted();
-    if (age === 'over') throw error;
+  const age = certificateAge(caller.certPem, nowMs);
+  let { certPem } = caller;
+  if (age !== 'valid') {
+    const renew: Call<string> = (_, call, clients) =>
+      renewCertificate(context, caller, async (certificateRequest) => {
+        const { certificatePem } = await clients(OperatorApi).renewOperator({ certificateRequest }, call);
+        return certificatePem;
+      });
+    const keyOnly = await keyOnlyCertificate(caller, nowMs);
+    try {
+      const renewed = await callOnce(context, { ...target, certPem: keyOnly }, renew);
+      if (renewed.kind !== 'response') return renewed; // this curator would not answer the call either
+      certPem = renewed.value;
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (age === 'expired') throw error;
+    }
   }
-  return askAt(context, { ...at, certPem }, ask);
+  return callOnce(context, { ...target, certPem }, run);
 }
 
-/** One call over one connection. Throws what every curator would say. */
-async function askAt<T>(
+/** One call over one connection. Throws errors that every curator would return. */
+async function callOnce<T>(
   context: CommandContext,
-  { member, endpoint, certPem }: At & { readonly certPem: string },
-  ask: Ask<T>,
+  { caller, endpoint, certPem }: Target & { readonly certPem: string },
+  run: Call<T>,
 ): Promise<Outcome<T>> {
-  const { clusterId, clusterCaPem: caPem, keyPem } = member;
+  const { clusterId, clusterCaPem: caPem, keyPem } = caller;
   const trust = { caPem, clusterId, nowMs: () => context.ports.clock.nowMs() };
   using channel = new RpcChannel({
     endpoint,
@@ -119,37 +122,32 @@ async function askAt<T>(
   });
   try {
     const options = { signal: context.signal, timeoutMs: ANSWER_MS };
-    const of: CuratorClients = (service) => createClient(service, channel);
-    return { kind: 'answer', value: await ask(createClient(Curator, channel), options, of) };
+    const clients: CuratorClients = (service) => createClient(service, channel);
+    return { kind: 'response', value: await run(createClient(Curator, channel), options, clients) };
   } catch (error) {
     context.signal.throwIfAborted();
-    const tells = tellingOf(error, channel.connectError);
-    if (tells === undefined) throw error;
-    return { kind: 'failure', error, tells };
+    const kind = failureKind(error, channel.connectError);
+    if (kind === undefined) throw error;
+    return { kind, error };
   }
 }
 
+/** Failures after which the next curator is called, the most informative one first. */
+const FAILURE_KINDS = ['no-quorum', 'untrusted', 'unreachable'] as const;
+
 interface Failure {
-  readonly kind: 'failure';
+  readonly kind: (typeof FAILURE_KINDS)[number];
   readonly error: unknown;
-  readonly tells: Telling;
 }
 
-type Outcome<T> = Failure | { readonly kind: 'answer'; readonly value: T };
+type Outcome<T> = Failure | { readonly kind: 'response'; readonly value: T };
 
-/** How much a failure tells that only one curator has, and another one may not. */
-const Telling = { SILENCE: 0, STRANGER: 1, CUT_OFF: 2 } as const;
-type Telling = (typeof Telling)[keyof typeof Telling];
-
-/** undefined: what one curator says, all of them say. */
-function tellingOf(error: unknown, connectError: unknown): Telling | undefined {
-  if (isEtcdSilent(error)) return Telling.CUT_OFF;
-  if (error instanceof RpcError && error.retryable) return Telling.SILENCE;
-  // The address of a control plane that is gone may be another machine's by now.
-  return error === connectError ? Telling.STRANGER : undefined;
-}
-
-/** From a curator that is cut off from the others, or has no quorum: another one may have it. */
-function isEtcdSilent(error: unknown): boolean {
-  return error instanceof CodedError && error.retryable && String(error.code).startsWith('etcd-');
+/** undefined for an error that every curator would return. */
+function failureKind(error: unknown, connectError: unknown): Failure['kind'] | undefined {
+  // This curator is cut off from the others, or there is no quorum.
+  if (error instanceof CodedError && error.retryable && String(error.code).startsWith('etcd-'))
+    return 'no-quorum';
+  if (error instanceof RpcError && error.retryable) return 'unreachable';
+  // Another machine may have taken over the address of a control plane.
+  return error === connectError ? 'untrusted' : undefined;
 }

@@ -13,37 +13,37 @@ import {
 import { ClusterError } from '../errors.ts';
 import { newestCertificate, type OperatorCertificate } from './operator-certificate.ts';
 
-/** Who this program is to the cluster: the owner whose workspace it is, or an operator with an own identity. */
+/** The identity that this program uses towards the cluster: the owner of the workspace, or an operator. */
 export interface Caller extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
-  /** Of the cluster, as far as it is known here. */
+  /** Name of the cluster; empty for operators. */
   readonly name: string;
-  /** As far as it is known here: the cluster knows. */
+  /** According to the workspace or the grant; the cluster decides. */
   readonly isOwner: boolean;
-  /** Of owners, from the one who made the cluster on: each for the key of the next one, the last one for this member's. */
+  /** Chain of owners from the one who created the cluster: each vouches for the key of the next, the last for this caller. */
   readonly vouchers: readonly OwnerVoucher[];
-  /** What an owner's kubeconfig is made of; undefined for others. */
+  /** For the kubeconfig of an owner; undefined for others. */
   readonly kubernetes: KubernetesEndpoint | undefined;
-  /** Where curators were when the certificate was given. */
+  /** "host:port" of the curators when the certificate was issued. */
   readonly curatorEndpoints: readonly string[];
-  /** Where those are kept that were seen since. */
+  /** File with the curators that were seen since then. */
   readonly curatorsPath: string;
-  /** Directory for what this identity keeps about the cluster: its checkpoints of the audit, what it applied last. May be missing. */
+  /** Directory for files of this identity, such as audit checkpoints and the last applied configuration. May not exist yet. */
   readonly directory: string;
 }
 
 /**
- * `--identity`, else `identity.json` of the workspace, else the owner of the workspace; with an Ed25519 key, and the newest
- * certificate that is here.
+ * The caller is `--identity`, else `identity.json` of the workspace, else the owner of the workspace. It has an Ed25519 key and
+ * the newest certificate that is stored here.
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`
  */
 export async function readCaller(context: CommandContext): Promise<Caller> {
   const path = await identityPathOf(context);
-  const member = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
-  return { ...member, certPem: await newestCertificate(context.ports.files, member) };
+  const caller = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
+  return { ...caller, certPem: await newestCertificate(context.ports.files, caller) };
 }
 
-/** The identity file that counts; undefined where the workspace's owner asks. */
+/** Path of the identity file in use; undefined when the caller is the owner of the workspace. */
 export async function identityPathOf({ paths, ports }: CommandContext): Promise<string | undefined> {
   if (paths.identity !== undefined) return paths.identity;
   const { identity } = layoutOf(paths.workspace);
@@ -53,7 +53,7 @@ export async function identityPathOf({ paths, ports }: CommandContext): Promise<
 async function operatorOf({ ports }: CommandContext, path: string): Promise<Caller> {
   const { keyPem, grant, name: operator } = await readIdentity(ports.files, path);
   if (grant === undefined)
-    throw new ClusterError('cluster-identity-not-granted', `asking as ${operator} (${path})`);
+    throw new ClusterError('cluster-identity-not-granted', `operator ${operator} has no grant (${path})`);
   const { certificatePem: certPem, clusterId, clusterCaPem, curatorEndpoints } = grant;
   const own = join(dirname(path), basename(path, '.json'));
   return {
@@ -72,14 +72,14 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Call
     clusterCaPem,
     curatorEndpoints,
     curatorsPath: `${own}.curators.json`,
-    // Beside the owner's and those of other identities: what one has signed, another would take for forged.
+    // One for each identity: audit checkpoints that another identity signed would fail verification.
     directory: own,
   };
 }
 
 async function ownerOf({ paths, ports }: CommandContext): Promise<Caller> {
   const layout = layoutOf(paths.workspace);
-  const { name } = await readConfig(ports.files, layout); // a directory without one is no workspace
+  const { name } = await readConfig(ports.files, layout); // throws when the directory is no workspace
   const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
   const result = value.init?.result;
   if (result === undefined)

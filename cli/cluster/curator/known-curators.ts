@@ -8,7 +8,7 @@ const shape = z.strictObject({
   endpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(MAX_ENDPOINTS),
 });
 
-/** Where curators were last seen: the first node may be gone, and those of the init with it. */
+/** "host:port" of the curators seen last: those known from the init may no longer exist. Empty when the file is damaged. */
 export async function readKnownCurators(
   files: Pick<FilePort, 'read'>,
   path: string,
@@ -18,11 +18,11 @@ export async function readKnownCurators(
   try {
     return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8'))).endpoints;
   } catch {
-    return []; // only a hint: who answers there must prove to be a curator of this cluster
+    return []; // only a hint: curators are authenticated on each connection
   }
 }
 
-/** Keeps what a curator said of the others. Nothing is kept when it named none. */
+/** Saves the curators of a directory that a curator returned. An empty directory leaves the file unchanged. */
 export async function saveKnownCurators(
   files: Pick<FilePort, 'writeAtomic'>,
   path: string,

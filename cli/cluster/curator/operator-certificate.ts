@@ -14,27 +14,27 @@ import { ClusterError } from '../errors.ts';
 
 const MAX_BYTES = 64 * 1024;
 
-/** What shows curators who a member is. */
+/** Credentials of a caller for curators. */
 export interface OperatorCertificate {
-  /** It may have run out. */
+  /** May be expired. */
   readonly certPem: string;
-  /** Where it is kept once it was renewed. */
+  /** File for the renewed certificate. */
   readonly certPath: string;
   readonly keyPem: Secret<string>;
   readonly clusterId: string;
   readonly clusterCaPem: string;
 }
 
-/** Past two thirds of its life a certificate is due to be renewed, and can still be shown. */
-export function certificateAge(certPem: string, nowMs: number): 'good' | 'due' | 'over' {
+/** A certificate is `due` for renewal, but still valid, after two thirds of its lifetime. */
+export function certificateAge(certPem: string, nowMs: number): 'valid' | 'due' | 'expired' {
   const times = certificateTimesOf(certPem);
-  if (nowMs < renewalTimeOf(times)) return 'good';
-  return nowMs < times.notAfterMs ? 'due' : 'over';
+  if (nowMs < renewalTimeOf(times)) return 'valid';
+  return nowMs < times.notAfterMs ? 'due' : 'expired';
 }
 
 /**
- * The certificate that came with the init or the grant, or the one that it was renewed with, whichever is good for
- * longer. What is no certificate of this member counts for nothing: another one is asked for in time.
+ * The certificate from the init or the grant, or its renewed successor, whichever expires later. A file that is no
+ * certificate of this caller is ignored: the certificate is renewed in time.
  */
 export async function newestCertificate(
   files: Pick<FilePort, 'read'>,
@@ -54,21 +54,22 @@ export async function newestCertificate(
   }
 }
 
-/** What shows a member's key alone: curators give it a certificate for that, and nothing else. */
+/** A self-signed certificate, which proves only the key. Curators accept it for a renewal and nothing else. */
 export function keyOnlyCertificate({ keyPem }: OperatorCertificate, nowMs: number): Promise<string> {
   return selfSignedCertificate({ keyPem: keyPem.reveal(), commonName: 'operator', nowMs });
 }
 
 /**
- * A fresh certificate from whoever answers requests, kept for later commands.
- * @throws ClusterError `cluster-result-invalid` for one that is no use
+ * Requests a new certificate and saves it for later commands.
+ * @param sign sends the certificate request (PKCS#10 DER) and returns the certificate as PEM
+ * @throws ClusterError `cluster-result-invalid` when the certificate is not for this caller
  */
 export async function renewCertificate(
   { ports, host }: CommandContext,
-  member: OperatorCertificate,
+  caller: OperatorCertificate,
   sign: (certificateRequest: Uint8Array) => Promise<string>,
 ): Promise<string> {
-  const { keyPem, clusterId, clusterCaPem: caPem, certPath } = member;
+  const { keyPem, clusterId, clusterCaPem: caPem, certPath } = caller;
   const certPem = await sign(await createCertificateRequest(keyPem, 'operator'));
   try {
     const certificate = new X509Certificate(certPem);
@@ -78,15 +79,18 @@ export async function renewCertificate(
       nowMs: () => ports.clock.nowMs(),
     });
     if (kind !== 'operator' || !certificate.checkPrivateKey(createPrivateKey(keyPem.reveal())))
-      throw new TypeError('it is for somebody else');
+      throw new TypeError('the certificate is for a different key or role');
   } catch (cause) {
-    throw new ClusterError('cluster-result-invalid', 'renewing the certificate of an operator', { cause });
+    throw new ClusterError('cluster-result-invalid', 'renewing operator certificate', { cause });
   }
   try {
     await ports.files.writeAtomic(certPath, certPem, { mode: 0o600 });
   } catch (error) {
-    // It is good for this command, and the next one asks for another.
-    host.warn('operator-certificate-not-kept', `${certPath}: ${describeError(error)}`);
+    // The certificate serves this command; the next command requests another one.
+    host.warn(
+      'operator-certificate-not-kept',
+      `cannot save the renewed certificate: ${describeError(error)}`,
+    );
   }
   return certPem;
 }

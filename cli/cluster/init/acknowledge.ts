@@ -19,26 +19,30 @@ import { InitSession, type Machine } from '../machine/init-session.ts';
 import { verifyMachine } from '../machine/verify-machine.ts';
 
 const ANSWER_MS = 10_000;
-/** An agent that is started again answers sooner. */
+/** A restarted agent responds sooner than this. */
 const MACHINE_MS = 15_000;
-/** A machine that is switched off and on in between; then it is up to the same command. */
+/** Enough for a machine to reboot; afterwards the operator repeats the command. */
 const PATIENCE_MS = 3 * 60_000;
 
 export interface AcknowledgeOptions {
   readonly workspace: OpenWorkspace;
   readonly config: ClusterConfig;
   readonly machine: Machine;
-  /** Shows the owner key. */
+  /** Proves possession of the owner key. */
   readonly owner: Issuer;
   readonly ownerKey: OwnerKey;
 }
 
-/** Tells the node that the result is on disk here, signed by the owner; then the request's secrets leave the state. */
+/**
+ * Confirms to the machine, with the owner's signature, that the result of the init is saved here. Afterwards the secrets of the
+ * request are deleted from the state.
+ * @throws ClusterError `cluster-not-initialized`, `cluster-unreachable`
+ */
 export async function acknowledgeInit(context: CommandContext, options: AcknowledgeOptions): Promise<void> {
   const { workspace, config, machine, owner, ownerKey } = options;
   const { init } = workspace.state.value;
   if (init?.result === undefined)
-    throw new ClusterError('cluster-not-initialized', 'acknowledging the init: no result');
+    throw new ClusterError('cluster-not-initialized', 'acknowledging the init: the state contains no result');
   const epoch = BigInt(init.result.epoch);
   const signature = signEd25519(ownerKey.keyPem, statementOf(init.result));
   const state = workspace.state.value;
@@ -47,9 +51,9 @@ export async function acknowledgeInit(context: CommandContext, options: Acknowle
   const { clusterId } = init.result;
   const trust = machineTrustFor({ config, machine, clusterId, state, collateral });
   using session = new InitSession({ machine, owner, trust, clock: context.ports.clock });
-  await context.host.step('init-acknowledge', 'Acknowledging the cluster', async (progress) => {
+  await context.host.step('init-acknowledge', 'Acknowledging the init', async (progress) => {
     if (trust.isFirstContact) {
-      const met = await connectMachine(context, session, progress); // a workspace from before machines were recorded
+      const met = await connectMachine(context, session, progress); // a workspace of a version that did not record the machine
       await verifyMachine(context, { session, ...met, known: knownMachine(state) });
     }
     await sendAcknowledgement(context, { init, signature, epoch, ownerKey, session, progress });
@@ -61,7 +65,7 @@ export async function acknowledgeInit(context: CommandContext, options: Acknowle
   });
 }
 
-interface Word {
+interface Acknowledgement {
   readonly init: InitState;
   readonly signature: Uint8Array;
   readonly epoch: bigint;
@@ -71,12 +75,13 @@ interface Word {
 }
 
 /**
- * Until the machine has heard it. Its service closes for good once it has, and a lost answer looks like a machine that is
- * gone, so the cluster is asked as well: without the owner's word on record nobody could join.
- * @throws ClusterError `cluster-unreachable` when neither can be told: the same command says it again
+ * Retries until the machine or the cluster has the acknowledgement. The machine closes its init service after it, so a lost
+ * response looks like an unreachable machine; therefore the cluster is asked as well. Without the owner's signature on record
+ * no machine could join.
+ * @throws ClusterError `cluster-unreachable` when neither responds; the same command tries again
  */
-async function sendAcknowledgement(context: CommandContext, word: Word): Promise<void> {
-  const { init, signature, session, progress } = word;
+async function sendAcknowledgement(context: CommandContext, acknowledgement: Acknowledgement): Promise<void> {
+  const { init, signature, session, progress } = acknowledgement;
   const { ports, signal } = context;
   const sinceMs = ports.clock.monotonicMs();
   await retryConnection(
@@ -85,7 +90,7 @@ async function sendAcknowledgement(context: CommandContext, word: Word): Promise
       signal,
       doing: `acknowledging to ${session.machine.endpoint} or a curator`,
       patienceMs: PATIENCE_MS,
-      onLost: (why) => progress.update(`trying again: ${why}`),
+      onLost: (why) => progress.update(`retrying: ${why}`),
     },
     async () => {
       try {
@@ -96,30 +101,33 @@ async function sendAcknowledgement(context: CommandContext, word: Word): Promise
         if (!isConnectionLoss(error)) throw error;
         session.renew(); // the next attempt must not use the same dead connection
         const isOverdue = ports.clock.monotonicMs() - sinceMs > MACHINE_MS;
-        const known = await isOnRecord(context, word, isOverdue);
-        if (known === true) return;
-        throw new RpcError('rpc-unreachable', `telling the machine: ${describeError(error)}; ${known}`);
+        const recorded = await isRecorded(context, acknowledgement, isOverdue);
+        if (recorded === true) return;
+        throw new RpcError('rpc-unreachable', `machine: ${describeError(error)}; cluster: ${recorded}`);
       }
     },
   );
 }
 
-/** Whether the cluster knows whose it is, told by us where `tells` says so; else why that is not known. */
-async function isOnRecord(
+/**
+ * Whether the cluster has a record of its owner, else the reason why that is unknown.
+ * @param writes whether to write a missing record
+ */
+async function isRecorded(
   context: CommandContext,
-  { init, signature, epoch, ownerKey }: Word,
-  tells: boolean,
+  { init, signature, epoch, ownerKey }: Acknowledgement,
+  writes: boolean,
 ): Promise<true | string> {
   const mutation = { idempotencyKey: randomUUID() };
   const ownerPublicKey = new Uint8Array(Buffer.from(ownerKey.pubKeyBase64, 'base64'));
   try {
     const { clusterId } = await readCaller(context);
-    if (clusterId !== init.result?.clusterId) return 'the identity in use is another cluster’s';
-    return await callCurator(context, async (_, call, of) => {
-      const admission = of(OperatorApi);
+    if (clusterId !== init.result?.clusterId) return 'the identity in use belongs to a different cluster';
+    return await callCurator(context, async (_, call, clients) => {
+      const admission = clients(OperatorApi);
       const known = await admission.getOwnership({}, call);
       if (known.ownerPublicKey.length > 0) return true;
-      if (!tells) return 'no curator has heard it';
+      if (!writes) return 'the owner is not on record';
       await admission.putOwnership({ ownerPublicKey, epoch, signature, mutation }, call);
       return true;
     });

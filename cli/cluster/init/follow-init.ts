@@ -16,7 +16,7 @@ import { PhaseView } from './phase-view.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { InitSession } from '../machine/init-session.ts';
 
-/** The node promises a heartbeat every 5 s; without a byte for this long the connection is dead without knowing it. */
+/** The machine sends a heartbeat every 5 s; a connection that is silent for longer than this is considered broken. */
 const STALL_MS = 20_000;
 const CODE = /^[a-z][a-z0-9-]{0,63}$/;
 
@@ -24,14 +24,14 @@ export interface FollowOptions {
   readonly session: InitSession;
   readonly initId: string;
   readonly spec: MessageInitShape<typeof ClusterSpecSchema>;
-  /** The exit code of an error code that the node names. */
+  /** Maps an error code of the machine to the exit code of this program. */
   readonly exitOf: (code: string) => ExitName | undefined;
 }
 
 /**
- * Starts the job on the node, or attaches to it, and shows what it does until it has a result. A connection that is cut,
- * stalls or is reset is made again and goes on after the last event that was seen.
- * @throws CodedError with the node's code when a phase failed; RemoteError when the node refuses; `cluster-unreachable`
+ * Starts the init on the machine, or attaches to it, and shows its progress until there is a result. After a lost connection it
+ * reconnects and continues with the first event it has not seen.
+ * @throws CodedError with the machine's code when a phase failed; RemoteError when the machine refuses; `cluster-unreachable`
  */
 export async function followInit(context: CommandContext, options: FollowOptions): Promise<InitResult> {
   const { session, initId, spec } = options;
@@ -44,26 +44,26 @@ export async function followInit(context: CommandContext, options: FollowOptions
         clock: context.ports.clock,
         signal: context.signal,
         doing: `following the init on ${session.machine.endpoint}`,
-        onLost: (why) => view.note(`connection lost (${why}); the node goes on, attaching again`),
+        onLost: (why) => view.note(`connection lost (${why}); the init continues, reconnecting`),
       },
       async (alive) => {
         const request = { initId, afterSequence: seen, spec };
         connections += 1;
-        for await (const event of watched(session, request, context)) {
+        for await (const event of readEvents(session, request, context)) {
           alive();
-          if (event.sequence > seen + 1n) throw missed(seen, event.sequence);
+          if (event.sequence > seen + 1n) throw missedEvents(seen, event.sequence);
           if (event.sequence > seen) seen = event.sequence;
           else if (event.sequence !== 0n) continue; // seen before the connection broke
           view.show(event);
           if (event.event.case === 'result') return event.event.value;
           if (event.event.case === 'failure') throw failureError(event.event.value, options);
         }
-        throw new RpcError('rpc-unreachable', 'following the init: the stream ended without a result');
+        throw new RpcError('rpc-unreachable', 'stream ended without a result');
       },
     );
     await view.close();
     if (connections > 1) {
-      const text = `Attached ${connections} times; none of the ${seen} events of the node was missed`;
+      const text = `Reconnected ${connections - 1} times; all ${seen} events of the machine were received`;
       context.host.say('init-followed', text, { connections, events: Number(seen) });
     }
     return result;
@@ -73,15 +73,15 @@ export async function followInit(context: CommandContext, options: FollowOptions
   }
 }
 
-/** Attaching again asks for them: events are on the machine's disk before anybody sees one. */
-function missed(seen: bigint, next: bigint): RpcError {
-  return new RpcError('rpc-unreachable', `following the init: event ${next} came after event ${seen}`);
+/** Reconnecting requests the missing events: the machine stores each event before it sends it. */
+function missedEvents(seen: bigint, next: bigint): RpcError {
+  return new RpcError('rpc-unreachable', `event ${next} received after event ${seen}`);
 }
 
 type InitCall = Parameters<InitSession['client']['init']>[0];
 
-/** The events of one connection; a silence that the node promised not to keep ends it. */
-async function* watched(
+/** The events of one connection. Ends with a timeout when the heartbeat stays away. */
+async function* readEvents(
   session: InitSession,
   request: InitCall,
   context: { readonly ports: { readonly clock: Clock }; readonly signal: AbortSignal },
@@ -91,7 +91,7 @@ async function* watched(
   const { clock } = context.ports;
   try {
     for (;;) {
-      const what = 'waiting for a sign of life';
+      const what = 'waiting for a heartbeat';
       const next = await withTimeout({ what, ms: STALL_MS, clock, signal: call.signal }, () => events.next());
       if (next.done === true) return;
       yield next.value;
@@ -101,13 +101,13 @@ async function* watched(
     session.renew(); // the next attempt must not use the same dead connection
     throw new RpcError('rpc-timeout', error.message);
   } finally {
-    call.abort(new Error('the stream is left'));
-    // Not awaited: a generator that is stuck in `next` returns only when that ends.
+    call.abort(new Error('no longer needed'));
+    // Not awaited: `return` of a generator waits for its pending `next`.
     void Promise.resolve(events.return?.()).catch(() => undefined);
   }
 }
 
-/** The node's own code and fix, so that `cluster help errors CODE` explains what the node met. */
+/** An error with the machine's own code and fix, so that `cluster help errors CODE` explains it. */
 function failureError(failure: InitFailure, options: FollowOptions): CodedError {
   const { retryable } = failure;
   const [code, message, fix, phase] = [failure.code, failure.message, failure.fix, failure.phase].map(

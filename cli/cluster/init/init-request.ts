@@ -14,25 +14,25 @@ const UNLOCK_KEY_BYTES = 32;
 const INIT_ID_BYTES = 16;
 const ADMIN_SEED_BYTES = 48;
 
-/** A request to create a cluster, as it is saved before it is sent. */
+/** A request to create a cluster. It is saved before it is sent. */
 export interface InitRequest {
   readonly initId: string;
-  /** Of what the operator asked for: the same configuration gives the same hash. */
+  /** SHA-256 of the configuration and the bundle: equal requests have equal hashes. */
   readonly requestHash: string;
   readonly spec: ClusterSpec;
-  /** The key that kubectl will use; it never leaves the workstation. */
+  /** The key of the kubeconfig; it never leaves the workstation. */
   readonly adminKeyPem: Secret<string>;
 }
 
-/** 32 hex digits, always the same for one master secret. */
+/** The cluster ID, 32 hex digits, derived from the master secret. */
 export function clusterIdFrom(masterSecret: MasterSecret): string {
   const id = deriveKey(masterSecret, { kind: 'cluster-id' }, CLUSTER_ID_BYTES);
   return Buffer.from(id.reveal()).toString('hex');
 }
 
 /**
- * The id of this workspace's init: one workspace makes one cluster, and one that lost its state finds the same init again.
- * A UUID of version 8 (RFC 9562).
+ * The ID of the init, derived from the master secret: a workspace creates one cluster, and one that lost its state finds the
+ * same init. A UUID of version 8 (RFC 9562).
  */
 export function initIdFrom(masterSecret: MasterSecret): string {
   const id = Buffer.from(deriveKey(masterSecret, { kind: 'init-id' }, INIT_ID_BYTES).reveal());
@@ -41,12 +41,12 @@ export function initIdFrom(masterSecret: MasterSecret): string {
   return id.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** The key that kubectl uses: a lost kubeconfig can be made anew. */
+/** The key of the kubeconfig, derived from the master secret so that a lost kubeconfig can be created again. */
 export function adminKeyFrom(masterSecret: MasterSecret): Secret<string> {
   return keyPemFromSeed(deriveKey(masterSecret, { kind: 'kubernetes-admin' }, ADMIN_SEED_BYTES));
 }
 
-/** Everything that decides what is made. The manifest's bytes are part of it: they name every component by hash. */
+/** Hash of everything that defines the cluster. The manifest is included because it names every component by hash. */
 export function requestHashOf(config: ClusterConfig, manifestBytes: Uint8Array): string {
   return createHash('sha256')
     .update(canonicalJson(clusterPartOf(config)))
@@ -55,13 +55,13 @@ export function requestHashOf(config: ClusterConfig, manifestBytes: Uint8Array):
     .digest('hex');
 }
 
-/** A new request. The same workspace asks under the same id, for certificates of the same keys. */
+/** Creates a request. The same workspace always uses the same init ID and the same keys. */
 export async function createInitRequest(options: {
   readonly config: ClusterConfig;
   readonly masterSecret: MasterSecret;
   readonly ownerKey: OwnerKey;
   readonly manifestBytes: Uint8Array;
-  /** Whose place in the control plane the owner signs. */
+  /** The first machine: the owner signs a grant for its control-plane role. */
   readonly machine: VerifiedMachine;
   readonly nowMs: number;
 }): Promise<InitRequest> {
@@ -90,7 +90,7 @@ export async function createInitRequest(options: {
   return { initId, requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };
 }
 
-/** The request as it goes into the state file. */
+/** The request in the form of the state file. */
 export function requestToState(request: InitRequest): NonNullable<InitState['request']> {
   return {
     specBase64: Buffer.from(toBinary(ClusterSpecSchema, request.spec)).toString('base64'),
@@ -98,7 +98,7 @@ export function requestToState(request: InitRequest): NonNullable<InitState['req
   };
 }
 
-/** A saved request, to the byte: a certificate request signed anew would be another one. */
+/** The saved request, byte for byte: new certificate requests would differ from those that were sent. */
 export function requestFromState(init: InitState): InitRequest | undefined {
   if (init.request === undefined) return undefined;
   return {

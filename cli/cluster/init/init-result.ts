@@ -5,7 +5,7 @@ import type { Secret } from '../../../internal/secret/index.ts';
 import type { InitStateResult } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 
-/** What a result must fit. */
+/** What a result is checked against. */
 export interface ResultExpectation {
   readonly clusterId: string;
   readonly ownerKeyPem: Secret<string>;
@@ -13,8 +13,8 @@ export interface ResultExpectation {
 }
 
 /**
- * Wire → state. The node may be broken or not what it says: certificates must be for our keys and by the authorities
- * that came with them, before anything is kept.
+ * Verifies the result of the machine, which may be faulty or hostile: certificates must be for our keys and issued by the CAs
+ * that came with them.
  * @throws ClusterError `cluster-result-invalid`
  */
 export function verifyInitResult(result: InitResult, expected: ResultExpectation): InitStateResult {
@@ -24,13 +24,13 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
   const ownerCertPem = text(result.ownerCertificatePem);
   const adminCertPem = text(result.kubernetesAdminCertificatePem);
   if (result.clusterId !== expected.clusterId)
-    throw invalid(`it is of cluster ${result.clusterId.slice(0, 64)}`);
+    throw invalid(`result is for cluster ${result.clusterId.slice(0, 64)}`);
   assertIssued('owner certificate', ownerCertPem, { caPem: clusterCaPem, keyPem: expected.ownerKeyPem });
   assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem: expected.adminKeyPem });
-  if (result.apiEndpoints.length === 0) throw invalid('it names no API endpoint');
+  if (result.apiEndpoints.length === 0) throw invalid('result contains no API endpoint');
   for (const endpoint of [...result.apiEndpoints, ...result.curatorEndpoints]) {
     if (!/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}$/.test(endpoint))
-      throw invalid('an endpoint is not host:port');
+      throw invalid('result contains an endpoint that is not host:port');
   }
   return {
     clusterId: result.clusterId,
@@ -46,7 +46,7 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
   };
 }
 
-/** A certificate without its key opens nothing. @throws ClusterError `cluster-result-invalid` */
+/** Checks that the admin certificate belongs to the key. @throws ClusterError `cluster-result-invalid` */
 export function assertAdminKey(
   { adminCertPem, kubernetesCaPem }: InitStateResult,
   keyPem: Secret<string>,
@@ -54,7 +54,7 @@ export function assertAdminKey(
   assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem });
 }
 
-/** How kubectl gets in. @param clusterName of the configuration */
+/** The kubeconfig of the cluster administrator. @param clusterName from cluster.yaml */
 export function kubeconfigFrom(
   clusterName: string,
   result: InitStateResult,
@@ -78,15 +78,15 @@ function assertIssued(
     const certificate = new X509Certificate(certPem);
     const authority = new X509Certificate(by.caPem);
     if (!authority.ca || !certificate.verify(authority.publicKey))
-      throw invalid(`the ${what} is by another authority`);
+      throw invalid(`${what} was issued by a different CA`);
     if (!certificate.checkPrivateKey(createPrivateKey(by.keyPem.reveal())))
-      throw invalid(`the ${what} is for another key`);
+      throw invalid(`${what} is for a different key`);
   } catch (error) {
     if (error instanceof ClusterError) throw error;
-    throw invalid(`the ${what} cannot be read`);
+    throw invalid(`malformed ${what}`);
   }
 }
 
 function invalid(why: string): ClusterError {
-  return new ClusterError('cluster-result-invalid', `checking the result of the init: ${why}`);
+  return new ClusterError('cluster-result-invalid', `verifying the result of the init: ${why}`);
 }

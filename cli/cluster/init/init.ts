@@ -29,14 +29,14 @@ export interface InitSummary {
   readonly nodeName: string;
   readonly apiServer: string;
   readonly kubeconfig: string;
-  /** Nothing had to be done. */
+  /** Whether the cluster existed and nothing had to be done. */
   readonly unchanged: boolean;
 }
 
 /**
- * Makes the first machine a cluster, or goes on where an earlier run stopped. Each step is saved before the next begins:
+ * Creates the cluster on the first machine, or resumes an interrupted run. Each step is saved before the next one starts:
  *
- *     workspace ─▶ machine ─▶ components ─▶ job on the node ─▶ result on disk ─▶ acknowledged ─▶ API ─▶ charts ─▶ Ready
+ *     workspace ─▶ machine ─▶ components ─▶ init on the machine ─▶ result saved ─▶ acknowledged ─▶ API ─▶ charts ─▶ Ready
  */
 export async function runInit(context: CommandContext, options: InitOptions): Promise<InitSummary> {
   await using workspace = await openWorkspace(context, 'cluster init');
@@ -45,7 +45,7 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
   const before = workspace.state.value.init?.stage;
   if (before !== 'acknowledged') await createCluster(context, { workspace, config, options });
   else if (await restoreKubeconfig(context.ports.files, workspace, config.name))
-    context.host.say('init-kubeconfig-restored', 'The kubeconfig was gone; it is made anew');
+    context.host.say('init-kubeconfig-restored', 'The kubeconfig was missing and was created again');
   const access = await readKubeAccess(context.ports.files, workspace.layout);
   using client = new KubeClient(access, context.ports);
   await awaitApi(context, client);
@@ -70,7 +70,7 @@ export async function runInitCommand(context: CommandContext, options: InitOptio
   context.host.result(summary, () => renderSummary(summary, context.paths.workspace));
 }
 
-/** Everything that needs the machine's Init service: from nothing to an acknowledged result. */
+/** The part that needs the init service of the machine, up to an acknowledged result. */
 async function createCluster(
   context: CommandContext,
   what: { readonly workspace: OpenWorkspace; readonly config: ClusterConfig; readonly options: InitOptions },
@@ -79,7 +79,7 @@ async function createCluster(
   const { files } = context.ports;
   const ownerKey = await readOwnerKey(files, workspace.layout);
   const masterSecret = await readMasterSecret(files, workspace.layout);
-  if (await recovered(context, what, { ownerKey, masterSecret })) return;
+  if (await recoverWorkspace(context, what, { ownerKey, masterSecret })) return;
   const owner = ownerIssuer(ownerKey);
   const machine = await chooseMachine(context, {
     config,
@@ -94,8 +94,8 @@ async function createCluster(
   await acknowledgeInit(context, { workspace, config, machine, owner, ownerKey });
 }
 
-/** A workspace that has lost everything but its keys finds the cluster that it has made. */
-async function recovered(
+/** For a workspace that lost everything but its keys: finds the cluster that was created with them. Returns whether it did. */
+async function recoverWorkspace(
   context: CommandContext,
   { workspace, config, options }: Parameters<typeof createCluster>[1],
   keys: { readonly ownerKey: OwnerKey; readonly masterSecret: MasterSecret },
@@ -115,7 +115,7 @@ async function recovered(
     ownerKey,
     adminKeyPem: adminKeyFrom(masterSecret),
   };
-  const result = await context.host.step('init-look', 'Looking for a cluster of this workspace', () =>
+  const result = await context.host.step('init-look', 'Checking whether the cluster exists already', () =>
     recoverResult(context, asked),
   );
   if (result === undefined) return false;
@@ -128,7 +128,7 @@ async function recovered(
     },
   }));
   await writeKubeconfig(files, workspace, { clusterName: config.name, masterSecret });
-  const text = 'The cluster of this workspace runs; what the workspace had lost is here again';
+  const text = 'The cluster of this workspace exists; the missing files of the workspace were restored';
   context.host.say('init-recovered', text, { clusterId: result.clusterId });
   return true;
 }
@@ -140,17 +140,17 @@ async function effectiveConfig(
 ): Promise<ClusterConfig> {
   const config = await readConfig(context.ports.files, workspace.layout);
   const { kubernetesVersion = config.kubernetesVersion } = options;
-  versionsFor(kubernetesVersion); // refuses one without a recipe
+  versionsFor(kubernetesVersion); // throws for an unsupported version
   return { ...config, kubernetesVersion };
 }
 
 function renderSummary(summary: InitSummary, workspace: string): string {
   const { clusterName, clusterId, nodeName, apiServer, kubeconfig, unchanged } = summary;
   return [
-    unchanged ? `Cluster ${clusterName} exists; nothing was changed.` : `Cluster ${clusterName} runs.`,
-    `  id          ${clusterId}`,
+    unchanged ? `Cluster ${clusterName} exists; nothing was changed.` : `Cluster ${clusterName} is running.`,
+    `  cluster ID  ${clusterId}`,
     `  first node  ${nodeName}`,
-    `  API         ${apiServer}`,
+    `  API server  ${apiServer}`,
     `  kubeconfig  ${kubeconfig}`,
     '',
     `Next: cluster status --workspace ${workspace}`,

@@ -10,24 +10,24 @@ import { firstNodeRoles } from '../../../internal/role/index.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
 import type { VerifiedMachine } from '../machine/verify-machine.ts';
 
-/** As the agent names the owner of its provisioning on record. */
+/** The name under which the agent records the owner of its provisioning file. */
 const OWNER_NAME = 'owner';
 const FIRST = 1;
 
 /**
- * What an owner signs with an init, for the machine to write with its first records: the owners, the configuration, the
- * operators, and the place of the first node in the control plane. Each is the first of its kind.
+ * The documents that an owner signs with an init, for the first records of the cluster: the owners, the configuration, the
+ * operators, and the grant of the first node. Each has epoch 1 and serial 1.
  */
-export function signInitialDocuments(of: {
+export function signInitialDocuments(options: {
   readonly clusterId: string;
   readonly ownerKey: OwnerKey;
-  /** The exact bytes that the cluster keeps. */
+  /** The exact bytes that the cluster stores. */
   readonly configuration: Uint8Array;
   readonly machine: VerifiedMachine;
   readonly singleNode: boolean;
   readonly nowMs: number;
 }): Uint8Array[] {
-  const { clusterId, ownerKey, configuration, machine, singleNode, nowMs: issuedMs } = of;
+  const { clusterId, ownerKey, configuration, machine, singleNode, nowMs: issuedMs } = options;
   const sign = <K extends DocumentKind>(kind: K, body: DocumentBodies[K]): Uint8Array => {
     const endsMs = issuedMs + DOCUMENT_LIFETIMES_MS[kind];
     const content = { kind, clusterId, epoch: FIRST, serial: FIRST, issuedMs, endsMs, body };
@@ -40,15 +40,15 @@ export function signInitialDocuments(of: {
     sign('policy', { configurationSha256 }),
     sign('operators', { operators: [{ name: OWNER_NAME, fingerprint, role: 'owner' }] }),
     sign('grant', {
-      ...placeOf(machine),
+      ...grantSubject(machine),
       roles: [...firstNodeRoles({ singleNode })],
       floors: { owners: FIRST, policy: FIRST, operators: FIRST },
     }),
   ];
 }
 
-/** The first node as its record names it: by its TPM, else by its node key. */
-function placeOf({ fingerprint, record }: VerifiedMachine) {
+/** The first node as its record identifies it: by the endorsement key of its TPM, else by its node key. */
+function grantSubject({ fingerprint, record }: VerifiedMachine) {
   const hex = fingerprint.replace('sha256:', '');
   const identity = record.identity.startsWith('tpm-ek:') ? record.identity : `machine-key:${hex}`;
   return { nodeId: `node-${hex.slice(0, 32)}`, fingerprint, identity };

@@ -12,15 +12,15 @@ import { DiskStreams } from '../../../internal/file/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
 
-/** The bundle of one version, as the workstation has it. */
+/** The bundle of one Kubernetes version on this workstation. */
 export interface LocalBundle {
   readonly manifest: BundleManifest;
-  /** Its exact bytes: what the machine is sent and its hash is taken of. */
+  /** The exact bytes: they are sent to the machine, and their hash identifies the bundle. */
   readonly manifestBytes: Uint8Array;
   readonly store: BlobStore;
 }
 
-/** @throws ClusterError `cluster-bundle-missing` with the command that makes it */
+/** Reads the bundle from the cache. @throws ClusterError `cluster-bundle-missing` */
 export async function readLocalBundle(
   context: Pick<CommandContext, 'ports' | 'paths'>,
   kubernetesVersion: string,
@@ -31,20 +31,20 @@ export async function readLocalBundle(
   if (known === undefined) {
     throw new ClusterError(
       'cluster-bundle-missing',
-      `choosing a bundle: the machine is ${JSON.stringify(architecture)}`,
+      `no bundle for architecture ${JSON.stringify(architecture)}`,
     );
   }
   const name = bundleName(kubernetesVersion, known);
   const path = join(cache, 'bundles', `${name}.json`);
   const manifestBytes = await context.ports.files.read(path, MAX_MANIFEST_BYTES);
   if (manifestBytes === undefined) {
-    throw new ClusterError('cluster-bundle-missing', `reading bundle ${name}: ${path} does not exist`);
+    throw new ClusterError('cluster-bundle-missing', `bundle ${name} not found: ${path} does not exist`);
   }
   const store = new BlobStore({ files: context.ports.files, streams: new DiskStreams(), roots: [cache] });
   return { manifest: parseManifest(manifestBytes), manifestBytes, store };
 }
 
-/** In the words of bundles: charts and helm are taken from the bundle of the machine that runs helm. */
+/** Architecture of this workstation, as bundles name it: charts and helm come from its bundle. */
 export function workstationArchitecture(): string {
   return arch() === 'x64' ? 'amd64' : arch();
 }

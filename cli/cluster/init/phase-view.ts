@@ -4,7 +4,7 @@ import { PHASES } from '../../../initproto/phases.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { type Host, type StepProgress } from '../../host/index.ts';
 
-/** A newer agent may have more phases than this program knows; they are shown by name. */
+/** Phases of a newer agent, which this program does not know, are shown by name. */
 const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));
 
 function titleOf(phase: string): string {
@@ -18,12 +18,12 @@ interface RunningPhase {
   progress: StepProgress | undefined;
 }
 
-/** The node's phases as steps of the host. Steps are begun and ended by events, several may run at once. */
+/** Shows the phases of the init on the machine as steps. Events start and end steps; several may run at once. */
 export class PhaseView {
   readonly #host: Host;
   readonly #running = new Map<string, RunningPhase>();
-  /** A connection that is lost while no phase runs is waited for by itself. */
-  #attaching: RunningPhase | undefined;
+  /** Shown while the connection is lost and no phase runs. */
+  #reconnecting: RunningPhase | undefined;
   readonly #finished = new Set<string>();
 
   constructor(host: Host) {
@@ -31,8 +31,8 @@ export class PhaseView {
   }
 
   show({ event, timeMs }: InitEvent): void {
-    this.#attaching?.finish();
-    this.#attaching = undefined;
+    this.#reconnecting?.finish();
+    this.#reconnecting = undefined;
     switch (event.case) {
       case 'phaseStarted':
         return this.#start(event.value.phase);
@@ -42,9 +42,9 @@ export class PhaseView {
         const { phase, text, lastError, done, total, sinceMs } = event.value;
         const waited =
           sinceMs > 0n && timeMs > sinceMs ? `, ${formatDuration(Number(timeMs - sinceMs))}` : '';
-        const trouble = lastError === '' ? '' : ` – last: ${lastError}`;
+        const failure = lastError === '' ? '' : `; last error: ${lastError}`;
         const share = { of: Number(total), value: Number(done), unit: 'steps' as const };
-        return this.#update(phase, printable(`${text}${waited}${trouble}`), total > 0n ? share : undefined);
+        return this.#update(phase, printable(`${text}${waited}${failure}`), total > 0n ? share : undefined);
       }
       case 'heartbeat': {
         const waited = formatDuration(Math.max(0, Number(timeMs - event.value.sinceMs)));
@@ -62,18 +62,18 @@ export class PhaseView {
     }
   }
 
-  /** What the connection does, on every running phase; where none runs, as a step of its own until the node speaks. */
+  /** Shows the state of the connection on every running phase, or as a step of its own until the next event. */
   note(text: string): void {
     for (const phase of this.#running.keys()) this.#update(phase, text);
     if (this.#running.size > 0) return;
-    this.#attaching ??= this.#begin('init-attach', 'Attaching to the machine');
-    this.#attaching.progress?.update(text);
+    this.#reconnecting ??= this.#begin('init-attach', 'Reconnecting to the machine');
+    this.#reconnecting.progress?.update(text);
   }
 
-  /** Ends what is still shown as running. */
+  /** Ends all steps that are still running. */
   async close(error?: unknown): Promise<void> {
     const running = [...this.#running.values()];
-    if (this.#attaching !== undefined) running.push(this.#attaching);
+    if (this.#reconnecting !== undefined) running.push(this.#reconnecting);
     this.#running.clear();
     for (const phase of running) {
       if (error === undefined) phase.finish();
@@ -83,7 +83,7 @@ export class PhaseView {
   }
 
   #start(phase: string): void {
-    if (this.#running.has(phase)) return this.#update(phase, 'trying again');
+    if (this.#running.has(phase)) return this.#update(phase, 'retrying');
     this.#running.set(phase, this.#begin(`init-phase-${phase}`, titleOf(phase)));
   }
 
@@ -100,7 +100,7 @@ export class PhaseView {
         running.progress = progress;
         return promise;
       })
-      .catch(() => undefined); // whoever closed the view with an error reports it
+      .catch(() => undefined); // the caller of close() reports the error
     return Object.assign(running, { shown });
   }
 
@@ -109,7 +109,7 @@ export class PhaseView {
     this.#running.delete(phase);
     running?.finish();
     if (already && !this.#finished.has(phase)) {
-      this.#host.say('init-phase-already', `${titleOf(phase)}: was done before and is in order`, {
+      this.#host.say('init-phase-already', `${titleOf(phase)}: already done`, {
         phase,
       });
     }

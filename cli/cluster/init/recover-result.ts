@@ -12,11 +12,12 @@ import type { InitStateResult, OwnerKey } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 import { verifyInitResult } from './init-result.ts';
 
-const MAX_PLACES = 16;
-const ALL_MS = 10_000;
+const MAX_ENDPOINTS = 16;
+/** For all curators together. */
+const TIMEOUT_MS = 10_000;
 
 export interface RecoverOptions {
-  /** Where curators of the cluster may be, "host:port". */
+  /** "host:port" of possible curators; at most 16 are called. */
   readonly endpoints: readonly string[];
   readonly initId: string;
   readonly clusterId: string;
@@ -25,10 +26,9 @@ export interface RecoverOptions {
 }
 
 /**
- * The result of an init whose machine has closed its Init service, for a workspace that has lost it: every curator gives it
- * to the owner's bare key. Which cluster that is, is told by the signature that this owner made at the acknowledgement;
- * who answers must be a node of that cluster. undefined where nobody has it for us: then there is none, or the machine
- * itself still answers.
+ * Fetches the result of a finished init for a workspace that lost it: every curator returns it to the owner key. The owner's
+ * signature of the acknowledgement identifies the cluster, and the curator must be a node of that cluster. undefined when no
+ * curator has a result: then there is no cluster, or the init service of the machine still runs.
  */
 export async function recoverResult(
   context: Pick<CommandContext, 'host' | 'ports' | 'signal'>,
@@ -41,86 +41,87 @@ export async function recoverResult(
     commonName: 'owner',
     nowMs: clock.nowMs(),
   });
-  const limit = { what: 'asking curators for the result', ms: ALL_MS, clock, signal: context.signal };
+  const limit = {
+    what: 'requesting the init result from curators',
+    ms: TIMEOUT_MS,
+    clock,
+    signal: context.signal,
+  };
   try {
     return await withTimeout(limit, async (signal) => {
-      using asking = childSignal(signal);
+      using calls = childSignal(signal);
       const { promise: first, resolve } = Promise.withResolvers<InitStateResult>();
-      // All at once: the first machine, of all of them, may be the one that is gone without a word.
-      const asked = options.endpoints.slice(0, MAX_PLACES).map(async (endpoint) => {
-        const found = await askOne(context, options, { endpoint, certPem, signal: asking.signal });
+      // All in parallel: the first machine may be the one that does not respond.
+      const requests = options.endpoints.slice(0, MAX_ENDPOINTS).map(async (endpoint) => {
+        const found = await requestResult(context, options, { endpoint, certPem, signal: calls.signal });
         if (found !== undefined) resolve(found);
       });
       try {
-        return await Promise.race([first, Promise.all(asked).then(() => undefined)]);
+        return await Promise.race([first, Promise.all(requests).then(() => undefined)]);
       } finally {
-        asking.abort(new Error('one has answered'));
+        calls.abort(new Error('result received'));
       }
     });
   } catch (error) {
     context.signal.throwIfAborted();
-    context.host.say('init-not-recovered', 'No curator gave the result in time', { error: String(error) });
+    context.host.say('init-not-recovered', 'No curator returned the init result in time', {
+      error: String(error),
+    });
     return undefined;
   }
 }
 
-async function askOne(
+async function requestResult(
   { host, ports }: Pick<CommandContext, 'host' | 'ports'>,
   options: RecoverOptions,
   at: { readonly endpoint: string; readonly certPem: string; readonly signal: AbortSignal },
 ): Promise<InitStateResult | undefined> {
   const { endpoint, certPem, signal } = at;
-  let shown: X509Certificate | undefined;
+  let presented: X509Certificate | undefined;
   using channel = new RpcChannel({
     endpoint,
     upgrade: tlsClientUpgrade({
       clock: ports.clock,
       identity: { certPem, keyPem: options.ownerKey.keyPem },
-      // Whose it must be is known with the answer; nothing that is secret is in the question.
-      accept: (certificate) => (shown = certificate),
+      // The certificate is verified with the response below; the request contains no secret.
+      accept: (certificate) => (presented = certificate),
     }),
   });
   try {
     const request = { initId: options.initId };
     const response = await createClient(Curator, channel).getInitResult(request, {
       signal,
-      timeoutMs: ALL_MS,
+      timeoutMs: TIMEOUT_MS,
     });
-    if (response.ownershipSignature.length === 0) return undefined; // not acknowledged: its machine still serves it
-    return verified(response, { ...options, shown, nowMs: () => ports.clock.nowMs() });
+    if (response.ownershipSignature.length === 0) return undefined; // not acknowledged: the machine itself still serves it
+    return verifyResponse(response, { ...options, presented, nowMs: () => ports.clock.nowMs() });
   } catch (error) {
     signal.throwIfAborted();
-    const isForged = error instanceof ClusterError;
-    if (isForged) host.warn('init-recovery-refused', `${endpoint}: ${error.message}`);
-    return undefined; // nobody there, a stranger, or a cluster that does not know us: the machine itself is asked next
+    if (error instanceof ClusterError) host.warn('init-recovery-refused', `${endpoint}: ${error.message}`);
+    return undefined; // unreachable, or not a curator of this cluster: the init service of the machine is tried next
   }
 }
 
-function verified(
+function verifyResponse(
   response: GetInitResultResponse,
-  by: RecoverOptions & { readonly shown: X509Certificate | undefined; readonly nowMs: () => number },
+  by: RecoverOptions & { readonly presented: X509Certificate | undefined; readonly nowMs: () => number },
 ): InitStateResult {
-  const { clusterId, ownerKey, adminKeyPem, shown, nowMs } = by;
+  const { clusterId, ownerKey, adminKeyPem, presented, nowMs } = by;
   const parsed = fromBinary(InitResultSchema, response.result);
   const result = verifyInitResult(parsed, { clusterId, ownerKeyPem: ownerKey.keyPem, adminKeyPem });
   const statement = ownershipStatement({ ...result, epoch: BigInt(result.epoch) });
   const ownPubKey = createPublicKey(ownerKey.keyPem.reveal());
   if (!verify(undefined, statement, ownPubKey, response.ownershipSignature))
-    throw new ClusterError(
-      'cluster-result-invalid',
-      'recovering the result: it is not signed by our owner key',
-    );
+    throw invalid('not signed by the owner key of this workspace');
   try {
-    if (shown === undefined) throw new TypeError('nobody has shown a certificate');
-    verifyCuratorCertificate(shown, { caPem: result.clusterCaPem, clusterId, nowMs });
+    if (presented === undefined) throw new TypeError('no certificate');
+    verifyCuratorCertificate(presented, { caPem: result.clusterCaPem, clusterId, nowMs });
   } catch (cause) {
-    throw new ClusterError(
-      'cluster-result-invalid',
-      'recovering the result: another one than the cluster gave it',
-      {
-        cause,
-      },
-    );
+    throw invalid('the sender is no curator of the cluster', cause);
   }
   return result;
+}
+
+function invalid(why: string, cause?: unknown): ClusterError {
+  return new ClusterError('cluster-result-invalid', `recovering the init result: ${why}`, { cause });
 }

@@ -34,13 +34,17 @@ export interface InitJobOptions {
   readonly workspace: OpenWorkspace;
   readonly config: ClusterConfig;
   readonly machine: Machine;
-  /** Shows the owner key. */
+  /** Proves possession of the owner key. */
   readonly owner: Issuer;
   readonly ownerKey: OwnerKey;
   readonly masterSecret: MasterSecret;
 }
 
-/** Connect, upload, run the job, keep what it gives: afterwards the state's stage is `granted`. */
+/**
+ * Connects to the machine, uploads the components, runs the init and saves its result: afterwards the stage of the state is
+ * `granted`.
+ * @throws ClusterError; the machine's own codes when a phase fails
+ */
 export async function runInitJob(context: CommandContext, options: InitJobOptions): Promise<void> {
   const { workspace, config, machine, owner } = options;
   const { host, ports } = context;
@@ -49,14 +53,14 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
   const collateral = await new CollateralStore(ports.files, context.paths.workspace).collateral();
   const trust = machineTrustFor({ config, machine, clusterId, state, collateral });
   using session = new InitSession({ machine, owner, trust, clock: ports.clock });
-  const met = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
+  const connected = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
     connectMachine(context, session, progress),
   );
-  const { described } = met;
+  const { described } = connected;
   refuseOtherCluster(described, options);
   refuseOtherTime(Number(described.nowMs), ports.clock.nowMs(), machine);
   const verifiedMachine = await host.step('init-verify', 'Verifying the machine', () =>
-    verifyMachine(context, { session, ...met, known: knownMachine(state) }),
+    verifyMachine(context, { session, ...connected, known: knownMachine(state) }),
   );
   const bundle = await readLocalBundle(context, config.kubernetesVersion, described.architecture);
   const request = await chooseRequest(options, described, {
@@ -65,24 +69,26 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
     nowMs: ports.clock.nowMs(),
   });
   const manifest = manifestOf(context, request, bundle);
-  // One that has accepted an init checked itself before, and its own services hold the ports now.
+  // A machine that has accepted an init passed these checks before, and its own services use the ports now.
   if (described.initId === '')
-    await host.step('init-preflight', 'Checking the machine', (progress) =>
+    await host.step('init-preflight', 'Running preflight checks', (progress) =>
       requirePreflight(context, session, request.spec, progress),
     );
-  await host.step('init-upload', 'Giving the machine its components', async (progress) => {
+  await host.step('init-upload', 'Uploading components', async (progress) => {
     const { blobs, bytes } = await uploadMissing(
       context,
       { session, store: bundle.store, manifest },
       progress,
     );
     const text =
-      blobs === 0 ? 'The machine has all components' : `Uploaded ${blobs} components, ${formatBytes(bytes)}`;
+      blobs === 0
+        ? 'All components are already on the machine'
+        : `Uploaded ${blobs} components (${formatBytes(bytes)})`;
     host.say('init-uploaded', text, { blobs, bytes });
   });
   await saveRequest(context, { ...options, request, verifiedMachine });
   session.trust.expectLock({ shows: 'either', clusterId });
-  const result = await followWithFarewell(context, workspace, () =>
+  const result = await followUntilDetached(context, workspace, () =>
     followInit(context, { session, initId: request.initId, spec: request.spec, exitOf: exitOfCode }),
   );
   const verified = verifyInitResult(result, {
@@ -96,61 +102,61 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
   }));
 }
 
-/** The machine's word is enough to stop: going on would be refused there too, after an upload for nothing. */
+/** The machine would refuse the init anyway, but only after the upload. */
 function refuseOtherCluster(described: DescribeResponse, options: InitJobOptions): void {
   const own = clusterIdFrom(options.masterSecret);
   if (described.clusterId === '' || described.clusterId === own) return;
   throw new ClusterError(
     'cluster-machine-taken',
-    `connecting to ${options.machine.endpoint}: the machine belongs to cluster ${described.clusterId.slice(0, 64)}, this workspace is ${own}`,
+    `machine ${options.machine.endpoint} belongs to cluster ${described.clusterId.slice(0, 64)}, not to ${own}`,
     { details: { clusterId: described.clusterId, own } },
   );
 }
 
-/** Certificates that one end makes must be valid at the other, now and after each renewal. */
+/** Certificates that one side issues must be valid on the other side. */
 function refuseOtherTime(machineMs: number, ownMs: number, { endpoint }: Machine): void {
   const apartMs = machineMs - ownMs;
   if (Math.abs(apartMs) <= CLOCK_TOLERANCE_MS) return;
   const [theirs, ours] = [machineMs, ownMs].map((ms) => new Date(ms).toISOString().slice(0, 19));
   throw new ClusterError(
     'cluster-clocks-differ',
-    `connecting to ${endpoint}: its clock is ${formatDuration(Math.abs(apartMs))} ${apartMs < 0 ? 'behind' : 'ahead of'} ours: ${theirs}Z there, ${ours}Z here`,
+    `clock of ${endpoint} is ${formatDuration(Math.abs(apartMs))} ${apartMs < 0 ? 'behind' : 'ahead of'} ours (${theirs}Z, here ${ours}Z)`,
     { details: { machineMs, ownMs } },
   );
 }
 
 /**
- * The saved request while it asks for the same as the configuration does now. Another one may take its place only
- * while the machine has not accepted it.
+ * The saved request if the configuration has not changed since. A new request replaces it only until the machine has accepted
+ * the saved one.
  */
 async function chooseRequest(
   options: InitJobOptions,
   described: DescribeResponse,
-  made: { readonly manifestBytes: Uint8Array; readonly machine: VerifiedMachine; readonly nowMs: number },
+  inputs: { readonly manifestBytes: Uint8Array; readonly machine: VerifiedMachine; readonly nowMs: number },
 ): Promise<InitRequest> {
-  const { manifestBytes } = made;
+  const { manifestBytes } = inputs;
   const { workspace, config, masterSecret, ownerKey } = options;
   const init = workspace.state.value.init;
   const saved = init === undefined ? undefined : requestFromState(init);
   if (saved?.requestHash === requestHashOf(config, manifestBytes)) return saved;
   if (saved !== undefined && described.initId === saved.initId) {
-    // A bundle that was made anew since then changes nothing of what was asked for.
+    // A bundle that was rebuilt since then does not change the request.
     if (saved.requestHash === requestHashOf(config, saved.spec.bundleManifest)) return saved;
     throw new ClusterError(
       'cluster-config-changed',
-      `going on with init ${saved.initId}: cluster.yaml asks for something else than when it began`,
+      `cannot resume init ${saved.initId}: cluster.yaml has changed since it started`,
     );
   }
-  return createInitRequest({ config, masterSecret, ownerKey, ...made });
+  return createInitRequest({ config, masterSecret, ownerKey, ...inputs });
 }
 
-/** The components that the request names: those of the bundle as it was when the init began. */
+/** The components that the request names: those of the bundle when the init started. */
 function manifestOf(context: CommandContext, request: InitRequest, bundle: LocalBundle): BundleManifest {
-  const begunWith = request.spec.bundleManifest;
-  if (Buffer.compare(begunWith, bundle.manifestBytes) === 0) return bundle.manifest;
-  const text = 'The bundle has changed since this init began; it goes on with the one it was begun with';
+  const requested = request.spec.bundleManifest;
+  if (Buffer.compare(requested, bundle.manifestBytes) === 0) return bundle.manifest;
+  const text = 'The bundle has changed since this init started; the init continues with the earlier bundle';
   context.host.say('init-bundle-kept', text, { initId: request.initId });
-  return parseManifest(begunWith);
+  return parseManifest(requested);
 }
 
 async function saveRequest(
@@ -174,8 +180,8 @@ async function saveRequest(
   }));
 }
 
-/** Whoever leaves is told what goes on without them, and how to come back. */
-async function followWithFarewell<T>(
+/** Tells an operator who interrupts the command that the init continues, and how to attach again. */
+async function followUntilDetached<T>(
   context: CommandContext,
   workspace: OpenWorkspace,
   follow: () => Promise<T>,
@@ -186,7 +192,7 @@ async function followWithFarewell<T>(
     if (context.signal.aborted) {
       const initId = workspace.state.value.init?.id;
       const command = `cluster init --workspace ${context.paths.workspace}`;
-      context.host.say('init-detached', `The init goes on on the node. Attach again with: ${command}`, {
+      context.host.say('init-detached', `The init continues on the machine. To attach again: ${command}`, {
         initId,
         command,
       });

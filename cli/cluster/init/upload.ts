@@ -5,7 +5,7 @@ import { ClusterError } from '../errors.ts';
 import { retryConnection } from '../retry-connection.ts';
 import type { InitSession } from '../machine/init-session.ts';
 
-/** Enough to fill a link while another blob is being hashed at the far end. */
+/** Keeps the link busy while the machine hashes a finished blob. */
 const PARALLEL = 3;
 const ANSWER_MS = 60_000;
 const CHUNK_BYTES = 256 * 1024;
@@ -15,7 +15,10 @@ export interface UploadSummary {
   readonly bytes: number;
 }
 
-/** Gives the machine what it lacks of the bundle: by hash, several at a time, each from the byte where it broke off. */
+/**
+ * Uploads the components that the machine lacks, three in parallel. An interrupted upload resumes at the first missing byte.
+ * @throws ClusterError `cluster-node-disk-full`, `cluster-bundle-missing`, `cluster-unreachable`
+ */
 export async function uploadMissing(
   context: Pick<CommandContext, 'ports' | 'signal'>,
   what: { readonly session: InitSession; readonly manifest: BundleManifest; readonly store: BlobStore },
@@ -26,7 +29,7 @@ export async function uploadMissing(
   const sizes = new Map(wanted.map((component) => [component.sha256, component]));
   const { clock } = context.ports;
   const tries = { clock, signal: context.signal, doing: `uploading to ${session.machine.endpoint}` };
-  const note = (why: string): void => progress.update(`connection lost (${why}), trying again`);
+  const note = (why: string): void => progress.update(`connection lost (${why}), retrying`);
   const stat = (hashes: readonly string[]) => statBlobs(session, hashes, context.signal);
   const first = await retryConnection({ ...tries, onLost: note }, () => stat([...sizes.keys()]));
   const missing = first.blobs
@@ -55,7 +58,7 @@ export async function uploadMissing(
       sent.set(component.sha256, component.sizeBytes);
       show(component.name);
     });
-  // The node knows hashes only; people know names.
+  // Errors of the machine contain only the hash; add the name.
   const named = (component: Component): Promise<void> =>
     uploadOne(component).catch((cause: unknown) => {
       context.signal.throwIfAborted();
@@ -101,7 +104,7 @@ function refuseFullDisk(neededBytes: number, freeBytes: number, session: InitSes
   if (neededBytes <= freeBytes) return;
   throw new ClusterError(
     'cluster-node-disk-full',
-    `uploading to ${session.machine.endpoint}: ${formatBytes(neededBytes)} are needed, ${formatBytes(freeBytes)} are free`,
+    `not enough disk space on ${session.machine.endpoint}: ${formatBytes(neededBytes)} needed, ${formatBytes(freeBytes)} free`,
   );
 }
 
@@ -115,14 +118,14 @@ async function refuseMissingLocally(
   if (absent.length === 0) return;
   throw new ClusterError(
     'cluster-bundle-missing',
-    `uploading ${manifest.name}: ${absent.join(', ')} are not here either`,
+    `bundle ${manifest.name} is incomplete: ${absent.join(', ')} not found`,
     {
       details: { bundle: manifest.name, absent },
     },
   );
 }
 
-/** The first failure stops handing out work; what runs is awaited, so that nothing goes on behind the caller's back. */
+/** After the first failure no item is started. Items that are running are awaited, so that none outlives the call. */
 async function inParallel<T>(
   items: readonly T[],
   width: number,

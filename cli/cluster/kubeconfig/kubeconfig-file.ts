@@ -10,7 +10,10 @@ import type { OpenWorkspace } from '../open-workspace.ts';
 
 const MAX_KUBECONFIG_BYTES = 1024 * 1024;
 
-/** Writes the kubeconfig from the granted result: its key is in the request, or comes from the master secret. */
+/**
+ * Writes the kubeconfig from the result of the init. Its key is in the saved request, or is derived from the master secret.
+ * @throws ClusterError `cluster-not-initialized`, `cluster-result-invalid`
+ */
 export async function writeKubeconfig(
   files: FilePort,
   workspace: OpenWorkspace,
@@ -18,10 +21,7 @@ export async function writeKubeconfig(
 ): Promise<void> {
   const { result, request } = workspace.state.value.init ?? {};
   if (result === undefined) {
-    throw new ClusterError(
-      'cluster-not-initialized',
-      `reading ${workspace.layout.state}: there is no result of an init`,
-    );
+    throw new ClusterError('cluster-not-initialized', `${workspace.layout.state} contains no init result`);
   }
   const key = request === undefined ? adminKeyFrom(by.masterSecret) : new Secret(request.adminKeyPem);
   assertAdminKey(result, key);
@@ -29,7 +29,7 @@ export async function writeKubeconfig(
   await files.writeAtomic(workspace.layout.kubeconfig, text, { mode: 0o600 });
 }
 
-/** A kubeconfig that was lost is made anew from what the workspace knows. Answers whether it was. */
+/** Writes the kubeconfig again if it is missing. Returns whether it was. */
 export async function restoreKubeconfig(
   files: FilePort,
   workspace: OpenWorkspace,
@@ -45,9 +45,10 @@ export async function restoreKubeconfig(
 export async function readKubeconfig(files: FilePort, layout: WorkspaceLayout): Promise<string> {
   const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
   if (raw !== undefined) return Buffer.from(raw).toString('utf8');
-  throw new ClusterError('cluster-no-kubeconfig', `reading ${layout.kubeconfig}: it does not exist`);
+  throw new ClusterError('cluster-no-kubeconfig', `${layout.kubeconfig} does not exist`);
 }
 
+/** Server and credentials of the kubeconfig of the workspace. @throws ClusterError `cluster-no-kubeconfig` */
 export async function readKubeAccess(files: FilePort, layout: WorkspaceLayout): Promise<KubeAccess> {
   return accessFromKubeconfig(await readKubeconfig(files, layout), layout.kubeconfig);
 }

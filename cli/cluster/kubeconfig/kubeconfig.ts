@@ -8,7 +8,7 @@ import { currentKubeAccess } from './renew-kubeconfig.ts';
 
 const MAX_KUBECONFIG_BYTES = 4 * 1024 * 1024;
 
-/** `cluster kubeconfig`: prints it, or merges it into the user's own. */
+/** `cluster kubeconfig`: prints the kubeconfig of the workspace, or merges it into that of the user. */
 export async function runKubeconfig(
   context: CommandContext,
   options: { readonly merge: boolean; readonly home: string },
@@ -30,17 +30,17 @@ export async function runKubeconfig(
   if (merged.context !== name) {
     context.host.warn(
       'kubeconfig-renamed',
-      `${path} has another ${name}; the new context is ${merged.context}`,
+      `${path} has a different context ${name}; the new context is ${merged.context}`,
     );
   }
   await files.makeDirectory(dirname(path));
   await files.writeAtomic(path, merged.text, { mode: 0o600 });
   context.host.result({ path, context: merged.context }, () =>
-    [`Merged into ${path}.`, `Next: kubectl --context ${merged.context} get nodes`].join('\n'),
+    [`Merged into ${path}.`, '', `Next: kubectl --context ${merged.context} get nodes`].join('\n'),
   );
 }
 
-/** kubectl's own rule: the first file of KUBECONFIG, or ~/.kube/config. */
+/** The file that kubectl writes: the first one of $KUBECONFIG, or ~/.kube/config. */
 function targetPath(context: CommandContext, home: string): string {
   const first = (context.env['KUBECONFIG'] ?? '').split(':').find((each) => each !== '');
   return first === undefined ? resolve(home, '.kube', 'config') : resolve(first);

@@ -20,55 +20,59 @@ import { readCaller, type Caller } from '../curator/caller.ts';
 import { certificateAge } from '../curator/operator-certificate.ts';
 
 const MAX_KUBECONFIG_BYTES = 1024 * 1024;
-/** What an administrator may read, and nobody else. */
-const LOOK = '/api/v1/secrets?limit=1';
+/** Only a cluster administrator may read secrets. */
+const ADMIN_ONLY_PATH = '/api/v1/secrets?limit=1';
 
 /**
- * A kubeconfig with a new key, made here, and a certificate that a curator had signed because the owner's key asks for it.
- * The old one stays until the new one is there, also where it has run out or is gone.
+ * Replaces the kubeconfig of the workspace: creates a new key and requests a certificate, signed with the owner key. The old
+ * file, which may be expired or missing, stays until the new one is complete.
+ * @throws ClusterError `cluster-no-kubeconfig` when the caller is no owner, `cluster-result-invalid`; errors of `callCurator`
  */
 export async function renewKubeconfig(context: CommandContext): Promise<void> {
   const { files } = context.ports;
   const { kubeconfig: path } = layoutOf(context.paths.workspace);
-  const member = await readCaller(context);
-  const { kubernetes, clusterId } = member;
+  const caller = await readCaller(context);
+  const { kubernetes, clusterId } = caller;
   if (kubernetes === undefined)
-    throw new ClusterError('cluster-no-kubeconfig', `renewing ${path}: no owner’s grant says how`);
+    throw new ClusterError(
+      'cluster-no-kubeconfig',
+      `cannot renew ${path}: the grant of this operator has no Kubernetes data`,
+    );
   const keyPem = generateKeyPem();
   const certificateRequest = await createCertificateRequest(keyPem, 'kubernetes-admin');
   const asked = {
     certificateRequest,
-    operatorPublicKey: spkiDerOf(createPublicKey(createPrivateKey(member.keyPem.reveal()))),
-    signature: signEd25519(member.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
+    operatorPublicKey: spkiDerOf(createPublicKey(createPrivateKey(caller.keyPem.reveal()))),
+    signature: signEd25519(caller.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
     mutation: { idempotencyKey: randomUUID() },
   };
-  const { certificatePem } = await callCurator(context, (_, call, of) =>
-    of(OperatorApi).issueKubeconfig(asked, call),
+  const { certificatePem } = await callCurator(context, (_, call, clients) =>
+    clients(OperatorApi).issueKubeconfig(asked, call),
   );
-  // Servers are known by the CA that came with the init or the grant: an answer cannot bring another one.
+  // The server is verified against the CA from the init or the grant: the response cannot change it.
   const { caPem } = kubernetes;
-  const isOfInit = checkCertificate(certificatePem, { caPem, keyPem });
+  const isByKnownCa = checkCertificate(certificatePem, { caPem, keyPem });
   const server = await knownServer(files, path, kubernetes);
   const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
-  // The authority of clients may have been replaced since the init: whether this is one, the API server says.
-  if (!isOfInit) await proveAccess(context, access);
+  // The client CA may have been rotated since the init: then only the API server knows whether this one is valid.
+  if (!isByKnownCa) await proveAccess(context, access);
   await files.writeAtomic(path, renderKubeconfig(kubernetes.clusterName, access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
-  context.host.say('kubeconfig-renewed', `${path} is good until ${validTo}.`, {
+  context.host.say('kubeconfig-renewed', `Renewed ${path}; valid until ${new Date(validTo).toISOString()}.`, {
     path,
     notAfterMs: Date.parse(validTo),
   });
 }
 
-/** What an owner who is added needs for a kubeconfig; undefined where it is not known here. */
-export async function kubernetesEndpointOf({ ports, paths }: CommandContext, member: Caller) {
-  const { kubernetes } = member;
+/** What a new owner needs for a kubeconfig; undefined when the caller does not have it. */
+export async function kubernetesEndpointOf({ ports, paths }: CommandContext, caller: Caller) {
+  const { kubernetes } = caller;
   if (kubernetes === undefined) return undefined;
   const { kubeconfig } = layoutOf(paths.workspace);
   return { ...kubernetes, server: await knownServer(ports.files, kubeconfig, kubernetes) };
 }
 
-/** The one of the kubeconfig that there is, which somebody may have written into it. */
+/** The server of the existing kubeconfig, which the user may have edited; else that of the grant. */
 async function knownServer(
   files: Pick<FilePort, 'read'>,
   path: string,
@@ -78,32 +82,33 @@ async function knownServer(
   return raw === undefined ? server : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), path).server;
 }
 
-/** Commands whose kubeconfig could not be renewed: those that look at Kubernetes again and again ask no curator each time. */
+/** Commands that failed to renew the kubeconfig: a command that uses Kubernetes repeatedly does not try again each time. */
 const tried = new WeakSet<CommandContext>();
 
 /**
- * How this workspace gets into Kubernetes. Past two thirds of its life an owner's kubeconfig is renewed first; where that
- * fails the old one will do until it has run out, and one try is enough for a command.
+ * Credentials of the workspace for the Kubernetes API. The kubeconfig of an owner is renewed first when due; if that fails, the
+ * old one is used until it expires.
+ * @throws ClusterError `cluster-no-kubeconfig`; the error of the renewal when the kubeconfig is expired
  */
 export async function currentKubeAccess(context: CommandContext): Promise<KubeAccess> {
   const { ports, paths } = context;
   const layout = layoutOf(paths.workspace);
   const access = await readKubeAccess(ports.files, layout);
   const age = certificateAge(access.certPem, ports.clock.nowMs());
-  // With an identity from elsewhere the kubeconfig here is that of somebody else.
-  if (age === 'good' || paths.identity !== undefined || (age === 'due' && tried.has(context))) return access;
+  // With --identity, the kubeconfig of the workspace belongs to someone else.
+  if (age === 'valid' || paths.identity !== undefined || (age === 'due' && tried.has(context))) return access;
   if (!(await readCaller(context)).isOwner) return access;
   try {
     await renewKubeconfig(context);
   } catch (error) {
     context.signal.throwIfAborted();
-    if (age === 'over') throw error;
+    if (age === 'expired') throw error;
     tried.add(context);
   }
   return readKubeAccess(ports.files, layout);
 }
 
-/** Answers whether that CA has signed it. @throws ClusterError `cluster-result-invalid` for what is no use with this key */
+/** Whether the CA signed the certificate. @throws ClusterError `cluster-result-invalid` when it is not for this key */
 export function checkCertificate(
   certPem: string,
   by: { readonly caPem: string; readonly keyPem: Secret<string> },
@@ -112,25 +117,26 @@ export function checkCertificate(
   try {
     certificate = new X509Certificate(certPem);
   } catch {
-    throw invalid('it cannot be read');
+    throw invalid('malformed certificate');
   }
-  if (!certificate.checkPrivateKey(createPrivateKey(by.keyPem.reveal()))) throw invalid('for another key');
+  if (!certificate.checkPrivateKey(createPrivateKey(by.keyPem.reveal())))
+    throw invalid('certificate is for a different key');
   return certificate.verify(new X509Certificate(by.caPem).publicKey);
 }
 
 async function proveAccess({ ports, signal }: CommandContext, access: KubeAccess): Promise<void> {
   using client = new KubeClient(access, ports);
   try {
-    await client.getText(LOOK, signal);
+    await client.getText(ADMIN_ONLY_PATH, signal);
   } catch (error) {
     if (error instanceof KubeError && error.code === 'kube-refused')
-      throw invalid('another CA signed it, and the API server does not believe that one', error);
+      throw invalid('issued by a CA that the API server does not trust', error);
     throw error;
   }
 }
 
 function invalid(why: string, cause?: unknown): ClusterError {
-  return new ClusterError('cluster-result-invalid', `checking the certificate of the kubeconfig: ${why}`, {
+  return new ClusterError('cluster-result-invalid', `verifying kubeconfig certificate: ${why}`, {
     cause,
   });
 }

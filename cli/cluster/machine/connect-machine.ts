@@ -65,7 +65,7 @@ export async function connectMachine(
     signal,
     doing: `connecting to ${endpoint}`,
     patienceMs: CONNECT_PATIENCE_MS,
-    onLost: (why: string) => progress.update(`trying again: ${why}`),
+    onLost: (why: string) => progress.update(`retrying: ${why}`),
   };
   return retryConnection(options, async () => {
     const before = session.peer;

@@ -45,7 +45,7 @@ export async function requirePreflight(
   progress: StepProgress,
 ): Promise<void> {
   const doing = `checking ${session.machine.endpoint}`;
-  const onLost = (why: string): void => progress.update(`connection lost (${why}), trying again`);
+  const onLost = (why: string): void => progress.update(`connection lost (${why}), retrying`);
   const tries = { clock: context.ports.clock, signal: context.signal, doing, onLost };
   const results = await retryConnection(tries, () => callPreflight(context, session.client, asked)).catch(
     (error: unknown) => {

@@ -117,5 +117,5 @@ export async function initOverFaultyConnection(
 
 /** The node's own word, not the CLI's about a lost connection. The last phase may have passed meanwhile. */
 function speaksOfNode({ code = '', text = '' }: OutputLine): boolean {
-  return /^init-(phase|acknowledge)/.test(code) && !/connection lost|trying again/.test(text);
+  return /^init-(phase|acknowledge)/.test(code) && !/connection lost|retrying/.test(text);
 }

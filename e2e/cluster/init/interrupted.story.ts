@@ -79,7 +79,7 @@ await test('an init that everything happens to ends in the one cluster it began'
       cli.stdin?.write(CTRL_C);
       const { code, stdout } = await end;
       assert.equal(code, 130, stdout);
-      assert.match(stdout, /The init goes on on the node\. Attach again with: cluster init/);
+      assert.match(stdout, /The init continues on the machine\. To attach again: cluster init/);
       // Nobody is attached, and the node goes on.
       await eventually(
         'the job comes to the Kubernetes phase by itself',
@@ -125,12 +125,12 @@ await test('an init that everything happens to ends in the one cluster it began'
   await story.test('SIGINT ends a CLI that waits for an agent which was killed', async () => {
     await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');
     const cli = bench.startCli(...init, '--skip-charts');
-    await waitForOutput(cli, /Connecting to|Reaching/);
+    await waitForOutput(cli, /Connecting to|Waiting for the Kubernetes API/);
     const end = waitForExit(cli);
     cli.kill('SIGINT');
     const { code, stderr } = await end;
     assert.equal(code, 130, stderr);
-    assert.match(stderr, /cluster init|goes on|stopping/);
+    assert.match(stderr, /cluster init|continues|stopping/);
   });
 
   await story.test('the same command goes on to the same cluster', async () => {
