@@ -1,4 +1,11 @@
-/** Use cases on a cluster, each a visible list of steps. Commands call them; they talk through the host. */
+/**
+ * Use cases of the commands that create, join and show a cluster. Each is a list of steps, shown through the host.
+ *
+ *     config/      cluster.yaml and the workspace         kubeconfig/  the kubeconfig of the workspace
+ *     init/        `cluster init`                         curator/     calls to curators, and the caller's credentials
+ *     machine/     the first machine: trust, preflight    status/      `cluster status`, `cluster node ls`
+ *     join/        `cluster join`
+ */
 export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config/config.ts';
 export type { GenerateOptions } from './config/config.ts';
 export { apiServerUrlOf } from './curator/api-servers.ts';

@@ -85,7 +85,7 @@ async function createCluster(
     config,
     options,
     owner,
-    begun: workspace.state.value.init,
+    started: workspace.state.value.init,
   });
   if (workspace.state.value.init?.stage !== 'granted') {
     await runInitJob(context, { workspace, config, machine, owner, ownerKey, masterSecret });

@@ -6,9 +6,9 @@ import { parse } from 'yaml';
 import { parseProvisioning } from '../../../internal/config/index.ts';
 import { register } from '../../commands/node/join.ts';
 
-const FOLDER = join(import.meta.dirname, '../../../docs/examples');
+const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
 
-/** What `cluster join` makes of a command line, `cluster` and the global flags left out. */
+/** Flags of a `cluster join` command line, without the global flags. */
 async function flagsOf(argv: readonly string[]): Promise<Record<string, unknown>> {
   const program = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
   const seen: Record<string, unknown>[] = [];
@@ -27,11 +27,11 @@ async function flagsOf(argv: readonly string[]): Promise<Record<string, unknown>
 }
 
 async function example(name: string): Promise<unknown> {
-  return parse(await readFile(join(FOLDER, name), 'utf8'));
+  return parse(await readFile(join(EXAMPLES, name), 'utf8'));
 }
 
-describe('examples of automation', () => {
-  test('cloud-init writes a provisioning that machines take, and runs a command that exists', async () => {
+describe('docs/examples', () => {
+  test('the cloud-init example writes a valid provisioning file and a valid command line', async () => {
     const file = (await example('cloud-init.yaml')) as {
       write_files: { path: string; content: string; permissions: string }[];
       runcmd: string[][];
@@ -55,7 +55,7 @@ describe('examples of automation', () => {
     expect(flags['timeout']).toBe(30 * 60_000);
   });
 
-  test('Ansible does the same, with the endpoints on the command line', async () => {
+  test('the Ansible example does the same, with the endpoints on the command line', async () => {
     const [play] = (await example('ansible.yml')) as [
       { vars: { owner_key: string; endpoints: string[] }; tasks: Record<string, Record<string, unknown>>[] },
     ];
@@ -68,7 +68,7 @@ describe('examples of automation', () => {
     expect(parseProvisioning(fill(content)).ownerKeys).toEqual([owner_key]);
     const check = play.tasks.at(1)?.['ansible.builtin.command']?.['argv'];
     expect(check).toEqual(['cluster', 'preflight', '--fix', '--output=json']);
-    // What repetition does not cure stops the play: only an endpoint that does not answer is asked again.
+    // The play retries only when no endpoint responds; any other failure stops it.
     expect(play.tasks.at(-1)?.['until']).toBe('join.rc != 6');
     const argv = play.tasks.at(-1)?.['ansible.builtin.command']?.['argv'] as string[];
     const flags = await flagsOf(argv.map(fill));
@@ -76,7 +76,7 @@ describe('examples of automation', () => {
   });
 
   test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])(
-    'the duration %j is refused',
+    '--timeout refuses the duration %j',
     async (text) => {
       await expect(flagsOf(['cluster', 'join', `--timeout=${text}`])).rejects.toThrow('Must be a duration');
     },

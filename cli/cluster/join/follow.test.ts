@@ -26,7 +26,7 @@ function createMachine(...streams: readonly (readonly Stage[])[]) {
 function createFollower() {
   const clock = new FakeClock();
   const stop = new AbortController();
-  const seen = { last: undefined, trouble: undefined };
+  const seen = { last: undefined, connectionError: undefined };
   const context = {
     host: new RecordingHost(),
     ports: { clock, files: new MemoryFiles(), commands: new FakeCommands() },
@@ -36,23 +36,23 @@ function createFollower() {
 }
 
 describe('follow()', () => {
-  test('opens a stream that broke again, and ends with the machine running', async () => {
+  test('reopens a broken stream, and returns when the node runs', async () => {
     const { clock, seen, context, at } = createFollower();
     const following = follow(context, createMachine([Stage.ASKING], [Stage.RUNNING]), at);
     await settle();
-    expect(seen.trouble).toBe(broken);
+    expect(seen.connectionError).toBe(broken);
     await clock.advance(500);
     expect(await following).toMatchObject({ end: 'running' });
-    expect(seen.trouble).toBeUndefined();
+    expect(seen.connectionError).toBeUndefined();
   });
 
-  test('keeps why the machine cannot be heard, for whoever gives up waiting', async () => {
+  test('keeps the connection error for the timeout message', async () => {
     const { clock, stop, seen, context, at } = createFollower();
     const outcome = expect(follow(context, createMachine([Stage.ASKING]), at)).rejects.toThrow('enough');
     await settle();
     await clock.advance(1_500);
     stop.abort(new Error('enough'));
     await outcome;
-    expect(seen).toMatchObject({ last: { code: 'join-stage-asking' }, trouble: broken });
+    expect(seen).toMatchObject({ last: { code: 'join-stage-asking' }, connectionError: broken });
   });
 });

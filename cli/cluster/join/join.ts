@@ -10,37 +10,44 @@ import { localChannel, remoteChannel } from './machine-channel.ts';
 import { exitOf, stageView, type StageView } from './stage.ts';
 
 const CALL_MS = 30_000;
-/** The agent may be restarted, or not be up yet when automation comes by. */
+/** The agent may be restarting, or not have started yet when automation runs the command. */
 const AGENT_MS = 30_000;
 const POLL_MS = 500;
 
 export interface JoinOptions {
-  /** Control-plane nodes; none: what the machine knows, or with `node` what the workspace knows. */
+  /** Control-plane nodes. Empty: those that the machine knows, or with `node` those that the workspace knows. */
   readonly endpoints: readonly string[];
-  /** Another machine, over its init port; undefined: this one. */
+  /** Address of another machine, called on its init port; undefined for this machine. */
   readonly node: string | undefined;
   readonly fingerprint: string | undefined;
-  /** Whether to stay until the machine is a running member. */
+  /** Whether to wait until the node is running. */
   readonly wait: boolean;
   readonly timeoutMs: number;
 }
 
-/** Says where the cluster is, and follows what becomes of it. The same again changes nothing. */
+/**
+ * `cluster join`: tells the machine its control planes and shows its progress. Idempotent.
+ * @throws ClusterError `cluster-join-*`; the machine's own code when the join is refused or failed
+ */
 export async function runJoin(context: CommandContext, options: JoinOptions): Promise<void> {
   const { channel, endpoints } = await open(context, options);
   using _channel = channel;
   const machine = createClient(Machine, channel);
-  const told = await direct(context, machine, { ...options, endpoints });
-  context.host.say('join-directed', `The machine knows ${told.endpoints.join(', ') || 'its provisioning'}.`, {
-    ...{ endpoints: told.endpoints, fingerprint: told.fingerprint, joinId: told.nodeId },
-  });
+  const target = await sendEndpoints(context, machine, { ...options, endpoints });
+  context.host.say(
+    'join-directed',
+    `The machine joins through ${target.endpoints.join(', ') || 'the endpoints of its provisioning file'}.`,
+    {
+      ...{ endpoints: target.endpoints, fingerprint: target.fingerprint, joinId: target.nodeId },
+    },
+  );
   const limit = {
-    what: 'waiting for the machine to be a running member',
+    what: 'waiting for the node to run',
     ms: options.wait ? options.timeoutMs : CALL_MS,
     clock: context.ports.clock,
     signal: context.signal,
   };
-  const seen: Seen = { last: undefined, trouble: undefined };
+  const seen: Progress = { last: undefined, connectionError: undefined };
   try {
     const view = await withTimeout(limit, (signal) => follow(context, machine, { options, seen, signal }));
     context.host.result(view.data, () => view.text);
@@ -48,9 +55,9 @@ export async function runJoin(context: CommandContext, options: JoinOptions): Pr
     if (!(error instanceof TimeoutError)) throw error;
     throw new ClusterError(
       'cluster-join-wait-timeout',
-      `${limit.what}: ${seen.last?.text ?? 'it says nothing'}`,
+      `${limit.what}: ${seen.last?.text ?? 'no progress reported'}`,
       {
-        cause: seen.trouble,
+        cause: seen.connectionError,
         details: { ...seen.last?.data },
       },
     );
@@ -68,12 +75,13 @@ async function open(
     formatEndpoint(hostOf(each), PORTS.join),
   );
   const where = endpoints.length > 0 ? endpoints : known;
-  if (where.length === 0) throw new ClusterError('cluster-join-no-endpoint', `directing ${node}`);
+  if (where.length === 0)
+    throw new ClusterError('cluster-join-no-endpoint', `no control-plane node known for ${node}`);
   return { channel: await remoteChannel(context, layout, { node, fingerprint }), endpoints: where };
 }
 
-/** For as long as an agent that is being started may need. */
-async function direct(
+/** Retries while the agent may be starting. */
+async function sendEndpoints(
   { ports: { clock }, signal }: CommandContext,
   machine: Client<typeof Machine>,
   { endpoints, node }: JoinOptions,
@@ -86,27 +94,30 @@ async function direct(
       if (!(error instanceof RpcError) || error.code !== 'rpc-unreachable') throw error;
       if (clock.monotonicMs() > deadlineMs) {
         const code = node === undefined ? 'cluster-join-no-agent' : 'cluster-join-node-unreachable';
-        throw new ClusterError(code, `directing ${node ?? 'this machine'}`, { cause: error });
+        throw new ClusterError(code, `calling the agent of ${node ?? 'this machine'}`, { cause: error });
       }
       await clock.sleep(POLL_MS, signal);
     }
   }
 }
 
-/** What of a wait is worth telling when it ends without its end. */
-interface Seen {
+/** What to report when the wait times out. */
+interface Progress {
   last: StageView | undefined;
-  /** Why the machine cannot be heard just now. */
-  trouble: unknown;
+  /** Why the machine does not respond at the moment. */
+  connectionError: unknown;
 }
 
-/** The view that ends the wait. A stream that breaks, because the agent was restarted, is opened again. */
+/**
+ * Shows each stage until the wait ends; returns the last one. Reopens the stream when it breaks, for example because the agent
+ * restarts. Exported for its test.
+ */
 export async function follow(
   context: Pick<CommandContext, 'host' | 'ports'>,
   machine: Pick<Client<typeof Machine>, 'watchEnrolment'>,
   at: {
     readonly options: Pick<JoinOptions, 'wait' | 'node'>;
-    readonly seen: Seen;
+    readonly seen: Progress;
     readonly signal: AbortSignal;
   },
 ): Promise<StageView> {
@@ -115,21 +126,21 @@ export async function follow(
     try {
       for await (const event of machine.watchEnrolment({}, { signal })) {
         const view = stageView(event);
-        seen.trouble = undefined;
+        seen.connectionError = undefined;
         if (JSON.stringify(view.data) !== JSON.stringify(seen.last?.data))
           context.host.say(view.code, view.text, view.data);
         seen.last = view;
         if (view.end === 'refused' || view.end === 'failed') throw ended(event.problem, view);
         if (!options.wait || view.end === 'running') return view;
-        // A machine that has joined closes its init port: from afar there is nothing more to see.
+        // A machine that has joined closes its init port: nothing more can be read remotely.
         if (options.node !== undefined && view.end === 'member') return view;
       }
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof RpcError) || !error.retryable) throw error;
-      const isInside = options.node !== undefined && seen.last?.code === 'join-stage-admitted';
-      if (isInside && seen.last !== undefined) return seen.last;
-      seen.trouble = error;
+      const hasJoined = options.node !== undefined && seen.last?.code === 'join-stage-admitted';
+      if (hasJoined && seen.last !== undefined) return seen.last;
+      seen.connectionError = error;
       await context.ports.clock.sleep(POLL_MS, signal);
     }
   }
@@ -143,7 +154,7 @@ function ended(
   return new EnrolmentEnded({ code, message, fix }, exitOf(exit));
 }
 
-/** The problem that ended the enrolment of the machine, under the machine's own code. */
+/** The problem with which the join ended, under the machine's own code. */
 class EnrolmentEnded extends CodedError {
   constructor(
     problem: { readonly code: string; readonly message: string; readonly fix: string },

@@ -2,13 +2,13 @@ import { EXIT_CODES, type ExitName } from '../../../internal/errors/index.ts';
 import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
 import { printable } from '../../../internal/printable/index.ts';
 
-/** One event for people and programs; `code` is the message's name, stable for scripts. */
+/** One event, for people and programs. `code` is the code of the message, stable for scripts. */
 export interface StageView {
   readonly code: string;
   readonly text: string;
   /** For programs: plain JSON. */
   readonly data: Readonly<Record<string, unknown>>;
-  /** Whether nothing more will come of waiting. */
+  /** The final outcome; undefined while the machine makes progress. */
   readonly end: 'running' | 'member' | 'refused' | 'failed' | undefined;
 }
 
@@ -32,7 +32,7 @@ const ENDS: Partial<Readonly<Record<Stage, StageView['end']>>> = {
   [Stage.FAILED]: 'failed',
 };
 
-/** What to show of an event. Pure. */
+/** Converts an event of the machine. */
 export function stageView(event: EnrolmentEvent): StageView {
   const { nodeId, fingerprint, clusterId, clusterName, nodeName, roles, problem, endpoints } = event;
   const stage = NAMES[event.stage];
@@ -56,7 +56,7 @@ export function stageView(event: EnrolmentEvent): StageView {
   };
 }
 
-/** The exit of a command that ends with a problem; an unknown name of a newer machine is a refusal. */
+/** The exit code for a problem of the machine; an unknown name, of a newer agent, counts as refused. */
 export function exitOf(name: string): ExitName {
   return Object.hasOwn(EXIT_CODES, name) ? (name as ExitName) : 'refused';
 }
@@ -65,31 +65,31 @@ function textOf(event: EnrolmentEvent): string {
   const { nodeName, problem, endpoints } = event;
   switch (event.stage) {
     case Stage.IDLE:
-      return 'Nobody has said yet where the cluster is.';
+      return 'Waiting to be told which cluster to join.';
     case Stage.ASKING: {
-      const why = problem === undefined ? '' : `; so far: ${problem.message}`;
-      return `Asking ${endpoints.join(', ')}${why}`;
+      const why = problem === undefined ? '' : `; last error: ${problem.message}`;
+      return `Requesting to join through ${endpoints.join(', ')}${why}`;
     }
     case Stage.WAITING: {
-      const place = event.position === 0 ? '' : ` (place ${event.position})`;
-      return `Cluster ${event.clusterName} lets this machine wait${place}: ${event.message}\n  fingerprint ${event.fingerprint}\n  join id     ${event.nodeId}`;
+      const position = event.position === 0 ? '' : ` (position ${event.position})`;
+      return `Waiting for cluster ${event.clusterName}${position}: ${event.message}\n  fingerprint ${event.fingerprint}\n  join ID     ${event.nodeId}`;
     }
     case Stage.REFUSED:
       return `Refused by ${endpoints.join(', ')}: ${problem?.message ?? ''}`;
     case Stage.ADMITTED:
-      return `Let in as ${nodeName}; taking the ticket`;
+      return `Admitted as ${nodeName}; requesting the join ticket`;
     case Stage.MEMBER: {
       const at = event.phases.filter(({ state }) => state === 'started').map(({ name }) => name);
-      return `Member ${nodeName}: ${at.length === 0 ? 'starting' : at.join(', ')}`;
+      return `Node ${nodeName} is starting${at.length === 0 ? '' : `: ${at.join(', ')}`}`;
     }
     case Stage.RUNNING:
-      return `Node ${nodeName} runs.`;
+      return `Node ${nodeName} is running.`;
     case Stage.CREATING:
-      return 'This machine is creating a cluster of its own.';
+      return 'The machine is creating its own cluster.';
     case Stage.FAILED:
-      return `Enrolment failed: ${problem?.message ?? ''}`;
+      return `Join failed: ${problem?.message ?? ''}`;
     case Stage.STAGE_UNSPECIFIED:
-      return 'The agent says something that this program does not know.';
+      return 'Unknown stage, perhaps of a newer agent.';
   }
 }
 

@@ -1,6 +1,5 @@
-import type { ClusterConfig } from '../../../internal/config/index.ts';
+import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../../internal/config/index.ts';
 import type { Issuer } from '../../../internal/attestation/index.ts';
-import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import type { InitState } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
@@ -12,66 +11,55 @@ export interface MachineOptions {
 }
 
 /**
- * Which machine: flags before configuration. An init that was begun binds to its machine's fingerprint; its address may
- * be another one by now.
+ * The first machine: flags take precedence over cluster.yaml. A resumed init stays with the fingerprint that it was started
+ * with; the address may have changed.
+ * @throws ClusterError `cluster-no-node`, `cluster-no-fingerprint`, `cluster-other-machine`
  */
 export async function chooseMachine(
   context: CommandContext,
-  what: {
+  from: {
     readonly config: ClusterConfig;
     readonly options: MachineOptions;
     readonly owner: Issuer;
-    readonly begun: InitState | undefined;
+    /** The init to resume. */
+    readonly started: InitState | undefined;
   },
 ): Promise<Machine> {
-  const { config, options, owner, begun } = what;
-  const named = options.node ?? config.firstNode.endpoint ?? begun?.endpoint;
-  if (named === undefined)
-    throw new ClusterError('cluster-no-node', 'choosing the first machine: none is named');
-  const endpoint = parseEndpoint(named, PORTS.init);
-  if (endpoint === undefined) {
-    throw new ClusterError(
-      'cluster-no-node',
-      `choosing the first machine: ${JSON.stringify(named)} is no address`,
-    );
-  }
-  const wanted = options.fingerprint ?? config.firstNode.fingerprint;
-  if (begun !== undefined) {
-    if (wanted === undefined || wanted === begun.fingerprint)
-      return { endpoint, fingerprint: begun.fingerprint };
+  const { config, options, owner, started } = from;
+  const address = options.node ?? config.firstNode.endpoint ?? started?.endpoint;
+  if (address === undefined) throw new ClusterError('cluster-no-node', 'no address of the first machine');
+  const endpoint = endpointFrom(address, DEFAULTS.initPort);
+  if (endpoint === undefined)
+    throw new ClusterError('cluster-no-node', `invalid address ${JSON.stringify(address)}`);
+  const expected = options.fingerprint ?? config.firstNode.fingerprint;
+  if (started !== undefined) {
+    const { fingerprint } = started;
+    if (expected === undefined || expected === fingerprint) return { endpoint, fingerprint };
     throw new ClusterError(
       'cluster-other-machine',
-      `choosing the first machine: ${wanted} is named, the init was begun with ${begun.fingerprint}`,
+      `fingerprint ${expected} differs from ${fingerprint}, with which the init was started`,
     );
   }
-  if (wanted === undefined && config.attestation.firstContact === 'endorsed')
+  if (expected === undefined && config.attestation.firstContact === 'endorsed')
     return { endpoint, fingerprint: undefined };
-  if (wanted === undefined) return askPerson(context, endpoint, owner);
-  if (/^sha256:[0-9a-f]{64}$/.test(wanted)) return { endpoint, fingerprint: wanted };
-  throw new ClusterError(
-    'cluster-no-fingerprint',
-    `choosing the first machine: ${JSON.stringify(wanted)} is no fingerprint`,
-  );
+  if (expected === undefined) return confirmFingerprint(context, endpoint, owner);
+  if (/^sha256:[0-9a-f]{64}$/.test(expected)) return { endpoint, fingerprint: expected };
+  throw new ClusterError('cluster-no-fingerprint', `invalid fingerprint ${JSON.stringify(expected)}`);
 }
 
-/** First contact without a known fingerprint: only a person can compare it with what the console shows. */
-async function askPerson(context: CommandContext, endpoint: string, owner: Issuer): Promise<Machine> {
-  const { host, signal } = context;
-  if (!host.interactive) {
-    throw new ClusterError(
-      'cluster-no-fingerprint',
-      `connecting to ${endpoint}: its fingerprint is not known`,
-    );
-  }
-  const fingerprint = await fetchFingerprint(endpoint, { owner, clock: context.ports.clock }, signal);
-  host.say('init-fingerprint-shown', `The machine at ${endpoint} shows\n  ${fingerprint}`, {
-    endpoint,
-    fingerprint,
-  });
+/** Without a known fingerprint only a person can identify the machine, by comparing it with the console. */
+async function confirmFingerprint(
+  context: CommandContext,
+  endpoint: string,
+  owner: Issuer,
+): Promise<Machine> {
+  const { host, ports, signal } = context;
+  if (!host.interactive)
+    throw new ClusterError('cluster-no-fingerprint', `fingerprint of ${endpoint} is not known`);
+  const fingerprint = await fetchFingerprint(endpoint, { owner, clock: ports.clock }, signal);
+  const text = `Fingerprint of the machine at ${endpoint}:\n  ${fingerprint}`;
+  host.say('init-fingerprint-shown', text, { endpoint, fingerprint });
   if (await host.confirm('Does its console show the same fingerprint?', false))
     return { endpoint, fingerprint };
-  throw new ClusterError(
-    'cluster-no-fingerprint',
-    `connecting to ${endpoint}: the fingerprint was not confirmed`,
-  );
+  throw new ClusterError('cluster-no-fingerprint', `fingerprint of ${endpoint} was not confirmed`);
 }

@@ -16,20 +16,20 @@ import { provedFingerprint } from './verify-machine.ts';
 const ANSWER_MS = 10_000;
 const CONNECT_PATIENCE_MS = 90_000;
 
-/** A machine that has shown evidence and proved its key, both in the session of `peer`. */
+/** A machine that presented evidence and proved its key, both in the TLS session of `peer`. */
 export interface ConnectedMachine {
   readonly described: DescribeResponse;
   readonly peer: AttestedPeer;
   readonly fingerprint: string;
 }
 
-/** What counts as evidence now, by how far the init has come. */
+/** Which evidence is accepted, depending on the stage of the init. */
 export function machineTrustFor(what: {
   readonly config: ClusterConfig;
   readonly machine: Machine;
   readonly clusterId: string;
   readonly state: WorkspaceState;
-  /** The manufacturers' documents of the workspace. */
+  /** Collateral of the workspace. */
   readonly collateral: Collateral;
 }): MachineTrust {
   const { config, machine, clusterId, state, collateral } = what;
@@ -42,17 +42,18 @@ export function machineTrustFor(what: {
   });
 }
 
+/** The machine with which the init was started, if its evidence was recorded. */
 export function knownMachine({ init }: WorkspaceState): MachineRecord | undefined {
   return init?.machine;
 }
 
-/** Bound to nobody at first; to this cluster once the result is here; in between, nobody here knows whether it arrived. */
+/** Unlocked at first, locked to this cluster once there is a result; while the request is sent, either. */
 function lockExpectation({ init }: WorkspaceState, clusterId: string): LockExpectation {
   if (init === undefined) return { shows: 'boot-baseline' };
   return { shows: init.stage === 'requested' ? 'either' : 'locked', clusterId };
 }
 
-/** Connects, patiently, and asks the machine what it is. Nothing but our version is sent. */
+/** Connects, with retries, and requests the description of the machine. Only the program version is sent. */
 export async function connectMachine(
   context: CommandContext,
   session: InitSession,
@@ -72,28 +73,28 @@ export async function connectMachine(
     const described = await session.client
       .describe({ clientVersion: PROGRAM_VERSION }, { signal, timeoutMs: ANSWER_MS })
       .catch((error: unknown) => {
-        throw translated(endpoint, error);
+        throw translateError(endpoint, error);
       });
     const peer = session.peer;
-    // The proof of the key is over one session: a connection made anew in between has another one.
+    // The proof of the key covers one session: after a reconnect the description must be requested again.
     if (peer === undefined || (before !== undefined && before !== peer))
-      throw new RpcError('rpc-unreachable', `connecting to ${endpoint}: the connection was made anew`);
+      throw new RpcError('rpc-unreachable', `connecting to ${endpoint}: connection lost`);
     return { described, peer, fingerprint: provedFingerprint(session, peer, described) };
   });
 }
 
 /**
- * Of our evidence there is one kind, so a machine that refuses evidence refuses the owner key; and of a machine's key there
- * is one thing to say. Everything else is told as the check that refused.
+ * The owner key is our only evidence, so rejected evidence means an unknown owner key; an unknown machine key means a wrong
+ * fingerprint. Other errors already name the check that failed.
  */
-function translated(endpoint: string, error: unknown): unknown {
+function translateError(endpoint: string, error: unknown): unknown {
   if (!(error instanceof AtlsError)) return error;
   if (error.code === 'atls-alert-evidence-rejected') {
-    const text = `connecting to ${endpoint}: it does not know the owner key of this workspace`;
+    const text = `machine ${endpoint} does not know the owner key of this workspace`;
     return new ClusterError('cluster-owner-refused', text, { cause: error });
   }
   if (error.details['check'] === 'machine-key-unknown') {
-    const text = `connecting to ${endpoint}: it holds another key than the one that was named`;
+    const text = `machine ${endpoint} does not have the expected fingerprint`;
     return new ClusterError('cluster-other-machine', text, { cause: error });
   }
   return error;

@@ -1,5 +1,4 @@
 import { createPrivateKey } from 'node:crypto';
-import { connect } from 'node:net';
 import { InitApi } from '../../../initproto/gen/init_pb.js';
 import {
   atlsClientUpgrade,
@@ -12,8 +11,6 @@ import type { Issuer } from '../../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../../internal/attestation/machinekey/index.ts';
 import { OwnerKeyIssuer } from '../../../internal/attestation/ownerkey/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
-import { splitEndpoint } from '../../../internal/endpoint/index.ts';
-import { CodedError } from '../../../internal/errors/index.ts';
 import {
   createClient,
   RpcChannel,
@@ -22,26 +19,29 @@ import {
   type Upgrade,
 } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
+import { PROGRAM_VERSION } from '../../app/version.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
 import type { MachineTrust } from './machine-trust.ts';
 
-/** A machine, as the operator named it. */
+const ANSWER_MS = 10_000;
+
+/** A machine, as the operator specified it. */
 export interface Machine {
   /** "host:port". */
   readonly endpoint: string;
-  /** "sha256:HEX" of the machine's public key; undefined where its evidence alone tells which machine it is. */
+  /** "sha256:HEX" of the machine's public key; undefined when its evidence alone identifies it. */
   readonly fingerprint: string | undefined;
 }
 
 export interface SessionOptions {
   readonly machine: Machine;
-  /** Shows the owner key. */
+  /** Proves possession of the owner key. */
   readonly owner: Issuer;
   readonly trust: MachineTrust;
   readonly clock: Clock;
 }
 
-/** A session of attested TLS with the machine: the owner key on our side, the machine's evidence on the other. */
+/** Connections to the init service over attested TLS: we prove the owner key, the machine presents evidence. */
 export class InitSession implements Disposable {
   readonly machine: Machine;
   readonly trust: MachineTrust;
@@ -60,17 +60,17 @@ export class InitSession implements Disposable {
     this.#channel = this.#connect();
   }
 
-  /** Calls go over one connection, made when it is needed. */
+  /** All calls share one connection, which is opened on demand. */
   get client(): Client<typeof InitApi> {
     return createClient(InitApi, this.#channel);
   }
 
-  /** What the machine proved on the newest connection; undefined before the first. */
+  /** The machine's evidence on the current connection; undefined before the first one. */
   get peer(): AttestedPeer | undefined {
     return this.#channel.peer;
   }
 
-  /** Lets go of a connection that is dead and does not know it; the next call makes another. */
+  /** Drops the connection, for example after a missing heartbeat; the next call opens a new one. */
   renew(): void {
     this.#channel[Symbol.dispose]();
     this.#channel = this.#connect();
@@ -85,43 +85,46 @@ export class InitSession implements Disposable {
   }
 }
 
-/** The owner's half of every session: a signature over its binding. */
+/** Issues the owner's evidence: a signature over the binding of the session. */
 export function ownerIssuer(ownerKey: OwnerKey): Issuer {
   return new OwnerKeyIssuer({ privKey: new Secret(createPrivateKey(ownerKey.keyPem.reveal())) });
 }
 
-/** The fingerprint of the machine at an address, for a person to compare: of the key that it proved to hold. */
-export async function fetchFingerprint(
-  endpoint: string,
-  options: { readonly owner: Issuer; readonly clock: Clock },
-  signal: AbortSignal,
-): Promise<string> {
+/** Attested TLS with a machine that proves a key; `fingerprint` undefined accepts any key. */
+export function machineKeyUpgrade(options: {
+  readonly owner: Issuer;
+  readonly clock: Clock;
+  /** "sha256:HEX" */
+  readonly fingerprint?: string | undefined;
+}): Upgrade<AttestedPeer> {
   const { owner, clock } = options;
-  const upgrade = atlsClientUpgrade({
+  const hex = options.fingerprint?.replace(/^sha256:/, '');
+  return atlsClientUpgrade({
     trust: {
       trust: 'mutual',
       shows: [owner],
-      accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
+      accepts: [new MachineKeyValidator({ fingerprints: hex === undefined ? 'any' : new Set([hex]) })],
       rules: () => ({ ...REJECT_ALL_RULES, policy: { ...REJECT_ALL_RULES.policy, machines: 'any' } }),
     },
     context: INIT_CONTEXT,
     keys: new RotatingKeys({ clock }),
     clock,
   });
-  const socket = connect(splitEndpoint(endpoint));
-  try {
-    await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve).once('error', reject);
-      signal.addEventListener('abort', () => socket.destroy(signal.reason as Error), { once: true });
-    });
-    const { peer } = await upgrade(socket, signal);
-    return `sha256:${peer.machineIdentity.id}`;
-  } catch (cause) {
-    signal.throwIfAborted();
-    if (cause instanceof CodedError) throw cause;
-    throw new RpcError('rpc-unreachable', `asking ${endpoint} for its fingerprint`, { cause });
-  } finally {
-    socket.on('error', () => undefined); // it has told us enough
-    socket.destroy();
-  }
+}
+
+/**
+ * The fingerprint of the key that the machine proved, for a person to compare with its console.
+ * @returns "sha256:HEX"
+ */
+export async function fetchFingerprint(
+  endpoint: string,
+  options: { readonly owner: Issuer; readonly clock: Clock },
+  signal: AbortSignal,
+): Promise<string> {
+  using channel = new RpcChannel({ endpoint, upgrade: machineKeyUpgrade(options) });
+  const request = { clientVersion: PROGRAM_VERSION };
+  await createClient(InitApi, channel).describe(request, { signal, timeoutMs: ANSWER_MS });
+  if (channel.peer === undefined)
+    throw new RpcError('rpc-unreachable', `connecting to ${endpoint}: connection lost`);
+  return `sha256:${channel.peer.machineIdentity.id}`;
 }

@@ -8,46 +8,46 @@ import { retryConnection } from '../retry-connection.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { InitSession } from './init-session.ts';
 
-/** The machine looks at its ports, its disk and its time service. */
+/** The checks of the machine include its disk and its time service. */
 const ANSWER_MS = 30_000;
 const CODE = /^[a-z][a-z0-9-]{0,63}$/;
 const STATUSES: readonly string[] = ['ok', 'warning', 'failed', 'skipped'] satisfies readonly CheckStatus[];
 const MAX_CHECKS = 256;
 
-/** What a check on another machine says; every text is the machine's word, cut to what a terminal may be shown. */
+/** Result of a check on another machine. Its texts come from the machine and are made safe to print. */
 export type MachineCheckResult = Omit<CheckResult, 'repair'>;
 
-interface Asked {
+interface PreflightRequest {
   readonly nodeName: string;
   readonly bundleManifest: Uint8Array;
 }
 
-/** Asks a machine that is nobody's yet to check itself. It changes nothing. */
+/** Runs the preflight checks on a machine that belongs to no cluster. Changes nothing on it. */
 export async function callPreflight(
   { ports, signal }: Pick<CommandContext, 'ports' | 'signal'>,
   client: Client<typeof InitApi>,
-  asked: Asked,
+  request: PreflightRequest,
 ): Promise<readonly MachineCheckResult[]> {
-  const request = { ...asked, nowMs: BigInt(ports.clock.nowMs()) };
-  const { checks } = await client.preflight(request, { signal, timeoutMs: ANSWER_MS });
+  const stamped = { ...request, nowMs: BigInt(ports.clock.nowMs()) };
+  const { checks } = await client.preflight(stamped, { signal, timeoutMs: ANSWER_MS });
   return checks.slice(0, MAX_CHECKS).map(fromWire);
 }
 
 /**
- * Before anything is uploaded: what the machine would refuse later it says now. An agent of a version that does not know the
- * question checks itself when the init begins, as it always did.
+ * Runs the preflight checks before anything is uploaded. An agent of a version without this call runs them when the init
+ * starts.
  * @throws CodedError with the code of the first check that failed
  */
 export async function requirePreflight(
   context: CommandContext,
   session: InitSession,
-  asked: Asked,
+  request: PreflightRequest,
   progress: StepProgress,
 ): Promise<void> {
-  const doing = `checking ${session.machine.endpoint}`;
+  const doing = `running preflight checks on ${session.machine.endpoint}`;
   const onLost = (why: string): void => progress.update(`connection lost (${why}), retrying`);
   const tries = { clock: context.ports.clock, signal: context.signal, doing, onLost };
-  const results = await retryConnection(tries, () => callPreflight(context, session.client, asked)).catch(
+  const results = await retryConnection(tries, () => callPreflight(context, session.client, request)).catch(
     (error: unknown) => {
       if (error instanceof RpcError && error.code === 'rpc-not-served') return [];
       throw error;
@@ -71,7 +71,7 @@ function fromWire(check: MachineCheck): MachineCheckResult {
   return {
     code: CODE.test(check.code) ? check.code : 'cluster-machine-unfit',
     subject: text(check.subject),
-    // Of a newer agent perhaps: what is not known to be good counts as a failure.
+    // An unknown status, perhaps of a newer agent, counts as a failure.
     status: isStatus(check.status) ? check.status : 'failed',
     figure: text(check.figure),
     threshold: text(check.threshold),

@@ -18,25 +18,25 @@ import { ClusterError } from '../errors.ts';
 export interface MachineTrustOptions {
   readonly settings: AttestationSettings;
   readonly collateral: Collateral;
-  /** "sha256:HEX", as somebody named it or an earlier run saw it. */
+  /** Expected fingerprint, "sha256:HEX"; undefined when the evidence alone identifies the machine. */
   readonly fingerprint: string | undefined;
-  /** The machine that the init was begun with. */
+  /** The machine with which the init was started. */
   readonly known: MachineRecord | undefined;
   readonly lock: LockExpectation;
 }
 
-/** The attestation key of a TPM, and the endorsement key that activation tied it to. */
+/** The attestation key of a TPM, and the endorsement key that credential activation bound it to. */
 export interface EnrolledKey {
   readonly attestationKey: string;
   readonly endorsementKey?: string;
 }
 
 /**
- * What evidence of the first machine counts, for each connection anew:
+ * Which evidence of the first machine is accepted. It is evaluated for each connection:
  *
- *     first contact   an unknown attestation key may quote; which machine that is and its lock are judged inside the
- *                     session (`verify-machine.ts`), before anything is sent
- *     from then on    that attestation key, that kind of evidence, and the lock as it must be now
+ *     first contact   any attestation key; the machine and its lock are verified within the session
+ *                     (`verify-machine.ts`), before anything is sent
+ *     afterwards      only that attestation key and kind of evidence, and the expected lock
  */
 export class MachineTrust {
   readonly policy: Policy;
@@ -58,7 +58,7 @@ export class MachineTrust {
       this.#key = { attestationKey, ...(endorsementKey === undefined ? {} : { endorsementKey }) };
   }
 
-  /** A machine that showed a TPM once cannot come back with less. */
+  /** Validators for the next connection. A machine that showed a TPM once must show it again. */
   get accepts(): readonly [Validator, ...Validator[]] {
     const { settings, known, fingerprint } = this.#options;
     const usable = settings.variants
@@ -68,14 +68,14 @@ export class MachineTrust {
     if (first === undefined) {
       throw new ClusterError(
         'cluster-evidence-unknown',
-        `choosing what counts as evidence: none of ${settings.variants.join(', ')} can be judged for this machine`,
+        `no accepted evidence for this machine among ${settings.variants.join(', ')}`,
       );
     }
     const machineKeys = new Set(fingerprint === undefined ? [] : [fingerprint.replace(/^sha256:/, '')]);
     return createValidators([first, ...others], standardValidators({ ownerKeys: [], machineKeys }));
   }
 
-  /** Asked by attested TLS for each connection. */
+  /** Policy and collateral for the next connection of attested TLS. */
   rules(): EvidenceRules {
     const { collateral } = this.#options;
     if (this.#contact === 'first')
@@ -86,27 +86,29 @@ export class MachineTrust {
     };
   }
 
+  /** Whether the machine has not been verified yet. */
   get isFirstContact(): boolean {
     return this.#contact === 'first';
   }
 
+  /** Expected value of the lock PCR. */
   get lock(): LockExpectation {
     return this.#lock;
   }
 
-  /** What the lock register must show from the next connection on. */
+  /** Sets the expected value of the lock PCR from the next connection on. */
   expectLock(lock: LockExpectation): void {
     this.#lock = lock;
   }
 
-  /** The machine has been judged: from now on it is this one, with this key if it has a TPM. */
+  /** After verification: accepts only this machine from now on, with this key if it has a TPM. */
   pinMachine(key: EnrolledKey | undefined): void {
     this.#contact = 'known';
     this.#key = key;
   }
 }
 
-/** First contact: the key may be unknown and the machine unproved, for as long as nothing is sent to it. */
+/** First contact: key and machine may be unknown, because nothing is sent before they are verified. */
 function enrolling(policy: Policy): Policy {
   if (policy.tpm === undefined) return policy;
   return { ...policy, machines: 'any', tpm: { ...policy.tpm, attestationKeys: 'enrolling' } };

@@ -30,16 +30,20 @@ import type { InitSession } from './init-session.ts';
 
 const KEY_LABEL = 'cluster/init/key/v1';
 const ANSWER_MS = 30_000;
-/** Keys and a certificate of a few KiB. */
+/** An enrolment holds keys and a certificate, a few KiB. */
 const MAX_ENROLMENT_BYTES = 16 * 1024;
 
 export interface VerifiedMachine {
-  /** "sha256:HEX" of the machine's key, proved in this session. */
+  /** "sha256:HEX" of the machine's key, which it proved in this session. */
   readonly fingerprint: string;
   readonly record: MachineRecord;
 }
 
-/** The machine's own key, which people know it by, is at the other end of this very session. */
+/**
+ * Verifies that the machine holds its key in this session, and that the key has the expected fingerprint.
+ * @returns the fingerprint, "sha256:HEX"
+ * @throws ClusterError `cluster-other-machine`; errors of `verifyKeyProof`
+ */
 export function provedFingerprint(
   session: InitSession,
   peer: AttestedPeer,
@@ -51,14 +55,16 @@ export function provedFingerprint(
   if (expected === undefined || shown === expected) return shown;
   throw new ClusterError(
     'cluster-other-machine',
-    `connecting to ${endpoint}: it shows ${shown}, expected is ${expected}`,
+    `machine ${endpoint} has fingerprint ${shown}, expected ${expected}`,
     { details: { endpoint, shown, expected } },
   );
 }
 
 /**
- * Judges what the handshake of a first contact left open: whose TPM it is (credential activation), whether the policy
- * allows that machine, and whether it is bound to nobody. A machine that is known has been judged by the handshake.
+ * Completes the verification that the handshake of a first contact leaves open: to which TPM the key belongs (credential
+ * activation), whether the policy allows that machine, and whether it belongs to no cluster. A known machine has been verified
+ * by the handshake.
+ * @throws ClusterError `cluster-evidence-unknown`; errors of the attestation checks
  */
 export async function verifyMachine(
   context: CommandContext,
@@ -82,13 +88,13 @@ export async function verifyMachine(
   const record: MachineRecord = {
     variant: peer.variant,
     identity: machineIdentityText(identity),
-    ...(endorsement === undefined ? pick(known) : keyOf(endorsement)),
+    ...(endorsement === undefined ? keyOfRecord(known) : keyOf(endorsement)),
   };
-  tellMachine(context, { peer, trust, identity: record.identity });
-  return { fingerprint, record: withSighting(context, { peer, fingerprint, record, known }) };
+  reportMachine(context, { peer, trust, identity: record.identity });
+  return { fingerprint, record: withClockObservation(context, { peer, fingerprint, record, known }) };
 }
 
-/** Ties the key that quoted in this session to the endorsement key of one TPM. */
+/** Verifies by credential activation that the attestation key of this session belongs to a certain TPM. */
 async function enrol(
   context: CommandContext,
   { session, peer }: { readonly session: InitSession; readonly peer: AttestedPeer },
@@ -96,7 +102,10 @@ async function enrol(
   const { signal, ports } = context;
   const { enrolment } = await session.client.readEnrolment({}, { signal, timeoutMs: ANSWER_MS });
   if (enrolment.length > MAX_ENROLMENT_BYTES)
-    throw new ClusterError('cluster-evidence-unknown', `reading the enrolment: ${enrolment.length} bytes`);
+    throw new ClusterError(
+      'cluster-evidence-unknown',
+      `enrolment request too large: ${enrolment.length} bytes`,
+    );
   const request = decodeEnrolmentRequest(enrolment);
   const nowMs = ports.clock.nowMs();
   const endorsement = verifyEndorsement(request, {
@@ -107,7 +116,7 @@ async function enrol(
   if (endorsement.attestationKeyNameHex !== peer.claims['attestationKey']) {
     throw new ClusterError(
       'cluster-evidence-unknown',
-      `enrolling the machine: it names the attestation key ${endorsement.attestationKeyNameHex}, another one quoted`,
+      `enrolment names attestation key ${endorsement.attestationKeyNameHex}, but the quote is by a different key`,
     );
   }
   const activations = new CredentialActivations();
@@ -121,8 +130,8 @@ async function enrol(
 }
 
 /**
- * Under `firstContact: fingerprint` the operator vouches for the machine whose console shows the fingerprint; its key has
- * been proved in this session, so its TPM is pinned. Where manufacturers are named, one of them must vouch all the same.
+ * With `firstContact: fingerprint` the operator has identified the machine by its console, so its TPM is pinned. If
+ * manufacturers are configured, one of them must endorse the TPM nevertheless.
  */
 function endorsementTrust(
   { settings }: MachineTrust,
@@ -142,7 +151,9 @@ function keyOf({ attestationKeyNameHex, endorsementKeyId }: Endorsement) {
   return { attestationKey: attestationKeyNameHex, endorsementKey: endorsementKeyId };
 }
 
-function pick(known: MachineRecord | undefined): Pick<MachineRecord, 'attestationKey' | 'endorsementKey'> {
+function keyOfRecord(
+  known: MachineRecord | undefined,
+): Pick<MachineRecord, 'attestationKey' | 'endorsementKey'> {
   const { attestationKey, endorsementKey } = known ?? {};
   return {
     ...(attestationKey === undefined ? {} : { attestationKey }),
@@ -150,27 +161,27 @@ function pick(known: MachineRecord | undefined): Pick<MachineRecord, 'attestatio
   };
 }
 
-function tellMachine(
+function reportMachine(
   { host }: CommandContext,
   what: { readonly peer: AttestedPeer; readonly trust: MachineTrust; readonly identity: string },
 ): void {
   const { peer, trust, identity } = what;
   const { variant, verdict } = peer;
   const profile = trust.policy.profile ?? 'identity';
-  const proved =
-    profile === 'measured' ? 'its software as the policy wants it' : 'which machine it is, not its software';
-  host.say('init-machine-verified', `The machine proved ${proved}: ${identity} (${variant}, ${profile})`, {
+  const result =
+    profile === 'measured' ? 'identity and software verified' : 'identity verified; software not attested';
+  host.say('init-machine-verified', `Machine ${identity}: ${result} (${variant}, ${profile})`, {
     variant,
     identity,
     profile,
     policyVersion: verdict.policyVersion,
   });
-  const stillTrue = verdict.warnings.filter((text) => !text.startsWith('The attestation key is unknown'));
-  for (const text of stillTrue) host.warn('init-machine-warning', text);
+  const warnings = verdict.warnings.filter((text) => !text.startsWith('The attestation key is unknown'));
+  for (const text of warnings) host.warn('init-machine-warning', text);
 }
 
-/** A copied TPM state has every key; what it cannot have is the same clock. */
-function withSighting(
+/** Adds the observed TPM clock to the record. A copied TPM has the same keys, but not the same clock. */
+function withClockObservation(
   { host, ports }: CommandContext,
   what: {
     readonly peer: AttestedPeer;
@@ -191,7 +202,7 @@ function withSighting(
     seenAtMs: saved.seenAtMs,
   };
   for (const { kind, text } of last === undefined ? [] : compareClockObservations(last, now))
-    host.warn('init-machine-copied', `The machine may be a copy of another one: ${text}`, { kind });
+    host.warn('init-machine-copied', `The TPM of the machine may have been copied: ${text}`, { kind });
   const { clock: kept, seenAtMs } = latestClockObservation(last, now);
   const { clockMs, resetCount, restartCount, safe } = kept;
   const sighting = { clockMs: clockMs.toString(), resetCount, restartCount, safe, seenAtMs };
