@@ -6,17 +6,17 @@ const answer = readyAnswer(args);
 if (answer === undefined) process.exit(await runProgram());
 else printAnswer(answer);
 
-/** The program ends when all of it is written: nothing else keeps it alive. Numbers as in EXIT_CODES, which are not loaded. */
+/** Prints a prebuilt answer. The exit codes are those of EXIT_CODES, which is not loaded here. */
 function printAnswer(text: string): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     process.exitCode = { EPIPE: 141, EIO: 141, ENOSPC: 20 }[error.code ?? ''] ?? 21;
-    if (process.exitCode !== 141) process.stderr.write(`error: writing the output: ${error.message}\n`);
+    if (process.exitCode !== 141) process.stderr.write(`error: writing output: ${error.message}\n`);
   });
   process.stderr.on('error', () => undefined);
   process.stdout.write(text);
 }
 
-/** Everything else is loaded here: an answer that is ready must not pay for it. */
+/** Loads the rest of the program, which a prebuilt answer does not need. */
 async function runProgram(): Promise<number> {
   const [{ homedir }, { SystemClock }, { EXIT_CODES }, { runApp }, { Interruption, StandardOutput }] =
     await Promise.all([
@@ -29,14 +29,14 @@ async function runProgram(): Promise<number> {
   const clock = new SystemClock();
   const stopping = new AbortController();
   const streams = { in: process.stdin, out: process.stdout, err: process.stderr };
-  // The first signal asks; the second does not. What runs on nodes is not ours to end.
+  // The first signal stops the command gracefully, the second one kills it. Work on nodes continues.
   const onSignal = (signal: 'SIGINT' | 'SIGTERM', exit: 'interrupted' | 'terminated'): void => {
     if (stopping.signal.aborted) endBy(signal, EXIT_CODES[exit].number);
     else stopping.abort(new Interruption(exit));
   };
   process.on('SIGINT', () => onSignal('SIGINT', 'interrupted'));
   process.on('SIGTERM', () => onSignal('SIGTERM', 'terminated'));
-  // The kernel and the shell both say that the terminal was closed.
+  // Sent when the terminal is closed.
   process.on('SIGHUP', () => stopping.abort(new Interruption('hungUp')));
   return runApp({
     args,
@@ -61,9 +61,9 @@ async function runProgram(): Promise<number> {
   });
 }
 
-/** At once, by the signal itself: `process.exit` waits for file operations, and on a dead share those hang. */
+/** Kills this process by the signal itself: `process.exit` waits for file operations, which hang on a dead network share. */
 function endBy(signal: 'SIGINT' | 'SIGTERM', code: number): void {
-  process.emit('exit', code); // the spinner gives the cursor back
+  process.emit('exit', code); // makes the spinner restore the cursor
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 }

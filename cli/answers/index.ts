@@ -1,9 +1,8 @@
 /**
- * What this program can say without thinking: `--version`, every `--help`, the completion scripts. The build runs the
- * program once for each of them and puts what it said in here, so it cannot drift from the commands; from a checkout
- * there is nothing here, and the program works each one out.
+ * Prebuilt output of `--version`, every `--help` and the completion scripts, for a fast start. The build runs the program
+ * once for each of them and embeds the output here. In a checkout there is none, and the program creates the output itself.
  *
- *     args ─▶ readyAnswer ─▶ text: print it, done; nothing else of the program has been loaded
- *                       └──▶ nothing: load the app
+ *     args ─▶ readyAnswer ─▶ text: print it and exit, without loading the app
+ *                       └──▶ undefined: load the app
  */
 export { readyAnswer } from './ready-answer.ts';

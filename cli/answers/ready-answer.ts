@@ -1,13 +1,13 @@
 import { READY_KEYS, READY_TEXTS } from './ready.ts';
 
-/** The answer to exactly these arguments. Whatever is not known word for word is for the app. */
+/** The prebuilt output for exactly these arguments; undefined for any others. */
 export function readyAnswer(args: readonly string[]): string | undefined {
   const key = keyOf(args);
-  const place = Object.hasOwn(READY_KEYS, key) ? READY_KEYS[key] : undefined;
-  return place === undefined ? undefined : READY_TEXTS[place];
+  const index = Object.hasOwn(READY_KEYS, key) ? READY_KEYS[key] : undefined;
+  return index === undefined ? undefined : READY_TEXTS[index];
 }
 
-/** Arguments as one string; none can hold a NUL. */
+/** The arguments as one string, separated by NUL, which no argument can contain. */
 export function keyOf(args: readonly string[]): string {
   return args.join('\0');
 }

@@ -1,5 +1,5 @@
-/** The build replaces this file: `.ci/build/answers.ts` writes what the program said, by `keyOf` its arguments. */
+/** Prebuilt texts. The build replaces this file (`.ci/build/answers.ts`). */
 export const READY_TEXTS: readonly string[] = [];
 
-/** For each key the place of its text. */
+/** The index of the text in READY_TEXTS, by `keyOf` the arguments. */
 export const READY_KEYS: Readonly<Record<string, number>> = {};

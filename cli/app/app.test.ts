@@ -37,8 +37,7 @@ async function run(
     load: async () => {
       loaded.push('probe');
       return {
-        register: (program: Command, action: ActionBinder) => {
-          const command = program.command('probe').description('for tests');
+        register: (command: Command, action: ActionBinder) => {
           command.command('one').argument('[name]').option('--flag').action(action(handler));
         },
       };
@@ -47,7 +46,7 @@ async function run(
   const alone: Pick<CommandEntry, 'name' | 'load'> = {
     name: 'status',
     load: async () => ({
-      register: (program, action) => void program.command('status').action(action(handler)),
+      register: (command, action) => void command.action(action(handler)),
     }),
   };
   const code = await runApp({
@@ -290,20 +289,6 @@ describe('a group of commands that is named alone', () => {
     const { host } = await run(['-o', 'json', 'node']);
     expect(host.records).toMatchObject([{ kind: 'fail', report: { code: 'app-usage' } }]);
   });
-});
-
-describe('commands', () => {
-  test.each(COMMANDS.map((entry) => ({ entry, name: entry.name })))(
-    '$name registers itself under the name and summary of the list',
-    async ({ entry }) => {
-      const { Command } = await import('commander');
-      const program = new Command();
-      (await entry.load()).register(program, () => async () => undefined);
-      expect(program.commands.map((command) => [command.name(), command.description()])).toEqual([
-        [entry.name, entry.summary],
-      ]);
-    },
-  );
 });
 
 describe('help', () => {

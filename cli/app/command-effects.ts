@@ -1,6 +1,6 @@
 /**
- * Commands that only look at something and print it: without a reader they have nothing left to do. Every other command
- * changes something and goes on to its end when nobody reads its output any more.
+ * Commands that only read and print: they end when their output is closed. Every other command makes changes and runs to its
+ * end even when nobody reads its output.
  */
 const READING: ReadonlySet<string> = new Set([
   'config validate',
@@ -72,12 +72,12 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'attest collateral hand-on',
 ]);
 
-/** What a command does to the world, by its words: "node ls". A command that is on no list may change something. */
+/** Whether a command ("node ls") makes changes. A command on neither list counts as one that does. */
 export function effectOf(command: string): 'reads' | 'changes' {
   return READING.has(command) ? 'reads' : 'changes';
 }
 
-/** Whether somebody has decided what kind of command it is. */
+/** Whether the command is on exactly one of the lists. */
 export function isListed(command: string): boolean {
   return READING.has(command) !== CHANGING.has(command);
 }

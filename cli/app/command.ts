@@ -6,14 +6,14 @@ import type { Host } from '../host/index.ts';
 
 export type { Host, StepProgress } from '../host/index.ts';
 
-/** The outside world of a command, as ports. */
+/** Access of a command to the outside world. */
 export interface CommandPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly clock: Clock;
 }
 
-/** Directories of this run, absolute. */
+/** Absolute directories of this run. */
 export interface CommandPaths {
   /** `$XDG_CACHE_HOME/cluster`: blobs, bundles. May be deleted at any time. */
   readonly cache: string;
@@ -23,23 +23,23 @@ export interface CommandPaths {
   readonly config: string;
   /** `--workspace`, or the current directory: one cluster's configuration, state and keys. */
   readonly workspace: string;
-  /** `--identity`: who asks the cluster; else whoever the workspace is of. */
+  /** `--identity`: the identity file to use instead of that of the workspace. */
   readonly identity?: string | undefined;
 }
 
-/** All a command gets. It touches nothing else: no `process`, no streams, no clock of its own. */
+/** Everything a command may use: no `process`, streams or clock beside it. */
 export interface CommandContext {
   readonly host: Host;
   readonly ports: CommandPorts;
   readonly paths: CommandPaths;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Fires at the first SIGINT or SIGTERM; its reason says which. */
+  /** Fires at the first SIGINT or SIGTERM; its reason is an `Interruption`. */
   readonly signal: AbortSignal;
 }
 
 /**
- * What a command does: answers its exit name, or nothing for `ok`; a number only to pass on the exit code of another
- * program. Throws a `CodedError` when it fails.
+ * Runs a command. Returns the exit name, nothing for `ok`, or a number to pass on the exit code of another program. Throws a
+ * `CodedError` when the command fails.
  */
 export type CommandHandler<O> = (
   context: CommandContext,
@@ -47,5 +47,5 @@ export type CommandHandler<O> = (
   ...args: string[]
 ) => Promise<ExitName | number | void>;
 
-/** Turns a handler into an action of commander: `command.action(bind<InitOptions>(async (context, options) => …))`. */
+/** Converts a handler to an action of commander: `command.action(bind<InitOptions>(async (context, options) => …))`. */
 export type ActionBinder = <O>(handler: CommandHandler<O>) => (...args: unknown[]) => Promise<void>;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** What may follow a command's words: its subcommands, the choices of its arguments, its flags. */
+/** What may follow the words of a command: subcommands, choices of arguments, flags. */
 export interface CompletionNode {
   /** "mini up"; empty for the program itself. */
   readonly path: string;
@@ -8,7 +8,7 @@ export interface CompletionNode {
   readonly flags: readonly string[];
 }
 
-/** The static script of one shell: nothing of this program runs while somebody types. */
+/** A static completion script: this program does not run during completion. */
 export function completionScript(shell: 'bash' | 'zsh' | 'fish', program: Command): string {
   const nodes = completionNodes(program);
   switch (shell) {

@@ -6,13 +6,13 @@ import explained from './explained-errors.json' with { type: 'json' };
 
 type Explained = ErrorSpec & { readonly source: string };
 
-/** Every code of every program, collected from their catalogues. */
+/** Every error code of every program, collected from their catalogs. */
 export const EXPLAINED_ERRORS = explained as Readonly<Record<string, Explained>>;
 
-/** Codes of earlier releases, and what they are called today: agents and scripts may still say them. */
+/** Codes of earlier releases, which older agents and scripts may still use, with their present names. */
 const ALIASES = aliases as Readonly<Record<string, string>>;
 
-/** Today's name of a code, which may come from an earlier release; unknown codes are returned as they are. */
+/** The present name of a code of an earlier release; other codes are returned unchanged. */
 export function currentCode(code: string): string {
   return Object.hasOwn(ALIASES, code) ? (ALIASES[code] ?? code) : code;
 }
@@ -22,7 +22,13 @@ function findSpec(code: string): Explained | undefined {
   return Object.hasOwn(EXPLAINED_ERRORS, current) ? EXPLAINED_ERRORS[current] : undefined;
 }
 
-/** The table of exit codes. */
+const FAULTS = {
+  operator: 'the command line or configuration',
+  peer: 'the remote side',
+  system: 'this machine',
+} as const;
+
+/** Shows the table of exit codes. */
 export function explainExitCodes(host: Host): void {
   const rows = Object.entries(EXIT_CODES).map(([name, { number, meaning }]) => [
     String(number),
@@ -32,7 +38,7 @@ export function explainExitCodes(host: Host): void {
   host.result(EXIT_CODES, () => formatTable(['EXIT', 'NAME', 'MEANING'], rows));
 }
 
-/** One code in full, or all of them as a table. */
+/** Shows one code in full, or a table of all codes. @throws AppError `app-unknown-error-code` */
 export function explainErrors(host: Host, given: string | undefined): void {
   if (given === undefined) {
     const rows = Object.entries(EXPLAINED_ERRORS).map(([each, spec]) => [
@@ -52,20 +58,20 @@ export function explainErrors(host: Host, given: string | undefined): void {
       '',
       `  ${spec.meaning}`,
       '',
-      `  fix:   ${spec.fix}`,
-      `  again: ${spec.retryable ? 'the same command is safe to repeat' : 'not before the cause is gone'}`,
-      `  fault: ${{ operator: 'the command or its files', peer: 'the other end', system: 'this machine' }[spec.fault]}`,
-      `  where: ${spec.source}`,
+      `  fix:       ${spec.fix}`,
+      `  retryable: ${spec.retryable ? 'yes' : 'no'}`,
+      `  fault:     ${FAULTS[spec.fault]}`,
+      `  source:    ${spec.source}`,
     ].join('\n'),
   );
 }
 
-/** The exit name of a code of any of the programs. */
+/** The exit name of a code of any program; undefined for an unknown code. */
 export function exitOfCode(code: string): ExitName | undefined {
   return findSpec(code)?.exit;
 }
 
-/** What to do about a code of any of the programs. */
+/** The fix of a code of any program; undefined for an unknown code. */
 export function fixOfCode(code: string): string | undefined {
   return findSpec(code)?.fix;
 }
@@ -76,6 +82,6 @@ function exitNumber(spec: Explained): number {
 
 function unknownCode(code: string): AppError {
   const near = Object.keys(EXPLAINED_ERRORS).filter((each) => each.split('-')[0] === code.split('-')[0]);
-  const fix = near.length === 0 ? {} : { fix: `Codes that begin alike: ${near.join(', ')}.` };
+  const fix = near.length === 0 ? {} : { fix: `Similar codes: ${near.join(', ')}.` };
   return new AppError('app-unknown-error-code', `unknown error code ${JSON.stringify(code)}`, fix);
 }

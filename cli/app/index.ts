@@ -1,7 +1,7 @@
 /**
  * From a command line to an exit code.
  *
- *     args ─▶ glance (global flags, which command) ─▶ host ─▶ program (that command only) ─▶ handler ─▶ exit name
+ *     args ─▶ preparseArgs (global flags, command) ─▶ host ─▶ program (only that command) ─▶ handler ─▶ exit name
  *                                                      ▲                                       │ throws
  *                                                      └────────────── report ◀────────────────┘
  *

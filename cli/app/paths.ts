@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path';
 import type { CommandPaths } from './command.ts';
 
-/** Directories by the XDG base directory specification; a relative or empty variable is ignored, as it says. */
+/** Directories by the XDG base directory specification, which ignores relative and empty variables. */
 export function pathsFrom(options: {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;

@@ -1,24 +1,24 @@
 import { parseArgs } from 'node:util';
 import type { HostFlags } from '../host/index.ts';
 
-/** Flags that every command takes, before or after its name. */
+/** Flags that every command accepts, before or after its name. */
 export interface GlobalFlags extends HostFlags {
   readonly workspace: string | undefined;
   readonly identity: string | undefined;
 }
 
-/** What can be known of a command line before any command is loaded. */
+/** The part of a command line that can be parsed before any command is loaded. */
 export interface PreparsedArgs {
   readonly flags: GlobalFlags;
-  /** Words that are neither flags nor their values; of the flags of commands it knows nothing. */
+  /** Words that are neither flags nor values of global flags. May contain values of a command's own flags. */
   readonly words: readonly string[];
   readonly help: boolean;
   readonly version: boolean;
 }
 
 /**
- * Reads the global flags without judging the rest: the host must exist before the parser can complain through it, and
- * only the command that was asked for is loaded.
+ * Parses the global flags and ignores the rest: the host must exist before the parser can report errors, and only the requested
+ * command is loaded.
  */
 export function preparseArgs(args: readonly string[]): PreparsedArgs {
   const { values, positionals } = parseArgs({

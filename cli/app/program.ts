@@ -10,13 +10,13 @@ export interface ProgramOptions {
   /** Which entries to load; the others are only listed. */
   readonly loads: (name: string) => boolean;
   readonly action: ActionBinder;
-  /** Takes help that was asked for. */
+  /** Writes requested help. */
   readonly write: (text: string) => void;
-  /** Takes the help of a group of commands that was named alone. */
+  /** Writes the help of a group, when its subcommand is missing. */
   readonly writeGroupHelp: (text: string) => void;
 }
 
-/** The parser. It never prints an error and never ends the process: both are the app's. */
+/** Creates the parser. It throws usage errors instead of printing them and ending the process. */
 export async function createProgram(options: ProgramOptions): Promise<Command> {
   const program = new Command('cluster')
     .description('Create and operate attested Kubernetes clusters on Linux machines.')
@@ -42,8 +42,29 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
       '\nFirst steps: `cluster config generate`, then `cluster init`.\nExit codes: `cluster help exit-codes`.',
     );
   for (const entry of options.entries) {
-    if (options.loads(entry.name)) (await entry.load()).register(program, options.action);
-    else program.command(entry.name).description(entry.summary).allowUnknownOption().allowExcessArguments();
+    const command = program.command(entry.name).description(entry.summary);
+    if (options.loads(entry.name)) (await entry.load()).register(command, options.action);
+    else command.allowUnknownOption().allowExcessArguments();
   }
   return program;
+}
+
+/** The command that the words name, and the first word that names no command. */
+export function findCommand(
+  program: Command,
+  words: readonly string[],
+): { readonly found: Command; readonly unknown: string | undefined } {
+  let found = program;
+  for (const word of words) {
+    const next = found.commands.find((command) => command.name() === word);
+    if (next === undefined) return { found, unknown: word };
+    found = next;
+  }
+  return { found, unknown: undefined };
+}
+
+/** "node set-role": the words that call a command, without the name of the program. */
+export function commandPath(command: Command): string {
+  const { parent } = command;
+  return parent === null ? '' : `${commandPath(parent)} ${command.name()}`.trimStart();
 }

@@ -1,14 +1,15 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from './command.ts';
 
-/** A command as the list of commands knows it: enough for `--help`, without loading it. */
+/** A command in the list of commands: enough for `--help`, without loading its file. */
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
-  load(): Promise<{ register(program: Command, action: ActionBinder): void }>;
+  /** Loads the file whose `register` adds arguments, flags and subcommands. */
+  load(): Promise<{ register(command: Command, action: ActionBinder): void }>;
 }
 
-/** All commands in the order of `cluster --help`. Each file is loaded when its command is asked for. */
+/** All commands in the order of `cluster --help`. The file of a command is loaded only when that command runs. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'config',

@@ -2,7 +2,7 @@ import { type CodedError, describeError, findCoded } from '../../internal/errors
 import type { ErrorReport } from '../host/index.ts';
 import { AppError } from './errors.ts';
 
-/** Any error as something that can be shown. What nobody coded is a defect of ours, and is said so. */
+/** Converts any error to a report. An error without a code is a bug of this program (`app-defect`). */
 export function reportFrom(error: unknown): ErrorReport {
   const coded = outermostCoded(error);
   const { code, fix, retryable, exit, details } = coded;
@@ -11,7 +11,7 @@ export function reportFrom(error: unknown): ErrorReport {
   return stack === undefined ? base : { ...base, stack };
 }
 
-/** The outermost code is what was being done; `details` may name the inner ones. */
+/** The outermost code describes the failed operation; its causes may have other codes. */
 function outermostCoded(error: unknown): CodedError {
   return findCoded(error) ?? new AppError('app-defect', describeError(error));
 }

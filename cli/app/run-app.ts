@@ -20,34 +20,34 @@ import { reportFrom } from './report.ts';
 import { PROGRAM_VERSION } from './version.ts';
 
 export interface AppOptions {
-  /** Without program and script. */
+  /** Command-line arguments, without the program and the script. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;
   readonly cwd: string;
   readonly streams: Streams;
-  /** What becomes of what is written to `streams.out`. */
+  /** Reports whether output to `streams.out` was lost. */
   readonly output: Output;
   readonly clock: Clock;
-  /** Made when a command runs; `--help` must not load what they need. */
+  /** Called when a command runs: `--help` must not load the modules of the ports. */
   readonly createPorts: () => Promise<CommandPorts>;
   readonly signal: AbortSignal;
   readonly createHost?: typeof createStreamHost;
   readonly entries?: readonly CommandEntry[];
 }
 
-/** Parse, dispatch, answer the exit code when all output is written. Everything it touches is in its options. */
+/** Parses the arguments, runs the command and returns the exit code once all output is written. */
 export async function runApp(options: AppOptions): Promise<number> {
-  const glance = preparseArgs(options.args);
-  const host = (options.createHost ?? createStreamHost)(glance.flags, options);
-  const run: Run = { effect: 'reads' };
-  const code = await runCommand(options, { glance, host, run });
+  const preparsed = preparseArgs(options.args);
+  const host = (options.createHost ?? createStreamHost)(preparsed.flags, options);
+  const run: Run = { effect: 'reads', command: '' };
+  const code = await runCommand(options, { preparsed, host, run });
   const loss = await flushed(options);
   if (loss instanceof Interruption) return EXIT_CODES[loss.exit].number;
   return loss === undefined || code !== EXIT_CODES.ok.number ? code : exitOfLoss(loss, run, host);
 }
 
-/** A reader may be slow for ever: then the first signal ends the wait. Of a command that it ended, all output is written. */
+/** Waits until all output is written. The first signal ends the wait, unless it already ended the command. */
 async function flushed({ output, signal }: AppOptions): Promise<OutputLoss | Interruption | undefined> {
   if (signal.aborted) return output.flush();
   using waiting = childSignal(signal);
@@ -58,29 +58,32 @@ async function flushed({ output, signal }: AppOptions): Promise<OutputLoss | Int
   return await Promise.race([output.flush(), interrupted]);
 }
 
-/** What is known of the command when it has ended. */
+/** What is known about the command when it has ended. */
 interface Run {
   effect: ReturnType<typeof effectOf>;
+  /** Its words, such as "node drain". */
+  command: string;
 }
 
 interface Started {
-  readonly glance: PreparsedArgs;
+  readonly preparsed: PreparsedArgs;
   readonly host: AppHost;
   readonly run: Run;
 }
 
 async function runCommand(options: AppOptions, started: Started): Promise<number> {
-  const { glance, host } = started;
-  if (glance.version && glance.words.length === 0) {
+  const { preparsed, host } = started;
+  if (preparsed.version && preparsed.words.length === 0) {
     options.streams.out.write(`${PROGRAM_VERSION}\n`);
     return EXIT_CODES.ok.number;
   }
   using stopping = childSignal(options.signal);
   const { signal } = stopping;
   const onAbort = (): void => {
-    if (!options.output.closed.aborted) host.say('app-stopping', 'stopping; Ctrl-C again ends at once');
+    if (!options.output.closed.aborted)
+      host.say('app-stopping', 'stopping; press Ctrl-C again to end immediately');
   };
-  // A command that only prints has nothing left to do without a reader; one that changes something goes on.
+  // Without a reader, a command that only prints has nothing left to do; one that makes changes continues.
   const onClosed = (): void => {
     if (started.run.effect === 'reads') stopping.abort(new Interruption('outputClosed'));
   };
@@ -97,36 +100,36 @@ async function runCommand(options: AppOptions, started: Started): Promise<number
   }
 }
 
-/** The exit code of a command that did what it should, but whose output was not read to its end. */
+/** The exit code of a command that succeeded, but whose output was lost. */
 function exitOfLoss(loss: OutputLoss, { effect }: Run, host: AppHost): number {
   if (loss.kind === 'closed') return EXIT_CODES[effect === 'reads' ? 'outputClosed' : 'ok'].number;
   const isFull = ['ENOSPC', 'EDQUOT'].includes((loss.error as NodeJS.ErrnoException).code ?? '');
   const code = isFull ? 'app-output-disk-full' : 'app-output-lost';
-  const report = reportFrom(new AppError(code, 'writing the output', { cause: loss.error }));
+  const report = reportFrom(new AppError(code, 'writing output', { cause: loss.error }));
   host.fail(report);
   return EXIT_CODES[report.exit].number;
 }
 
-async function dispatch(options: AppOptions, { glance, host, run }: Started): Promise<ExitName | number> {
-  const { createProgram } = await import('./program.ts');
+async function dispatch(options: AppOptions, { preparsed, host, run }: Started): Promise<ExitName | number> {
+  const { commandPath, createProgram, findCommand } = await import('./program.ts');
   let exit: ExitName | number = 'ok';
   const action: ActionBinder =
     (handler) =>
     async (...received) => {
-      run.effect = effectOf(wordsOf(received.at(-1) as Command));
+      run.effect = effectOf(commandPath(received.at(-1) as Command));
       const [flags, args] = splitAction(received);
       const context = {
         host,
         ports: await options.createPorts(),
-        paths: pathsFrom({ ...options, ...glance.flags }),
+        paths: pathsFrom({ ...options, ...preparsed.flags }),
         env: options.env,
         signal: options.signal,
       };
       exit = (await handler(context, flags as never, ...args)) ?? 'ok';
     };
   const entries = options.entries ?? COMMANDS;
-  const all = glance.words[0] === 'completion';
-  const wanted = new Set(glance.words.slice(0, glance.words[0] === 'help' ? 2 : 1));
+  const all = preparsed.words[0] === 'completion';
+  const wanted = new Set(preparsed.words.slice(0, preparsed.words[0] === 'help' ? 2 : 1));
   const program = await createProgram({
     version: PROGRAM_VERSION,
     entries,
@@ -134,38 +137,37 @@ async function dispatch(options: AppOptions, { glance, host, run }: Started): Pr
     action,
     write: (text) => options.streams.out.write(text),
     writeGroupHelp: (text) => {
-      if (glance.flags.output === 'human') options.streams.err.write(text);
+      if (preparsed.flags.output === 'human') options.streams.err.write(text);
     },
   });
+  run.command = commandPath(findCommand(program, preparsed.words).found);
   if (options.args.length === 0) program.outputHelp();
   else await program.parseAsync(options.args, { from: 'user' });
   return exit;
 }
 
-/** "node set-role": the words that call a command, without the program's own name. */
-function wordsOf(command: Command): string {
-  const above = command.parent;
-  return above === null ? '' : `${wordsOf(above)} ${command.name()}`.trimStart();
-}
-
-/** Commander calls an action with its arguments, its options and itself; absent optional arguments are undefined. */
+/** Commander calls an action with its arguments (undefined when absent), its options and the command. */
 function splitAction(received: readonly unknown[]): [flags: unknown, args: string[]] {
   const args = received.slice(0, -2).flat();
   return [received.at(-2), args.filter((arg): arg is string => typeof arg === 'string')];
 }
 
-async function exitFrom(error: unknown, signal: AbortSignal, { glance, host }: Started): Promise<ExitName> {
+async function exitFrom(
+  error: unknown,
+  signal: AbortSignal,
+  { preparsed, host, run }: Started,
+): Promise<ExitName> {
   if (error instanceof Interruption) return error.exit;
   if (signal.aborted && signal.reason instanceof Interruption) {
     if (!isAbort(error, signal)) host.warn('app-stopped-with', reportFrom(error).message);
     return signal.reason.exit;
   }
-  const { usageFrom } = await import('./usage.ts');
-  const usage = usageFrom(error);
+  const { usageError, usageFrom } = await import('./usage.ts');
+  const usage = usageFrom(error, run.command);
   if (usage === 'answered') return 'ok';
   if (usage === 'incomplete') {
-    if (glance.flags.output === 'json')
-      host.fail(reportFrom(new AppError('app-usage', 'a subcommand is missing')));
+    if (preparsed.flags.output === 'json')
+      host.fail(reportFrom(usageError('missing subcommand', run.command)));
     return 'usage';
   }
   const report = reportFrom(usage ?? error);

@@ -1,16 +1,22 @@
 import { CommanderError } from 'commander';
 import { AppError } from './errors.ts';
 
-const ANSWERED: readonly string[] = ['commander.helpDisplayed', 'commander.version'];
+const HELP_SHOWN: readonly string[] = ['commander.helpDisplayed', 'commander.version'];
 
 /**
- * What the parser threw: that it has answered by itself (help), that a group of commands was named and none of them (its
- * help is shown), a usage error, or not its own at all.
+ * What an error of the parser means: it has printed help (`answered`), the subcommand of a group is missing (`incomplete`; the
+ * help of the group was printed), or a usage error. undefined for other errors.
+ * @param command words of the command, "node drain"; empty for the program
  */
-export function usageFrom(error: unknown): 'answered' | 'incomplete' | AppError | undefined {
+export function usageFrom(error: unknown, command: string): 'answered' | 'incomplete' | AppError | undefined {
   if (!(error instanceof CommanderError)) return undefined;
   if (error.code === 'commander.help') return error.exitCode === 0 ? 'answered' : 'incomplete';
-  if (ANSWERED.includes(error.code)) return 'answered';
-  const text = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
-  return new AppError('app-usage', `reading the command line: ${text}`);
+  if (HELP_SHOWN.includes(error.code)) return 'answered';
+  return usageError(error.message.replace(/^error: /, '').replaceAll('\n', ' '), command);
+}
+
+/** A usage error that refers to the help of the command. */
+export function usageError(text: string, command: string): AppError {
+  const help = ['cluster', command, '--help'].filter((word) => word !== '').join(' ');
+  return new AppError('app-usage', text, { fix: `See '${help}'.` });
 }

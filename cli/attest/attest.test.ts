@@ -116,8 +116,8 @@ describe('attest explain --output json', () => {
     const none = { endorsements: [], collateral: [], policy: undefined, binding: undefined, at: undefined };
     await runAttestExplain(context, { ...none, ...asked });
     const result = host.records.find((record) => record.kind === 'result');
-    expect(result).toMatchObject({ beside: want, data: { verdict: want.verdict } });
-    expect(Array.isArray(result?.beside?.['checks'])).toBe(true);
+    expect(result).toMatchObject({ extra: want, data: { verdict: want.verdict } });
+    expect(Array.isArray(result?.extra?.['checks'])).toBe(true);
   });
 });
 

@@ -14,8 +14,7 @@ const useCases = () => import('../attest/index.ts');
 const clusterUseCases = () => import('../collateral/index.ts');
 
 /** `cluster attest …`: evidence, reference values and collateral; only `hand-on` and `show` need a cluster. */
-export function register(program: Command, action: ActionBinder): void {
-  const attest = program.command('attest').description('inspect evidence, reference values and collateral');
+export function register(attest: Command, action: ActionBinder): void {
   registerExplain(attest, action);
   attest
     .command('measure')

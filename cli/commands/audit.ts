@@ -12,8 +12,7 @@ interface ListFlags {
 const useCases = () => import('../audit/index.ts');
 
 /** `cluster audit …`. */
-export function register(program: Command, action: ActionBinder): void {
-  const audit = program.command('audit').description('show, export and verify the audit log');
+export function register(audit: Command, action: ActionBinder): void {
   audit
     .command('ls')
     .description('list entries of the audit log; the log is verified first')

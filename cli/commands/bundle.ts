@@ -19,10 +19,7 @@ const VERSION_FLAG = '--kubernetes-version <version>';
 const useCases = () => import('../bundle/index.ts');
 
 /** `cluster bundle …`: the files that nodes run, on this machine. */
-export function register(program: Command, action: ActionBinder): void {
-  const bundle = program
-    .command('bundle')
-    .description('build, download and verify the components that nodes run');
+export function register(bundle: Command, action: ActionBinder): void {
   const verb = (name: string, description: string): Command =>
     bundle
       .command(name)

@@ -20,8 +20,7 @@ const useCases = () => import('../cluster/index.ts');
 const clusterUseCases = () => import('../configuration/index.ts');
 
 /** `cluster config …`. */
-export function register(program: Command, action: ActionBinder): void {
-  const config = program.command('config').description('generate, validate and change the configuration');
+export function register(config: Command, action: ActionBinder): void {
   config
     .command('generate')
     .description('create cluster.yaml, the owner key and the master secret')

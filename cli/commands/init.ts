@@ -10,10 +10,8 @@ interface InitFlags {
 }
 
 /** `cluster init`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('init')
-    .description('create the cluster on the first machine, or resume an interrupted init')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .option('--node <address>', 'address of the machine: HOST or HOST:PORT')
     .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
     .option('--kubernetes-version <version>', 'override the Kubernetes version of cluster.yaml')

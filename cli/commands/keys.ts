@@ -11,8 +11,7 @@ interface RotateFlags extends ConfirmFlags {
 const useCases = () => import('../keys/index.ts');
 
 /** `cluster keys …`. */
-export function register(program: Command, action: ActionBinder): void {
-  const keys = program.command('keys').description('show and rotate the keys that all control planes share');
+export function register(keys: Command, action: ActionBinder): void {
   keys
     .command('show')
     .description('show the current key generation and the progress of a rotation')

@@ -2,10 +2,8 @@ import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
 /** `cluster kubeconfig`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('kubeconfig')
-    .description('print, renew or merge the kubeconfig')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .option('--renew', 'create a new key and certificate; the key stays on this workstation')
     .option('--merge', 'merge into the first file of $KUBECONFIG, or ~/.kube/config')
     .action(

@@ -26,8 +26,7 @@ interface StopFlags extends NameFlag {
 const useCases = () => import('../mini/index.ts');
 
 /** `cluster mini …`: a local cluster on this machine. */
-export function register(program: Command, action: ActionBinder): void {
-  const mini = program.command('mini').description('run a local cluster, each node in a container');
+export function register(mini: Command, action: ActionBinder): void {
   const verb = (name: string, description: string): Command =>
     mini.command(name).description(description).option('--name <name>', 'local cluster name', 'mini');
   verb('up', 'create a local cluster, add nodes, or resume an interrupted run')

@@ -11,8 +11,7 @@ interface AddFlags {
 const useCases = () => import('../operators/index.ts');
 
 /** `cluster operator …`. */
-export function register(program: Command, action: ActionBinder): void {
-  const operator = program.command('operator').description('manage the people who may use the cluster');
+export function register(operator: Command, action: ActionBinder): void {
   operator
     .command('ls')
     .description('list operators')

@@ -8,10 +8,8 @@ interface RepoFlags {
 }
 
 /** `cluster package …`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('package')
-    .description('publish the Debian packages of this program')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .command('repo')
     .description('create or update an apt repository')
     .argument('<directory>', 'directory served by a web server')

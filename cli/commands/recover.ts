@@ -2,10 +2,8 @@ import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
 /** `cluster recover …`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('recover')
-    .description('recover a cluster that lost its quorum')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .command('quorum')
     .description('restore the etcd quorum from this control plane (as root)')
     .option('--confirm <cluster>', 'cluster name: confirms the loss of data on the other nodes')

@@ -3,10 +3,8 @@ import type { ActionBinder } from '../app/command.ts';
 import { SKIP_PROMPT } from './flags.ts';
 
 /** `cluster sign`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('sign')
-    .description('sign the current configuration, operators and control planes (owners only)')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .option('--yes', SKIP_PROMPT)
     .addHelpText(
       'after',

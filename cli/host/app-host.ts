@@ -1,22 +1,23 @@
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { Host } from './host.ts';
 
-/** A failure, ready to be shown: nothing in it depends on how it is shown. */
+/** A failure of the command, independent of the output format. */
 export interface ErrorReport {
   readonly code: string;
-  /** The chain, once: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
+  /** Message and causes: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
   readonly message: string;
   readonly fix: string;
-  /** Whether the same command may be run again as it is. */
+  /** Whether running the same command again can succeed. */
   readonly retryable: boolean;
   readonly exit: ExitName;
   readonly details: Readonly<Record<string, unknown>>;
-  /** For `--verbose` and for defects. */
+  /** Stack trace, shown with `--verbose`. */
   readonly stack?: string;
 }
 
-/** What the app has beyond what commands see. */
+/** The host as the app uses it; commands see `Host`. */
 export interface AppHost extends Host {
+  /** Shows the failure of the command. */
   fail(report: ErrorReport): void;
 }
 

@@ -12,13 +12,13 @@ export interface HostOptions {
   readonly signal: AbortSignal;
 }
 
-/** JSON when asked for, animation only where a person watches stderr, plain lines everywhere else. */
+/** JSON with `--output json`, a spinner when stderr is a terminal, plain lines otherwise. */
 export function createHost(flags: HostFlags, options: HostOptions): AppHost {
   const { streams, clock, env, signal } = options;
   if (flags.output === 'json') return new JsonHost({ out: streams.out, clock });
-  // Without a width (a pty that nobody sized) lines cannot be counted, and ora would clear them for ever.
-  const watched = streams.err.isTTY === true && env['TERM'] !== 'dumb' && streams.err.columns !== 0;
-  if (!watched) return new PlainHost({ streams, clock, env, verbose: flags.verbose });
+  // ora cannot count lines on a terminal without a width (a pty that was never resized).
+  const isAnimated = streams.err.isTTY === true && env['TERM'] !== 'dumb' && streams.err.columns !== 0;
+  if (!isAnimated) return new PlainHost({ streams, clock, env, verbose: flags.verbose });
   const input = flags.input && streams.in.isTTY === true;
   return new TerminalHost({ streams, clock, env, signal, verbose: flags.verbose, input });
 }

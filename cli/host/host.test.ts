@@ -132,7 +132,7 @@ describe('a host for a pipe', () => {
     const { host, err } = start();
     host.fail(report);
     const shown = err();
-    for (const part of ['doing: because', 'repair it', 'safe to repeat', 'cluster help errors x-failed'])
+    for (const part of ['doing: because', 'repair it', 'retryable: yes', 'cluster help errors x-failed'])
       expect(shown).toContain(part);
     expect(shown).not.toContain('at x');
   });

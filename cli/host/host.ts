@@ -1,23 +1,24 @@
-/** The person or program in front of the CLI. Each message has a code that scripts can rely on. */
+/** The user interface: a person or a program. Each message has a code, which is stable for scripts. */
 export interface Host {
-  /** Whether a person can be asked. False in a pipe, with `--no-input` and with `--output json`. */
+  /** Whether prompts are possible. False in a pipe, with `--no-input` and with `--output json`. */
   readonly interactive: boolean;
-  /** Talk: stderr for people, one JSON object on stdout with `--output json`. */
+  /** A message: on stderr for people, as a JSON object on stdout with `--output json`. */
   say(code: string, text: string, data?: Record<string, unknown>): void;
+  /** A warning, in the same way. */
   warn(code: string, text: string, data?: Record<string, unknown>): void;
-  /** A phase with its duration; a spinner on a terminal, a line in a pipe. */
+  /** Runs a step and shows its duration: a spinner on a terminal, lines in a pipe. */
   step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T>;
   /**
-   * The answer of the command, once: `render` on stdout for people, `data` as JSON for programs. `beside` is what programs
-   * find beside `data` in that object: a verdict that a script must not have to look for.
+   * The result of the command, written once to stdout: `render` for people, `data` as JSON for programs.
+   * @param extra further top-level members of the JSON object, such as a verdict
    */
-  result(data: unknown, render: () => string, beside?: Readonly<Record<string, unknown>>): void;
-  /** Asks, or takes the default at once when nobody can be asked. */
+  result(data: unknown, render: () => string, extra?: Readonly<Record<string, unknown>>): void;
+  /** Prompts for yes or no. Returns the default answer when prompts are not possible. */
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
 }
 
 export interface StepProgress {
-  /** What happens now; with `done` as a share of the whole. */
+  /** Shows the current activity and, with `done`, the share that is finished. */
   readonly update: (
     text: string,
     done?: { readonly of: number; readonly value: number; readonly unit: 'bytes' | 'steps' },

@@ -1,6 +1,6 @@
 /**
- * The user as a port: whoever sits in front of the CLI. A person at a terminal, a pipe, a program that reads JSON, or a
- * test. Commands say what happened by code; how it looks is decided here.
+ * The user interface as a port: a terminal, a pipe, a program that reads JSON, or a test. Commands report messages, steps and
+ * results with codes; this directory decides how they look.
  */
 export type { AppHost, ErrorReport, HostFlags } from './app-host.ts';
 export { createHost, type HostOptions } from './create-host.ts';

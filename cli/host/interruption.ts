@@ -1,7 +1,7 @@
-/** Ctrl-C, a request to end, a closed terminal, or nobody who reads what the command prints. */
+/** SIGINT, SIGTERM, SIGHUP, or a closed standard output. */
 export type InterruptionExit = 'interrupted' | 'terminated' | 'hungUp' | 'outputClosed';
 
-/** The reason of the command's signal: somebody wants this program to end. Not a failure. */
+/** The abort reason of a command that the user ended. Not a failure. */
 export class Interruption extends Error {
   override readonly name = 'Interruption';
   readonly exit: InterruptionExit;

@@ -5,12 +5,12 @@ import type { AppHost, ErrorReport } from './app-host.ts';
 import type { OutputStream } from './streams.ts';
 
 const PROGRESS_EVERY_MS = 500;
-/** A program that waits is told that we still do; the same each second would fill its log. */
+/** Repeats an unchanged progress text this often, to show that the command is still running. */
 const SAME_EVERY_MS = 10_000;
 
 /**
  * One JSON object per line on stdout, for programs: `{"time", "type", "code", …}` with `type` one of message, warning,
- * step-started, step-progress, step-finished, step-failed, result, error. Nothing is asked.
+ * step-started, step-progress, step-finished, step-failed, result, error. Never prompts.
  */
 export class JsonHost implements AppHost {
   readonly interactive = false;
@@ -33,13 +33,13 @@ export class JsonHost implements AppHost {
   async step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
     const startMs = this.#clock.monotonicMs();
     const durationMs = (): number => Math.round(this.#clock.monotonicMs() - startMs);
-    let spokenMs = -Infinity;
-    let spoken: string | undefined;
+    let lastMs = -Infinity;
+    let lastText: string | undefined;
     const update: StepProgress['update'] = (text, done) => {
-      const sinceMs = this.#clock.monotonicMs() - spokenMs;
+      const sinceMs = this.#clock.monotonicMs() - lastMs;
       if (sinceMs < PROGRESS_EVERY_MS) return;
-      if (done === undefined && text === spoken && sinceMs < SAME_EVERY_MS) return;
-      [spokenMs, spoken] = [this.#clock.monotonicMs(), text];
+      if (done === undefined && text === lastText && sinceMs < SAME_EVERY_MS) return;
+      [lastMs, lastText] = [this.#clock.monotonicMs(), text];
       this.#write({ type: 'step-progress', code, text, done });
     };
     this.#write({ type: 'step-started', code, title });
@@ -53,8 +53,8 @@ export class JsonHost implements AppHost {
     }
   }
 
-  result(data: unknown, _render?: () => string, beside: Readonly<Record<string, unknown>> = {}): void {
-    this.#write({ ...beside, type: 'result', data });
+  result(data: unknown, _render?: () => string, extra: Readonly<Record<string, unknown>> = {}): void {
+    this.#write({ ...extra, type: 'result', data });
   }
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
@@ -71,7 +71,7 @@ export class JsonHost implements AppHost {
   }
 }
 
-/** 64-bit counters of the contracts: a number as long as JSON's readers can hold it, text beyond. */
+/** 64-bit integers of the contracts: a JSON number while it is exact, else a string. */
 function plainNumbers(_key: string, value: unknown): unknown {
   if (typeof value !== 'bigint') return value;
   const number = Number(value);

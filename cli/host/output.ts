@@ -1,26 +1,26 @@
 import type { OutputStream } from './streams.ts';
 
-/** Why what was written to standard output will not be read. */
+/** Why output to standard output was lost. */
 export interface OutputLoss {
-  /** `closed`: the reader has ended or the terminal was closed. `failed`: a file could not be written. */
+  /** `closed`: the reader exited or the terminal was closed. `failed`: a file could not be written. */
   readonly kind: 'closed' | 'failed';
   readonly error: Error;
 }
 
-/** Standard output as the app needs it at its end. */
+/** State of standard output. */
 export interface Output {
-  /** Fires when nobody reads standard output any more; its reason is the error of the write. */
+  /** Fires when standard output was closed; its reason is the error of the write. */
   readonly closed: AbortSignal;
-  /** Waits until everything has been written, however slow the reader is. Answers what was lost. */
+  /** Waits until everything is written, without a time limit. Returns what was lost. */
   flush(): Promise<OutputLoss | undefined>;
 }
 
-/** EIO is what a terminal says that was closed. */
+/** EIO is the error of a closed terminal. */
 const CLOSED: readonly (string | undefined)[] = ['EPIPE', 'EIO', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
 
 /**
- * The standard streams of this process. Node writes to pipes in the background: a process that ends by `process.exit` before
- * that is done cuts its output after what fits into the pipe. Lost talk on `err` is no failure.
+ * The standard streams of this process. Node writes to pipes asynchronously, so `process.exit` would cut off output that does
+ * not fit into the pipe. Lost messages on `err` are ignored.
  */
 export class StandardOutput implements Output {
   readonly #out: OutputStream;
@@ -41,7 +41,7 @@ export class StandardOutput implements Output {
 
   async flush(): Promise<OutputLoss | undefined> {
     const [error] = await Promise.all([flushed(this.#out), flushed(this.#err)]);
-    if (error !== undefined) this.#onLoss(error); // the stream's own event comes later
+    if (error !== undefined) this.#onLoss(error); // the 'error' event comes later
     return this.#loss;
   }
 
@@ -52,7 +52,7 @@ export class StandardOutput implements Output {
   }
 }
 
-/** The callback of a write comes after those of all writes before it, also when they fail. */
+/** Callbacks of writes come in order, also when writes fail. */
 function flushed(stream: OutputStream): Promise<Error | undefined> {
   return new Promise((resolve) => void stream.write('', (error) => resolve(error ?? undefined)));
 }

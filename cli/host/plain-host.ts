@@ -6,7 +6,7 @@ import { formatShare } from './format.ts';
 import { createPaint, renderError, type Paint } from './paint.ts';
 import type { Streams } from './streams.ts';
 
-/** A log of a long step must show life, and must not be flooded. */
+/** Shows that a long step is alive without flooding the log. */
 const PROGRESS_EVERY_MS = 10_000;
 
 export interface PlainHostOptions {
@@ -16,13 +16,13 @@ export interface PlainHostOptions {
   readonly verbose: boolean;
 }
 
-/** Lines in a pipe or a log file: no animation, nothing is asked. */
+/** Plain lines, for a pipe or a log file: no animation, no prompts. */
 export class PlainHost implements AppHost {
   readonly interactive: boolean = false;
   protected readonly options: PlainHostOptions;
   protected readonly paint: Paint;
-  /** The step that spoke last: while nobody else does, its title need not be said again. */
-  #speaker: string | undefined;
+  /** The step that wrote the last line; its title is repeated only after other lines. */
+  #lastStep: string | undefined;
 
   constructor(options: PlainHostOptions) {
     this.options = options;
@@ -41,15 +41,15 @@ export class PlainHost implements AppHost {
     const { clock } = this.options;
     const title = clean(named);
     const startMs = clock.monotonicMs();
-    let spokenMs = startMs;
+    let lastMs = startMs;
     this.talk(`${title} …`);
-    this.#speaker = title;
+    this.#lastStep = title;
     const update: StepProgress['update'] = (text, done) => {
-      if (clock.monotonicMs() - spokenMs < PROGRESS_EVERY_MS) return;
-      spokenMs = clock.monotonicMs();
-      const who = this.#speaker === title ? '' : `${title}: `;
+      if (clock.monotonicMs() - lastMs < PROGRESS_EVERY_MS) return;
+      lastMs = clock.monotonicMs();
+      const who = this.#lastStep === title ? '' : `${title}: `;
       this.talk(`  ${who}${clean(text)}${done === undefined ? '' : ` (${formatShare(done)})`}`);
-      this.#speaker = title;
+      this.#lastStep = title;
     };
     try {
       const value = await work({ update });
@@ -74,7 +74,7 @@ export class PlainHost implements AppHost {
   }
 
   protected talk(line: string): void {
-    this.#speaker = undefined;
+    this.#lastStep = undefined;
     this.options.streams.err.write(`${line}\n`);
   }
 
@@ -88,8 +88,8 @@ export class PlainHost implements AppHost {
 }
 
 /**
- * Whatever is written, once more: a text of others that a view forgot to make fit for a terminal steers none. What paints
- * comes afterwards and is ours.
+ * Removes control characters from everything that is written, in case a view did not: texts of nodes or pods must not control
+ * the terminal. Colors are added afterwards.
  */
 export function clean(text: string): string {
   return printableLines(text, { maxChars: Infinity });

@@ -8,16 +8,16 @@ export type HostRecord =
       readonly kind: 'result';
       readonly data: unknown;
       readonly text: string;
-      readonly beside?: Readonly<Record<string, unknown>>;
+      readonly extra?: Readonly<Record<string, unknown>>;
     }
   | { readonly kind: 'confirm'; readonly question: string; readonly answer: boolean }
   | { readonly kind: 'fail'; readonly report: ErrorReport };
 
-/** A host that remembers all it was told, for tests. Answers questions with their default unless told otherwise. */
+/** A host for tests that records every call. Prompts return their default, unless `answer` is given. */
 export class RecordingHost implements AppHost {
   readonly interactive: boolean;
   readonly records: HostRecord[] = [];
-  /** What steps said while they ran. */
+  /** Progress texts of all steps. */
   readonly updates: string[] = [];
   readonly #answer: ((question: string) => boolean) | undefined;
 
@@ -31,7 +31,7 @@ export class RecordingHost implements AppHost {
     return this.records.flatMap((record) => ('code' in record ? [record.code] : []));
   }
 
-  /** The data of the answer; undefined while there is none. */
+  /** The data of the result; undefined until there is one. */
   get answered(): unknown {
     return this.records.find((record) => record.kind === 'result')?.data;
   }
@@ -56,8 +56,8 @@ export class RecordingHost implements AppHost {
     }
   }
 
-  result(data: unknown, render: () => string, beside?: Readonly<Record<string, unknown>>): void {
-    const more = beside === undefined ? {} : { beside };
+  result(data: unknown, render: () => string, extra?: Readonly<Record<string, unknown>>): void {
+    const more = extra === undefined ? {} : { extra };
     this.records.push({ kind: 'result', data, text: render(), ...more });
   }
 

@@ -1,7 +1,7 @@
-/** A stream of this process, as far as a host looks at it. */
+/** An output stream of this process. */
 export type OutputStream = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
 
-/** The standard streams. The answer goes to `out`, all talk to `err`. */
+/** The standard streams. Results go to `out`, messages to `err`. */
 export interface Streams {
   readonly in: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly out: OutputStream;

@@ -6,7 +6,7 @@ import { Interruption } from './interruption.ts';
 import { clean, PlainHost, type PlainHostOptions } from './plain-host.ts';
 
 const DEFAULT_COLUMNS = 80;
-/** The spinner, a blank after it, and one column that terminals need to not wrap. */
+/** The spinner, a blank, and one column to keep terminals from wrapping. */
 const SPINNER_COLUMNS = 3;
 
 export interface TerminalHostOptions extends PlainHostOptions {
@@ -22,8 +22,8 @@ interface ActiveStep {
 }
 
 /**
- * A person at a terminal: one spinner on stderr for the innermost running step, finished steps stay above it with
- * their duration. ora and inquirer are loaded when they are first needed: `--help` must not pay for them.
+ * A terminal: a spinner on stderr for the innermost running step; finished steps stay above it with their duration. ora and
+ * inquirer are loaded on first use, to keep `--help` fast.
  */
 export class TerminalHost extends PlainHost {
   override readonly interactive: boolean;
@@ -55,7 +55,7 @@ export class TerminalHost extends PlainHost {
       this.#finish(
         step,
         stopped ? this.paint('yellow', '■') : this.paint('red', '✖'),
-        stopped ? ' (left)' : '',
+        stopped ? ' (interrupted)' : '',
       );
       throw error;
     }
@@ -73,7 +73,7 @@ export class TerminalHost extends PlainHost {
       ]);
       return answer.yes === true;
     } catch (error) {
-      // The prompt reads the keyboard raw: Ctrl-C reaches it and not us.
+      // The prompt reads the keyboard in raw mode, where Ctrl-C is no signal.
       if (error instanceof Error && error.name === 'ExitPromptError') throw new Interruption('interrupted');
       this.#signal.throwIfAborted();
       throw error;
@@ -92,7 +92,7 @@ export class TerminalHost extends PlainHost {
     const { default: ora } = await import('ora');
     return ora({
       stream: this.options.streams.err,
-      discardStdin: false, // raw mode would turn Ctrl-C into a byte
+      discardStdin: false, // in raw mode Ctrl-C would not be a signal
       indent: 0,
       color: this.paint('red', '') === '' ? false : 'cyan',
     });
@@ -103,11 +103,11 @@ export class TerminalHost extends PlainHost {
     if (this.#spinner !== undefined && this.#steps.at(-1) === step) this.#spinner.text = this.#line(step);
   }
 
-  #finish(step: ActiveStep, mark: string, tail: string): void {
+  #finish(step: ActiveStep, symbol: string, tail: string): void {
     const depth = this.#steps.indexOf(step);
     this.#steps.splice(depth, 1);
     const took = formatDuration(this.options.clock.monotonicMs() - step.startMs);
-    this.talk(`${'  '.repeat(depth)}${mark} ${step.title}${tail} ${this.paint('dim', took)}`);
+    this.talk(`${'  '.repeat(depth)}${symbol} ${step.title}${tail} ${this.paint('dim', took)}`);
   }
 
   #show(): void {
@@ -116,7 +116,7 @@ export class TerminalHost extends PlainHost {
     else this.#spinner?.start(this.#line(step));
   }
 
-  /** One line of the terminal: what does not fit is cut, so that nothing scrolls while it changes. */
+  /** Cut to the width of the terminal: a wrapped line would scroll with each update. */
   #line(step: ActiveStep): string {
     const width = (this.options.streams.err.columns ?? DEFAULT_COLUMNS) - SPINNER_COLUMNS;
     if (step.detail === '') return step.title.slice(0, width);

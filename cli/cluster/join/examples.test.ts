@@ -12,7 +12,7 @@ const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
 async function flagsOf(argv: readonly string[]): Promise<Record<string, unknown>> {
   const program = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
   const seen: Record<string, unknown>[] = [];
-  register(program, () => (flags) => {
+  register(program.command('join'), () => (flags) => {
     seen.push(flags as Record<string, unknown>);
     return Promise.resolve();
   });

@@ -2,10 +2,8 @@ import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 
 /** `cluster explain`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('explain')
-    .description('explain how a machine joined, or why it could not join')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .argument('<node>', 'node name or ID, join ID, fingerprint or IP address of the machine')
     .addHelpText(
       'after',

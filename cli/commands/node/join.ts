@@ -13,10 +13,8 @@ interface JoinFlags {
 const DEFAULT_WAIT_MS = 10 * 60 * 1000;
 
 /** `cluster join`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('join')
-    .description('tell a machine which cluster to join, and show its progress')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .option('--endpoint <address>', 'control-plane node: HOST or HOST:PORT; may be repeated', collect)
     .option('--node <address>', 'machine to join (default: this machine; needs root)')
     .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine')

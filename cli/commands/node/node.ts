@@ -21,8 +21,7 @@ interface LogFlags {
 const useCases = () => import('../../nodes/index.ts');
 
 /** `cluster node …`. */
-export function register(program: Command, action: ActionBinder): void {
-  const node = program.command('node').description('manage nodes and join requests');
+export function register(node: Command, action: ActionBinder): void {
   node
     .command('ls')
     .description('list nodes, join requests or removed machines')

@@ -8,10 +8,8 @@ interface PreflightFlags {
 }
 
 /** `cluster preflight`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('preflight')
-    .description('check whether a machine meets the requirements of a node')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .option('--node <address>', 'machine to check (default: this machine)')
     .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine')
     .option('--fix', 'load kernel modules and set kernel parameters; needs root')

@@ -16,10 +16,7 @@ interface GenerateFlags {
 const useCases = () => import('../../provisioning/index.ts');
 
 /** `cluster provisioning …`. */
-export function register(program: Command, action: ActionBinder): void {
-  const provisioning = program
-    .command('provisioning')
-    .description('generate and validate the provisioning file of a machine');
+export function register(provisioning: Command, action: ActionBinder): void {
   provisioning
     .command('generate')
     .description('generate the provisioning file of a machine')

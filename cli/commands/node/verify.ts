@@ -2,10 +2,8 @@ import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 
 /** `cluster verify`. */
-export function register(program: Command, action: ActionBinder): void {
-  program
-    .command('verify')
-    .description('verify fresh attestation evidence of a node')
+export function register(command: Command, action: ActionBinder): void {
+  command
     .argument('<node>', 'node name or ID')
     .addHelpText(
       'after',
