@@ -1,4 +1,4 @@
-import { DEFAULTS, endpointFrom } from '../../../internal/config/index.ts';
+import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { localUpgrade, RpcChannel } from '../../../internal/rpc/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { readOwnerKey, type WorkspaceLayout } from '../../workspace/index.ts';
@@ -29,7 +29,7 @@ export async function remoteChannel(
   layout: WorkspaceLayout,
   machine: { readonly node: string; readonly fingerprint: string | undefined },
 ): Promise<RpcChannel> {
-  const endpoint = endpointFrom(machine.node, DEFAULTS.initPort);
+  const endpoint = parseEndpoint(machine.node, PORTS.init);
   if (endpoint === undefined) {
     const text = `invalid address ${JSON.stringify(machine.node)}`;
     throw new ClusterError('cluster-join-node-unreachable', text);

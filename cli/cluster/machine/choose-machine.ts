@@ -1,4 +1,5 @@
-import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../../internal/config/index.ts';
+import type { ClusterConfig } from '../../../internal/config/index.ts';
+import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import type { Issuer } from '../../../internal/attestation/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import type { InitState } from '../../workspace/index.ts';
@@ -28,7 +29,7 @@ export async function chooseMachine(
   const { config, options, owner, started } = from;
   const address = options.node ?? config.firstNode.endpoint ?? started?.endpoint;
   if (address === undefined) throw new ClusterError('cluster-no-node', 'no address of the first machine');
-  const endpoint = endpointFrom(address, DEFAULTS.initPort);
+  const endpoint = parseEndpoint(address, PORTS.init);
   if (endpoint === undefined)
     throw new ClusterError('cluster-no-node', `invalid address ${JSON.stringify(address)}`);
   const expected = options.fingerprint ?? config.firstNode.fingerprint;
