@@ -47,7 +47,7 @@ await test('up fails when Kubernetes already runs: the same command ends it well
   const failed = await bench.cli('mini', 'up', '--name', 'failed');
   assert.equal(failed.code, 6, failed.stderr);
   assert.match(failed.stderr, /charts-source-unreachable/);
-  assert.match(failed.stderr, /the same command is safe to repeat/);
+  assert.match(failed.stderr, /retryable: yes/);
   const pods = ['kubectl', 'get', 'pods', '-A', '--no-headers'] as const;
   assert.match(await bench.must('mini', 'exec', '--name', 'failed', 'n1', '--', ...pods), /kube-proxy-/);
 
