@@ -3,27 +3,27 @@ import type { CommandContext } from '../app/command.ts';
 import { MiniError } from './errors.ts';
 
 /**
- * The agent's Debian package for this machine: the one that was named, or the newest one beside
- * this program or in the checkout's `dist`.
+ * Path of the agent's Debian package: the given one, else the newest one in the directories.
+ * @throws MiniError `mini-no-agent`
  */
 export async function findAgentPackage(
   context: CommandContext,
   options: {
-    readonly named: string | undefined;
+    readonly path: string | undefined;
     readonly architecture: string;
     readonly directories: readonly string[];
   },
 ): Promise<string> {
   const { files } = context.ports;
-  if (options.named !== undefined) {
-    if ((await files.stat(options.named))?.kind === 'file') return options.named;
-    throw new MiniError('mini-no-agent', `agent package not found: there is no file ${options.named}`);
+  if (options.path !== undefined) {
+    if ((await files.stat(options.path))?.kind === 'file') return options.path;
+    throw new MiniError('mini-no-agent', `agent package ${options.path} not found`);
   }
   const found: { readonly path: string; readonly modifiedMs: number }[] = [];
-  for (const folder of options.directories) {
-    for (const name of await files.list(folder)) {
+  for (const directory of options.directories) {
+    for (const name of await files.list(directory)) {
       if (!name.startsWith('cluster-agent_') || !name.endsWith(`_${options.architecture}.deb`)) continue;
-      const path = join(folder, name);
+      const path = join(directory, name);
       found.push({ path, modifiedMs: (await files.stat(path))?.modifiedMs ?? 0 });
     }
   }
@@ -33,12 +33,12 @@ export async function findAgentPackage(
   throw new MiniError('mini-no-agent', `${wanted} not found in ${options.directories.join(', ')}`);
 }
 
-/** Beside the program file (an installed one), or in the checkout's `dist` (sources and built files). */
-export function packageDirectories(programFolder: string): readonly string[] {
-  return [join(programFolder, '../../dist'), programFolder];
+/** Where packages are searched: `dist` of a checkout, and the directory of the installed program. */
+export function packageDirectories(programDirectory: string): readonly string[] {
+  return [join(programDirectory, '../../dist'), programDirectory];
 }
 
-/** Debian's name of the architecture this program runs on. */
+/** The architecture of this machine, as Debian names it. */
 export async function debianArchitecture(context: CommandContext): Promise<string> {
   const { stdout } = await context.ports.commands.run({
     argv: ['dpkg', '--print-architecture'],

@@ -4,14 +4,14 @@ import type { LocalCluster } from '../../internal/localmachines/index.ts';
 import { MiniError } from './errors.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-/** What swtpm_localca calls them (swtpm-localca(8)). */
+/** File names of swtpm_localca (swtpm-localca(8)). */
 const ROOT = 'swtpm-localca-rootca-cert.pem';
 const ISSUER = 'issuercert.pem';
 
 /**
- * The section `attestation` of a local cluster: the manufacturer of its software TPMs is trusted by this cluster and by no
- * other, and its machines prove which one they are and nothing more. Their kernel is the host's, nothing measures their
- * boot, so their PCRs start at zero; verdicts say so.
+ * The section `attestation` of a local cluster. The CA of its software TPMs is trusted by this cluster only. The machines prove
+ * their identity, not their software: they run the kernel of the host and nothing measures their boot, so the PCRs stay zero.
+ * @throws MiniError `mini-tpm-manufacturer`
  */
 export async function localAttestation(
   files: Pick<FilePort, 'read'>,
@@ -21,7 +21,7 @@ export async function localAttestation(
     const path = join(paths.manufacturer, file);
     const bytes = await files.read(path, MAX_PEM_BYTES);
     if (bytes === undefined)
-      throw new MiniError('mini-tpm-manufacturer', `reading ${path}: the TPMs have no manufacturer`);
+      throw new MiniError('mini-tpm-manufacturer', `CA certificate of the software TPMs not found: ${path}`);
     return Buffer.from(bytes).toString('utf8');
   };
   return {

@@ -18,14 +18,14 @@ import {
 } from './member-progress.ts';
 
 const POLL_MS = 1000;
-/** Of all of them together; each is on its way at the same time. */
+/** For all machines together; they join in parallel. */
 const MEMBERS_MS = 20 * 60 * 1000;
 
-/** A machine that joins by itself. */
+/** A machine that is expected to join. */
 export interface JoiningMachine {
   readonly name: string;
   readonly roles: readonly MachineKind[];
-  /** As policies list it, "tpm-ek:…". */
+  /** Its identity in join policies, "tpm-ek:HEX". */
   readonly identity: string;
 }
 
@@ -35,8 +35,9 @@ const ROLES_OF: Readonly<Record<MachineKind, readonly NodeRole[]>> = {
 };
 
 /**
- * Shows each machine's way in and ends when all are Ready. A machine that the cluster's configuration does not list, one
- * that was added to an older local cluster, is approved by its TPM's identity, which this program has made.
+ * Shows the progress of each machine until all are Ready. A machine that was added to an existing local cluster, and so is not
+ * in the inventory of its configuration, is approved: this program created its TPM.
+ * @throws MiniError `mini-machine-refused`, `mini-not-ready`
  */
 export async function awaitMembers(
   context: CommandContext,
@@ -49,7 +50,7 @@ export async function awaitMembers(
   const shown = machines.map((machine) => new ShownMachine(context, machine));
   try {
     for (;;) {
-      const seen = await look(context, kube);
+      const seen = await readSnapshot(context, kube);
       const waiting = new Map<string, MemberProgress>();
       for (const machine of shown) {
         const progress = withUnreachableNote(memberProgress(machine.machine, seen), seen.unreachable);
@@ -62,7 +63,7 @@ export async function awaitMembers(
       if (waiting.size === 0) break;
       const passedMs = clock.monotonicMs() - startMs;
       if (passedMs > MEMBERS_MS)
-        throw new MiniError('mini-not-ready', `waiting for machines: ${describeWaiting(waiting, passedMs)}`);
+        throw new MiniError('mini-not-ready', `machines not ready: ${describeWaiting(waiting, passedMs)}`);
       await clock.sleep(POLL_MS, context.signal);
     }
   } catch (error) {
@@ -81,13 +82,13 @@ class ShownMachine {
 
   constructor(context: CommandContext, machine: JoiningMachine) {
     this.machine = machine;
-    const kind = machine.roles.includes('control-plane') ? 'control plane' : 'worker';
+    const kind = machine.roles.includes('control-plane') ? 'control-plane' : 'worker';
     this.#step = context.host
-      .step('mini-member', `Machine ${machine.name} joins as ${kind}`, (progress) => {
+      .step('mini-member', `Joining machine ${machine.name} (${kind})`, (progress) => {
         this.#progress = progress;
         return this.#outcome.promise;
       })
-      .catch(() => undefined); // whoever ends it with an error throws that
+      .catch(() => undefined); // the caller of end() throws the error
   }
 
   show(progress: MemberProgress): void {
@@ -102,8 +103,8 @@ class ShownMachine {
   }
 }
 
-/** While control planes come and go an answer may fail; the next look has it. */
-async function look(context: CommandContext, kube: KubeClient): Promise<ClusterSnapshot> {
+/** Calls may fail while control planes start; then that part of the snapshot is empty. */
+async function readSnapshot(context: CommandContext, kube: KubeClient): Promise<ClusterSnapshot> {
   const failures: unknown[] = [];
   const orElse = async <T>(without: T, ask: () => Promise<T>): Promise<T> => {
     try {
@@ -116,12 +117,12 @@ async function look(context: CommandContext, kube: KubeClient): Promise<ClusterS
   };
   const [{ nodes, joins }, kubeNodes] = await Promise.all([
     orElse({ nodes: [], joins: [] }, () =>
-      callCurator(context, async (curator, call, of) => {
-        const [listed, asking] = await Promise.all([
+      callCurator(context, async (curator, call, clients) => {
+        const [listed, requests] = await Promise.all([
           curator.listNodes({}, call),
-          of(OperatorApi).listJoins({}, call),
+          clients(OperatorApi).listJoins({}, call),
         ]);
-        return { nodes: listed.nodes, joins: asking.joins };
+        return { nodes: listed.nodes, joins: requests.joins };
       }),
     ),
     orElse([], () => listNodes(kube, context.signal)),
@@ -134,8 +135,8 @@ async function approve(context: CommandContext, machine: JoiningMachine, joinId:
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
   const mutation = { idempotencyKey: randomUUID() };
   const documents = await grantForJoin(context, joinId, value.roles);
-  await callCurator(context, (_, call, of) =>
-    of(OperatorApi).decideJoin(
+  await callCurator(context, (_, call, clients) =>
+    clients(OperatorApi).decideJoin(
       { join: joinId, decision: { case: 'approve', value }, documents, mutation },
       call,
     ),
@@ -148,6 +149,6 @@ function refused(
 ): MiniError {
   return new MiniError(
     'mini-machine-refused',
-    `letting machine ${machine.name} in: ${printable(`${progress.code} ${progress.message}`)}`,
+    `machine ${machine.name} was refused: ${printable(`${progress.code} ${progress.message}`)}`,
   );
 }

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import {
   createCluster,
@@ -18,7 +19,7 @@ import { miniPathsFrom } from './paths.ts';
 const AGENT_MS = 60_000;
 const POLL_MS = 200;
 
-/** Everything that is missing here, before anything changes. */
+/** Checks that this machine can run local clusters, before anything changes. @throws LocalMachinesError */
 export async function checkHost(context: CommandContext, machines: HostPorts): Promise<void> {
   await context.host.step('mini-preflight', 'Checking this machine', () =>
     requireHost(machines, {
@@ -29,22 +30,25 @@ export async function checkHost(context: CommandContext, machines: HostPorts): P
   );
 }
 
-/** Lower directories of the machines' root file systems, top first. `agent` names a package instead of the built one. */
+/**
+ * Prepares the lower layers of the machines' root file systems (overlayfs), top first.
+ * @param agent path of the agent package; default: the newest build
+ */
 export async function prepareLayers(
   context: CommandContext,
   machines: HostPorts,
   agent: string | undefined,
 ): Promise<readonly string[]> {
   const { host, signal } = context;
-  const places = miniPathsFrom(context);
+  const paths = miniPathsFrom(context);
   const packagePath = await findAgentPackage(context, {
-    named: agent,
+    path: agent,
     architecture: await debianArchitecture(context),
     directories: packageDirectories(import.meta.dirname),
   });
   const rootfs = await host.step('mini-rootfs', 'Preparing the root file system', (progress) =>
     ensureRootfs(machines, {
-      directory: places.rootfs,
+      directory: paths.rootfs,
       packagePath,
       onProgress: (phase) => progress.update(phase),
       signal,
@@ -52,7 +56,7 @@ export async function prepareLayers(
   );
   const layer = await host.step('mini-agent', 'Installing the agent package', (progress) =>
     ensureAgentLayer(machines, {
-      folder: places.layers,
+      folder: paths.layers,
       rootfs,
       packagePath,
       onProgress: (text) => progress.update(text),
@@ -62,7 +66,7 @@ export async function prepareLayers(
   return [layer, rootfs];
 }
 
-/** The cluster's directory and network. */
+/** Creates the directory and the network of the local cluster, or finds them. */
 export function claimCluster(
   context: CommandContext,
   machines: HostPorts,
@@ -71,13 +75,16 @@ export function claimCluster(
   return createCluster(machines, { root: miniPathsFrom(context).root, name, signal: context.signal });
 }
 
-/** `sha256:…` of the endorsement key of each machine's TPM; made ahead, so that it can be written down who is expected. */
-export async function makeTpms(
+/**
+ * Creates a TPM for each machine before the machines, so that the configuration can list them.
+ * @returns fingerprint of the endorsement key, "sha256:HEX", by machine name
+ */
+export async function createTpms(
   context: CommandContext,
   cluster: LocalCluster,
   planned: readonly PlannedMachine[],
 ): Promise<ReadonlyMap<string, string>> {
-  const title = planned.length === 1 ? 'Making a TPM' : `Making ${planned.length} TPMs`;
+  const title = planned.length === 1 ? 'Creating a TPM' : `Creating ${planned.length} TPMs`;
   return context.host.step('mini-tpm', title, async (progress) => {
     const identities = new Map<string, string>();
     for (const { name } of planned) {
@@ -88,15 +95,15 @@ export async function makeTpms(
   });
 }
 
-/** The machines of the plan, made unless they are there. Each knows the control planes other than itself. */
-export async function makeMachines(
+/** Creates the planned machines that do not exist. Each is provisioned with the other control planes as join endpoints. */
+export async function createMachines(
   context: CommandContext,
   cluster: LocalCluster,
   options: {
     readonly planned: readonly PlannedMachine[];
     readonly layers: readonly string[];
     readonly ownerKeys: readonly [string];
-    /** They start with empty stores and are given what they need. */
+    /** Start machines without components; they receive them over the network. */
     readonly emptyStore: boolean;
   },
 ): Promise<readonly [LocalNode, ...LocalNode[]]> {
@@ -122,11 +129,11 @@ export async function makeMachines(
     );
   }
   const [first, ...others] = made;
-  if (first === undefined) throw new MiniError('mini-plan-invalid', 'making machines: none is planned');
+  if (first === undefined) throw new MiniError('mini-plan-invalid', 'the plan contains no machine');
   return [first, ...others];
 }
 
-/** All of them at once. The first failure is told when every one has come up or failed. */
+/** Starts all machines in parallel. Throws the first failure after all have started or failed. */
 export async function startMachines(
   context: CommandContext,
   cluster: LocalCluster,
@@ -142,14 +149,14 @@ export async function startMachines(
     const starts = await Promise.allSettled(
       machines.map(async (machine) => {
         await machine.start(context.signal);
-        progress.update(`${machine.name} is up`, { of: machines.length, value: ++up, unit: 'steps' });
+        progress.update(`${machine.name} is running`, { of: machines.length, value: ++up, unit: 'steps' });
       }),
     );
     for (const start of starts) if (start.status === 'rejected') throw start.reason;
   });
 }
 
-/** The fingerprint that the agent shows; here its console is a file of this machine. */
+/** Waits for the agent's fingerprint, read from the console of the machine, which is a file here. @throws MiniError `mini-agent-timeout` */
 export async function awaitAgent(context: CommandContext, node: LocalNode): Promise<string> {
   const { clock } = context.ports;
   return context.host.step('mini-agent-ready', `Waiting for the agent of ${node.name}`, async () => {
@@ -157,19 +164,19 @@ export async function awaitAgent(context: CommandContext, node: LocalNode): Prom
     for (;;) {
       const fingerprint = await node.agentFingerprint();
       if (fingerprint !== undefined) return fingerprint;
-      if (clock.monotonicMs() >= deadlineMs) throw await silentAgent(context, node);
+      if (clock.monotonicMs() >= deadlineMs) throw await agentTimeout(context, node);
       await clock.sleep(POLL_MS, context.signal);
     }
   });
 }
 
-async function silentAgent(context: CommandContext, node: LocalNode): Promise<MiniError> {
+async function agentTimeout(context: CommandContext, node: LocalNode): Promise<MiniError> {
   const { stdout } = await node.exec(
     ['journalctl', '--unit=bootstrapper', '--no-pager', '--output=cat', '--lines=3'],
     { signal: context.signal, okExitCodes: [0, 1] },
   );
   return new MiniError(
     'mini-agent-timeout',
-    `waiting for the agent of ${node.name} for ${AGENT_MS / 1000} s: its journal ends with ${stdout.trim()}`,
+    `agent of ${node.name} not ready after ${formatDuration(AGENT_MS)}; its journal ends with: ${stdout.trim()}`,
   );
 }

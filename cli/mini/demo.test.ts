@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { once } from 'node:events';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
-import { ask } from './demo.ts';
+import { requestOnce } from './demo.ts';
 
 const never = new AbortController().signal;
 const servers: Server[] = [];
@@ -21,16 +21,16 @@ async function serve(
   return { url: `http://127.0.0.1:${(server.address() as { port: number }).port}/`, asked };
 }
 
-describe('ask()', () => {
-  test('has what the chart says', async () => {
+describe('requestOnce()', () => {
+  test('returns the text of the response', async () => {
     const { url } = await serve((_, response) => response.end('hello\n'));
-    expect(await ask(url, { clock: new FakeClock(), signal: never })).toEqual({ answer: 'hello' });
+    expect(await requestOnce(url, { clock: new FakeClock(), signal: never })).toEqual({ answer: 'hello' });
   });
 
-  test('leaves who takes the question and says nothing', async () => {
+  test('gives up on a server that accepts the connection and does not respond', async () => {
     const { url, asked } = await serve(() => undefined);
     const clock = new FakeClock();
-    const said = ask(url, { clock, signal: never });
+    const said = requestOnce(url, { clock, signal: never });
     await asked;
     await clock.advance(5_000);
     expect(await said).toEqual({

@@ -1,6 +1,6 @@
 /**
- * The local cluster: real machines in containers on this one, and the very same `init` on them.
- * Use cases of `cluster mini …`; what a machine is made of is in `internal/machines`.
+ * Use cases of `cluster mini …`: local clusters whose machines are containers on this machine, created by the same `init` as
+ * other clusters. The machines themselves are in `internal/localmachines`.
  */
 export { MiniError, miniErrors, type MiniErrorCode } from './errors.ts';
 export { runMiniDown, runMiniExec, runMiniLs, runMiniStart, runMiniStop } from './manage-machines.ts';

@@ -7,7 +7,7 @@ const kinds = (machines: readonly PlannedMachine[]): readonly string[] =>
 const none = { controlPlanes: undefined, workers: undefined };
 
 describe('planMachines()', () => {
-  test('is one control plane where nothing is said', () => {
+  test('plans one control plane by default', () => {
     expect(kinds(planMachines([], none))).toEqual(['n1:control-plane']);
   });
 
@@ -21,7 +21,7 @@ describe('planMachines()', () => {
     ]);
   });
 
-  test('keeps what is there and goes on from the last number', () => {
+  test('keeps existing machines and continues their numbers', () => {
     const there = planMachines([], { controlPlanes: 1, workers: 1 });
     expect(planMachines(there, none)).toEqual(there);
     expect(kinds(planMachines(there, { controlPlanes: 3, workers: 1 }))).toEqual([
@@ -32,14 +32,14 @@ describe('planMachines()', () => {
     ]);
   });
 
-  test('never takes a machine away', () => {
+  test('never removes a machine', () => {
     const there = planMachines([], { controlPlanes: 3, workers: 2 });
     expect(planMachines(there, { controlPlanes: 1, workers: 0 })).toEqual(there);
   });
 });
 
-describe('the plan on disk', () => {
-  test('is read as it was written; none is no machine', async () => {
+describe('readMachinePlan()', () => {
+  test('reads what saveMachinePlan() wrote; a missing file is an empty plan', async () => {
     const files = new MemoryFiles();
     expect(await readMachinePlan(files, '/mini')).toEqual([]);
     const machines = planMachines([], { controlPlanes: 3, workers: 1 });

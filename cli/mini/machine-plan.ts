@@ -9,13 +9,13 @@ export const FIRST_MACHINE = 'n1';
 
 export type MachineKind = 'control-plane' | 'worker';
 
-/** A machine of a local cluster, as it is to be. */
+/** A machine of a local cluster. */
 export interface PlannedMachine {
   readonly name: string;
   readonly kind: MachineKind;
 }
 
-/** How many there are to be; what is not said stays as it is. */
+/** Minimum number of machines; undefined leaves the existing number. */
 export interface WantedMachines {
   readonly controlPlanes: number | undefined;
   readonly workers: number | undefined;
@@ -31,14 +31,14 @@ const shape = z.strictObject({
 });
 
 /**
- * The machines that are there and those that are missing of what is wanted: control planes first, then workers, numbered
- * on from the last one. Never fewer than there are: a machine leaves a cluster by `cluster node remove`.
+ * The existing machines and the missing ones: control planes first, then workers, numbered consecutively. Never removes a
+ * machine: `cluster node remove` does that.
  */
 export function planMachines(
-  there: readonly PlannedMachine[],
+  existing: readonly PlannedMachine[],
   wanted: WantedMachines,
 ): readonly PlannedMachine[] {
-  const machines = [...there];
+  const machines = [...existing];
   const grow = (kind: MachineKind, count: number): void => {
     while (machines.filter((each) => each.kind === kind).length < count)
       machines.push({ name: `n${machines.length + 1}`, kind });
@@ -48,12 +48,12 @@ export function planMachines(
   return machines;
 }
 
-/** The plan as an earlier run wrote it down. A local cluster of before there were plans is one machine. */
+/** The plan that an earlier run saved; empty if there is none. @throws MiniError `mini-plan-invalid` */
 export async function readMachinePlan(
   files: Pick<FilePort, 'read'>,
-  folder: string,
+  directory: string,
 ): Promise<readonly PlannedMachine[]> {
-  const path = planPath(folder);
+  const path = planPath(directory);
   const bytes = await files.read(path, MAX_BYTES);
   if (bytes === undefined) return [];
   try {
@@ -63,15 +63,15 @@ export async function readMachinePlan(
   }
 }
 
-/** Before anything of a machine is made, so that the same command goes on after a crash, also without its flags. */
+/** Saves the plan before any machine is created, so that the command resumes after a crash even without its flags. */
 export async function saveMachinePlan(
   files: Pick<FilePort, 'writeAtomic'>,
-  folder: string,
+  directory: string,
   machines: readonly PlannedMachine[],
 ): Promise<void> {
-  await files.writeAtomic(planPath(folder), `${JSON.stringify({ version: 1, machines }, undefined, 2)}\n`);
+  await files.writeAtomic(planPath(directory), `${JSON.stringify({ version: 1, machines }, undefined, 2)}\n`);
 }
 
-function planPath(folder: string): string {
-  return join(folder, 'machines.json');
+function planPath(directory: string): string {
+  return join(directory, 'machines.json');
 }

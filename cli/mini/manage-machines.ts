@@ -14,57 +14,58 @@ import { machineHostFrom, miniPathsFrom } from './paths.ts';
 export interface MiniDownOptions {
   readonly name: string;
   readonly dryRun: boolean;
-  /** The operator agrees to the loss without being asked. */
+  /** Skip the confirmation prompt. */
   readonly yes: boolean;
 }
 
-/** Asks only where a person can answer: a local cluster is made to be thrown away, by scripts above all. */
+/** `cluster mini down`. Prompts only at a terminal: scripts may delete local clusters without `--yes`. */
 export async function runMiniDown(context: CommandContext, options: MiniDownOptions): Promise<void> {
   const { root } = miniPathsFrom(context);
   const losses = await lossesOf(context, options.name);
-  if (options.dryRun) return tellDown(context, options.name, losses);
+  if (options.dryRun) return reportDryRun(context, options.name, losses);
   const yes = options.yes || !context.host.interactive;
-  await confirmLoss(context, { doing: `removing local cluster ${options.name}`, losses, yes });
-  const removed = await context.host.step('mini-down', `Removing local cluster ${options.name}`, () =>
+  await confirmLoss(context, { doing: `deleting local cluster ${options.name}`, losses, yes });
+  const removed = await context.host.step('mini-down', `Deleting local cluster ${options.name}`, () =>
     destroyCluster(machineHostFrom(context), { root, name: options.name, signal: context.signal }),
   );
   context.host.result({ cluster: options.name, removed }, () =>
-    removed ? `Local cluster ${options.name} is gone.` : `There is no local cluster ${options.name}.`,
+    removed ? `Local cluster ${options.name} deleted.` : `No local cluster ${options.name} found.`,
   );
 }
 
-/** Empty where there is no such cluster. Of a damaged one only its directory is known. */
+/** What would be deleted; empty when there is no such cluster. */
 async function lossesOf(context: CommandContext, name: string): Promise<readonly string[]> {
   const { root } = miniPathsFrom(context);
   const cluster = await findCluster(machineHostFrom(context), { root, name });
   if (cluster === undefined) return [];
   const machines = await context.ports.files.list(cluster.paths.nodes);
   return [
-    `its machines and all that is on them: ${machines.join(', ') || 'none yet'}`,
-    `its workspace with the owner key: ${cluster.paths.workspace}`,
+    `machines and their disks: ${machines.join(', ') || '<none>'}`,
+    `workspace with the owner key: ${cluster.paths.workspace}`,
   ];
 }
 
-function tellDown({ host }: CommandContext, name: string, losses: readonly string[]): void {
+function reportDryRun({ host }: CommandContext, name: string, losses: readonly string[]): void {
   host.result({ cluster: name, removed: false, dryRun: true, losses }, () =>
     losses.length === 0
-      ? `There is no local cluster ${name}.`
-      : `Local cluster ${name} would be removed; nothing was done. This takes away:\n${renderLosses(losses)}`,
+      ? `No local cluster ${name} found.`
+      : `Local cluster ${name} would be deleted, with:\n${renderLosses(losses)}`,
   );
 }
 
+/** `cluster mini ls`. */
 export async function runMiniLs(context: CommandContext): Promise<void> {
   const clusters = await listClusters(machineHostFrom(context), miniPathsFrom(context).root);
   const rows = (await Promise.all(clusters.map((cluster) => rowsOf(context, cluster)))).flat();
   context.host.result(rows, () =>
     rows.length === 0
-      ? 'There is no local cluster. Make one with `cluster mini up`.'
+      ? 'No local clusters found. Create one with `cluster mini up`.'
       : formatTable(
-          ['CLUSTER', 'NODE', 'STATE', 'ADDRESS', 'TPM (EK)', 'AGENT KEY'],
+          ['CLUSTER', 'NODE', 'STATUS', 'ADDRESS', 'TPM', 'FINGERPRINT'],
           rows.map((row) => [
             row.cluster,
             row.node,
-            row.state,
+            row.state === 'on' ? 'Running' : 'Stopped',
             row.address,
             shortened(row.ekFingerprint),
             shortened(row.agentFingerprint),
@@ -73,6 +74,7 @@ export async function runMiniLs(context: CommandContext): Promise<void> {
   );
 }
 
+/** `cluster mini start`. */
 export async function runMiniStart(
   context: CommandContext,
   options: { readonly name: string; readonly node: string },
@@ -80,12 +82,13 @@ export async function runMiniStart(
   const { cluster, node } = await findNode(context, options);
   await using _lock = await cluster.lock();
   await context.host.step('mini-start', `Starting machine ${node.name}`, async () => {
-    await cluster.raiseInotifyLimit((await cluster.nodes()).length, context.signal); // the host may have restarted
+    await cluster.raiseInotifyLimit((await cluster.nodes()).length, context.signal); // the limit is lost when the host reboots
     await node.start(context.signal);
   });
-  context.host.result({ node: node.name, state: 'on' }, () => `Machine ${node.name} is on.`);
+  context.host.result({ node: node.name, state: 'on' }, () => `Machine ${node.name} is running.`);
 }
 
+/** `cluster mini stop`. */
 export async function runMiniStop(
   context: CommandContext,
   options: { readonly name: string; readonly node: string; readonly powerCut: boolean },
@@ -98,12 +101,12 @@ export async function runMiniStop(
     return 'cut' as const;
   });
   if (how === 'cut' && !options.powerCut) {
-    context.host.warn('mini-stop-late', `machine ${node.name} did not power off in time; its power was cut`);
+    context.host.warn('mini-stop-late', `machine ${node.name} did not shut down in time; its power was cut`);
   }
-  context.host.result({ node: node.name, state: 'off', how }, () => `Machine ${node.name} is off.`);
+  context.host.result({ node: node.name, state: 'off', how }, () => `Machine ${node.name} is stopped.`);
 }
 
-/** Answers the exit code of the program. */
+/** `cluster mini exec`. Returns the exit code of the program. */
 export async function runMiniExec(
   context: CommandContext,
   options: { readonly name: string; readonly node: string; readonly program: readonly [string, ...string[]] },
@@ -154,7 +157,7 @@ async function rowsOf(context: CommandContext, cluster: LocalCluster): Promise<r
   );
 }
 
-/** Enough of a fingerprint to tell machines apart; `--output json` has all of it. */
+/** The first 12 digits of a fingerprint; `--output json` contains all of them. */
 function shortened(fingerprint: string | undefined): string {
-  return fingerprint === undefined ? '-' : fingerprint.slice(0, 'sha256:'.length + 12);
+  return fingerprint === undefined ? '<none>' : fingerprint.slice(0, 'sha256:'.length + 12);
 }

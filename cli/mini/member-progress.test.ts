@@ -50,70 +50,74 @@ const member = (health: NodeHealth, waitsFor = ''): ClusterSnapshot => ({
 describe('memberProgress()', () => {
   test.each<{ name: string; given: ClusterSnapshot; want: MemberProgress }>([
     {
-      name: 'a machine that nobody has heard of',
+      name: 'waiting for a machine without a join request',
       given: nothing,
-      want: { kind: 'waiting', text: 'has not asked the cluster yet' },
+      want: { kind: 'waiting', text: 'has not contacted the cluster yet' },
     },
     {
-      name: 'one that waits for a decision',
+      name: 'pending for a machine that waits for approval',
       given: joined(JoinState.PENDING),
-      want: { kind: 'pending', text: 'waits: join-x because', joinId: 'id' },
+      want: { kind: 'pending', text: 'waiting for approval: join-x because', joinId: 'id' },
     },
     {
-      name: 'one that waits for its turn',
+      name: 'waiting for an admitted machine without a join slot',
       given: joined(JoinState.APPROVED),
       want: { kind: 'waiting', text: expect.stringContaining('because') as unknown as string },
     },
     {
-      name: 'one that was refused',
+      name: 'refused for a refused machine',
       given: joined(JoinState.REFUSED),
       want: { kind: 'refused', code: 'join-x', message: 'because' },
     },
     {
-      name: 'a member whose agent waits for something',
+      name: 'waiting for a node with a pending component',
       given: member(NodeHealth.HEALTHY, 'the API server'),
       want: { kind: 'waiting', text: 'kubernetes: the API server' },
     },
     {
-      name: 'a member whose kubelet is not Ready',
+      name: 'waiting for a node whose kubelet is not Ready',
       given: { ...member(NodeHealth.HEALTHY), kubeNodes: [kubelet('False', 'cni')] },
       want: { kind: 'waiting', text: 'kubelet: cni' },
     },
     {
-      name: 'a Ready kubelet of a node that does not beat',
+      name: 'waiting for a Ready kubelet whose agent has not reported',
       given: { ...member(NodeHealth.UNKNOWN), kubeNodes: [kubelet('True')] },
-      want: { kind: 'waiting', text: 'its kubelet is Ready; the curator has not heard it yet' },
+      want: { kind: 'waiting', text: 'kubelet is Ready; the agent has not reported yet' },
     },
     {
-      name: 'one that is all there',
+      name: 'ready for a healthy node with a Ready kubelet',
       given: { ...member(NodeHealth.HEALTHY), kubeNodes: [kubelet('True')] },
       want: { kind: 'ready' },
     },
-  ])('$name', ({ given, want }) => {
+  ])('is $name', ({ given, want }) => {
     expect(memberProgress(machine, given)).toEqual(want);
   });
 });
 
-test('describeWaiting() names each machine and what it waits for', () => {
+test('describeWaiting() lists each machine with what it waits for', () => {
   const waiting = new Map([['n2', memberProgress(machine, joined(JoinState.PENDING))]]);
-  expect(describeWaiting(waiting, 65_000)).toBe('n2 waits: join-x because (for 1m5s)');
+  expect(describeWaiting(waiting, 65_000)).toBe('n2 waiting for approval: join-x because (for 1m5s)');
 });
 
-describe('unheard()', () => {
-  const waiting: MemberProgress = { kind: 'waiting', text: 'has not asked the cluster yet' };
+describe('withUnreachableNote()', () => {
+  const waiting: MemberProgress = { kind: 'waiting', text: 'has not contacted the cluster yet' };
 
-  test('says why the cluster could not be asked beside what is known', () => {
+  test('adds why the cluster could not be read', () => {
     expect(withUnreachableNote(waiting, 'reaching 198.18.0.11: refused')).toEqual({
       kind: 'waiting',
-      text: 'has not asked the cluster yet, as far as is known; asking the cluster failed: reaching 198.18.0.11: refused',
+      text: 'has not contacted the cluster yet (last known state; cluster unreachable: reaching 198.18.0.11: refused)',
     });
   });
 
-  test.each<{ name: string; progress: MemberProgress; silence: string | undefined }>([
-    { name: 'the cluster has answered', progress: waiting, silence: undefined },
-    { name: 'the machine is in', progress: { kind: 'ready' }, silence: 'x' },
-    { name: 'the machine was refused', progress: { kind: 'refused', code: 'c', message: 'm' }, silence: 'x' },
-  ])('adds nothing when $name', ({ progress, silence }) => {
-    expect(withUnreachableNote(progress, silence)).toBe(progress);
+  test.each<{ name: string; progress: MemberProgress; unreachable: string | undefined }>([
+    { name: 'the cluster was read', progress: waiting, unreachable: undefined },
+    { name: 'the machine is ready', progress: { kind: 'ready' }, unreachable: 'x' },
+    {
+      name: 'the machine was refused',
+      progress: { kind: 'refused', code: 'c', message: 'm' },
+      unreachable: 'x',
+    },
+  ])('adds nothing when $name', ({ progress, unreachable }) => {
+    expect(withUnreachableNote(progress, unreachable)).toBe(progress);
   });
 });

@@ -5,16 +5,17 @@ import type { CommandContext } from '../app/command.ts';
 
 const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Where local clusters lie and what they share. */
+/** Directories of local clusters. */
 export interface MiniPaths {
-  /** One directory for each local cluster. */
+  /** Contains one directory for each local cluster. */
   readonly root: string;
   readonly rootfs: string;
   readonly layers: string;
-  /** A blob store that machines may read when they are not to start empty. */
+  /** The blob store that machines read, unless they start without components. */
   readonly blobs: string;
 }
 
+/** Directories below the data and cache directories of the user. */
 export function miniPathsFrom(context: Pick<CommandContext, 'paths'>): MiniPaths {
   const { cache, data } = context.paths;
   return {
@@ -25,7 +26,7 @@ export function miniPathsFrom(context: Pick<CommandContext, 'paths'>): MiniPaths
   };
 }
 
-/** This machine as the carrier of local ones. */
+/** Access to this machine as the host of local machines. */
 export function machineHostFrom(context: Pick<CommandContext, 'ports' | 'env'>): HostPorts {
   return { ...context.ports, processes: new HostProcesses({ path: context.env['PATH'] ?? DEFAULT_PATH }) };
 }

@@ -3,7 +3,7 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { machineHostFrom } from './paths.ts';
 
-/** What this machine lacks for local clusters, and the commands that bring it. Changes nothing. */
+/** `cluster mini preflight`: lists missing requirements of local clusters and the commands that install them. */
 export async function runMiniPreflight(context: CommandContext): Promise<ExitName> {
   const { missing: lacks, commands } = await checkHost(machineHostFrom(context), {
     requirements: hostRequirements,
@@ -13,11 +13,11 @@ export async function runMiniPreflight(context: CommandContext): Promise<ExitNam
   const packages = requiredPackages(hostRequirements);
   context.host.result({ ready: lacks.length === 0, lacks, commands, packages }, () =>
     lacks.length === 0
-      ? 'This machine has everything that local clusters need.'
+      ? 'This machine can run local clusters.'
       : [
-          'This machine lacks:',
+          'Missing on this machine:',
           ...lacks.map(({ kind, name }) => `  ${name} (${kind})`),
-          'What brings it:',
+          'To install:',
           ...commands.map((command) => `  ${command}`),
         ].join('\n'),
   );

@@ -9,8 +9,8 @@ import {
   awaitAgent,
   checkHost,
   claimCluster,
-  makeMachines,
-  makeTpms,
+  createMachines,
+  createTpms,
   prepareLayers,
   startMachines,
 } from './create-machines.ts';
@@ -18,26 +18,25 @@ import { machineHostFrom } from './paths.ts';
 
 export interface MiniUpOptions {
   readonly name: string;
-  /** At least so many; undefined: as many as there are, and one for a new cluster. */
+  /** Minimum number; undefined: the existing number, or one for a new cluster. */
   readonly controlPlanes: number | undefined;
   readonly workers: number | undefined;
   readonly kubernetesVersion: string | undefined;
-  /** Machines only, no cluster on them. */
+  /** Create the machines without a cluster. */
   readonly nodesOnly: boolean;
-  /** Machines start with an empty store and are given what they need by the CLI and by one another. */
+  /** Start machines without components; they receive them from the CLI and from one another. */
   readonly emptyStore: boolean;
-  /** Make the bundle when it is not there. */
+  /** Build the bundle if it is missing. */
   readonly build: boolean;
-  /** With the sample chart, and ask it. */
+  /** Install the sample chart and query it. */
   readonly demo: boolean;
-  /** The agent's Debian package instead of the one that was built. */
+  /** Path of the agent's Debian package; undefined: the newest build. */
   readonly agent: string | undefined;
 }
 
 /**
- * A whole cluster on this machine, or what is missing of it: machines in containers, all switched on at once; the first
- * gets the very same `init` that bare machines get, and the others join by themselves. Run again it goes on, or finds
- * that all is there.
+ * `cluster mini up`: creates a local cluster, or what is missing of it. All machines start at once; the first one gets a normal
+ * `init`, the others join by themselves. Running it again resumes, or reports that nothing had to be done.
  */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const machines = machineHostFrom(context);
@@ -47,36 +46,38 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const cluster = await claimCluster(context, machines, options.name);
   await using _lock = await cluster.lock();
   const own = inWorkspaceOf(context, cluster);
-  const planned = await plan(context, cluster, options);
-  const identities = await makeTpms(context, cluster, planned);
-  const joining = joiningOf(planned, identities);
+  const planned = await planAndSave(context, cluster, options);
+  const identities = await createTpms(context, cluster, planned);
+  const joining = joiningMachines(planned, identities);
   const attestation = await localAttestation(context.ports.files, cluster);
   const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
   const { emptyStore } = options;
-  const [first, ...others] = await makeMachines(context, cluster, { planned, layers, ownerKeys, emptyStore });
+  const [first, ...others] = await createMachines(context, cluster, {
+    planned,
+    layers,
+    ownerKeys,
+    emptyStore,
+  });
   await startMachines(context, cluster, [first, ...others]);
-  if (options.nodesOnly) tellMachines(context, cluster, [first, ...others]);
-  else await makeCluster(own, { cluster, first, joining, options });
+  if (options.nodesOnly) reportMachines(context, cluster, [first, ...others]);
+  else await runInitAndJoins(own, { cluster, first, joining, options });
 }
 
-/** What there is to be, on disk before any of it is made. */
-async function plan(
+/** Saves the planned machines before any of them is created, so that an interrupted run can be resumed. */
+async function planAndSave(
   context: CommandContext,
   cluster: LocalCluster,
   options: MiniUpOptions,
 ): Promise<readonly PlannedMachine[]> {
   const { files } = context.ports;
-  const there = await readMachinePlan(files, cluster.paths.directory);
-  const planned = planMachines(there, options);
+  const existing = await readMachinePlan(files, cluster.paths.directory);
+  const planned = planMachines(existing, options);
   await saveMachinePlan(files, cluster.paths.directory, planned);
   return planned;
 }
 
-/**
- * All but the first. A TPM that this program has made is known by its endorsement key before its machine has ever run.
- * Without workers the control planes carry the workloads.
- */
-function joiningOf(
+/** All machines but the first, with the identity of their TPM. Without workers the control planes run the workloads. */
+function joiningMachines(
   planned: readonly PlannedMachine[],
   identities: ReadonlyMap<string, string>,
 ): readonly JoiningMachine[] {
@@ -88,18 +89,18 @@ function joiningOf(
   }));
 }
 
-/** A command that can be copied: with `npx` where that is how this one was called. */
+/** The next command to run; with `npx` if this program was started by npm. */
 function nextCommand({ env }: CommandContext, { name }: LocalCluster, rest: string): string {
   const program = env['npm_lifecycle_event'] === undefined ? 'cluster' : 'npx cluster';
   return `Next: ${program} mini exec${name === 'mini' ? '' : ` --name ${name}`} ${rest}`;
 }
 
-/** The same run with the local cluster's own workspace. */
+/** The context with the workspace of the local cluster. */
 function inWorkspaceOf(context: CommandContext, cluster: LocalCluster): CommandContext {
   return { ...context, paths: { ...context.paths, workspace: cluster.paths.workspace } };
 }
 
-/** Before anything is made: a cluster without its components ends nowhere. */
+/** Checks or builds the bundle before any machine is created. */
 async function prepareBundle(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const { buildContext } = await import('../bundle/index.ts');
   const { buildBundle, openBundleCache } = await import('../../internal/bundlebuild/index.ts');
@@ -110,7 +111,10 @@ async function prepareBundle(context: CommandContext, options: MiniUpOptions): P
   else await openBundleCache(bundle).read(kubernetesVersion, bundle.machine.architecture);
 }
 
-/** The workspace comes before the machines: they are provisioned with its owner key, and it lists who is expected. */
+/**
+ * Creates the workspace before the machines: they are provisioned with its owner key, and its configuration lists them.
+ * @returns the owner keys, base64
+ */
 async function prepareWorkspace(
   context: CommandContext,
   options: MiniUpOptions & { readonly attestation: Readonly<Record<string, unknown>> },
@@ -136,7 +140,7 @@ function inventoryOf(joining: readonly JoiningMachine[]) {
   return joining.map(({ name, roles, identity }) => ({ identity, name, roles: [...roles], labels: {} }));
 }
 
-async function makeCluster(
+async function runInitAndJoins(
   context: CommandContext,
   made: {
     readonly cluster: LocalCluster;
@@ -166,10 +170,10 @@ async function makeCluster(
   context.host.result(data, () =>
     [
       summary.unchanged
-        ? `Local cluster ${cluster.name} is there; nothing was changed.`
-        : `Local cluster ${cluster.name} runs.`,
+        ? `Local cluster ${cluster.name} exists; nothing was changed.`
+        : `Local cluster ${cluster.name} is running.`,
       `  ${machines.length === 1 ? 'machine ' : 'machines'}    ${named}${first.name} at ${first.address}`,
-      `  API         ${summary.apiServer}`,
+      `  API server  ${summary.apiServer}`,
       `  workspace   ${workspace}`,
       `  kubeconfig  ${summary.kubeconfig}`,
       ...(demo === undefined ? [] : [`  sample      ${demo.url} says: ${demo.answer}`]),
@@ -179,7 +183,11 @@ async function makeCluster(
   );
 }
 
-function tellMachines(context: CommandContext, cluster: LocalCluster, machines: readonly LocalNode[]): void {
+function reportMachines(
+  context: CommandContext,
+  cluster: LocalCluster,
+  machines: readonly LocalNode[],
+): void {
   const { workspace } = cluster.paths;
   const [first] = machines;
   const data = {
@@ -192,7 +200,7 @@ function tellMachines(context: CommandContext, cluster: LocalCluster, machines: 
   context.host.result(data, () =>
     [
       ...machines.map(
-        ({ name, address }) => `Machine ${name} of local cluster ${cluster.name} runs at ${address}.`,
+        ({ name, address }) => `Machine ${name} of local cluster ${cluster.name} is running at ${address}.`,
       ),
       nextCommand(context, cluster, `${first?.name ?? 'n1'} -- bash`),
     ].join('\n'),
