@@ -13,6 +13,7 @@ import {
 import type { ActionBinder, CommandPorts } from './command.ts';
 import { effectOf } from './command-effects.ts';
 import { AppError } from './errors.ts';
+import { commandPath, findCommand } from './find-command.ts';
 import { preparseArgs, type PreparsedArgs } from './preparse-args.ts';
 import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
@@ -111,7 +112,7 @@ function exitOfLoss(loss: OutputLoss, { effect }: Run, host: AppHost): number {
 }
 
 async function dispatch(options: AppOptions, { preparsed, host, run }: Started): Promise<ExitName | number> {
-  const { commandPath, createProgram, findCommand } = await import('./program.ts');
+  const { createProgram } = await import('./program.ts');
   let exit: ExitName | number = 'ok';
   const action: ActionBinder =
     (handler) =>

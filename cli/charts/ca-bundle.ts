@@ -1,7 +1,7 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import { ChartError } from './errors.ts';
 
-/** Where distributions keep the authorities they trust, as Go's crypto/x509 knows them. */
+/** CA bundles of Linux distributions, in the order of Go's crypto/x509. */
 const FILES = [
   '/etc/ssl/certs/ca-certificates.crt', // Debian, Ubuntu, Arch
   '/etc/pki/tls/certs/ca-bundle.crt', // Fedora, RHEL
@@ -11,8 +11,8 @@ const FILES = [
 ] as const;
 
 /**
- * The file of authorities that a registry's certificate must come from. helm 3 is told it by name, because only then it
- * holds on to TLS: by itself it goes on without when a registry, or whoever is in between, answers in plain HTTP.
+ * Path of the CA bundle for the certificates of registries. helm 3 insists on TLS only when it is given a CA bundle: otherwise
+ * it falls back to plain HTTP if the registry, or an attacker in between, responds in plain HTTP.
  * @throws ChartError `charts-no-ca-bundle`
  */
 export async function findCaBundle(
@@ -22,8 +22,5 @@ export async function findCaBundle(
   const named = env['SSL_CERT_FILE'];
   const candidates = named === undefined || named === '' ? FILES : [named];
   for (const path of candidates) if ((await files.stat(path)) !== undefined) return path;
-  throw new ChartError(
-    'charts-no-ca-bundle',
-    `no trusted certificate authorities found: none of ${candidates.join(', ')} exists`,
-  );
+  throw new ChartError('charts-no-ca-bundle', `no CA bundle found: none of ${candidates.join(', ')} exists`);
 }

@@ -37,11 +37,11 @@ const THREE =
 const names = (plan: readonly PlannedChart[]): readonly string[] => plan.map(({ name }) => name);
 
 describe('planCharts()', () => {
-  test('puts the network first and what is needed before what needs it', () => {
+  test('orders charts by their dependencies, the pod network first', () => {
     expect(names(planCharts(configOf(THREE), { kind: 'all' }))).toEqual(['flannel', 'db', 'web', 'other']);
   });
 
-  test('takes with --only what the chart needs, and nothing else', () => {
+  test('selects only a chart and its dependencies with --only', () => {
     expect(names(planCharts(configOf(THREE), { kind: 'only', name: 'web' }))).toEqual([
       'flannel',
       'db',
@@ -60,11 +60,11 @@ describe('planCharts()', () => {
     expect(network?.values['apiServer']).toEqual({ host, port });
   });
 
-  test('takes nothing with --skip-charts', () => {
+  test('selects nothing with --skip-charts', () => {
     expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);
   });
 
-  test('refuses a circle and shows it, even when no chart is to be installed', () => {
+  test('refuses and shows a dependency cycle, even when no chart is selected', () => {
     const circle =
       '  - {name: a, chart: ./a, needs: [b]}\n  - {name: b, chart: ./b, needs: [c]}\n  - {name: c, chart: ./c, needs: [b]}\n';
     for (const selection of [{ kind: 'all' }, { kind: 'none' }] as const) {
@@ -74,13 +74,13 @@ describe('planCharts()', () => {
     }
   });
 
-  test('refuses a chart that is not there', () => {
+  test('refuses an unknown chart', () => {
     expect(() => planCharts(configOf(THREE), { kind: 'only', name: 'x' })).toThrow(
       expect.objectContaining({ code: 'charts-unknown' }),
     );
   });
 
-  test('tells sources by how they are written', () => {
+  test('recognizes the kind of source by its syntax', () => {
     const charts =
       '  - {name: a, chart: "oci://h/a", version: 1.0.0}\n  - {name: b, chart: b, repository: "https://h", version: 2.0.0}\n  - {name: c, chart: "bundle:hello"}\n  - {name: d, chart: ./d.tgz}\n';
     expect(
@@ -137,7 +137,7 @@ describe('helmFailure()', () => {
     });
   });
 
-  test('a helm that is not there is a preflight matter, a defect stays one', () => {
+  test('reports a missing helm as charts-helm-missing, and leaves other errors unchanged', () => {
     const missing = new ExecError('exec-not-found', { argv: ['helm'], outputTail: '' });
     expect(helmFailure('x', missing)).toMatchObject({ code: 'charts-helm-missing', exit: 'preflight' });
     const defect = new TypeError('x');
@@ -279,7 +279,7 @@ const TWO =
   '  - {name: web, chart: ./web, namespace: shop, needs: [db], values: {a: 1}}\n  - {name: db, chart: ./db}\n';
 
 describe('installCharts()', () => {
-  test('installs in order, with values through standard input, and does not touch what is installed', async () => {
+  test('installs charts in order, passes values through standard input, and keeps installed charts', async () => {
     const { helm, install } = await start(TWO);
     expect(await install()).toMatchObject({ installed: ['db', 'web'], kept: [] });
     expect(helm.releases.get('shop/web')).toEqual({ status: 'deployed', values: '{"a":1}' });
@@ -288,7 +288,7 @@ describe('installCharts()', () => {
     expect(helm.calls).toEqual(['list']);
   });
 
-  test('names charts from elsewhere by exact version, and speaks without TLS only when told to', async () => {
+  test('requests remote charts by exact version, and without TLS only with plainHttp', async () => {
     const remote =
       '  - {name: a, chart: "oci://h/a", version: 1.0.0}\n  - {name: b, chart: "oci://h/b", version: 1.0.0, plainHttp: true}\n  - {name: c, chart: c, repository: "http://h", version: 2.0.0}\n';
     const { files, helm, install } = await start(remote);
@@ -307,7 +307,7 @@ describe('installCharts()', () => {
     expect(await install(remote.replace('2.0.0', '2.0.1'))).toMatchObject({ installed: ['c'] });
   });
 
-  test('goes on after the chart that failed', async () => {
+  test('resumes at the failed chart', async () => {
     const { helm, install } = await start(TWO);
     helm.fail = { name: 'web', words: 'Error: something' };
     await expect(install()).rejects.toMatchObject({
@@ -335,20 +335,20 @@ describe('installCharts()', () => {
       ),
     },
   ];
-  test.each(changes)('installs again when $name changed', async ({ change }) => {
+  test.each(changes)('installs a chart again when $name changed', async ({ change }) => {
     const { files, install } = await start(TWO);
     await install();
     expect(await install(await change(files))).toMatchObject({ installed: ['web'], kept: ['db'] });
   });
 
-  test('installs again what somebody took away', async () => {
+  test('installs a chart again when its release is missing', async () => {
     const { helm, install } = await start(TWO);
     await install();
     helm.releases.delete('default/db');
     expect(await install()).toMatchObject({ installed: ['db'] });
   });
 
-  test('waits for the helm of an earlier run that was killed and left it behind', async () => {
+  test('waits for a helm process that a killed run left behind', async () => {
     const { helm, host, install } = await start('  - {name: db, chart: ./db}\n');
     helm.elsewhere = 2;
     await install();
@@ -363,12 +363,15 @@ describe('installCharts()', () => {
     { status: 'pending-rollback', want: ['list', 'rollback db', 'upgrade db'] },
     { status: 'failed', want: ['list', 'upgrade db'] },
   ];
-  test.each(pending)('goes on with a release that a killed helm left $status', async ({ status, want }) => {
-    const { helm, install } = await start('  - {name: db, chart: ./db}\n');
-    helm.releases.set('default/db', { status, values: '' });
-    await install();
-    expect(helm.calls).toEqual(want);
-  });
+  test.each(pending)(
+    'unlocks a release that a killed helm left in status $status',
+    async ({ status, want }) => {
+      const { helm, install } = await start('  - {name: db, chart: ./db}\n');
+      helm.releases.set('default/db', { status, values: '' });
+      await install();
+      expect(helm.calls).toEqual(want);
+    },
+  );
 
   const pod = (state: unknown, more: object = {}) => ({
     metadata: { name: 'db-1', labels: { 'app.kubernetes.io/instance': 'db' } },
@@ -378,25 +381,25 @@ describe('installCharts()', () => {
     {
       name: 'an image that cannot be pulled',
       pod: pod({ waiting: { reason: 'ErrImagePull', message: 'no route' } }),
-      want: 'the image of container main is not there: ErrImagePull no route',
+      want: 'container main cannot pull its image: ErrImagePull no route',
     },
     {
       name: 'a crash loop',
       pod: pod({ waiting: { reason: 'CrashLoopBackOff' } }),
-      want: 'container main crashes again and again, 7 restarts',
+      want: 'container main is in CrashLoopBackOff, 7 restarts',
     },
     {
-      name: 'a container that cannot be made',
+      name: 'a container that cannot be created',
       pod: pod({ waiting: { reason: 'CreateContainerConfigError', message: 'secret "x" not found' } }),
-      want: 'container main waits: CreateContainerConfigError secret "x" not found',
+      want: 'container main is waiting: CreateContainerConfigError secret "x" not found',
     },
     {
-      name: 'a container that ended',
+      name: 'a container that exited',
       pod: pod({ terminated: { reason: 'Error', exitCode: 3 } }),
-      want: 'container main ended with exit code 3 Error',
+      want: 'container main exited with code 3 Error',
     },
     {
-      name: 'a pod that no node takes',
+      name: 'an unschedulable pod',
       pod: {
         ...pod({}),
         status: {
@@ -404,15 +407,15 @@ describe('installCharts()', () => {
           conditions: [{ type: 'PodScheduled', status: 'False', message: '0/1 nodes: cpu' }],
         },
       },
-      want: 'no node takes it: 0/1 nodes: cpu',
+      want: 'unschedulable: 0/1 nodes: cpu',
     },
     {
-      name: 'a probe that fails',
+      name: 'a failed readiness probe',
       pod: pod({}),
-      want: 'main not ready yet (Unhealthy: Readiness probe failed)',
+      want: 'main not ready (Unhealthy: Readiness probe failed)',
     },
   ];
-  test.each(causes)('names $name as the cause of a timeout', async ({ pod: given, want }) => {
+  test.each(causes)('reports $name as the cause of a timeout', async ({ pod: given, want }) => {
     const events = [
       {
         type: 'Warning',
@@ -429,7 +432,7 @@ describe('installCharts()', () => {
     });
   });
 
-  test('names a chart that is not where the configuration says', async () => {
+  test('reports the path of a missing chart', async () => {
     const { install } = await start('  - {name: x, chart: ./nowhere}\n');
     await expect(install()).rejects.toMatchObject({
       code: 'charts-source-missing',

@@ -4,7 +4,7 @@ import { ExecError, type CommandRunner } from '../../internal/exec/index.ts';
 import { ChartError } from './errors.ts';
 
 const ANSWER_MS = 60_000;
-/** helm stops by itself at its own timeout; this is for a helm that does not. */
+/** Kills a helm process that does not stop at its own timeout. */
 const GRACE_MS = 60_000;
 
 const releaseSchema = z.object({
@@ -15,13 +15,13 @@ const releaseSchema = z.object({
   chart: z.string(),
 });
 
-/** A release, as `helm list` knows it. */
+/** A release, as `helm list` returns it. */
 export type Release = z.output<typeof releaseSchema>;
 
 export interface InstallRequest {
   readonly name: string;
   readonly namespace: string;
-  /** The arguments that name the chart. */
+  /** Arguments that select the chart. */
   readonly chart: readonly [string, ...string[]];
   readonly values: Readonly<Record<string, unknown>>;
   readonly wait: boolean;
@@ -29,7 +29,7 @@ export interface InstallRequest {
   readonly signal: AbortSignal;
 }
 
-/** The real helm, typed. Arguments carry no secrets: values go through standard input. */
+/** Runs the helm program. Values are passed through standard input, so that arguments contain no secrets. */
 export class Helm {
   readonly #binary: string;
   readonly #commands: CommandRunner;
@@ -48,16 +48,16 @@ export class Helm {
     this.#env = options.env;
   }
 
-  /** All releases of all namespaces, whatever their status. */
+  /** All releases of all namespaces in any status. @throws ChartError `charts-failed`, ExecError */
   async list(signal: AbortSignal): Promise<readonly Release[]> {
     const args = ['list', '--all', '--all-namespaces', '--max', '0', '--output', 'json'];
     const { stdout } = await this.#run(args, { timeoutMs: ANSWER_MS, signal });
     const parsed = z.array(releaseSchema).safeParse(JSON.parse(stdout));
     if (parsed.success) return parsed.data;
-    throw new ChartError('charts-failed', 'listing releases: helm answered in another form');
+    throw new ChartError('charts-failed', 'listing releases: unexpected output of helm');
   }
 
-  /** Installs, or upgrades what is there to it. */
+  /** Installs or upgrades a release. @throws ExecError */
   async install(request: InstallRequest): Promise<void> {
     const { name, namespace, chart, values, wait, timeoutSeconds, signal } = request;
     const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
@@ -69,7 +69,7 @@ export class Helm {
     });
   }
 
-  /** Takes away what a release made. */
+  /** Deletes a release and its resources. @throws ExecError */
   async uninstall(release: Release, signal: AbortSignal): Promise<void> {
     const args = [
       'uninstall',
@@ -82,7 +82,7 @@ export class Helm {
     await this.#run(args, { timeoutMs: ANSWER_MS * 5, signal });
   }
 
-  /** Goes back to the last revision that was deployed, which frees a release that an upgrade left pending. */
+  /** Rolls back to the last deployed revision, which unlocks a release with a pending upgrade. @throws ExecError */
   async rollback(release: Release, signal: AbortSignal): Promise<void> {
     await this.#run(['rollback', release.name, '--namespace', release.namespace, '--wait'], {
       timeoutMs: ANSWER_MS * 5,
@@ -90,9 +90,9 @@ export class Helm {
     });
   }
 
-  /** Whether a helm of an earlier run that was killed still works on this cluster: it outlives us. */
+  /** Whether a helm process of an earlier, killed run still works on this cluster: it survives its parent. */
   async isRunningElsewhere(signal: AbortSignal): Promise<boolean> {
-    const path = this.#kubeconfig.replaceAll(/[^A-Za-z0-9/_-]/g, '.'); // a pattern, in which the rest has meaning
+    const path = this.#kubeconfig.replaceAll(/[^A-Za-z0-9/_-]/g, '.'); // escaped for the pattern of pgrep
     try {
       const argv = ['pgrep', '-f', `upgrade .* --kubeconfig ${path}$`] as const;
       const { exitCode } = await this.#commands.run({
@@ -103,7 +103,7 @@ export class Helm {
       });
       return exitCode === 0;
     } catch (error) {
-      if (error instanceof ExecError && error.code === 'exec-not-found') return false; // nobody to ask
+      if (error instanceof ExecError && error.code === 'exec-not-found') return false; // pgrep is not installed
       throw error;
     }
   }
@@ -120,28 +120,28 @@ export class Helm {
   }
 }
 
-/** What helm's last words mean. Its texts are no contract: what is not recognised stays `charts-failed`. */
+/** Classifies a failure by helm's output, which is no stable interface: unknown messages become `charts-failed`. */
 export function helmFailure(doing: string, error: unknown): unknown {
   if (!(error instanceof ExecError)) return error;
   if (error.code === 'exec-not-found') return new ChartError('charts-helm-missing', doing, { cause: error });
-  const words = lastWords(error.outputTail);
-  const cause = new Error(words);
+  const output = lastMessage(error.outputTail);
+  const cause = new Error(output);
   if (
     error.code === 'exec-timeout' ||
-    /deadline exceeded|timed out waiting|would exceed context deadline/i.test(words)
+    /deadline exceeded|timed out waiting|would exceed context deadline/i.test(output)
   ) {
     return new ChartError('charts-timeout', doing, { cause });
   }
   if (
     /failed to (download|fetch|do request|resolve|perform "[A-Za-z]+" on source)|no such host|not a valid chart repository|not found in .* (repository|index)|cannot be reached|unexpected status.*40[0-9]|pull access denied/i.test(
-      words,
+      output,
     )
   ) {
     return new ChartError('charts-source-unreachable', doing, { cause });
   }
   if (
     /template:|parse error|execution error|values don't meet the specifications|unable to build kubernetes objects|YAML parse|Chart.yaml|validation:|failed to load|not enough arguments/i.test(
-      words,
+      output,
     )
   ) {
     return new ChartError('charts-invalid', doing, { cause });
@@ -149,8 +149,8 @@ export function helmFailure(doing: string, error: unknown): unknown {
   return new ChartError('charts-failed', doing, { cause });
 }
 
-/** helm logs before it speaks; what begins with "Error:" is its answer. */
-function lastWords(tail: string): string {
+/** The message after "Error:", which follows helm's log output; else the last three lines. */
+function lastMessage(tail: string): string {
   const lines = tail.split('\n').filter((line) => line.trim() !== '');
   const from = lines.findLastIndex((line) => line.startsWith('Error:'));
   return (from < 0 ? lines.slice(-3) : lines.slice(from))

@@ -1,9 +1,9 @@
 /**
- * Helm charts: which, in which order, from where, and whether again.
+ * Installs the Helm charts of the configuration, in order of their dependencies, when their inputs changed.
  *
- *     configuration ──planCharts──▶ ordered charts ──installCharts──▶ helm, one by one ──▶ checkpoint in the state
+ *     cluster.yaml ──planCharts──▶ ordered charts ──installCharts──▶ helm, one by one ──▶ checkpoint in state.json
  *
- * `flannel/` and `hello/` are our own charts, packed into the bundle.
+ * `flannel/` and `hello/` are charts of this project; the bundle contains them.
  */
 export { ChartError, chartErrors, type ChartErrorCode } from './errors.ts';
 export { installCharts, type InstallOptions, type InstallSummary } from './install-charts.ts';

@@ -8,7 +8,7 @@ import { Helm, helmFailure, type Release } from './helm.ts';
 import { NETWORK_CHART, type PlannedChart } from './plan-charts.ts';
 import { podProblems } from './pod-problems.ts';
 
-/** What of the environment helm may see: where its own files are, proxies, and trusted authorities. */
+/** Environment variables for helm: its directories, proxies, and trusted CAs. */
 const HELM_ENV =
   /^(HOME|PATH|XDG_[A-Z_]+|HELM_[A-Z_]+|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY|(https?|no)_proxy)$/;
 
@@ -24,15 +24,16 @@ export interface InstallOptions {
 
 export interface InstallSummary {
   readonly installed: readonly string[];
-  /** Installed before with the same inputs, and not touched. */
+  /** Charts whose inputs have not changed since their installation. */
   readonly kept: readonly string[];
-  /** Whether the pod network is installed now. */
+  /** Whether the pod network is installed. */
   readonly network: boolean;
 }
 
 /**
- * Installs the planned charts in order. Each one that is done is a checkpoint in the state: the next run goes on after it,
- * and touches it again only when its inputs change or its release is gone.
+ * Installs the planned charts in order and saves a checkpoint after each. A later run installs a chart again only when its
+ * inputs have changed or its release is missing.
+ * @throws ChartError
  */
 export async function installCharts(
   context: CommandContext,
@@ -68,8 +69,8 @@ export async function installCharts(
       continue;
     }
     await host.step(`chart-${chart.name}`, `Installing chart ${chart.name}`, async (progress) => {
-      progress.update(release === undefined ? 'helm' : `release is ${release.status}`);
-      await freePending(helm, release, signal);
+      progress.update(release === undefined ? 'running helm' : `release is ${release.status}`);
+      await unlockPending(helm, release, signal);
       await installOne({ helm, client, signal }, chart, located.args);
     });
     await state.update((value) => ({
@@ -81,30 +82,30 @@ export async function installCharts(
   return { installed, kept, network: network() };
 }
 
-/** What is installed, once a helm that outlived an earlier run of ours has ended: two at once would undo each other. */
+/** The releases, after any helm process of an earlier run has ended: two processes would interfere with each other. */
 async function listSettled(helm: Helm, context: CommandContext): Promise<readonly Release[]> {
   const { host, ports, signal } = context;
   if (await helm.isRunningElsewhere(signal)) {
-    await host.step('chart-settle', 'Waiting for the helm of an earlier run', async () => {
+    await host.step('chart-settle', 'Waiting for helm of an earlier run to finish', async () => {
       while (await helm.isRunningElsewhere(signal)) await ports.clock.sleep(SETTLE_POLL_MS, signal);
     });
   }
   return helm.list(signal).catch((error: unknown) => {
-    throw helmFailure('listing what is installed', error);
+    throw helmFailure('listing releases', error);
   });
 }
 
-/** A helm that was killed leaves a lock in the release. It was ours, and we hold the workspace: it can go. */
-async function freePending(helm: Helm, release: Release | undefined, signal: AbortSignal): Promise<void> {
+/** Unlocks a release that a killed helm left locked. This is safe because we hold the lock of the workspace. */
+async function unlockPending(helm: Helm, release: Release | undefined, signal: AbortSignal): Promise<void> {
   if (release === undefined) return;
-  const doing = `freeing release ${release.name}, which is ${release.status}`;
-  const again = (error: unknown): never => {
+  const doing = `unlocking release ${release.name} (${release.status})`;
+  const rethrow = (error: unknown): never => {
     throw helmFailure(doing, error);
   };
   if (release.status === 'pending-install' || release.status === 'uninstalling') {
-    await helm.uninstall(release, signal).catch(again);
+    await helm.uninstall(release, signal).catch(rethrow);
   } else if (release.status === 'pending-upgrade' || release.status === 'pending-rollback') {
-    await helm.rollback(release, signal).catch(again);
+    await helm.rollback(release, signal).catch(rethrow);
   }
 }
 
@@ -129,7 +130,7 @@ async function installOne(
   }
 }
 
-/** helm says "timed out"; the pods say why. */
+/** Adds the state of the pods, which explains a timeout or failure of helm. */
 async function withPods(
   failure: ChartError,
   client: KubeClient,

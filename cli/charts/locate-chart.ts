@@ -8,24 +8,24 @@ import type { ChartSource, PlannedChart } from './plan-charts.ts';
 
 const MAX_CHART_BYTES = 64 * 1024 * 1024;
 
-/** A chart as helm is told of it. */
+/** A chart in the form of helm's arguments. */
 export interface LocatedChart {
-  /** The arguments that name it. */
+  /** Arguments that select the chart. */
   readonly args: readonly [string, ...string[]];
-  /** What its content is known by: a hash where we have the bytes, an exact version where we have not. */
+  /** Identifies its content: a hash for local bytes, an exact version for a repository or registry. */
   readonly identity: string;
 }
 
 export interface SourcePorts {
   readonly files: FilePort;
   readonly bundle: { readonly store: BlobStore; readonly manifest: BundleManifest };
-  /** Directory of cluster.yaml. */
+  /** Directory of cluster.yaml, to which paths are relative. */
   readonly root: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
 
-/** Finds a chart and what it is known by. @throws ChartError `charts-source-missing` */
+/** Locates a chart and identifies its content. @throws ChartError `charts-source-missing`, `charts-no-ca-bundle` */
 export async function locateChart(source: ChartSource, ports: SourcePorts): Promise<LocatedChart> {
   switch (source.kind) {
     case 'bundle':
@@ -46,7 +46,7 @@ export async function locateChart(source: ChartSource, ports: SourcePorts): Prom
   }
 }
 
-/** Without TLS when the configuration says so, and only then. */
+/** Plain HTTP only if the configuration sets `plainHttp`. */
 async function registryFlags(
   { plainHttp }: Extract<ChartSource, { readonly kind: 'oci' }>,
   { files, env }: SourcePorts,
@@ -54,7 +54,7 @@ async function registryFlags(
   return plainHttp ? ['--plain-http'] : ['--ca-file', await findCaBundle(files, env)];
 }
 
-/** Two installs with the same hash make the same thing. */
+/** SHA-256 of all inputs of an installation: equal hashes give equal results. */
 export function inputsHashOf(chart: PlannedChart, located: LocatedChart): string {
   const { name, namespace, values, wait } = chart;
   return createHash('sha256')
@@ -68,13 +68,13 @@ async function locateInBundle(component: string, { bundle, signal }: SourcePorts
     const names = bundle.manifest.components.filter(({ kind }) => kind === 'chart').map(({ name }) => name);
     throw new ChartError(
       'charts-source-missing',
-      `chart ${JSON.stringify(component)} not found in ${bundle.manifest.name}: there are ${names.join(', ') || 'none'}`,
+      `chart ${JSON.stringify(component)} not found in bundle ${bundle.manifest.name}, which contains ${names.join(', ') || 'no charts'}`,
     );
   }
   return { args: [await bundle.store.verify(found, signal)], identity: found.sha256 };
 }
 
-/** SHA-256 over names and bytes of a file or of all files of a directory. */
+/** SHA-256 of the names and contents of a file or directory tree. */
 async function hashTree(files: FilePort, path: string): Promise<string> {
   const hash = createHash('sha256');
   const walk = async (at: string, name: string): Promise<void> => {
@@ -85,7 +85,7 @@ async function hashTree(files: FilePort, path: string): Promise<string> {
     }
     const bytes = await files.read(at, MAX_CHART_BYTES);
     if (bytes === undefined)
-      throw new ChartError('charts-source-missing', `reading chart ${path}: ${at} does not exist`);
+      throw new ChartError('charts-source-missing', `chart ${path} not found: ${at} does not exist`);
     hash.update(JSON.stringify([name, bytes.length])).update(bytes);
   };
   await walk(path, '');

@@ -2,12 +2,12 @@ import { LOCAL_API_ENDPOINT, type ClusterConfig } from '../../internal/config/in
 import { type HostPort, splitEndpoint } from '../../internal/endpoint/index.ts';
 import { ChartError } from './errors.ts';
 
-/** The pod network: first of all, because nothing else runs without it. */
+/** The pod network. It comes first, because pods need it. */
 export const NETWORK_CHART = 'flannel';
 const NETWORK_NAMESPACE = 'kube-flannel';
 const NETWORK_TIMEOUT_SECONDS = 300;
 
-/** Which charts a run is about. */
+/** Which charts to install. */
 export type ChartSelection =
   { readonly kind: 'all' } | { readonly kind: 'none' } | { readonly kind: 'only'; readonly name: string };
 
@@ -19,7 +19,7 @@ export type ChartSource =
       readonly kind: 'oci';
       readonly reference: string;
       readonly version: string;
-      /** Without TLS. */
+      /** Use plain HTTP instead of TLS. */
       readonly plainHttp: boolean;
     }
   | {
@@ -29,7 +29,7 @@ export type ChartSource =
       readonly version: string;
     };
 
-/** One chart, ready to be installed. */
+/** A chart with all inputs of its installation. */
 export interface PlannedChart {
   readonly name: string;
   readonly namespace: string;
@@ -41,7 +41,7 @@ export interface PlannedChart {
 }
 
 /**
- * The charts of a run in the order of their needs, the network first. Pure: called before anything changes.
+ * The selected charts in order of their dependencies, the pod network first. Pure: called before anything changes.
  * @throws ChartError `charts-cycle` with the path, `charts-unknown`
  */
 export function planCharts(config: ClusterConfig, selection: ChartSelection): readonly PlannedChart[] {
@@ -71,7 +71,7 @@ function networkChart(config: ClusterConfig): PlannedChart {
   };
 }
 
-/** Where a node itself finds the API: the address of its service leads nowhere before kube-proxy has been there. */
+/** The API server as nodes reach it: the service address does not work before kube-proxy runs. */
 function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): HostPort {
   return endpoint === undefined ? LOCAL_API_ENDPOINT : splitEndpoint(endpoint);
 }
@@ -97,7 +97,7 @@ function sourceFrom(one: ClusterConfig['charts'][number]): ChartSource {
   return { kind: 'path', path: chart };
 }
 
-/** Depth first in the order of the file; a name met again on the way down closes a circle. */
+/** Depth first, in the order of cluster.yaml. */
 function orderByNeeds(charts: readonly PlannedChart[]): readonly PlannedChart[] {
   const byName = new Map(charts.map((chart) => [chart.name, chart]));
   const ordered = new Set<PlannedChart>();
@@ -105,8 +105,10 @@ function orderByNeeds(charts: readonly PlannedChart[]): readonly PlannedChart[] 
     if (ordered.has(chart)) return;
     const start = path.indexOf(chart.name);
     if (start >= 0) {
-      const circle = [...path.slice(start), chart.name].join(' → ');
-      throw new ChartError('charts-cycle', `ordering charts: ${circle}`, { details: { circle } });
+      const cycle = [...path.slice(start), chart.name].join(' → ');
+      throw new ChartError('charts-cycle', `charts depend on each other: ${cycle}`, {
+        details: { circle: cycle },
+      });
     }
     for (const need of chart.needs) {
       const needed = byName.get(need);
@@ -122,7 +124,7 @@ function withNeeds(name: string, charts: readonly PlannedChart[]): ReadonlySet<s
   const known = charts.find((chart) => chart.name === name);
   if (known === undefined) {
     const names = charts.map((chart) => chart.name).join(', ');
-    throw new ChartError('charts-unknown', `choosing chart ${JSON.stringify(name)}: there are ${names}`);
+    throw new ChartError('charts-unknown', `chart ${JSON.stringify(name)} not found; available: ${names}`);
   }
   const wanted = new Set([name]);
   for (const need of known.needs) for (const each of withNeeds(need, charts)) wanted.add(each);

@@ -3,7 +3,7 @@ import { listEvents, listPods, type KubeClient, type KubePod } from '../../inter
 
 const MAX_PROBLEMS = 5;
 
-/** Why pods of a release are not ready, a line each: image, crash, scheduling, probes. Empty when all are. */
+/** Why pods of a release are not ready, one line for each of at most five pods: image, crash, scheduling, probes. */
 export async function podProblems(
   client: KubeClient,
   release: { readonly name: string; readonly namespace: string },
@@ -19,12 +19,12 @@ export async function podProblems(
     .slice(0, MAX_PROBLEMS)
     .map((pod) => {
       const last = warnings.findLast(({ involvedObject }) => involvedObject.name === pod.metadata.name);
-      const seen = last === undefined ? '' : ` (${last.reason}: ${last.message.slice(0, 200)})`;
-      return printable(`pod ${pod.metadata.name}: ${reasonOf(pod)}${seen}`);
+      const event = last === undefined ? '' : ` (${last.reason}: ${last.message.slice(0, 200)})`;
+      return printable(`pod ${pod.metadata.name}: ${reasonOf(pod)}${event}`);
     });
 }
 
-/** Charts label what they make with their release by convention; others are told by the name. */
+/** By convention charts label their resources with the release; without a label the name decides. */
 function isOf(pod: KubePod, release: string): boolean {
   const instance = pod.metadata.labels['app.kubernetes.io/instance'] ?? pod.metadata.labels['release'];
   return instance === undefined ? pod.metadata.name.startsWith(release) : instance === release;
@@ -39,22 +39,22 @@ function reasonOf({ status }: KubePod): string {
   for (const container of [...status.initContainerStatuses, ...status.containerStatuses]) {
     const { waiting, terminated } = container.state;
     if (waiting?.reason === 'CrashLoopBackOff') {
-      return `container ${container.name} crashes again and again, ${container.restartCount} restarts`;
+      return `container ${container.name} is in CrashLoopBackOff, ${container.restartCount} restarts`;
     }
     if (waiting !== undefined && /Image|Pull/.test(waiting.reason)) {
-      return `the image of container ${container.name} is not there: ${waiting.reason} ${waiting.message.slice(0, 200)}`.trim();
+      return `container ${container.name} cannot pull its image: ${waiting.reason} ${waiting.message.slice(0, 200)}`.trim();
     }
     if (waiting !== undefined && waiting.reason !== '' && waiting.reason !== 'PodInitializing') {
-      return `container ${container.name} waits: ${waiting.reason} ${waiting.message.slice(0, 200)}`.trim();
+      return `container ${container.name} is waiting: ${waiting.reason} ${waiting.message.slice(0, 200)}`.trim();
     }
     if (terminated !== undefined && terminated.exitCode !== 0) {
-      return `container ${container.name} ended with exit code ${terminated.exitCode} ${terminated.reason}`.trim();
+      return `container ${container.name} exited with code ${terminated.exitCode} ${terminated.reason}`.trim();
     }
   }
   const unscheduled = status.conditions.find(
     ({ type, status: is }) => type === 'PodScheduled' && is === 'False',
   );
-  if (unscheduled !== undefined) return `no node takes it: ${unscheduled.message || unscheduled.reason}`;
+  if (unscheduled !== undefined) return `unschedulable: ${unscheduled.message || unscheduled.reason}`;
   const running = status.containerStatuses.filter(({ ready }) => !ready).map(({ name }) => name);
-  return running.length > 0 ? `${running.join(', ')} not ready yet` : `is ${status.phase || 'not started'}`;
+  return running.length > 0 ? `${running.join(', ')} not ready` : status.phase || 'not started';
 }

@@ -35,8 +35,8 @@ async function start<T>(
   };
 }
 
-describe('persist()', () => {
-  test('repeats what failed by the connection, and says each time why', async () => {
+describe('retryConnection()', () => {
+  test('retries after a lost connection, and reports each reason', async () => {
     let tries = 0;
     const { value, lost } = await start(async () => {
       if (++tries < 4)
@@ -47,7 +47,7 @@ describe('persist()', () => {
     expect(lost).toEqual(['calling: reset 1', 'calling: reset 2', 'calling: reset 3']);
   });
 
-  test('outlives ten minutes of a workstation asleep, and gives up after a quarter of an hour with the last cause', async () => {
+  test('survives ten minutes of suspend, and gives up after 15 minutes with the last cause', async () => {
     const { error, clock } = await start(() => Promise.reject(new RpcError('rpc-timeout', 'calling')));
     expect(error).toMatchObject({
       code: 'cluster-unreachable',
@@ -60,7 +60,7 @@ describe('persist()', () => {
     expect(passed).toBeLessThan(16 * MINUTE);
   });
 
-  test('counts silence from the last sign of life', async () => {
+  test('measures the time limit from the last sign of life', async () => {
     let tries = 0;
     const { value } = await start(async (alive, clock) => {
       await clock.sleep(14 * MINUTE, new AbortController().signal);
@@ -80,13 +80,13 @@ describe('persist()', () => {
     { name: 'a call that is not served', error: new RpcError('rpc-not-served', 'x') },
     { name: 'a defect', error: new TypeError('x') },
   ];
-  test.each(finals)('does not repeat $name', async ({ error: given }) => {
+  test.each(finals)('does not retry after $name', async ({ error: given }) => {
     const { error, lost } = await start(() => Promise.reject(given));
     expect(error).toBe(given);
     expect(lost).toEqual([]);
   });
 
-  test('tries only a few times with a peer that answers without a reason', async () => {
+  test('retries only a few times when the peer fails without a reason', async () => {
     let tries = 0;
     const { error } = await start(async () => {
       tries += 1;
@@ -96,7 +96,7 @@ describe('persist()', () => {
     expect(tries).toBe(6);
   });
 
-  test('ends with the reason of its signal while it waits', async () => {
+  test('ends with the reason of its signal while waiting', async () => {
     const stopping = new AbortController();
     const { error } = await start(async () => {
       stopping.abort(new Error('enough'));

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { findCommand } from '../app/find-command.ts';
 
 /** `cluster help [TOPIC|COMMAND…] [CODE]`. */
 export function register(command: Command, action: ActionBinder): void {
@@ -13,7 +14,6 @@ export function register(command: Command, action: ActionBinder): void {
           const { explainErrors, explainExitCodes } = await import('../app/explain.ts');
           return topic === 'exit-codes' ? explainExitCodes(host) : explainErrors(host, code);
         }
-        const { findCommand } = await import('../app/program.ts');
         const { found, unknown } = findCommand(command.parent ?? command, words);
         if (unknown === undefined) return found.outputHelp();
         found.outputHelp({ error: true });

@@ -58,7 +58,7 @@ describe.each([
   { name: 'a terminal', flags: { verbose: true }, terminal: true },
   { name: 'programs', flags: { output: 'json' }, terminal: false },
 ] as const)('a host for $name', ({ flags, terminal }) => {
-  test('writes nothing that a text of others could steer a terminal with', async () => {
+  test('writes no control characters of foreign texts', async () => {
     const { host, out, err } = start(flags, { terminal, env: { NO_COLOR: '1' } });
     host.say('a', HOSTILE, { value: HOSTILE });
     host.warn('b', HOSTILE);
@@ -73,7 +73,7 @@ describe.each([
 });
 
 describe('a host for people', () => {
-  test('shows that further lines of an error belong to it', () => {
+  test('indents further lines of an error', () => {
     const { host, err } = start();
     host.fail({ ...report, message: 'of a node\n✔ verified' });
     expect(err().split('\n').slice(0, 2)).toEqual(['error: of a node', '  ✔ verified']);
@@ -81,7 +81,7 @@ describe('a host for people', () => {
 });
 
 describe('a host for a pipe', () => {
-  test('talks on stderr and answers on stdout', () => {
+  test('writes messages to stderr and results to stdout', () => {
     const { host, out, err } = start();
     host.say('a', 'hello', { n: 1 });
     host.warn('b', 'careful');
@@ -89,7 +89,7 @@ describe('a host for a pipe', () => {
     expect({ out: out(), err: err() }).toEqual({ out: 'answer\n', err: 'hello\nwarning: careful\n' });
   });
 
-  test('shows steps as lines with their duration and long ones at most every ten seconds', async () => {
+  test('shows steps with their duration, and progress at most every ten seconds', async () => {
     const { host, clock, err } = start();
     await host.step('s', 'Working', async ({ update }) => {
       update('one');
@@ -100,7 +100,7 @@ describe('a host for a pipe', () => {
     expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50%)\nWorking: done in 11s\n');
   });
 
-  test('says whose progress it is as soon as somebody else spoke', async () => {
+  test('repeats the title of a step after other output', async () => {
     const { host, clock, err } = start();
     await host.step('s', 'Working', async ({ update }) => {
       const tell = async (text: string): Promise<void> => {
@@ -115,20 +115,20 @@ describe('a host for a pipe', () => {
     expect(err()).toBe('Working …\n  one\nmeanwhile\n  Working: two\n  three\nWorking: done in 33s\n');
   });
 
-  test('says that a step stopped, and hands its error on', async () => {
+  test('reports a stopped step and rethrows its error', async () => {
     const { host, err } = start();
     await expect(host.step('s', 'Working', () => Promise.reject(new Error('x')))).rejects.toThrow('x');
     expect(err()).toContain('Working: stopped after 0ms');
   });
 
-  test('asks nothing', async () => {
+  test('never prompts', async () => {
     const { host } = start();
     expect(host.interactive).toBe(false);
     expect(await host.confirm('Sure?', false)).toBe(false);
     expect(await host.confirm('Sure?', true)).toBe(true);
   });
 
-  test('shows an error with what to do, whether to repeat it, and where to read more', () => {
+  test('shows an error with its fix, whether it is retryable, and its code', () => {
     const { host, err } = start();
     host.fail(report);
     const shown = err();
@@ -137,7 +137,7 @@ describe('a host for a pipe', () => {
     expect(shown).not.toContain('at x');
   });
 
-  test('shows codes, facts and stacks with --verbose', () => {
+  test('shows codes, details and stack traces with --verbose', () => {
     const { host, err } = start({ verbose: true });
     host.say('a-code', 'hello', { n: 1 });
     host.fail(report);
@@ -147,7 +147,7 @@ describe('a host for a pipe', () => {
 });
 
 describe('a host for programs', () => {
-  test('writes the 64-bit counters of contracts as numbers, and as text where a number would lie', () => {
+  test('writes 64-bit integers as numbers, and as strings where a number would be inexact', () => {
     const { host, out } = start({ output: 'json' });
     host.result({ entries: 3n, offset: -2n, most: 2n ** 64n - 1n }, () => '');
     expect(JSON.parse(out())).toMatchObject({
@@ -155,7 +155,7 @@ describe('a host for programs', () => {
     });
   });
 
-  test('says the same of a step each ten seconds, and another thing as soon as it is', async () => {
+  test('repeats unchanged progress every ten seconds, and shows changed progress at once', async () => {
     const { host, out, clock } = start({ output: 'json' });
     await host.step('s', 'Working', async ({ update }) => {
       for (let second = 0; second < 15; second++) {
@@ -171,7 +171,7 @@ describe('a host for programs', () => {
     expect(texts).toEqual(['waiting', 'waiting', 'working']);
   });
 
-  test('writes one JSON object per line on stdout and nothing else', async () => {
+  test('writes one JSON object per line to stdout, and nothing to stderr', async () => {
     const { host, out, err, clock } = start({ output: 'json' }, { terminal: true });
     host.say('a', 'hello', { n: 1 });
     await host.step('s', 'Working', async ({ update }) => {
@@ -198,7 +198,7 @@ describe('a host for programs', () => {
     expect(host.interactive).toBe(false);
   });
 
-  test('puts a verdict beside the data of an answer, never over its type', () => {
+  test('adds extra members to a result, which never replace its type', () => {
     const { host, out } = start({ output: 'json' });
     host.result({ x: 1 }, () => 'not shown', { verdict: 'refused', code: 'a-check', type: 'other' });
     expect(JSON.parse(out())).toMatchObject({
@@ -213,7 +213,7 @@ describe('a host for programs', () => {
 describe('a host for a terminal', () => {
   const plain = (text: string): string => text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '');
 
-  test('leaves a line with the duration of each step, nested ones indented', async () => {
+  test('leaves a line with the duration of each step; nested steps are indented', async () => {
     const { host, err, clock } = start({}, { terminal: true });
     expect(host).toBeInstanceOf(TerminalHost);
     await host.step('outer', 'Outer', () => host.step('inner', 'Inner', () => clock.advance(2000)));
@@ -229,22 +229,22 @@ describe('a host for a terminal', () => {
     expect(host).not.toBeInstanceOf(TerminalHost);
   });
 
-  test('uses no colour with NO_COLOR', () => {
-    const coloured = start({}, { terminal: true });
-    coloured.host.fail(report);
-    expect(coloured.err()).toContain('\u001b[');
+  test('uses no colors with NO_COLOR', () => {
+    const colored = start({}, { terminal: true });
+    colored.host.fail(report);
+    expect(colored.err()).toContain('\u001b[');
     const plainHost = start({}, { terminal: true, env: { NO_COLOR: '1' } });
     plainHost.host.fail(report);
     expect(plainHost.err()).not.toContain('\u001b[3');
   });
 
-  test('takes the default answer with --no-input', async () => {
+  test('returns the default answer with --no-input', async () => {
     const { host } = start({ input: false }, { terminal: true });
     expect(host.interactive).toBe(false);
     expect(await host.confirm('Sure?', true)).toBe(true);
   });
 
-  test('takes an answer from the keyboard', async () => {
+  test('reads an answer from the keyboard', async () => {
     const { host, streams } = start({}, { terminal: true });
     const asked = Promise.withResolvers<void>();
     streams.err.on('data', (text: Buffer) => String(text).includes('Sure?') && asked.resolve());
@@ -258,18 +258,18 @@ describe('a host for a terminal', () => {
 });
 
 describe('formats', () => {
-  test('bytes have binary units, shares a percentage', () => {
+  test('formatBytes() uses binary units, formatShare() adds a percentage', () => {
     expect([0, 1023, 1024, 97_622_000].map(formatBytes)).toEqual(['0 B', '1023 B', '1.0 KiB', '93.1 MiB']);
     expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B, 100%');
     expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
   });
 
-  test('a table pads columns and trims line ends', () => {
+  test('formatTable() pads columns and trims line ends', () => {
     expect(formatTable(['A', 'LONG'], [['xyz', '1']])).toBe('A    LONG\nxyz  1');
   });
 });
 
-test('a recording host remembers in order and answers as told', async () => {
+test('RecordingHost records calls in order and returns the given answers', async () => {
   const host = new RecordingHost({ answer: (question) => question === 'A?' });
   host.say('a', 'text');
   await host.step('s', 't', async () => undefined);

@@ -1,6 +1,6 @@
 /**
- * `cluster preflight`: what a machine lacks before it becomes a node, told check by check. On the machine itself the checks of
- * internal/checks run here; another machine is asked over its init port. Nothing is changed unless `--fix` says so.
+ * `cluster preflight`: checks whether a machine meets the requirements of a node. The checks of internal/preflight run on this
+ * machine, or on another one through its init port. Only `--fix` changes anything.
  */
 export { PreflightCommandError, preflightCommandErrors } from './errors.ts';
 export { runPreflightCommand, type PreflightCommandOptions } from './run-preflight.ts';

@@ -16,20 +16,20 @@ import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { CommandContext } from '../app/command.ts';
 
-/** There on every machine that is bound to a cluster (bootstrapper/nodelock). */
+/** Exists on every machine that belongs to a cluster (bootstrapper/nodelock). */
 const LOCK_PATH = '/var/lib/cluster/enrolment/lock.json';
-/** What a node needs before anybody has said which bundle it is to have. */
+/** Minimum for a node, while its bundle is not known. */
 const LEAST_FREE_BYTES = 1024 ** 3;
 const STATE = '/var/lib/cluster';
 const IMAGES = '/var/lib/containerd';
 
-/** The machine that this program runs on. */
+/** Access to the machine that this program runs on. */
 export interface LocalMachine {
   readonly machine: MachinePort;
   readonly streams: Pick<StreamPort, 'freeBytes'>;
 }
 
-/** Runs every check here, by what the machine is provisioned with. Changes nothing. */
+/** Runs all checks on this machine, according to its provisioning file. Changes nothing. */
 export async function checkThisMachine(
   context: CommandContext,
   { machine, streams }: LocalMachine,
@@ -52,7 +52,7 @@ export async function checkThisMachine(
   return runChecks(MACHINE_CHECKS, await collectMachineFacts(ports, options));
 }
 
-/** Without one, or where this user may not read it, the machine is judged by its own name and addresses. */
+/** Without a provisioning file, or if it cannot be read, the checks use the hostname and addresses of the machine. */
 async function readProvisioning({ ports }: CommandContext): Promise<{
   readonly provisioning?: Provisioning;
   readonly problem?: string;

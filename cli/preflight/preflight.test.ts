@@ -38,7 +38,7 @@ async function createMachine(answer?: (files: MemoryFiles) => CommandAnswer) {
 }
 
 describe('cluster preflight', () => {
-  test('tells every check and ends with the exit of the first that failed', async () => {
+  test('shows every check and ends with the exit code of the first failed one', async () => {
     const { context, commands } = await createMachine();
     await expect(runPreflightCommand(context, local, here)).resolves.toBe('preflight');
     const answer = context.host.answered as { fit: boolean; checks: { code: string; status: string }[] };
@@ -48,7 +48,7 @@ describe('cluster preflight', () => {
     expect(commands.runs.map(([program]) => program)).toEqual(['timedatectl']);
   });
 
-  test('--fix loads what is missing, sets what that brings wrong, and judges again', async () => {
+  test('--fix loads missing modules, sets the parameters they add, and runs the checks again', async () => {
     const { context, commands } = await createMachine((files) => (argv) => {
       if (argv[0] === 'modprobe') void files.makeDirectory('/proc/sys/net/bridge');
       if (argv[0] === 'modprobe') void files.writeAtomic('/proc/sys/net/bridge/bridge-nf-call-iptables', '0');
@@ -63,7 +63,7 @@ describe('cluster preflight', () => {
     expect(context.host.codes).toContain('preflight-fix-until-reboot');
   });
 
-  test('--fix says which command failed', async () => {
+  test('--fix reports the command that failed', async () => {
     const { context } = await createMachine(
       () =>
         ([program]) =>
@@ -75,14 +75,14 @@ describe('cluster preflight', () => {
     });
   });
 
-  test('--fix is refused for another machine', async () => {
+  test('--fix is refused with --node', async () => {
     const { context, commands } = await createMachine();
     const asked = runPreflightCommand(context, local, { ...here, node: '192.0.2.9', fix: true });
     await expect(asked).rejects.toMatchObject({ code: 'preflight-fix-elsewhere', exit: 'usage' });
     expect(commands.runs).toEqual([]);
   });
 
-  test('says what the agent would say of its provisioning, and whether the TPM in it answers', async () => {
+  test('checks the provisioning file like the agent, and its TPM', async () => {
     const judged = async (provisioning: object) => {
       const { context, files } = await createMachine();
       await files.makeDirectory('/etc/cluster');

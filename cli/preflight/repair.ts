@@ -3,8 +3,9 @@ import type { CommandContext } from '../app/command.ts';
 import { PreflightCommandError } from './errors.ts';
 
 /**
- * Loads the modules and sets the kernel parameters that a check found wanting, and says each. Nothing else: swap, the firewall,
- * time and programs are the operator's.
+ * Loads the kernel modules and sets the kernel parameters that failed a check. Leaves swap, firewall, time service and programs
+ * to the operator.
+ * @throws PreflightCommandError `preflight-fix-failed`
  */
 export async function repairMachine(context: CommandContext, results: readonly CheckResult[]): Promise<void> {
   const { host, ports } = context;
@@ -14,7 +15,7 @@ export async function repairMachine(context: CommandContext, results: readonly C
   if ((await ports.files.stat(MODULES_FILE)) === undefined)
     host.warn(
       'preflight-fix-until-reboot',
-      'This holds until the machine is booted again. The package cluster-agent keeps it for good.',
+      'The changes are lost at the next reboot. Install the package cluster-agent to keep them.',
     );
 }
 

@@ -13,20 +13,21 @@ import { repairMachine } from './repair.ts';
 const ROUNDS = 2;
 
 export interface PreflightCommandOptions {
-  /** Another machine, over its init port; undefined: this one. */
+  /** Address of another machine, called on its init port; undefined for this machine. */
   readonly node: string | undefined;
   readonly fingerprint: string | undefined;
   readonly fix: boolean;
 }
 
-/** `cluster preflight`. Its exit code is that of the first check that failed. */
+/** `cluster preflight`. Returns the exit name of the first failed check. @throws PreflightCommandError */
 export async function runPreflightCommand(
   context: CommandContext,
   local: LocalMachine,
   options: PreflightCommandOptions,
 ): Promise<ExitName> {
   const { node, fix } = options;
-  if (node !== undefined && fix) throw new PreflightCommandError('preflight-fix-elsewhere', `fixing ${node}`);
+  if (node !== undefined && fix)
+    throw new PreflightCommandError('preflight-fix-elsewhere', `cannot fix ${node}`);
   const results =
     node === undefined ? await here(context, local, fix) : await elsewhere(context, { ...options, node });
   const failures = failedChecks(results);
@@ -45,7 +46,7 @@ async function here(
   fix: boolean,
 ): Promise<readonly MachineCheckResult[]> {
   let results = await checkThisMachine(context, local);
-  // A module brings parameters of its own: a second round sets those.
+  // A loaded module adds kernel parameters, which the second round sets.
   for (let round = 0; fix && round < ROUNDS && results.some(({ repair }) => repair !== undefined); round++) {
     await repairMachine(context, results);
     results = await checkThisMachine(context, local);
@@ -53,7 +54,7 @@ async function here(
   return results;
 }
 
-/** What it says is no secret: any machine that knows our owner key may answer, unless a fingerprint is named. */
+/** The results are not secret: any machine that knows the owner key is accepted, unless a fingerprint is given. */
 async function elsewhere(
   context: CommandContext,
   { node, fingerprint }: { readonly node: string; readonly fingerprint: string | undefined },
@@ -78,7 +79,7 @@ function render(machine: string, results: readonly MachineCheckResult[]): string
     ]),
     '',
     failed === 0
-      ? `${machine} can become a node; warnings: ${warnings}.`
-      : `${machine} cannot become a node: ${failed} of ${results.length} checks failed; warnings: ${warnings}.`,
+      ? `${machine} meets the requirements of a node (${warnings} warnings).`
+      : `${machine} cannot become a node: ${failed} of ${results.length} checks failed (${warnings} warnings).`,
   ].join('\n');
 }

@@ -4,19 +4,22 @@ import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
 import { ProvisioningError } from './errors.ts';
 
 export interface GenerateProvisioningOptions {
-  /** Raw Ed25519 public keys in base64; none: that of the workspace. */
+  /** Raw Ed25519 public keys in base64. Empty: the key of the workspace. */
   readonly ownerKeys: readonly string[];
-  /** Path of the TPM's device; undefined: the machine has none. */
+  /** Path of the TPM device; undefined for a machine without one. */
   readonly tpmDevice: string | undefined;
   readonly processor: string | undefined;
   readonly nodeName: string | undefined;
   readonly address: string | undefined;
   readonly joinEndpoints: readonly string[];
-  /** Where to write it (0600); undefined: to standard output. */
+  /** File to create (0600); undefined for standard output. */
   readonly out: string | undefined;
 }
 
-/** `cluster provisioning generate`: a file that the agent takes, by the same schema. */
+/**
+ * `cluster provisioning generate`: writes a file that passes the agent's own schema.
+ * @throws ProvisioningError, ConfigError
+ */
 export async function runProvisioningGenerate(
   context: CommandContext,
   options: GenerateProvisioningOptions,
@@ -37,23 +40,23 @@ export async function runProvisioningGenerate(
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   if (out !== undefined) await write(context, out, json);
   context.host.result({ provisioning, ...(out !== undefined && { path: out }) }, () =>
-    out === undefined ? json.trimEnd() : `Wrote ${out}. Start the agent: systemctl start bootstrapper`,
+    out === undefined ? json.trimEnd() : `Wrote ${out}.\n\nNext: systemctl start bootstrapper`,
   );
 }
 
 async function ownKey({ ports, paths }: CommandContext): Promise<string> {
   const layout = layoutOf(paths.workspace);
   if ((await ports.files.stat(layout.ownerKey)) === undefined)
-    throw new ProvisioningError('provisioning-no-owner', `looking for ${layout.ownerKey}`);
+    throw new ProvisioningError('provisioning-no-owner', `owner key ${layout.ownerKey} not found`);
   return (await readOwnerKey(ports.files, layout)).pubKeyBase64;
 }
 
 async function write({ ports }: CommandContext, path: string, json: string): Promise<void> {
   if (!(await ports.files.createExclusive(path, json, { mode: 0o600 })))
-    throw new ProvisioningError('provisioning-exists', `writing ${path}`);
+    throw new ProvisioningError('provisioning-exists', `${path} exists`);
 }
 
-/** A machine that shows what the cluster does not take would wait for good. */
+/** Warns when the cluster does not accept the machine's kind of evidence: the machine could never join. */
 async function warnOfVariant(
   { host, ports, paths }: CommandContext,
   machine: { readonly hasTpm: boolean; readonly processor: string | undefined },
@@ -65,7 +68,7 @@ async function warnOfVariant(
   if (variants.some((each) => each === shown)) return;
   host.warn(
     'provisioning-variant',
-    `The machine would show ${shown}, and attestation.variants of ${layout.config} takes ${variants.join(', ')} only.`,
+    `The machine presents ${shown} evidence, but attestation.variants of ${layout.config} accepts only ${variants.join(', ')}.`,
     { shown, variants },
   );
 }

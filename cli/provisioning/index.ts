@@ -1,4 +1,4 @@
-/** `cluster provisioning`: the file that a machine is given before its agent starts, by the schema that the agent reads it with. */
+/** `cluster provisioning`: creates and checks provisioning files, with the schema that the agent reads them with. */
 export { ProvisioningError, provisioningErrors } from './errors.ts';
 export { runProvisioningGenerate, type GenerateProvisioningOptions } from './generate.ts';
 export { runProvisioningSchema, runProvisioningValidate } from './validate.ts';

@@ -20,7 +20,7 @@ const plain = {
   out: undefined,
 };
 
-async function createDesk() {
+async function createWorkspace() {
   const files = new MemoryFiles();
   await files.makeDirectory('/etc/cluster');
   const context = {
@@ -36,8 +36,8 @@ async function createDesk() {
 }
 
 describe('cluster provisioning generate', () => {
-  test('prints what the agent takes', async () => {
-    const { context } = await createDesk();
+  test('prints a file that the agent accepts', async () => {
+    const { context } = await createWorkspace();
     const more = { processor: 'tdx', nodeName: 'n1', address: '192.0.2.1', joinEndpoints: ['192.0.2.9'] };
     await runProvisioningGenerate(context, { ...plain, ...more });
     const { provisioning } = context.host.answered as { provisioning: object };
@@ -48,8 +48,8 @@ describe('cluster provisioning generate', () => {
     });
   });
 
-  test('writes a file for root alone, and never over another', async () => {
-    const { context, files, textOf } = await createDesk();
+  test('creates a file with mode 0600, and never overwrites one', async () => {
+    const { context, files, textOf } = await createWorkspace();
     const out = '/etc/cluster/provisioning.json';
     await runProvisioningGenerate(context, { ...plain, tpmDevice: undefined, out });
     expect((await files.stat(out))?.mode).toBe(0o600);
@@ -65,15 +65,15 @@ describe('cluster provisioning generate', () => {
     { name: 'an address that is none', given: { address: '300.1.1.1' } },
     { name: 'a name that is no DNS label', given: { nodeName: 'N_1' } },
   ])('refuses $name, and writes nothing', async ({ given }) => {
-    const { context, files } = await createDesk();
+    const { context, files } = await createWorkspace();
     const out = '/etc/cluster/provisioning.json';
     const made = runProvisioningGenerate(context, { ...plain, ...given, out });
     await expect(made).rejects.toMatchObject({ code: 'config-provisioning-invalid', exit: 'usage' });
     expect(await files.stat(out)).toBeUndefined();
   });
 
-  test('takes the owner of the workspace, and warns of evidence that its cluster does not take', async () => {
-    const { context, files } = await createDesk();
+  test('uses the owner key of the workspace, and warns of evidence that its cluster does not accept', async () => {
+    const { context, files } = await createWorkspace();
     const nobody = runProvisioningGenerate(context, { ...plain, ownerKeys: [] });
     await expect(nobody).rejects.toMatchObject({ code: 'provisioning-no-owner' });
     await asProcess(files, 1);
@@ -93,22 +93,22 @@ describe('cluster provisioning validate', () => {
     { name: 'an unknown key', given: { ...good, colour: 'blue' }, says: 'Unrecognized key: "colour"' },
     { name: 'no owner', given: { ...good, ownerKeys: [] }, says: 'ownerKeys' },
   ])('names $name and the file', async ({ given, says }) => {
-    const { context, files } = await createDesk();
+    const { context, files } = await createWorkspace();
     await files.writeAtomic('/x.json', JSON.stringify(given));
     const validated = runProvisioningValidate(context, '/x.json');
     await expect(validated).rejects.toThrow(says);
     await expect(validated).rejects.toThrow('/x.json');
   });
 
-  test('says that there is no file', async () => {
-    const { context } = await createDesk();
+  test('reports a missing file', async () => {
+    const { context } = await createWorkspace();
     await expect(runProvisioningValidate(context, undefined)).rejects.toThrow(
       'reading /etc/cluster/provisioning.json: it is empty or not there',
     );
   });
 
-  test('asks the TPM of this machine, and of no other file', async () => {
-    const { context, files } = await createDesk();
+  test('tests the TPM for the file of this machine only', async () => {
+    const { context, files } = await createWorkspace();
     const text = JSON.stringify({ ...good, tpm: { kind: 'device', path: '/dev/no-such-tpm' } });
     await files.writeAtomic('/elsewhere.json', text, { mode: 0o666 });
     await runProvisioningValidate(context, '/elsewhere.json');
@@ -139,7 +139,7 @@ describe('the schema', () => {
   const keys = keysOf(provisioningJsonSchema(), '');
 
   test('describes every key', async () => {
-    const { context } = await createDesk();
+    const { context } = await createWorkspace();
     runProvisioningSchema(context);
     expect(context.host.answered).toEqual(provisioningJsonSchema());
     expect(keys.length).toBeGreaterThan(20);

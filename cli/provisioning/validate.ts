@@ -8,11 +8,11 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { ProvisioningError } from './errors.ts';
 
-/** Somebody else may write the file. */
+/** Group or others may write the file. */
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * `cluster provisioning validate`: what the agent would say of the file. Of this machine's own file also whether its TPM answers.
+ * `cluster provisioning validate`: checks the file like the agent does and, for the file of this machine, that the TPM responds.
  * @throws ConfigError, ProvisioningError
  */
 export async function runProvisioningValidate(
@@ -25,12 +25,12 @@ export async function runProvisioningValidate(
   const provisioning = parseProvisioning(Buffer.from(bytes ?? []).toString('utf8'), path);
   const mode = (await ports.files.stat(path))?.mode ?? 0;
   if ((mode & WRITABLE_BY_OTHERS) !== 0)
-    host.warn('provisioning-writable', `${path} can be written by others than its owner; give it mode 0600.`);
+    host.warn('provisioning-writable', `${path} is writable by other users; run: chmod 600 ${path}`);
   const isOwn = path === PROVISIONING_PATH;
   if (isOwn && provisioning.tpm.kind !== 'none') {
     const problem = await findTpmProblem(provisioning.tpm, ports.clock, signal);
     if (problem !== undefined)
-      throw new ProvisioningError('provisioning-tpm-unusable', `validating ${path}: tpm: ${problem}`);
+      throw new ProvisioningError('provisioning-tpm-unusable', `${path}: tpm: ${problem}`);
   }
   host.result({ path, valid: true, provisioning }, () => `${path} is valid.`);
 }

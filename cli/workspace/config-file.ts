@@ -3,14 +3,11 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
 
-/** @throws WorkspaceError `workspace-missing`, ConfigError `config-invalid` */
+/** Reads and validates cluster.yaml. @throws WorkspaceError `workspace-missing`, ConfigError `config-invalid` */
 export async function readConfig(files: FilePort, layout: WorkspaceLayout): Promise<ClusterConfig> {
   const raw = await files.read(layout.config, MAX_CONFIG_BYTES);
   if (raw === undefined) {
-    throw new WorkspaceError(
-      'workspace-missing',
-      `reading the configuration: ${layout.config} does not exist`,
-    );
+    throw new WorkspaceError('workspace-missing', `${layout.config} does not exist`);
   }
   return parseClusterConfig(Buffer.from(raw).toString('utf8'), layout.config);
 }

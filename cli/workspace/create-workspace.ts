@@ -6,14 +6,14 @@ import type { StateFile } from './state-file.ts';
 
 export interface CreatedWorkspace {
   readonly ownerKey: OwnerKey;
-  /** Absolute paths of files that were made now; the others were there and are as they were. */
+  /** Absolute paths of the files that were created. */
   readonly created: readonly string[];
 }
 
 /**
- * Makes what is missing of a workspace, the configuration last: a directory with `cluster.yaml` has its keys. Nothing that
- * exists is changed, so that a run that was cut off is simply run again. Call it under the workspace lock.
- * @throws WorkspaceError `workspace-key-lost` when keys are missing that a cluster was made with
+ * Creates the missing files of a workspace, cluster.yaml last, so that a directory with cluster.yaml also has the keys. Existing
+ * files are not changed: an interrupted run can be repeated. The caller holds the workspace lock.
+ * @throws WorkspaceError `workspace-key-lost` when a key of an existing cluster is missing
  */
 export async function createWorkspace(
   files: FilePort,
@@ -22,7 +22,7 @@ export async function createWorkspace(
 ): Promise<CreatedWorkspace> {
   await files.makeDirectory(layout.root);
   if (options.state.value.init !== undefined) await refuseLostKeys(files, layout);
-  const made: [path: string, made: boolean][] = [
+  const written: [path: string, isNew: boolean][] = [
     [layout.ownerKey, await createOwnerKey(files, layout)],
     [layout.masterSecret, await createMasterSecret(files, layout)],
     [layout.config, await files.createExclusive(layout.config, options.configText, { mode: 0o644 })],
@@ -30,13 +30,13 @@ export async function createWorkspace(
   await readMasterSecret(files, layout);
   return {
     ownerKey: await readOwnerKey(files, layout),
-    created: made.filter(([, now]) => now).map(([path]) => path),
+    created: written.filter(([, isNew]) => isNew).map(([path]) => path),
   };
 }
 
 async function refuseLostKeys(files: FilePort, layout: WorkspaceLayout): Promise<void> {
   for (const path of [layout.ownerKey, layout.masterSecret]) {
     if ((await files.stat(path)) !== undefined) continue;
-    throw new WorkspaceError('workspace-key-lost', `completing the workspace: ${path} is gone`);
+    throw new WorkspaceError('workspace-key-lost', `${path} is missing`);
   }
 }

@@ -7,27 +7,27 @@ import { readSecretFile } from './secret-file.ts';
 
 const kubernetesSchema = z.strictObject({
   clusterName: z.string(),
-  /** Whom API servers are known by. */
+  /** CA of the API servers. */
   caPem: z.string(),
   /** "https://HOST:PORT". */
   server: z.string(),
 });
 
-/** What a later version grants beside is left out. */
+/** Members of later versions are ignored. */
 const grantSchema = z.object({
   version: z.literal(1),
-  /** As the cluster has them. */
+  /** Name and role on record in the cluster. */
   name: z.string(),
   role: z.string(),
   clusterId: z.string(),
   clusterCaPem: z.string(),
   /** For the operator's key. */
   certificatePem: z.string(),
-  /** "host:port" of curators when it was granted. */
+  /** "host:port" of the curators at the time of the grant. */
   curatorEndpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(64),
-  /** For owners: what their kubeconfig is made of, beside what a curator signs. */
+  /** For owners: server and CA of their kubeconfig. */
   kubernetes: kubernetesSchema.optional(),
-  /** For owners: who made whom one, from the one who made the cluster on, base64. */
+  /** For owners: the chain of owners from the one who created the cluster, base64. */
   vouchers: z
     .array(z.strictObject({ by: z.base64(), signature: z.base64() }))
     .max(16)
@@ -37,26 +37,26 @@ const grantSchema = z.object({
 const identitySchema = z.strictObject({
   version: z.literal(1),
   name: z.string(),
-  /** Ed25519, PKCS#8 PEM. Made here; it never leaves this file. */
+  /** Ed25519, PKCS#8 PEM. It never leaves this file. */
   keyPem: z.string(),
-  /** Absent until an owner has answered. */
+  /** Absent until the grant of an owner was accepted. */
   grant: grantSchema.optional(),
 });
 
-/** What an owner hands back: everything that an operator needs beside the own key. No secret is in it. */
+/** What an operator needs beside the own key; created by an owner. Contains no secret. */
 export type OperatorGrant = z.output<typeof grantSchema>;
 
-/** Where API servers are and how they are known. */
+/** Address and CA of the Kubernetes API. */
 export type KubernetesEndpoint = z.output<typeof kubernetesSchema>;
 
-/** An operator's own identity file. */
+/** The identity of an operator: a key and, once an owner has added the operator, a grant. */
 export interface OperatorIdentity {
   readonly name: string;
   readonly keyPem: Secret<string>;
   readonly grant: OperatorGrant | undefined;
 }
 
-/** Makes an identity with a new key, or answers the one that is there. Nothing that exists is changed. */
+/** Creates an identity with a new key, or returns the existing one. @throws WorkspaceError `workspace-identity-invalid` */
 export async function createIdentity(
   files: FilePort,
   path: string,
@@ -69,21 +69,21 @@ export async function createIdentity(
   if (found.name === name) return { ...found, created: false };
   throw new WorkspaceError(
     'workspace-identity-invalid',
-    `making an identity for ${name}: ${path} is that of ${found.name}`,
+    `${path} is the identity of ${found.name}, not of ${name}`,
   );
 }
 
-/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-identity-invalid` */
+/** Reads an identity file. @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-identity-invalid` */
 export async function readIdentity(files: FilePort, path: string): Promise<OperatorIdentity> {
   const parsed = identitySchema.safeParse(jsonFrom(await readSecretFile(files, path)));
-  if (!parsed.success) throw invalid(path, 'no identity of version 1');
+  if (!parsed.success) throw invalid(path, 'not an identity file of version 1');
   const { name, grant } = parsed.data;
   const keyPem = new Secret(parsed.data.keyPem);
-  if (ed25519PubKeyFrom(keyPem) === undefined) throw invalid(path, 'its key is no Ed25519 key in PKCS#8 PEM');
+  if (ed25519PubKeyFrom(keyPem) === undefined) throw invalid(path, 'key is not an Ed25519 key in PKCS#8 PEM');
   return { name, keyPem, grant };
 }
 
-/** Puts an owner's answer into the file; what is in it stays. */
+/** Adds a grant to the identity file. */
 export async function saveGrant(
   files: FilePort,
   path: string,
@@ -92,15 +92,16 @@ export async function saveGrant(
   await files.writeAtomic(path, render(identity), { mode: 0o600 });
 }
 
+/** The grant file, JSON. */
 export function renderGrant(grant: OperatorGrant): string {
   return `${JSON.stringify(grantSchema.parse(grant), undefined, 2)}\n`;
 }
 
-/** @throws WorkspaceError `workspace-identity-invalid` */
+/** Parses a grant file. @throws WorkspaceError `workspace-identity-invalid` */
 export function parseGrant(text: string, path: string): OperatorGrant {
   const parsed = grantSchema.safeParse(jsonFrom(text));
   if (parsed.success) return parsed.data;
-  throw invalid(path, 'not what `cluster operator add` writes');
+  throw invalid(path, 'not a grant file of `cluster operator add`');
 }
 
 function render({ name, keyPem, grant }: OperatorIdentity): string {

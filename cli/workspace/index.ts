@@ -1,15 +1,15 @@
 /**
- * The operator's files: one directory per cluster.
+ * The workspace: the operator's files of one cluster.
  *
- *     cluster.yaml        what the operator wants                    written by people
- *     owner-key.pem       who the owner is                           made once
- *     master-secret.json  what all secrets are derived from          made once
- *     state.json          what this program did and got              replaced whole, under the lock
- *     kubeconfig          how kubectl gets in                        from the result of init, then renewed
- *     owner.crt           what the owner shows curators              once it was renewed; before, it is in state.json
- *     identity.json       who an operator is that is not the owner   made once, completed by an owner's grant
+ *     cluster.yaml        desired configuration             written by the operator
+ *     owner-key.pem       key of the owner                  created once
+ *     master-secret.json  all secrets are derived from it   created once
+ *     state.json          progress and results              replaced atomically, under the lock
+ *     kubeconfig          access for kubectl                from the result of init, then renewed
+ *     owner.crt           certificate of the owner          after its first renewal; before, in state.json
+ *     identity.json       key of an operator                created once, completed by an owner's grant
  *
- * Every write is whole or not at all, and their order is chosen so that what a crash leaves behind says where to go on.
+ * Every write is atomic, in an order that lets the next run resume after a crash.
  */
 export { readConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';

@@ -15,33 +15,35 @@ const masterSecretSchema = z.strictObject({ version: z.literal(1), key: bytes32,
 /** The owner key and its public half. */
 export interface OwnerKey {
   readonly keyPem: Secret<string>;
-  /** Raw 32 bytes in base64: what goes into `ownerKeys` of a machine's provisioning. */
+  /** Raw 32 bytes in base64, as in `ownerKeys` of provisioning files. */
   readonly pubKeyBase64: string;
 }
 
-/** Makes the owner key unless it exists. Answers whether it was made. */
+/** Creates the owner key unless it exists. Returns whether it was created. */
 export async function createOwnerKey(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
   return files.createExclusive(layout.ownerKey, generateEd25519Key().reveal(), { mode: 0o600 });
 }
 
-/** Makes the master secret unless it exists. Answers whether it was made. */
+/** Creates the master secret unless it exists. Returns whether it was created. */
 export async function createMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
   const random = (): string => randomBytes(SECRET_BYTES).toString('base64');
   const text = `${JSON.stringify({ version: 1, key: random(), salt: random() }, undefined, 2)}\n`;
   return files.createExclusive(layout.masterSecret, text, { mode: 0o600 });
 }
 
+/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid` */
 export async function readOwnerKey(files: FilePort, layout: WorkspaceLayout): Promise<OwnerKey> {
   const keyPem = new Secret(await readSecretFile(files, layout.ownerKey));
   const pubKey = ed25519PubKeyFrom(keyPem);
-  if (pubKey === undefined) throw invalid(layout.ownerKey, 'no Ed25519 key in PKCS#8 PEM');
+  if (pubKey === undefined) throw invalid(layout.ownerKey, 'not an Ed25519 key in PKCS#8 PEM');
   return { keyPem, pubKeyBase64: Buffer.from(pubKey).toString('base64') };
 }
 
+/** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid` */
 export async function readMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<MasterSecret> {
   const text = await readSecretFile(files, layout.masterSecret);
   const parsed = masterSecretSchema.safeParse(jsonFrom(text));
-  if (!parsed.success) throw invalid(layout.masterSecret, 'no master secret of version 1');
+  if (!parsed.success) throw invalid(layout.masterSecret, 'not a master secret of version 1');
   const decode = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
   return { key: new Secret(decode(parsed.data.key)), salt: decode(parsed.data.salt) };
 }

@@ -5,22 +5,23 @@ export interface WorkspaceLayout {
   readonly root: string;
   /** Written by the operator. */
   readonly config: string;
-  /** Ed25519, PKCS#8 PEM, 0600. Its public half is in the provisioning of every machine. */
+  /** Ed25519, PKCS#8 PEM, 0600. The provisioning file of every machine contains its public key. */
   readonly ownerKey: string;
-  /** 0600. All other secrets of the cluster are derived from it; it is never sent. */
+  /** 0600. All other secrets of the cluster are derived from it. It is never sent. */
   readonly masterSecret: string;
-  /** What this program knows about the cluster. 0600: it carries the request of an init that is under way. */
+  /** Progress and results. 0600: contains the request of an unfinished init. */
   readonly state: string;
   readonly kubeconfig: string;
-  /** The owner's certificate once it was renewed; may be lost. */
+  /** The renewed certificate of the owner; can be renewed again if lost. */
   readonly ownerCert: string;
-  /** Where curators were last seen; proves nothing, and may be lost. */
+  /** Addresses of the curators seen last: only a hint. */
   readonly curators: string;
-  /** An operator's own key and certificate, where the workspace is not the owner's. 0600. */
+  /** Key and grant of an operator, in a workspace without an owner key. 0600. */
   readonly identity: string;
   readonly lock: string;
 }
 
+/** Paths of the files of the workspace in a directory. */
 export function layoutOf(root: string): WorkspaceLayout {
   return {
     root,

@@ -14,15 +14,14 @@ type Holder = z.output<typeof holderSchema>;
 export interface LockOptions {
   readonly files: FilePort;
   readonly clock: Clock;
-  /** What the others are told: "cluster init". */
+  /** Shown to others that find the workspace locked: "cluster init". */
   readonly command: string;
   readonly user: string;
 }
 
 /**
- * One writer per workspace: proper-lockfile, with the question whether the holder lives put to the kernel. A dead
- * holder's lock is taken over; of a living one it is said who it is and since when.
- * @throws WorkspaceError `workspace-locked`
+ * Locks the workspace for one writer. The lock of a process that no longer exists is taken over.
+ * @throws WorkspaceError `workspace-locked` with the holder and the time
  */
 export async function lockWorkspace(layout: WorkspaceLayout, options: LockOptions): Promise<AsyncDisposable> {
   const { files, clock, command, user } = options;
@@ -32,7 +31,7 @@ export async function lockWorkspace(layout: WorkspaceLayout, options: LockOption
     if (!(error instanceof PlatformError) || error.code !== 'platform-already-running') throw error;
     const holder = holderSchema.safeParse(error.details).data;
     if (holder !== undefined) throw lockedBy(holder, layout, clock);
-    throw new WorkspaceError('workspace-locked', `locking ${layout.root}: ${error.message}`);
+    throw new WorkspaceError('workspace-locked', `workspace ${layout.root} is locked: ${error.message}`);
   }
 }
 
@@ -40,12 +39,12 @@ function lockedBy(holder: Holder, layout: WorkspaceLayout, clock: Clock): Worksp
   const { pid, about } = holder;
   const { command, user, sinceMs } = about;
   const age = clock.nowMs() - sinceMs;
-  const past = age >= 0 ? `for ${formatDuration(age)}` : 'since a time in the future (a clock was set)';
+  const heldFor = age >= 0 ? `for ${formatDuration(age)}` : 'since a time in the future (a clock was set)';
   const who = pid === undefined ? user : `${user}, process ${pid}`;
   const since = new Date(sinceMs).toISOString();
   return new WorkspaceError(
     'workspace-locked',
-    `locking ${layout.root}: \`${command}\` (${who}) holds ${layout.lock} ${past}, since ${since}`,
+    `workspace ${layout.root} is locked: \`${command}\` (${who}) holds ${layout.lock} ${heldFor}, since ${since}`,
     { details: { command, user, pid, since, path: layout.lock } },
   );
 }

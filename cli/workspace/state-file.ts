@@ -3,7 +3,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
 
-/** Version of the format. What a newer program wrote is refused, never guessed at. */
+/** Version of the format. Files of newer versions are refused. */
 const STATE_VERSION = 1;
 const MAX_STATE_BYTES = 8 * 1024 * 1024;
 
@@ -20,16 +20,16 @@ const resultSchema = z.strictObject({
   epoch: z.string().regex(/^[0-9]+$/),
 });
 
-/** Which machine the init was begun with, as its evidence showed: it is held to that from then on. */
+/** The machine of the init, from its evidence. Later connections must match it. */
 const machineSchema = z.strictObject({
-  /** Kind of evidence, e.g. "tpm". */
+  /** Kind of evidence, such as "tpm". */
   variant: z.string(),
-  /** E.g. "tpm-ek:90ab…". */
+  /** Such as "tpm-ek:HEX". */
   identity: z.string(),
-  /** Name of the attestation key (hex) and the endorsement key that activation tied it to. */
+  /** Name of the attestation key (hex), and the endorsement key that credential activation bound it to. */
   attestationKey: z.string().optional(),
   endorsementKey: z.string().optional(),
-  /** The TPM's clock when it was last seen: a copy of its state cannot keep the same one. */
+  /** The TPM clock of the last connection, to detect a copied TPM. */
   sighting: z
     .strictObject({
       clockMs: z.string().regex(/^[0-9]+$/),
@@ -42,24 +42,24 @@ const machineSchema = z.strictObject({
 });
 
 const initSchema = z.strictObject({
-  /** UUID of the job on the node. */
+  /** UUID of the init. */
   id: z.uuid(),
   endpoint: z.string(),
-  /** "sha256:HEX" of the machine's key: the job is taken up again with this machine only. */
+  /** "sha256:HEX" of the machine's key: the init can be resumed only with this machine. */
   fingerprint: z.string(),
   machine: machineSchema.optional(),
-  /** SHA-256 of what the operator asked for; another one is another init. */
+  /** SHA-256 of the configuration and the bundle. */
   requestHash: z.string(),
   startedMs: z.int(),
-  /** requested: saved, perhaps sent. granted: the result is here. acknowledged: the node knows that it is. */
+  /** requested: saved, perhaps sent. granted: the result is saved. acknowledged: the machine knows that it is. */
   stage: z.enum(['requested', 'granted', 'acknowledged']),
-  /** Until the kubeconfig is on disk: the exact specification, and the key that it asks a certificate for. */
+  /** Until the init is acknowledged: the exact request, and the key of the kubeconfig. */
   request: z.strictObject({ specBase64: z.string(), adminKeyPem: z.string() }).optional(),
   result: resultSchema.optional(),
 });
 
 const chartSchema = z.strictObject({
-  /** SHA-256 over the chart's bytes, version, namespace and values. */
+  /** SHA-256 of the content, namespace and values of the chart. */
   inputsHash: z.string(),
   installedMs: z.int(),
 });
@@ -72,12 +72,16 @@ const stateSchema = z.strictObject({
   charts: z.record(z.string(), chartSchema).default({}),
 });
 
+/** Contents of `state.json`. */
 export type WorkspaceState = z.output<typeof stateSchema>;
+/** Progress of the init. */
 export type InitState = z.output<typeof initSchema>;
+/** The machine with which the init was started. */
 export type MachineRecord = z.output<typeof machineSchema>;
+/** Result of the init. */
 export type InitStateResult = z.output<typeof resultSchema>;
 
-/** `state.json`: read once, replaced whole at each step, by the holder of the workspace lock only. */
+/** `state.json`: read once, replaced atomically by each update. Only the holder of the workspace lock may update it. */
 export class StateFile {
   readonly #files: FilePort;
   readonly #path: string;
@@ -89,6 +93,7 @@ export class StateFile {
     this.#value = value;
   }
 
+  /** A missing file is an empty state. @throws WorkspaceError `workspace-state-invalid`, `workspace-newer` */
   static async read(
     files: FilePort,
     layout: WorkspaceLayout,
@@ -104,7 +109,7 @@ export class StateFile {
     return this.#value;
   }
 
-  /** On disk when it resolves; a crash leaves the old value or the new one. */
+  /** Saves the changed state; a crash leaves the old or the new one. */
   async update(change: (state: WorkspaceState) => WorkspaceState): Promise<void> {
     const next = change(this.#value);
     await this.#files.writeAtomic(this.#path, `${JSON.stringify(next, undefined, 2)}\n`, { mode: 0o600 });
@@ -117,19 +122,19 @@ function parseState(text: string, path: string): WorkspaceState {
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    throw new WorkspaceError('workspace-state-invalid', `reading ${path}: not JSON`, { cause });
+    throw new WorkspaceError('workspace-state-invalid', `${path} is not JSON`, { cause });
   }
   const { version, writtenBy } = (json ?? {}) as { version?: unknown; writtenBy?: unknown };
   if (typeof version === 'number' && version > STATE_VERSION) {
-    const by = typeof writtenBy === 'string' ? writtenBy : 'an unknown version';
+    const by = typeof writtenBy === 'string' ? writtenBy : 'unknown';
     throw new WorkspaceError(
       'workspace-newer',
-      `reading ${path}: format ${version}, written by ${by}; this program knows up to ${STATE_VERSION}`,
+      `${path} has format ${version}, written by version ${by}; this program supports up to ${STATE_VERSION}`,
     );
   }
   const parsed = stateSchema.safeParse(json);
   if (parsed.success) return parsed.data;
-  // Paths only: values may be secret.
+  // Names only: values may be secret.
   const where = parsed.error.issues.map((issue) => issue.path.join('.') || 'the file').join(', ');
-  throw new WorkspaceError('workspace-state-invalid', `reading ${path}: wrong at ${where}`);
+  throw new WorkspaceError('workspace-state-invalid', `${path} has invalid members: ${where}`);
 }

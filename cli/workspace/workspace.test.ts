@@ -11,7 +11,7 @@ import {
   StateFile,
 } from './index.ts';
 
-const layout = layoutOf('/desk');
+const layout = layoutOf('/workspace');
 const CONFIG = 'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n';
 const options = { programVersion: '0.1.0' };
 
@@ -22,7 +22,7 @@ async function createDisk(): Promise<MemoryFiles> {
 }
 
 async function prepare(files: MemoryFiles): Promise<void> {
-  await files.makeDirectory('/desk');
+  await files.makeDirectory('/workspace');
   await asProcess(files, { pid: 7, startTicks: 100, bootId: 'boot-1' });
 }
 
@@ -32,8 +32,8 @@ async function asProcess(
   is: { readonly pid: number; readonly startTicks: number; readonly bootId: string },
   keep = false,
 ): Promise<void> {
-  for (const folder of ['/proc/sys/kernel/random', '/proc/self', `/proc/${is.pid}`, '/etc'])
-    await files.makeDirectory(folder);
+  for (const directory of ['/proc/sys/kernel/random', '/proc/self', `/proc/${is.pid}`, '/etc'])
+    await files.makeDirectory(directory);
   if (!keep) await files.remove('/proc/7');
   await files.makeDirectory(`/proc/${is.pid}`);
   const stat = `${is.pid} (a (strange) name) S ${Array(18).fill(0).join(' ')} ${is.startTicks} 0\n`;
@@ -59,7 +59,7 @@ const init = {
 };
 
 describe('createWorkspace()', () => {
-  test('makes keys that only their owner can read, and nothing twice', async () => {
+  test('creates keys that only their owner can read, and never overwrites them', async () => {
     const files = await createDisk();
     const first = await create(files);
     expect(first.created).toEqual([layout.ownerKey, layout.masterSecret, layout.config]);
@@ -70,7 +70,7 @@ describe('createWorkspace()', () => {
     expect(await readConfig(files, layout)).toMatchObject({ name: 'prod' });
   });
 
-  test('goes on after a crash before or after every write, and after a full disk', async () => {
+  test('completes the workspace after a crash at any write, and after a full disk', async () => {
     const names: string[] = [];
     for await (const { disk, name } of everyFault({
       faults: ['crash-before', 'crash-after', 'no-space'],
@@ -89,7 +89,7 @@ describe('createWorkspace()', () => {
     expect(names).toHaveLength(12);
   });
 
-  test('makes no new keys for a cluster that exists', async () => {
+  test('refuses to replace a missing key of an existing cluster', async () => {
     const files = await createDisk();
     await create(files);
     await (await StateFile.read(files, layout, options)).update((state) => ({ ...state, init }));
@@ -99,7 +99,7 @@ describe('createWorkspace()', () => {
   });
 });
 
-describe('keys', () => {
+describe('readOwnerKey() and readMasterSecret()', () => {
   const cases = [
     {
       name: 'a master secret of another length',
@@ -120,7 +120,7 @@ describe('keys', () => {
       want: 'workspace-key-invalid',
     },
   ];
-  test.each(cases)('refuses $name without showing it', async ({ path, text, want }) => {
+  test.each(cases)('refuses $name without printing it', async ({ path, text, want }) => {
     const files = await createDisk();
     await create(files);
     await files.writeAtomic(path, text);
@@ -128,7 +128,7 @@ describe('keys', () => {
     await expect(read).rejects.toMatchObject({ code: want, message: expect.not.stringContaining(text) });
   });
 
-  test('refuses a secret that others can read', async () => {
+  test('refuses a secret that other users can read', async () => {
     const files = await createDisk();
     await create(files);
     const bytes = (await files.read(layout.ownerKey, 1e4)) ?? new Uint8Array();
@@ -136,7 +136,7 @@ describe('keys', () => {
     await expect(readOwnerKey(files, layout)).rejects.toMatchObject({ code: 'workspace-key-mode' });
   });
 
-  test('names a file that is not there', async () => {
+  test('reports the path of a missing file', async () => {
     await expect(readOwnerKey(await createDisk(), layout)).rejects.toMatchObject({
       code: 'workspace-missing',
     });
@@ -144,7 +144,7 @@ describe('keys', () => {
 });
 
 describe('StateFile', () => {
-  test('is read back as it was written, readable by nobody else', async () => {
+  test('reads back what was written, and only its owner can read it', async () => {
     const files = await createDisk();
     const state = await StateFile.read(files, layout, options);
     await state.update((value) => ({ ...value, init }));
@@ -157,7 +157,7 @@ describe('StateFile', () => {
     expect((await files.stat(layout.state))?.mode).toBe(0o600);
   });
 
-  test('keeps the old value when it cannot be written', async () => {
+  test('keeps the old value when the write fails', async () => {
     for await (const { error, disk } of everyFault({
       faults: ['no-space'],
       prepare,
@@ -201,7 +201,7 @@ describe('StateFile', () => {
 });
 
 describe('lockWorkspace()', () => {
-  test('lets one in, tells the other who and since when, and opens again', async () => {
+  test('admits one holder, reports it and its start time to others, and can be released', async () => {
     const files = await createDisk();
     const clock = new FakeClock();
     const held = await lock(files, clock);
@@ -209,12 +209,12 @@ describe('lockWorkspace()', () => {
     await expect(lock(files, clock)).rejects.toMatchObject({
       code: 'workspace-locked',
       exit: 'locked',
-      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/desk\/\.lock for 4m/),
+      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/workspace\/\.lock for 4m/),
       details: { pid: 7, command: 'cluster init' },
     });
     await held[Symbol.asyncDispose]();
     await (await lock(files))[Symbol.asyncDispose]();
-    expect(await files.list('/desk')).toEqual([]);
+    expect(await files.list('/workspace')).toEqual([]);
   });
 
   const dead = [
@@ -228,7 +228,7 @@ describe('lockWorkspace()', () => {
       next: { pid: 7, startTicks: 100, bootId: 'boot-2' },
     },
   ];
-  test.each(dead)('takes over the lock of $name, whatever the clock says', async ({ next }) => {
+  test.each(dead)('takes over the lock of $name, whatever the time of the lock', async ({ next }) => {
     const files = await createDisk();
     await lock(files, new FakeClock(Date.UTC(2099, 0, 1)));
     await asProcess(files, next);
@@ -236,7 +236,7 @@ describe('lockWorkspace()', () => {
     await expect(lock(files, clock)).resolves.toBeDefined();
   });
 
-  test('does not take over a living lock because the clock jumped a year', async () => {
+  test('does not take over the lock of a running process when the clock jumps a year', async () => {
     const files = await createDisk();
     await lock(files, new FakeClock(Date.UTC(2026, 0, 1)));
     await asProcess(files, { pid: 8, startTicks: 200, bootId: 'boot-1' }, true);
@@ -248,7 +248,7 @@ describe('lockWorkspace()', () => {
     });
   });
 
-  test('leaves a lock alone that is of another machine or of nobody it understands', async () => {
+  test('does not take over the lock of another machine, or an unreadable one', async () => {
     const files = await createDisk();
     await lock(files);
     await files.writeAtomic('/etc/machine-id', 'machine-2\n');
@@ -266,7 +266,7 @@ describe('lockWorkspace()', () => {
     });
   });
 
-  test('lets exactly one of many in after a crash of the holder', async () => {
+  test('admits exactly one of many after the holder crashed', async () => {
     for (let round = 0; round < 50; round++) {
       const files = await createDisk();
       await lock(files);
@@ -276,7 +276,7 @@ describe('lockWorkspace()', () => {
     }
   });
 
-  test('can be taken after a crash at any of its own writes', async () => {
+  test('can be acquired after a crash at any write of the lock', async () => {
     for await (const { disk } of everyFault({
       faults: ['crash-before', 'crash-after'],
       prepare,
@@ -284,7 +284,7 @@ describe('lockWorkspace()', () => {
     })) {
       await asProcess(disk, { pid: 9, startTicks: 300, bootId: 'boot-1' });
       await (await lock(disk))[Symbol.asyncDispose]();
-      expect(await disk.list('/desk')).toEqual([]);
+      expect(await disk.list('/workspace')).toEqual([]);
     }
   });
 });

@@ -19,8 +19,8 @@ const OTHER_CLUSTER = 'b'.repeat(32);
 
 afterEach(closeParts);
 
-describe('an acknowledgement that nobody answers', () => {
-  test('has reached the machine: the cluster knows whose it is, and nothing is said twice', async () => {
+describe('acknowledgeInit() without a response', () => {
+  test('succeeds when the cluster has the owner on record, without sending it again', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node);
     node.onAcknowledged = async () => {
@@ -32,7 +32,7 @@ describe('an acknowledgement that nobody answers', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('has not: the cluster is told whose it is, without which nobody could join', async () => {
+  test('writes the owner to the cluster when the machine never received it', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node);
     node.onAcknowledged = () => closeFor(node);
@@ -60,7 +60,7 @@ describe('an acknowledgement that nobody answers', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('and `--identity` is of another cluster, which knows its owner: that says nothing about this one', async () => {
+  test('ignores the record of another cluster, to which `--identity` belongs', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node, OTHER_CLUSTER);
     curator.ownerPublicKey = new Uint8Array(32).fill(7);
@@ -73,7 +73,7 @@ describe('an acknowledgement that nobody answers', () => {
     expect(node.acknowledged).toHaveLength(2);
   });
 
-  test('by anyone for minutes: the init is not over, both are named, and the same command goes on', async () => {
+  test('fails after minutes with both causes, and the same command resumes', async () => {
     const { files, node, options } = await start();
     node.curatorEndpoint = await closedPort();
     node.onAcknowledged = () => closeFor(node, 'for now');

@@ -12,8 +12,8 @@ import { runInit } from '../index.ts';
 
 afterEach(closeParts);
 
-describe('runInit() over a connection that breaks', () => {
-  test('attaches again after each cut and shows every phase once', async () => {
+describe('runInit() with a broken connection', () => {
+  test('reconnects after each cut and shows every phase once', async () => {
     const { files, node, options } = await start();
     node.cutsAfter = [1, 2, 3, 5];
     const context = contextOf(files);
@@ -27,7 +27,7 @@ describe('runInit() over a connection that breaks', () => {
     ]);
   });
 
-  test('says that it attaches again also between two phases', async () => {
+  test('shows that it reconnects between two phases', async () => {
     const { files, node, options } = await start();
     node.cutsAfter = [2];
     const context = contextOf(files);
@@ -40,7 +40,7 @@ describe('runInit() over a connection that breaks', () => {
     ]);
   });
 
-  test('leaves a connection that went silent without a close, and attaches again', async () => {
+  test('drops a connection without heartbeats, and reconnects', async () => {
     const { files, node, options } = await start();
     const proxy = new StallingProxy(node.port);
     const endpoint = await proxy.listen();
@@ -54,7 +54,7 @@ describe('runInit() over a connection that breaks', () => {
     expect(node.inits.length).toBeGreaterThan(1);
   });
 
-  test('names what neither the machine nor this workstation has', async () => {
+  test('lists components that neither the machine nor the workstation has', async () => {
     const { node, options, files } = await start();
     node.blobs.clear();
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
@@ -64,7 +64,7 @@ describe('runInit() over a connection that breaks', () => {
     expect(node.inits).toHaveLength(0);
   });
 
-  test('uploads what the machine lacks, and after a cut goes on from the byte that arrived', async () => {
+  test('uploads missing components, and resumes at the first missing byte after a cut', async () => {
     const { node, options, files } = await start();
     const cache = await mkdtemp(join(tmpdir(), 'cluster-upload-'));
     await using _remove = { [Symbol.asyncDispose]: () => rm(cache, { recursive: true }) };
@@ -79,7 +79,7 @@ describe('runInit() over a connection that breaks', () => {
     expect(node.uploadOffsets[1]).toBeGreaterThan(600_000);
   });
 
-  test('says at Ctrl-C what goes on and how to attach again', async () => {
+  test('reports at Ctrl-C that the init continues and how to attach again', async () => {
     const { files, node, options } = await start();
     const stopping = new AbortController();
     const working = Promise.withResolvers<void>();

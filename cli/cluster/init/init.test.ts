@@ -19,7 +19,7 @@ import { runInit } from '../index.ts';
 afterEach(closeParts);
 
 describe('runInit()', () => {
-  test('goes from an empty workspace to a kubeconfig, and signs for the cluster', async () => {
+  test('creates a cluster and a kubeconfig from a new workspace, and signs its ownership', async () => {
     const { files, node, options } = await start();
     const context = contextOf(files);
     const summary = await runInit(context, options);
@@ -80,7 +80,7 @@ describe('runInit()', () => {
   };
   const good = { ...swapIsOn, code: 'preflight-port', status: 'ok', cause: '', fix: '' };
 
-  test('refuses an unfit machine before anything is uploaded, with the code and fix of the machine', async () => {
+  test('refuses a machine that fails preflight before any upload, with the code and fix of the machine', async () => {
     const { files, node, options } = await start();
     node.checks = [good, swapIsOn, { ...swapIsOn, code: 'preflight-disk', cause: 'the disk is full' }];
     const refused = runInit(contextOf(files), options);
@@ -97,7 +97,7 @@ describe('runInit()', () => {
     expect(context.host.codes).toContain('preflight-swap');
   });
 
-  test('takes what an unknown check says for a failure, never for a good figure', async () => {
+  test('treats an unknown check status as a failure', async () => {
     const { files, node, options } = await start();
     node.checks = [{ ...swapIsOn, code: 'No Code\u001b', status: 'splendid' }];
     const refused = runInit(contextOf(files), options);
@@ -105,7 +105,7 @@ describe('runInit()', () => {
     expect(node.uploadOffsets).toEqual([]);
   });
 
-  test('asks a machine that has accepted the init for no preflight: its own services hold the ports', async () => {
+  test('skips preflight on a machine that accepted the init, whose services use the ports', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',
@@ -124,7 +124,7 @@ describe('runInit()', () => {
     expect(node.preflights).toHaveLength(1);
   });
 
-  test('says on the second run that nothing was changed, and asks the machine for nothing', async () => {
+  test('reports on a second run that nothing was changed, without calling the machine', async () => {
     const { files, node, options } = await start();
     const first = await runInit(contextOf(files), options);
     await node[Symbol.asyncDispose]();
@@ -132,7 +132,7 @@ describe('runInit()', () => {
     expect(again).toEqual({ ...first, unchanged: true });
   });
 
-  test('makes a kubeconfig anew that was lost, with the same key', async () => {
+  test('creates a lost kubeconfig again, with the same key', async () => {
     const { files, options } = await start();
     await runInit(contextOf(files), options);
     const before = await kubeconfigOf(files);
@@ -143,7 +143,7 @@ describe('runInit()', () => {
     expect(context.host.codes).toContain('init-kubeconfig-restored');
   });
 
-  test('with its state and kubeconfig lost goes on with the same init and gets the same access', async () => {
+  test('resumes the same init when state and kubeconfig are lost', async () => {
     const { files, node, options } = await start();
     await runInit(contextOf(files), options);
     const before = await kubeconfigOf(files);
@@ -157,7 +157,7 @@ describe('runInit()', () => {
     expect(key).toMatch(/: .{100}/);
   });
 
-  test('shows the code, message and fix of a failed phase, with the exit code of its catalogue', async () => {
+  test('shows the code, message, fix and exit code of a failed phase', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',
@@ -233,7 +233,7 @@ describe('runInit()', () => {
     },
   );
 
-  test('keeps to the machine an init was begun with', async () => {
+  test('refuses another machine than the one with which the init was started', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',
@@ -244,7 +244,7 @@ describe('runInit()', () => {
     await expect(runInit(contextOf(files), other)).rejects.toMatchObject({ code: 'cluster-other-machine' });
   });
 
-  test('refuses to go on with a changed configuration once the machine has accepted', async () => {
+  test('refuses to resume with a changed configuration once the machine has accepted the init', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',
@@ -260,7 +260,7 @@ describe('runInit()', () => {
     });
   });
 
-  test('goes on with the bundle that the init was begun with when it has been made anew since', async () => {
+  test('resumes with the bundle with which the init was started when it was rebuilt', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',
@@ -278,7 +278,7 @@ describe('runInit()', () => {
     expect(node.accepted?.spec.bundleManifest).toEqual(before);
   });
 
-  test('does not keep a result whose certificates are for other keys, and leaves no file of it behind', async () => {
+  test('discards a result whose certificates are for other keys', async () => {
     const { files, node, options } = await start();
     node.failure = { case: 'result', value: { clusterId: 'wrong' } };
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
@@ -288,7 +288,7 @@ describe('runInit()', () => {
     expect([await files.stat(`${ROOT}/kubeconfig`), node.acknowledged]).toEqual([undefined, []]);
   });
 
-  test('understands the workspace after a crash before and after every single write', async () => {
+  test('resumes after a crash before and after every write', async () => {
     const seen = new Set<string>();
     const disks = new Map<MemoryFiles, FakeNode>();
     const pending: MemoryFiles[] = [];

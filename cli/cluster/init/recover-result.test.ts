@@ -129,7 +129,7 @@ async function recover(endpoints: readonly string[], clock = new SystemClock()) 
 }
 
 describe('recoverResult()', () => {
-  test('takes what the owner has signed from the first node of that cluster that answers', async () => {
+  test('returns the result that the owner signed, from the first node that responds', async () => {
     const { found, codes } = await recover(['127.0.0.1:1', await startCurator()]);
     expect(found).toMatchObject({ clusterId, nodeName: 'n1', clusterCaPem: ca.caPem });
     expect(codes).toEqual([]);
@@ -145,24 +145,24 @@ describe('recoverResult()', () => {
     expect((await recover([forged, await startCurator()])).found).toMatchObject({ clusterId });
   });
 
-  test('leaves a result that is not acknowledged to the machine that made it', async () => {
+  test('ignores a result that was not acknowledged', async () => {
     expect(await recover([await startCurator({ signedBy: 'nobody' })])).toEqual({
       found: undefined,
       codes: [],
     });
   });
 
-  test('asks sixteen at most', async () => {
+  test('calls at most sixteen curators', async () => {
     const nobody = Array.from({ length: 16 }, () => '127.0.0.1:1');
     expect((await recover([...nobody, await startCurator()])).found).toBeUndefined();
   });
 
-  test('has it from another node when the first one is gone without a word', async () => {
+  test('uses another node when the first one does not respond', async () => {
     const { port } = await startDeaf();
     expect((await recover([`127.0.0.1:${port}`, await startCurator()])).found).toMatchObject({ clusterId });
   });
 
-  test('gives up whoever does not answer, in ten seconds for all of them', async () => {
+  test('gives up after ten seconds for all curators together', async () => {
     const { port } = await startDeaf();
     expect(await recover([`127.0.0.1:${port}`], new HastyClock())).toEqual({
       found: undefined,

@@ -38,13 +38,13 @@ function trustOf(options: Partial<MachineTrustOptions> = {}): MachineTrust {
 const variantsOf = (trust: MachineTrust): readonly string[] => trust.accepts.map(({ variant }) => variant);
 
 describe('MachineTrust', () => {
-  test('lets an unknown key quote at first contact, and judges the machine later', () => {
+  test('accepts any attestation key at first contact, and leaves the machine to the later check', () => {
     const { policy, collateral } = trustOf().rules();
     expect(policy).toMatchObject({ machines: 'any', tpm: { attestationKeys: 'enrolling' } });
     expect(collateral.tpm?.attestationKeys.size).toBe(0);
   });
 
-  test('demands the one key, machines of the policy and the lock once the machine is known', () => {
+  test('requires the known key, a machine of the policy, and the lock afterwards', () => {
     const trust = trustOf();
     trust.pinMachine({ attestationKey: '000bcc', endorsementKey: 'ee' });
     const { policy, collateral } = trust.rules();
@@ -57,13 +57,13 @@ describe('MachineTrust', () => {
     expect(trust.rules().policy.registers.get('pcr15')?.accepted).toEqual([locked]);
   });
 
-  test('does not take a machine that showed a TPM back without it', () => {
+  test('refuses a known machine that no longer presents its TPM', () => {
     expect(variantsOf(trustOf())).toEqual(['tpm', 'machine-key']);
     expect(variantsOf(trustOf({ known }))).toEqual(['tpm']);
     expect(trustOf({ known }).isFirstContact).toBe(false);
   });
 
-  test('judges no bare key without a fingerprint, and starts with no kind at all never', () => {
+  test('does not accept a machine key without a fingerprint, nor an empty list of kinds', () => {
     expect(variantsOf(trustOf({ fingerprint: undefined }))).toEqual(['tpm']);
     const gone = trustOf({ known: { ...known, variant: 'tdx' } });
     expect(() => gone.accepts).toThrow(expect.objectContaining({ code: 'cluster-evidence-unknown' }));
