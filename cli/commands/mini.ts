@@ -87,9 +87,10 @@ function registerNodeVerbs(verb: (name: string, description: string) => Command,
     .argument('<program...>', 'program and its arguments, after --')
     .addHelpText('after', '\nExample:\n  cluster mini exec n1 -- kubectl get pods -A')
     .action(
-      action<NameFlag>(async (context, { name }, node = '', file = '', ...args) =>
-        (await useCases()).runMiniExec(context, { name, node, program: [file, ...args] }),
-      ),
+      action<NameFlag>(async (context, { name }, node = '', ...program) => {
+        const [file = '', ...args] = program;
+        return (await useCases()).runMiniExec(context, { name, node, program: [file, ...args] });
+      }),
     );
   verb('start', 'start a machine')
     .argument('<node>', 'machine name')

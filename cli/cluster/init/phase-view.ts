@@ -2,7 +2,7 @@ import { formatDuration } from '../../../internal/clock/index.ts';
 import type { InitEvent } from '../../../initproto/gen/init_pb.js';
 import { PHASES } from '../../../initproto/phases.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { type Host, type StepProgress } from '../../host/index.ts';
+import type { Host, StepProgress } from '../../host/index.ts';
 
 /** Phases of a newer agent, which this program does not know, are shown by name. */
 const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));
