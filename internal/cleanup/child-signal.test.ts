@@ -6,7 +6,7 @@ import { childSignal, TimeoutError, untilAborted, withTimeout } from './index.ts
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
 describe('childSignal()', () => {
-  test('fires with its parent, and with its reason', () => {
+  test('fires with its parent and with the same reason', () => {
     const parent = new AbortController();
     using child = childSignal(parent.signal);
     const reason = new Error('enough');
@@ -14,13 +14,13 @@ describe('childSignal()', () => {
     expect(child.signal.reason).toBe(reason);
   });
 
-  test('of a parent that has fired has fired', () => {
+  test('has fired when its parent has fired before', () => {
     const reason = new Error('enough');
     using child = childSignal(AbortSignal.abort(reason));
     expect(child.signal.reason).toBe(reason);
   });
 
-  test('fires alone without touching its parent', () => {
+  test('can fire without its parent', () => {
     const parent = new AbortController();
     using child = childSignal(parent.signal);
     child.abort(new Error('just me'));
@@ -35,7 +35,7 @@ describe('childSignal()', () => {
     expect(child.signal.reason).toBe('first');
   });
 
-  test('lets go of its parent when it is disposed, any number of times', () => {
+  test('detaches from its parent when it is disposed, any number of times', () => {
     const parent = new AbortController();
     const child = childSignal(parent.signal);
     expect(listeners(parent.signal)).toBe(1);
@@ -46,7 +46,7 @@ describe('childSignal()', () => {
     expect(child.signal.aborted).toBe(false);
   });
 
-  test('200,000 children leave no listener on their parent', () => {
+  test('leaves no listener on the parent of 200,000 children', () => {
     const parent = new AbortController();
     for (let round = 0; round < 200_000; round++) {
       using child = childSignal(parent.signal);
@@ -68,7 +68,7 @@ describe('untilAborted()', () => {
     expect(listeners(stop.signal)).toBe(0);
   });
 
-  test('of a signal that has fired before rejects at once', async () => {
+  test('rejects at once when the signal has fired before', async () => {
     const reason = new Error('enough');
     await expect(untilAborted(AbortSignal.abort(reason))).rejects.toBe(reason);
   });
@@ -83,19 +83,19 @@ describe('withTimeout()', () => {
     return { clock, parent, options, nothingLeft };
   };
 
-  test('gives the answer of its work', async () => {
+  test('returns the result of its work', async () => {
     const { options, nothingLeft } = bench();
     expect(await withTimeout(options, async () => 42)).toBe(42);
     nothingLeft();
   });
 
-  test('hands on the failure of its work', async () => {
+  test('rejects with the error of its work', async () => {
     const { options, nothingLeft } = bench();
     await expect(withTimeout(options, () => Promise.reject(new Error('refused')))).rejects.toThrow('refused');
     nothingLeft();
   });
 
-  test('hands on what its work throws before its first await', async () => {
+  test('rejects with an error that its work throws synchronously', async () => {
     const { options, nothingLeft } = bench();
     const work = (): Promise<never> => {
       throw new TypeError('no such method');
@@ -104,11 +104,11 @@ describe('withTimeout()', () => {
     nothingLeft();
   });
 
-  test('fires the signal of its work with a TimeoutError that names what was waited for', async () => {
+  test('aborts its work with a TimeoutError that names the work', async () => {
     const { clock, options, nothingLeft } = bench();
     const waiting = withTimeout(options, untilAborted);
     const outcome = expect(waiting).rejects.toEqual(
-      new TimeoutError('dialing 192.0.2.8: no answer within 1000 ms'),
+      new TimeoutError('dialing 192.0.2.8: timed out after 1000 ms'),
     );
     await clock.advance(1000);
     await outcome;
@@ -126,7 +126,7 @@ describe('withTimeout()', () => {
     await outcome;
   });
 
-  test('ends in time although its work ignores the signal, and takes a late failure quietly', async () => {
+  test('rejects in time when its work ignores the signal, and ignores a late failure', async () => {
     const { clock, options, nothingLeft } = bench();
     const deaf = Promise.withResolvers<never>();
     const outcome = expect(withTimeout(options, () => deaf.promise)).rejects.toThrow(TimeoutError);
@@ -159,7 +159,7 @@ describe('withTimeout()', () => {
     expect(started).toBe(false);
   });
 
-  test('20,000 rounds leave nothing behind', async () => {
+  test('leaves no listener behind after 20,000 rounds', async () => {
     const { options, nothingLeft } = bench();
     for (let round = 0; round < 20_000; round++) await withTimeout(options, async () => round);
     nothingLeft();

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock/index.ts';
 
-/** A derived signal that can be aborted by itself and always lets go of its parent. */
+/** A derived signal that can be aborted alone and that detaches from its parent when it is disposed. */
 export interface ChildSignal extends Disposable {
   readonly signal: AbortSignal;
   abort(reason?: unknown): void;
@@ -23,8 +23,8 @@ export function childSignal(parent: AbortSignal): ChildSignal {
 }
 
 /**
- * Waits for nothing but the signal and rejects with its reason, at once when it has fired before: a listener that is
- * added after the event waits for ever.
+ * Rejects with the signal's reason when it fires, or at once when it has fired before: a listener added after the event
+ * would wait for ever.
  */
 export function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise<never>((_, reject) => {
@@ -40,8 +40,8 @@ export class TimeoutError extends Error {
 }
 
 /**
- * Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Names what was waited for.
- * Answers as soon as time is up or the signal fires, also when `work` ignores its signal.
+ * Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Returns as soon as the time is up or the
+ * signal fires, also when `work` ignores its signal. `what` names the work in the error.
  */
 export async function withTimeout<T>(
   options: {
@@ -56,7 +56,7 @@ export async function withTimeout<T>(
   using child = childSignal(options.signal);
   using timer = childSignal(options.signal);
   const timeout = options.clock.sleep(options.ms, timer.signal).then(
-    () => child.abort(new TimeoutError(`${options.what}: no answer within ${options.ms} ms`)),
+    () => child.abort(new TimeoutError(`${options.what}: timed out after ${options.ms} ms`)),
     () => undefined,
   );
   try {

@@ -5,19 +5,19 @@ import { yieldToEventLoop, SystemClock } from './index.ts';
 const clock = new SystemClock();
 const never = new AbortController().signal;
 
-test('nowMs() is the time of the wall', () => {
+test('SystemClock.nowMs() is the wall-clock time', () => {
   const beforeMs = Date.now();
   const nowMs = clock.nowMs();
   expect(nowMs).toBeGreaterThanOrEqual(beforeMs);
   expect(nowMs).toBeLessThanOrEqual(Date.now());
 });
 
-test('monotonicMs() does not go back', () => {
+test('SystemClock.monotonicMs() never goes back', () => {
   const times = Array.from({ length: 1000 }, () => clock.monotonicMs());
   expect(times).toEqual(times.toSorted((a, b) => a - b));
 });
 
-describe('sleep()', () => {
+describe('SystemClock.sleep()', () => {
   test('resolves after its time, not before', async () => {
     const startedMs = clock.monotonicMs();
     await clock.sleep(20, never);
@@ -37,7 +37,7 @@ describe('sleep()', () => {
     await expect(clock.sleep(0, AbortSignal.abort(reason))).rejects.toBe(reason);
   });
 
-  test.each([0, -1, -Infinity])('of %p ms only lets others run', async (ms) => {
+  test.each([0, -1, -Infinity])('of %p ms only yields to other work', async (ms) => {
     await clock.sleep(ms, never);
   });
 
@@ -55,7 +55,7 @@ describe('sleep()', () => {
     await expect(clock.sleep(NaN, never)).rejects.toThrow(RangeError);
   });
 
-  test('leaves no listener on the signal, whichever way it ends', async () => {
+  test('leaves no listener on the signal', async () => {
     const controller = new AbortController();
     await clock.sleep(1, controller.signal);
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
@@ -66,7 +66,7 @@ describe('sleep()', () => {
   });
 });
 
-test('nextTurn() resolves after everything that can run in this one', async () => {
+test('yieldToEventLoop() resolves after all pending microtasks', async () => {
   const order: string[] = [];
   const turn = yieldToEventLoop().then(() => order.push('next'));
   for (let step = 0; step < 100; step++) await Promise.resolve();

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 
-/** Time as a port. Nothing else in the project may read `Date` or set a timer. */
+/** Time as a port. A lint rule forbids `Date` and timers elsewhere. */
 export interface Clock {
   /** Wall-clock time in ms since the epoch. May jump; for certificates and records only. */
   nowMs(): number;
@@ -10,9 +10,10 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Timers count in 31 bits, 24.8 days; what is longer would fire at once. */
+/** Node's timers take 31 bits, 24.8 days; a longer one would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
+/** The clock of this machine. */
 export class SystemClock implements Clock {
   nowMs(): number {
     return Date.now();
@@ -23,7 +24,7 @@ export class SystemClock implements Clock {
   }
 
   async sleep(ms: number, signal: AbortSignal): Promise<void> {
-    if (Number.isNaN(ms)) throw new RangeError('sleeping: NaN is no duration');
+    if (Number.isNaN(ms)) throw new RangeError('sleep(NaN)');
     signal.throwIfAborted();
     for (let leftMs = ms; ; leftMs -= LONGEST_TIMER_MS) {
       await timer(Math.max(0, Math.min(leftMs, LONGEST_TIMER_MS)), signal);
@@ -32,7 +33,7 @@ export class SystemClock implements Clock {
   }
 }
 
-/** As `node:timers/promises`, at two thirds of its price: what idles does little else than sleep. */
+/** Like `node:timers/promises`, with a third less CPU time: idle programs do little else than sleep. */
 function timer(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => {

@@ -1,4 +1,4 @@
-/** Resolves in the next turn of the event loop, when what waits at sockets has been read and written. */
+/** Resolves in the next iteration of the event loop, after pending socket I/O. */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }

@@ -6,19 +6,19 @@ import { Permission_Type } from './proto/gen/authpb_pb.js';
 import { Auth } from './proto/gen/etcdserverpb_pb.js';
 import { keyBytes, prefixRange } from './wire.ts';
 
-/** What a role may read, and write unless it says otherwise: one key, or all that begin with a prefix. */
+/** One key, or all keys with a prefix, that a role may read and, without `access: 'read'`, write. */
 export type Permission = (
   { readonly kind: 'key'; readonly key: string } | { readonly kind: 'prefix'; readonly prefix: string }
 ) & { readonly access?: 'read' };
 
-/** A user that logs in with a client certificate, and the one role of the same name. */
+/** A user that authenticates with a client certificate, and its role of the same name. */
 export interface EtcdUser {
   readonly name: string;
-  /** etcd's root needs no grants: its role may do everything. */
+  /** Empty for etcd's root, whose role may do everything. */
   readonly permissions: readonly Permission[];
 }
 
-/** etcd's own users and roles. Every step may be repeated. Needs the root user once it is enabled. */
+/** The users and roles of etcd. Every step is idempotent. Needs the root user once access control is enabled. */
 export class AccessControl {
   readonly #connection: EtcdConnection;
 
@@ -26,14 +26,14 @@ export class AccessControl {
     this.#connection = connection;
   }
 
-  /** Makes users, roles and grants as given; grants that are not given are taken away. */
+  /** Creates the user and its role, and sets exactly the given permissions. */
   async ensureUser(user: EtcdUser, options: CallOptions): Promise<void> {
     const { name } = user;
-    await unlessThere(() =>
+    await ignoringExisting(() =>
       this.#call(`adding etcd role ${name}`, options, (auth, call) => auth.roleAdd({ name }, call)),
     );
     await this.#ensureGrants(user, options);
-    await unlessThere(() =>
+    await ignoringExisting(() =>
       this.#call(`adding etcd user ${name}`, options, (auth, call) =>
         auth.userAdd({ name, options: { noPassword: true } }, call),
       ),
@@ -47,16 +47,19 @@ export class AccessControl {
     );
   }
 
+  /** Whether access control is enabled. */
   async isEnabled(options: CallOptions): Promise<boolean> {
-    const { enabled } = await this.#call('asking etcd for its access control', options, (auth, call) =>
-      auth.authStatus({}, call),
+    const { enabled } = await this.#call(
+      'reading whether etcd access control is enabled',
+      options,
+      (auth, call) => auth.authStatus({}, call),
     );
     return enabled;
   }
 
-  /** From now on every call needs a user with the right. Needs the user "root". */
+  /** Enables access control: from now on every call needs a user with the permission. Needs the user "root". */
   async enable(options: CallOptions): Promise<void> {
-    await this.#call("enabling etcd's access control", options, (auth, call) => auth.authEnable({}, call));
+    await this.#call('enabling etcd access control', options, (auth, call) => auth.authEnable({}, call));
   }
 
   async #ensureGrants({ name, permissions: grants }: EtcdUser, options: CallOptions): Promise<void> {
@@ -66,13 +69,13 @@ export class AccessControl {
     const wanted = grants.map((grant) => ({ ...rangeOf(grant), permType: permissionOf(grant) }));
     for (const perm of wanted) {
       if (held.some((each) => isSame(each, perm) && each.permType === perm.permType)) continue;
-      await this.#call(`granting keys to etcd role ${name}`, options, (auth, call) =>
+      await this.#call(`granting permission to etcd role ${name}`, options, (auth, call) =>
         auth.roleGrantPermission({ name, perm }, call),
       );
     }
-    if (name === 'root') return; // its role is built in and holds everything
+    if (name === 'root') return; // its built-in role has all permissions
     for (const { key, rangeEnd } of held.filter((each) => !wanted.some((range) => isSame(each, range)))) {
-      await this.#call(`taking keys from etcd role ${name}`, options, (auth, call) =>
+      await this.#call(`revoking permission from etcd role ${name}`, options, (auth, call) =>
         auth.roleRevokePermission({ role: name, key, rangeEnd }, call),
       );
     }
@@ -108,7 +111,7 @@ function isSame(a: KeyRange, b: KeyRange): boolean {
   return Buffer.compare(a.key, b.key) === 0 && Buffer.compare(a.rangeEnd, b.rangeEnd) === 0;
 }
 
-async function unlessThere(create: () => Promise<unknown>): Promise<void> {
+async function ignoringExisting(create: () => Promise<unknown>): Promise<void> {
   try {
     await create();
   } catch (error) {

@@ -18,16 +18,16 @@ import { KV, Lease } from './proto/gen/etcdserverpb_pb.js';
 import { watchPrefix } from './watch.ts';
 import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, writeToWire } from './wire.ts';
 
-/** Entries asked for at once: a page stays far below the largest message. */
+/** Entries per page, so that a page stays far below the largest message. */
 const PAGE = 500n;
 /**
- * etcd renews one lease after the other on a stream, and each renewal waits for the writes that are under way. On one
- * stream some thousand beats cannot keep up with that, their leases end, and beginning anew makes still more writes.
+ * etcd renews the leases of one stream one after the other, and each renewal waits for the writes in progress. On a single
+ * stream thousands of renewals would be too slow: leases expire, and creating them again causes even more writes.
  */
 const LEASE_STREAMS = 32;
 const KEEPALIVE_MS = 3_000;
 
-/** A client of one etcd cluster: keys, leases, watches; members, maintenance and access control besides. */
+/** A client of one etcd cluster: keys, leases and watches; members, maintenance and access control. */
 export class EtcdClient implements KeySpace, Disposable {
   readonly members: Members;
   readonly maintenance: Maintenance;
@@ -97,7 +97,7 @@ export class EtcdClient implements KeySpace, Disposable {
   }
 
   async grantLease(ttlSeconds: number, options: CallOptions): Promise<bigint> {
-    const { id } = await this.#connection.write('taking a lease from etcd', options, (channel, call) =>
+    const { id } = await this.#connection.write('granting etcd lease', options, (channel, call) =>
       createClient(Lease, channel).leaseGrant({ ttlSeconds: BigInt(ttlSeconds) }, call),
     );
     return id;
@@ -105,17 +105,17 @@ export class EtcdClient implements KeySpace, Disposable {
 
   keepLeaseAlive(leaseId: bigint, options: CallOptions): Promise<number | undefined> {
     const stream = this.#leases[Number(leaseId % BigInt(LEASE_STREAMS))] ?? this.#leases[0];
-    if (stream === undefined) return Promise.reject(new RangeError('an etcd client without lease streams'));
+    if (stream === undefined) return Promise.reject(new RangeError('no etcd lease streams'));
     return stream.keepAlive(leaseId, options.signal, options.timeoutMs ?? KEEPALIVE_MS);
   }
 
   async revokeLease(leaseId: bigint, options: CallOptions): Promise<void> {
-    await this.#connection.write('giving a lease back to etcd', options, (channel, call) =>
+    await this.#connection.write('revoking etcd lease', options, (channel, call) =>
       createClient(Lease, channel).leaseRevoke({ id: leaseId }, call),
     );
   }
 
-  /** Forgets all history before `revision`. */
+  /** Deletes the history before `revision`. */
   async compact(revision: bigint, options: CallOptions): Promise<void> {
     await this.#connection.write(`compacting etcd at ${revision}`, options, (channel, call) =>
       createClient(KV, channel).compact({ revision, physical: true }, call),

@@ -36,7 +36,7 @@ const names = async (root: EtcdClient): Promise<string[]> =>
     .map(({ name, isLearner }) => `${name}${isLearner ? ' (learner)' : ''}`)
     .sort();
 
-test('a learner is added, refused a vote until it has caught up, promoted and removed', async () => {
+test('Members adds a learner, promotes it once it has caught up, and removes it', async () => {
   await using etcd = await TestEtcd.create();
   const one = await etcd.startMember('one');
   const root = await etcd.connect('root', one.endpoint);
@@ -62,7 +62,7 @@ test('a learner is added, refused a vote until it has caught up, promoted and re
   });
 }, 30_000);
 
-test('a client with two endpoints reads on when one member freezes, and a watch is told about lost quorum', async () => {
+test('EtcdClient reads from the other member when one freezes, and its watch reports the lost quorum', async () => {
   await using etcd = await TestEtcd.create();
   const { one, two, root, learner } = await createPair(etcd);
   await whenReady(() => root.members.promote(learner.id, { signal }));
@@ -91,7 +91,7 @@ test('a client with two endpoints reads on when one member freezes, and a watch 
   await events.return?.();
 }, 40_000);
 
-test('a read goes on at the other member when the first one is dead', async () => {
+test('EtcdClient reads from the other member when the first one is stopped', async () => {
   await using etcd = await TestEtcd.create();
   const one = await etcd.startMember('one');
   const dead = `127.0.0.1:${new URL(await etcd.freePeerUrl()).port}`;

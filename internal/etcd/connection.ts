@@ -6,6 +6,7 @@ import { acceptEtcdServer } from './trust.ts';
 
 const CALL_MS = 5_000;
 
+/** How to reach an etcd cluster. */
 export interface EtcdOptions {
   /** "host:port" of each member's client listener; the first is preferred. */
   readonly endpoints: readonly [string, ...string[]];
@@ -15,15 +16,15 @@ export interface EtcdOptions {
   readonly clock: Clock;
 }
 
-/** What a call is given: the channel to use now, and gRPC options with a deadline. */
+/** One attempt of a call: over the current channel, with a deadline. */
 export type Attempt<T> = (
   channel: RpcChannel,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ) => Promise<T>;
 
 /**
- * One channel per member and which of them is used now. A member that does not answer is left for the next one.
- * Reads are then asked again there; a write is not, for nobody knows whether it happened.
+ * One channel per member. When a member does not respond, the next one is used. Reads are retried there; writes are not,
+ * because they may have happened.
  */
 export class EtcdConnection implements Disposable {
   readonly clock: Clock;
@@ -53,17 +54,19 @@ export class EtcdConnection implements Disposable {
     for (const channel of this.#channels) channel[Symbol.dispose]();
   }
 
+  /** The channel to the current member. */
   get channel(): RpcChannel {
     const channel = this.#channels[this.#current];
-    if (channel === undefined) throw new Error('an etcd connection without endpoints');
+    if (channel === undefined) throw new Error('no etcd endpoint');
     return channel;
   }
 
-  /** Leaves the member that was used when `failed` was seen, unless somebody did so before. */
+  /** Switches to the next member, unless another caller has already left the failed channel. */
   failOver(failed: RpcChannel): void {
     if (this.channel === failed) this.#current = (this.#current + 1) % this.#channels.length;
   }
 
+  /** Makes a call, and repeats it at each other member while none responds. @throws EtcdError */
   async read<T>(doing: string, options: CallOptions, attempt: Attempt<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -75,6 +78,7 @@ export class EtcdConnection implements Disposable {
     }
   }
 
+  /** Makes a call once. @throws EtcdError */
   async write<T>(doing: string, options: CallOptions, attempt: Attempt<T>): Promise<T> {
     const channel = this.channel;
     try {

@@ -6,86 +6,88 @@ export const etcdErrors = defineErrors({
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'No etcd member answered, or the members have no quorum. A write may or may not have happened.',
-    fix: 'See that cluster-etcd-state.service and cluster-etcd-kubernetes.service run on more than half of the control-plane nodes, and that these reach each other on ports 2380 and 2383.',
+    meaning: 'No etcd member responded, or etcd has no quorum. A write may or may not have happened.',
+    fix: 'Make sure that cluster-etcd-state.service and cluster-etcd-kubernetes.service run on more than half of the control-plane nodes, and that these nodes reach each other on ports 2380 and 2383.',
   },
   'etcd-denied': {
     fault: 'system',
     exit: 'refused',
     retryable: false,
     meaning: "etcd's access control refused the call for the user that the client certificate names.",
-    fix: 'The certificate is for another purpose; do not widen its rights, use the right certificate.',
+    fix: 'Use the certificate that is made for this purpose; do not grant its user more permissions.',
   },
   'etcd-compacted': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'The revision asked for has been compacted away.',
-    fix: 'Read everything anew; watches do so by themselves.',
+    meaning: 'The requested revision has been compacted.',
+    fix: 'Read all keys again; watches do so by themselves.',
   },
   'etcd-lease-gone': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
     meaning: 'The lease has expired or was revoked.',
-    fix: 'Take a new lease.',
+    fix: 'Grant a new lease.',
   },
   'etcd-no-space': {
     fault: 'system',
     exit: 'unhealthy',
     retryable: false,
-    meaning: "etcd's database has reached its quota; it takes no more writes.",
-    fix: 'Find what fills it, compact and defragment, then disarm the alarm; or raise the quota.',
+    meaning: 'The etcd database has reached its quota; etcd rejects writes.',
+    fix: 'Find out what fills it, compact and defragment it, then disarm the alarm; or raise the quota.',
   },
   'etcd-member-limit': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'etcd takes one new member at a time, and one is on its way already.',
-    fix: 'Wait until the other node is a voting member, or remove it if it is dead.',
+    meaning: 'etcd accepts one new member at a time, and another node is being added.',
+    fix: 'Wait until the other node is a voting member, or remove it if it has failed.',
   },
   'etcd-member-not-ready': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'etcd refuses to change its members now: one is not started, not in sync or not healthy.',
-    fix: 'Wait; right after a change this passes by itself. Otherwise look at the member that lags.',
+    meaning: 'etcd refuses to change its members: one of them is not started, not in sync or not healthy.',
+    fix: 'Wait: right after a member change this resolves by itself. Otherwise find the lagging member with `cluster status` and repair it.',
   },
   'etcd-member-unknown': {
     fault: 'system',
     exit: 'precondition',
     retryable: false,
-    meaning: 'There is no etcd member with this id.',
-    fix: 'Read the list of members anew.',
+    meaning: 'No etcd member has this id.',
+    fix: 'List the members again.',
   },
   'etcd-exists': {
     fault: 'system',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The member, user or role is there already.',
-    fix: 'Use the one that is there.',
+    meaning: 'The etcd member, user or role already exists.',
+    fix: 'Use the existing one.',
   },
   'etcd-absent': {
     fault: 'system',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The user or role is not there.',
+    meaning: 'The etcd user or role does not exist.',
     fix: 'Create it first.',
   },
   'etcd-failed': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning: 'etcd refused the call for a reason that should not occur.',
-    fix: 'The message holds what etcd said; please report it.',
+    meaning: 'etcd refused the call for an unexpected reason.',
+    fix: 'Report the error message, which contains the reason.',
   },
 });
 
+/** Codes of `EtcdError`. */
 export type EtcdErrorCode = keyof typeof etcdErrors;
 
+/** A call that etcd refused, or that no member responded to. */
 export class EtcdError extends errorClass(etcdErrors) {}
 
-/** What etcd says (api/v3rpc/rpctypes), without the prefix "etcdserver: ", and what it means to a caller. */
+/** The error messages of etcd (api/v3rpc/rpctypes), without the prefix "etcdserver: ", and their codes. */
 const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [
   ['permission denied', 'etcd-denied'],
   ['user name is empty', 'etcd-denied'],
@@ -112,33 +114,33 @@ const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [
   ['server stopped', 'etcd-unavailable'],
   ['too many requests', 'etcd-unavailable'],
   ['request timed out', 'etcd-unavailable'],
-  // Also for a moment after its promotion, until it has heard of that itself.
+  // Also for a moment after its promotion, until the member has applied it.
   ['rpc not supported for learner', 'etcd-unavailable'],
   ['request canceled', 'etcd-unavailable'],
   ['context deadline exceeded', 'etcd-unavailable'],
   ['revision of auth store is old', 'etcd-unavailable'],
 ];
 
-/** The code for one of etcd's own sentences; undefined for one we don't know. */
+/** The code for an error message of etcd; undefined for an unknown one. */
 export function codeFromMessage(text: string): EtcdErrorCode | undefined {
-  // A watch that is refused says the same sentence wrapped in Go's own rendering of a status.
-  const said = text.replace(/^rpc error: code = \w+ desc = /, '').replace(/^etcdserver: /, '');
+  // A refused watch has the same message inside Go's text of a gRPC status.
+  const message = text.replace(/^rpc error: code = \w+ desc = /, '').replace(/^etcdserver: /, '');
   // The longest match first: "can only promote a learner member" is also the beginning of another sentence.
-  return MESSAGES.filter(([saying]) => said.startsWith(saying)).sort(
+  return MESSAGES.filter(([known]) => message.startsWith(known)).sort(
     (a, b) => b[0].length - a[0].length,
   )[0]?.[1];
 }
 
-/** Translates what a call threw, once, at this port. Everything that is no answer of etcd's stays as it is. */
+/** Translates an error of a gRPC call into an `EtcdError`; other errors are returned as they are. */
 export function etcdError(doing: string, error: unknown): unknown {
   if (error instanceof EtcdError) return error;
   const coded = findCoded(error);
   if (!(coded instanceof RpcError)) return error;
-  const said = coded.cause instanceof Error ? coded.cause.message : '';
-  const code = codeFromMessage(said);
+  const message = coded.cause instanceof Error ? coded.cause.message : '';
+  const code = codeFromMessage(message);
   if (code !== undefined) return new EtcdError(code, doing, { cause: coded.cause });
-  // A member that is told to stop ends its streams without a status.
-  const isCutOff = /RST_STREAM|without gRPC status/.test(said);
+  // A member that shuts down ends its streams without a status.
+  const isCutOff = /RST_STREAM|without gRPC status/.test(message);
   switch (isCutOff ? 'rpc-unreachable' : coded.code) {
     case 'rpc-unreachable':
     case 'rpc-timeout':

@@ -34,7 +34,7 @@ function follow(events: AsyncIterable<WatchEvent>) {
 }
 
 describe('keys', () => {
-  test('commit() writes all or nothing, and tells what stood in the way', async () => {
+  test('commit() writes all or nothing, and returns the conflicting entries', async () => {
     const first = await root.commit(
       { when: [absent('t/a')], then: [put('t/a', bytes('1')), put('t/b', bytes('2'))] },
       { signal },
@@ -48,7 +48,7 @@ describe('keys', () => {
     expect(text((await root.get('t/a', { signal }))?.value ?? bytes(''))).toBe('1');
   });
 
-  test('of 20 concurrent writers on one revision exactly one wins each round', async () => {
+  test('commit() succeeds for one of 20 concurrent writers at one revision', async () => {
     await root.commit({ when: [], then: [put('t/counter', bytes('0'))] }, { signal });
     let conflicts = 0;
     const increment = async (): Promise<void> => {
@@ -78,7 +78,7 @@ describe('keys', () => {
     expect(new Set(entries.map(({ key }) => key)).size).toBe(1200);
   });
 
-  test('a namespace shows and hides its prefix', async () => {
+  test('Namespace adds and hides its prefix', async () => {
     const inner = new Namespace(root, '/ns/');
     await inner.commit({ when: [absent('k')], then: [put('k', bytes('v'))] }, { signal });
     expect((await root.get('/ns/k', { signal }))?.key).toBe('/ns/k');
@@ -92,7 +92,7 @@ describe('keys', () => {
 });
 
 describe('watches', () => {
-  test('watch() lists first, then tells each transaction whole', async () => {
+  test('watch() lists first, then yields each transaction whole', async () => {
     await root.commit({ when: [], then: [put('w1/a', bytes('1'))] }, { signal });
     const seen = follow(root.watch('w1/', { signal }));
     expect(await seen.next()).toMatchObject({ kind: 'relist', entries: [{ key: 'w1/a' }] });
@@ -121,7 +121,7 @@ describe('watches', () => {
     expect(values).toEqual(['1', '2', '3']);
   });
 
-  test('watch() re-lists when its revision has been compacted away', async () => {
+  test('watch() lists again when its revision has been compacted', async () => {
     const { revision } = await root.list('w3/', { signal });
     for (const value of ['1', '2'])
       await root.commit({ when: [], then: [put('w3/a', bytes(value))] }, { signal });
@@ -178,7 +178,7 @@ describe('watches', () => {
 });
 
 describe('leases', () => {
-  test('a key lives as long as its lease is kept alive, and the watch tells its end', async () => {
+  test('keepLeaseAlive() keeps a key, whose expiry a watch reports', async () => {
     const lease = await root.grantLease(2, { signal });
     await root.commit({ when: [], then: [put('l/a', bytes('x'), lease)] }, { signal });
     expect((await root.get('l/a', { signal }))?.leaseId).toBe(lease);
@@ -193,7 +193,7 @@ describe('leases', () => {
     await seen.end();
   });
 
-  test('500 leases are kept alive at once over few streams', async () => {
+  test('keepLeaseAlive() renews 500 leases at once over few streams', async () => {
     const leases = await Promise.all(Array.from({ length: 500 }, () => root.grantLease(60, { signal })));
     const answers = await Promise.all(leases.map((lease) => root.keepLeaseAlive(lease, { signal })));
     expect(answers.every((ttl) => ttl === 60)).toBe(true);
@@ -202,7 +202,7 @@ describe('leases', () => {
 });
 
 describe('maintenance', () => {
-  test('status() and the gauges agree about size and quota', async () => {
+  test('status() and the metrics agree about size and quota', async () => {
     const status = await root.maintenance.status({ signal });
     const gauges = await readMemberGauges(member.metricsUrl, signal);
     expect(gauges).toMatchObject({ quotaBytes: 2 ** 31, hasLeader: true, isLeader: true });
@@ -211,14 +211,14 @@ describe('maintenance', () => {
     expect(await root.maintenance.alarms({ signal })).toEqual([]);
   });
 
-  test('snapshot() gives the whole database', async () => {
+  test('snapshot() yields the whole database', async () => {
     let sizeBytes = 0;
     for await (const part of root.maintenance.snapshot(signal)) sizeBytes += part.length;
     expect(sizeBytes).toBeGreaterThan((await root.maintenance.status({ signal })).dbSizeBytes - 1);
   });
 });
 
-test('a server that another CA signed is not spoken to', async () => {
+test('EtcdClient refuses a server certificate of another CA', async () => {
   await using other = await TestEtcd.create();
   const stranger = await other.connect('root', member.endpoint);
   await expect(stranger.get('x', { signal })).rejects.toMatchObject({ code: 'rpc-handshake' });

@@ -1,12 +1,12 @@
 /**
- * Port: etcd v3, our own typed client. Linearizable reads, writes as transactions, watches that survive broken
- * connections and say so, re-list after compaction; leases, members, access control.
+ * A typed client of etcd v3: linearizable reads, transactions, watches, leases, members and access control.
  *
  * ```
  * EtcdClient ── KeySpace (get, list, commit, watch, leases) ── Namespace hides a prefix
- *     ├── members, maintenance, access        for root
- *     └── EtcdConnection: one mTLS channel per member, the next one when one fails
+ *     ├── members, maintenance, access        for the root user
+ *     └── EtcdConnection: one mTLS channel per member; fails over to the next one
  * ```
+ * A watch survives broken connections, reports the interruption, and lists all keys again after a compaction.
  */
 export type { EtcdUser, Permission } from './access-control.ts';
 export { EtcdClient } from './client.ts';

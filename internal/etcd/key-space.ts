@@ -1,97 +1,111 @@
-/** One key as it was read. */
+/** A key with its value and revisions. */
 export interface Entry {
   readonly key: string;
   readonly value: Uint8Array;
   readonly createRevision: bigint;
   readonly modRevision: bigint;
-  /** 0n: bound to no lease. */
+  /** 0n: no lease. */
   readonly leaseId: bigint;
 }
 
+/** All entries below a prefix at one revision. */
 export interface Listing {
   /** The revision of the whole store at which all entries were read. */
   readonly revision: bigint;
   readonly entries: readonly Entry[];
 }
 
+/** A condition of a transaction. */
 export type Condition =
   | { readonly kind: 'absent'; readonly key: string }
   | { readonly kind: 'present'; readonly key: string }
   | { readonly kind: 'unchanged'; readonly key: string; readonly modRevision: bigint };
 
+/** A write of a transaction. */
 export type Write =
   | { readonly kind: 'put'; readonly key: string; readonly value: Uint8Array; readonly leaseId?: bigint }
   | { readonly kind: 'delete'; readonly key: string };
 
+/** Writes that happen together if all conditions hold. */
 export interface Transaction {
-  /** All of them must hold, at one revision. */
+  /** All of them must hold at the same revision. */
   readonly when: readonly Condition[];
   readonly then: readonly Write[];
-  /** Read in the same instant if one did not hold. */
+  /** Keys to read at the same revision when a condition does not hold. */
   readonly otherwiseGet?: readonly string[];
 }
 
+/** `conflict`: a condition did not hold, and nothing was written. */
 export type TransactionResult =
   | { readonly kind: 'committed'; readonly revision: bigint }
   | { readonly kind: 'conflict'; readonly revision: bigint; readonly found: readonly Entry[] };
 
+/** A change that a watch reports. */
 export type Change =
   | { readonly kind: 'put'; readonly entry: Entry }
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: bigint };
 
+/** What a watch yields. */
 export type WatchEvent =
-  /** Everything there is: forget what was known before. Comes first without a revision, and after a compaction. */
+  /** All entries, which replace everything known before: first without `afterRevision`, and after a compaction. */
   | { readonly kind: 'relist'; readonly revision: bigint; readonly entries: readonly Entry[] }
-  /** What happened up to and with `revision`, in order. A transaction is never split. */
+  /** The changes up to and including `revision`, in order. A transaction is never split. */
   | { readonly kind: 'changes'; readonly revision: bigint; readonly changes: readonly Change[] }
-  /** Nothing happened up to and with `revision`. */
+  /** Nothing changed up to and including `revision`. */
   | { readonly kind: 'progress'; readonly revision: bigint }
-  /** No member could be watched; the watch goes on by itself where it was. Quorum loss is not hidden. */
+  /** No member could be watched, for example without quorum; the watch resumes by itself. */
   | { readonly kind: 'interrupted'; readonly error: unknown };
 
+/** Options of one call. */
 export interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
 }
 
+/** Where a watch begins. */
 export interface WatchOptions {
   readonly signal: AbortSignal;
-  /** What has been seen already; without it everything is listed first. */
+  /** The last revision that is already known; without it the watch begins with a `relist`. */
   readonly afterRevision?: bigint;
   /**
-   * To be told now and then how far the watch is, also while nothing changes: after a break it then goes on where it was.
-   * Without it a watch that nothing has happened to for long may have to list everything anew, and costs nothing.
+   * Yields `progress` events also while nothing changes, so that the watch can resume after an interruption. Without it,
+   * a watch that was idle for long may have to list all keys again.
    */
   readonly withProgress?: true;
 }
 
 /**
- * Keys and values as users of etcd see them: all reads are linearizable, all writes are transactions.
- * Rejects with `EtcdError`. Keys are text; a namespace hides its prefix.
+ * Keys and values of etcd: all reads are linearizable, all writes are transactions. Keys are text; a `Namespace` hides
+ * its prefix. All methods throw `EtcdError`.
  */
 export interface KeySpace {
   get(key: string, options: CallOptions): Promise<Entry | undefined>;
   list(prefix: string, options: CallOptions): Promise<Listing>;
   commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult>;
-  /** Never ends by itself; throws the signal's reason, or what cannot pass by itself (a refusal). */
+  /** Never ends by itself; throws the signal's reason, or the error of a refusal. */
   watch(prefix: string, options: WatchOptions): AsyncIterable<WatchEvent>;
   grantLease(ttlSeconds: number, options: CallOptions): Promise<bigint>;
-  /** Answers the seconds the lease now has, or undefined when it is gone. */
+  /** @returns the remaining seconds of the lease; undefined when it has expired */
   keepLeaseAlive(leaseId: bigint, options: CallOptions): Promise<number | undefined>;
   revokeLease(leaseId: bigint, options: CallOptions): Promise<void>;
 }
 
+/** Holds if the key does not exist. */
 export const absent = (key: string): Condition => ({ kind: 'absent', key });
+/** Holds if the key exists. */
 export const present = (key: string): Condition => ({ kind: 'present', key });
+/** Holds if the key was not written since the entry was read. */
 export const unchanged = (entry: Pick<Entry, 'key' | 'modRevision'>): Condition => ({
   kind: 'unchanged',
   key: entry.key,
   modRevision: entry.modRevision,
 });
+/** Writes a key, optionally bound to a lease. */
 export const put = (key: string, value: Uint8Array, leaseId?: bigint): Write => ({
   kind: 'put',
   key,
   value,
   ...(leaseId === undefined ? {} : { leaseId }),
 });
+/** Deletes a key. */
 export const remove = (key: string): Write => ({ kind: 'delete', key });

@@ -83,7 +83,7 @@ async function startMuteOnce() {
   return { leases, clock, taken: taken.promise, streams: () => streams };
 }
 
-test('a stream that is silent is given up with the beat that waited too long: the next one is answered', async () => {
+test('LeaseStream closes a silent stream when a renewal times out, and renews over a new one', async () => {
   const { leases, clock, taken, streams } = await startMuteOnce();
   const lost = leases.keepAlive(1n, signal, 5_000);
   const outcome = expect(lost).rejects.toMatchObject({ code: 'etcd-unavailable' });

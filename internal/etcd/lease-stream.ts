@@ -4,10 +4,10 @@ import { childSignal, type ChildSignal } from '../cleanup/index.ts';
 import type { EtcdConnection } from './connection.ts';
 import { Lease } from './proto/gen/etcdserverpb_pb.js';
 
-/** How often beats are looked at that wait for too long: a timer of its own for each would cost more than the beat. */
+/** How often renewals are checked for timeouts: a timer per renewal would cost more than the renewal. */
 const SWEEP_MS = 250;
 
-interface Beat {
+interface Renewal {
   readonly leaseId: bigint;
   readonly timeoutMs: number;
   readonly untilMs: number;
@@ -15,18 +15,18 @@ interface Beat {
 }
 
 /**
- * Keepalives of one client over one stream: heartbeats cost no stream of their own and no write in etcd.
- * etcd answers in the order of the requests on a stream, per lease.
+ * Renews the leases of one client over one stream, without a write in etcd. On a stream etcd responds per lease in the
+ * order of the requests.
  */
 export class LeaseStream implements Disposable {
   readonly #connection: Connection;
   readonly #closed = new AbortController();
-  #toSend: Beat[] = [];
-  #sent = new Map<bigint, Beat[]>();
+  #toSend: Renewal[] = [];
+  #sent = new Map<bigint, Renewal[]>();
   #wake = Promise.withResolvers<void>();
-  /** Ends the stream that is open now. */
+  /** Ends the open stream. */
   #stream: ChildSignal | undefined;
-  readonly #waiting = new Set<Beat>();
+  readonly #waiting = new Set<Renewal>();
   #sweeping = false;
 
   constructor(connection: Connection) {
@@ -39,35 +39,35 @@ export class LeaseStream implements Disposable {
     this.#fail(this.#closed.signal.reason);
   }
 
-  /** Answers the seconds that are left now, or undefined when the lease is gone. */
+  /** @returns the remaining seconds; undefined when the lease has expired */
   async keepAlive(leaseId: bigint, signal: AbortSignal, timeoutMs: number): Promise<number | undefined> {
     signal.throwIfAborted();
     this.#closed.signal.throwIfAborted();
     const answer = Promise.withResolvers<number | undefined>();
     const untilMs = this.#connection.clock.monotonicMs() + timeoutMs;
-    const beat = { leaseId, answer, timeoutMs, untilMs };
-    this.#toSend.push(beat);
+    const renewal = { leaseId, answer, timeoutMs, untilMs };
+    this.#toSend.push(renewal);
     this.#wake.resolve();
     if (this.#stream === undefined) void this.#run();
-    return this.#bounded(beat, signal);
+    return this.#bounded(renewal, signal);
   }
 
-  async #bounded(beat: Beat, signal: AbortSignal): Promise<number | undefined> {
-    const onAbort = (): void => beat.answer.reject(signal.reason);
+  async #bounded(renewal: Renewal, signal: AbortSignal): Promise<number | undefined> {
+    const onAbort = (): void => renewal.answer.reject(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
-    this.#waiting.add(beat);
+    this.#waiting.add(renewal);
     if (!this.#sweeping) void this.#sweep();
     try {
-      return await beat.answer.promise;
+      return await renewal.answer.promise;
     } finally {
       signal.removeEventListener('abort', onAbort);
-      this.#waiting.delete(beat);
+      this.#waiting.delete(renewal);
     }
   }
 
   /**
-   * For as long as anybody waits. A stream that answers one beat too late is given up, or one that died without a word
-   * would take every later beat too.
+   * Runs while a renewal waits. A stream that misses one deadline is closed: a connection that broke silently would
+   * swallow all later renewals too.
    */
   async #sweep(): Promise<void> {
     const { clock } = this.#connection;
@@ -77,13 +77,13 @@ export class LeaseStream implements Disposable {
         await clock.sleep(SWEEP_MS, this.#closed.signal);
         for (const { answer, timeoutMs, untilMs } of this.#waiting) {
           if (untilMs > clock.monotonicMs()) continue;
-          const late = `keeping a lease alive: no answer within ${timeoutMs} ms`;
+          const late = `renewing etcd lease: timed out after ${timeoutMs} ms`;
           answer.reject(new EtcdError('etcd-unavailable', late));
           this.#stream?.abort(new EtcdError('etcd-unavailable', late));
         }
       }
     } catch (error) {
-      if (!this.#closed.signal.aborted) this.#fail(error); // closed: everybody has been told
+      if (!this.#closed.signal.aborted) this.#fail(error); // closed: all callers have been told
     } finally {
       this.#sweeping = false;
     }
@@ -99,26 +99,26 @@ export class LeaseStream implements Disposable {
         headers: { hasleader: 'true' },
       });
       for await (const { id, ttlSeconds } of answers) {
-        const beat = this.#sent.get(id)?.shift();
-        beat?.answer.resolve(ttlSeconds > 0n ? Number(ttlSeconds) : undefined);
+        const renewal = this.#sent.get(id)?.shift();
+        renewal?.answer.resolve(ttlSeconds > 0n ? Number(ttlSeconds) : undefined);
         if (this.#sent.get(id)?.length === 0) this.#sent.delete(id);
       }
-      throw new EtcdError('etcd-unavailable', 'keeping leases alive: the member ended the stream');
+      throw new EtcdError('etcd-unavailable', 'renewing etcd leases: the member ended the stream');
     } catch (error) {
       this.#connection.failOver(channel);
       this.#stream = undefined;
       stream.abort(error);
-      this.#fail(etcdError('keeping leases alive', error));
+      this.#fail(etcdError('renewing etcd leases', error));
     }
   }
 
   async *#requests(stream: AbortSignal) {
     while (!stream.aborted) {
-      for (const beat of this.#toSend.splice(0)) {
-        const waiting = this.#sent.get(beat.leaseId);
-        if (waiting === undefined) this.#sent.set(beat.leaseId, [beat]);
-        else waiting.push(beat);
-        yield { id: beat.leaseId };
+      for (const renewal of this.#toSend.splice(0)) {
+        const waiting = this.#sent.get(renewal.leaseId);
+        if (waiting === undefined) this.#sent.set(renewal.leaseId, [renewal]);
+        else waiting.push(renewal);
+        yield { id: renewal.leaseId };
       }
       if (this.#toSend.length > 0) continue;
       this.#wake = Promise.withResolvers();
@@ -126,12 +126,12 @@ export class LeaseStream implements Disposable {
     }
   }
 
-  /** Everybody who waits learns it; the next beat opens a new stream, on another member if there is one. */
+  /** Rejects all waiting renewals; the next one opens a new stream, at another member if there is one. */
   #fail(error: unknown): void {
     const waiting = [...this.#toSend.splice(0), ...[...this.#sent.values()].flat()];
     this.#sent.clear();
     this.#wake.resolve();
-    for (const beat of waiting) beat.answer.reject(error);
+    for (const renewal of waiting) renewal.answer.reject(error);
   }
 }
 

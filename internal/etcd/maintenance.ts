@@ -8,7 +8,7 @@ import {
   Maintenance as MaintenanceService,
 } from './proto/gen/etcdserverpb_pb.js';
 
-/** How the member that answered is. */
+/** The status of the member that responded. */
 export interface MemberStatus {
   readonly memberId: bigint;
   readonly version: string;
@@ -22,12 +22,13 @@ export interface MemberStatus {
   readonly errors: readonly string[];
 }
 
+/** An alarm of a member. */
 export interface Alarm {
   readonly memberId: bigint;
   readonly kind: 'no-space' | 'corrupt';
 }
 
-/** Health and backup. All of it needs the root user. */
+/** Status, alarms and snapshots. Needs the root user. */
 export class Maintenance {
   readonly #connection: EtcdConnection;
 
@@ -35,8 +36,9 @@ export class Maintenance {
     this.#connection = connection;
   }
 
+  /** The status of the current member. */
   async status(options: CallOptions): Promise<MemberStatus> {
-    const answer = await this.#connection.read('asking etcd how it is', options, (channel, call) =>
+    const answer = await this.#connection.read('reading etcd status', options, (channel, call) =>
       createClient(MaintenanceService, channel).status({}, call),
     );
     return {
@@ -53,8 +55,9 @@ export class Maintenance {
     };
   }
 
+  /** The alarms of all members. */
   async alarms(options: CallOptions): Promise<readonly Alarm[]> {
-    const { alarms } = await this.#connection.read('asking etcd for alarms', options, (channel, call) =>
+    const { alarms } = await this.#connection.read('listing etcd alarms', options, (channel, call) =>
       createClient(MaintenanceService, channel).alarm({ action: AlarmRequest_AlarmAction.GET }, call),
     );
     return alarms.map(({ memberId, alarm }) => ({
@@ -63,7 +66,7 @@ export class Maintenance {
     }));
   }
 
-  /** The whole database as a file, in parts; its last 32 bytes are the SHA-256 of the rest. */
+  /** The database file in chunks; its last 32 bytes are the SHA-256 of the rest. */
   async *snapshot(signal: AbortSignal): AsyncGenerator<Uint8Array> {
     try {
       const parts = createClient(MaintenanceService, this.#connection.channel).snapshot({}, { signal });

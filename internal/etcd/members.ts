@@ -4,18 +4,18 @@ import { EtcdError } from './errors.ts';
 import type { CallOptions } from './key-space.ts';
 import { Cluster, type Member as WireMember } from './proto/gen/etcdserverpb_pb.js';
 
-/** One member as etcd's own membership has it. */
+/** An etcd member, as etcd lists it. */
 export interface Member {
   readonly id: bigint;
   /** Empty until the member has started for the first time. */
   readonly name: string;
   readonly peerUrls: readonly string[];
   readonly clientUrls: readonly string[];
-  /** A learner gets everything and votes on nothing. */
+  /** A learner replicates the data and has no vote. */
   readonly isLearner: boolean;
 }
 
-/** Who belongs to the etcd cluster. Needs the root user, but for `list`. */
+/** Lists and changes the members of the etcd cluster. All but `list` need the root user. */
 export class Members {
   readonly #connection: EtcdConnection;
 
@@ -23,38 +23,41 @@ export class Members {
     this.#connection = connection;
   }
 
+  /** All members, linearizable. */
   async list(options: CallOptions): Promise<readonly Member[]> {
-    const { members } = await this.#connection.read('listing the members of etcd', options, (channel, call) =>
+    const { members } = await this.#connection.read('listing etcd members', options, (channel, call) =>
       createClient(Cluster, channel).memberList({ linearizable: true }, call),
     );
     return members.map(memberFromWire);
   }
 
-  /** Adds a member that is not started yet, without a vote. */
+  /** Adds a member without a vote, before its process starts. */
   async addLearner(peerUrl: string, options: CallOptions): Promise<Member> {
-    const doing = `adding ${peerUrl} to etcd as a learner`;
+    const doing = `adding etcd learner ${peerUrl}`;
     const { member } = await this.#connection.write(doing, options, (channel, call) =>
       createClient(Cluster, channel).memberAdd({ peerUrls: [peerUrl], isLearner: true }, call),
     );
-    if (member === undefined) throw new EtcdError('etcd-failed', `${doing}: the answer names no member`);
+    if (member === undefined) throw new EtcdError('etcd-failed', `${doing}: the response contains no member`);
     return memberFromWire(member);
   }
 
-  /** Gives a learner its vote. Refused (`etcd-member-not-ready`) until it has caught up. */
+  /** Makes a learner a voting member. @throws EtcdError `etcd-member-not-ready` until it has caught up */
   async promote(id: bigint, options: CallOptions): Promise<void> {
-    await this.#connection.write(`promoting member ${id.toString(16)} of etcd`, options, (channel, call) =>
+    await this.#connection.write(`promoting etcd member ${id.toString(16)}`, options, (channel, call) =>
       createClient(Cluster, channel).memberPromote({ id }, call),
     );
   }
 
+  /** Removes a member. */
   async remove(id: bigint, options: CallOptions): Promise<void> {
-    await this.#connection.write(`removing member ${id.toString(16)} from etcd`, options, (channel, call) =>
+    await this.#connection.write(`removing etcd member ${id.toString(16)}`, options, (channel, call) =>
       createClient(Cluster, channel).memberRemove({ id }, call),
     );
   }
 
+  /** Changes where the other members reach a member. */
   async setPeerUrl(id: bigint, peerUrl: string, options: CallOptions): Promise<void> {
-    const doing = `moving member ${id.toString(16)} of etcd to ${peerUrl}`;
+    const doing = `changing the peer URL of etcd member ${id.toString(16)} to ${peerUrl}`;
     await this.#connection.write(doing, options, (channel, call) =>
       createClient(Cluster, channel).memberUpdate({ id, peerUrls: [peerUrl] }, call),
     );

@@ -1,6 +1,6 @@
 import { EtcdError } from './errors.ts';
 
-/** What the local member says about itself to everybody on the node. */
+/** Metrics of the local member, which every process of the node may read. */
 export interface MemberGauges {
   readonly dbSizeBytes: number;
   readonly quotaBytes: number;
@@ -9,8 +9,8 @@ export interface MemberGauges {
 }
 
 /**
- * Reads the local member's Prometheus page. etcd ≥ 3.6 answers `Status` to root alone, and what serves strangers must
- * not be root; sizes are no secret.
+ * Reads the Prometheus metrics of the local member. etcd ≥ 3.6 returns `Status` to the root user only, and a process that
+ * serves untrusted clients must not have that credential.
  * @param url e.g. "http://127.0.0.1:2381/metrics"
  */
 export async function readMemberGauges(url: string, signal: AbortSignal): Promise<MemberGauges> {
@@ -24,12 +24,13 @@ export async function readMemberGauges(url: string, signal: AbortSignal): Promis
   return parseMemberGauges(page);
 }
 
+/** Parses the Prometheus text of an etcd member. @throws EtcdError `etcd-failed` when a metric is missing */
 export function parseMemberGauges(page: string): MemberGauges {
   const gauge = (name: string): number => {
     const value = new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1];
     const number = Number(value);
     if (value === undefined || !Number.isFinite(number))
-      throw new EtcdError('etcd-failed', `reading etcd's metrics: no ${name}`);
+      throw new EtcdError('etcd-failed', `reading etcd metrics: no ${name}`);
     return number;
   };
   return {

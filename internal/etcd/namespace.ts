@@ -12,7 +12,7 @@ import type {
   Write,
 } from './key-space.ts';
 
-/** A part of a key space under a prefix, which its users never see. Leases belong to the whole. */
+/** The keys below a prefix, which callers do not see. Leases are not namespaced. */
 export class Namespace implements KeySpace {
   readonly #inner: KeySpace;
   readonly #prefix: string;

@@ -28,19 +28,19 @@ async function shown(
   return acceptEtcdServer({ serverCaPem, endpoint, nowMs: () => NOW_MS })(new X509Certificate(pem));
 }
 
-describe('who believes two authorities of etcd', () => {
-  test('takes a server of either', async () => {
+describe('acceptEtcdServer() with two CAs', () => {
+  test('accepts a server certificate of either', async () => {
     expect(await shown(before, [before, after])).toBe('192.0.2.1');
     expect(await shown(after, [before, after])).toBe('192.0.2.1');
   });
 
-  test('takes none of a third, and after the replacement none of the old one', async () => {
+  test('refuses a third CA, and the old CA after the rotation', async () => {
     const refused = expect.objectContaining({ code: 'rpc-handshake' });
     await expect(shown(stranger, [before, after])).rejects.toEqual(refused);
     await expect(shown(before, [after])).rejects.toEqual(refused);
   });
 
-  test('is never one who believes nobody', async () => {
+  test('refuses an empty list of CAs', async () => {
     await expect(shown(before, [])).rejects.toThrow(TypeError);
   });
 });

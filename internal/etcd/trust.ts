@@ -6,21 +6,22 @@ import { RpcError, type AcceptPeer } from '../rpc/index.ts';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
+/** Which server certificates an etcd client accepts. */
 export interface EtcdTrust {
-  /** The CA that signs etcd's server certificates; PEM. While it is replaced, both, one after the other. */
+  /** PEM of the CA that signs etcd's server certificates; while it is rotated, of both CAs. */
   readonly serverCaPem: string;
-  /** "host:port" as it is dialled. */
+  /** The dialed "host:port". */
   readonly endpoint: string;
   readonly nowMs: () => number;
 }
 
-/** Accepts a server certificate that etcd's own CA signed for the host we dialled. */
+/** Accepts a server certificate that the CA of etcd signed for the dialed host. */
 export function acceptEtcdServer(trust: EtcdTrust): AcceptPeer<string> {
-  const cas = authoritiesIn(trust.serverCaPem);
+  const cas = caCertificatesIn(trust.serverCaPem);
   // Over a Unix socket this machine's own member answers; its certificate names it "localhost".
   const host = trust.endpoint.startsWith('unix:') ? 'localhost' : hostOf(trust.endpoint);
   return (certificate) => {
-    const refusal = whyNot(certificate, { cas, host, nowMs: trust.nowMs() });
+    const refusal = reasonToRefuse(certificate, { cas, host, nowMs: trust.nowMs() });
     if (refusal !== undefined) {
       throw new RpcError('rpc-handshake', `verifying etcd at ${trust.endpoint}: its certificate ${refusal}`);
     }
@@ -28,7 +29,7 @@ export function acceptEtcdServer(trust: EtcdTrust): AcceptPeer<string> {
   };
 }
 
-function whyNot(
+function reasonToRefuse(
   certificate: X509Certificate,
   expected: { readonly cas: readonly X509Certificate[]; readonly host: string; readonly nowMs: number },
 ): string | undefined {
@@ -43,9 +44,9 @@ function whyNot(
   return named === undefined ? `is for ${certificate.subjectAltName ?? 'nobody'}` : undefined;
 }
 
-/** At least one: to believe nobody is a mistake and no rule. */
-function authoritiesIn(pem: string): readonly X509Certificate[] {
+/** The certificates in a PEM text. @throws TypeError when there is none */
+function caCertificatesIn(pem: string): readonly X509Certificate[] {
   const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  if (found.length === 0) throw new TypeError('no certificate of an authority');
+  if (found.length === 0) throw new TypeError('no CA certificate in PEM text');
   return found.map((each) => new X509Certificate(each));
 }

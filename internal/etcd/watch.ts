@@ -8,13 +8,14 @@ import { changeFromWire, prefixRange } from './wire.ts';
 
 const PAUSES = { firstMs: 100, factor: 2, longestMs: 5_000 };
 
+/** What a watch reads from. */
 export interface WatchSource {
   readonly connection: EtcdConnection;
-  /** Reads everything at one revision, for the beginning and after a compaction. */
+  /** Reads all entries at one revision. */
   readonly list: () => Promise<Listing>;
 }
 
-/** Watches a prefix for ever: over broken connections, member changes and compactions. See `KeySpace.watch`. */
+/** Watches a prefix across broken connections, member changes and compactions. See `KeySpace.watch`. */
 export async function* watchPrefix(
   source: WatchSource,
   prefix: string,
@@ -45,7 +46,7 @@ export async function* watchPrefix(
         after = undefined;
         continue;
       }
-      // Only a refusal cannot pass by itself; a watch outlives whatever else a member may say.
+      // All other errors of a member are temporary for a watch.
       if (translated.code === 'etcd-denied') throw translated;
       source.connection.failOver(channel);
       yield { kind: 'interrupted', error: translated };
@@ -56,7 +57,7 @@ export async function* watchPrefix(
 
 type Followed = Extract<WatchEvent, { kind: 'changes' | 'progress' }>;
 
-/** One watch on one member, until it breaks. */
+/** One watch at one member, until it breaks. */
 async function* follow(
   channel: RpcChannel,
   prefix: string,
@@ -76,9 +77,9 @@ async function* follow(
   };
   async function* requests() {
     yield request;
-    await left.promise; // the stream lives as long as its sending half
+    await left.promise; // closing the sending half would end the stream
   }
-  // "hasleader" makes a member that lost its quorum end the watch instead of staying silent for ever.
+  // "hasleader" makes a member without quorum end the watch; otherwise it would stay silent.
   const answers = createClient(Watch, channel).watch(requests(), {
     signal: from.signal,
     headers: { hasleader: 'true' },
@@ -93,7 +94,7 @@ async function* follow(
       }
       if (answer.fragment || answer.created) continue;
       const revision = answer.header?.revision ?? 0n;
-      // A late watcher catches up in steps: the header is ahead of what was sent, so the last change decides.
+      // While a watcher catches up, the revision of the header is ahead of the changes sent so far.
       if (parts.length === 0) yield { kind: 'progress', revision };
       else yield { kind: 'changes', revision: revisionOf(parts), changes: parts };
       parts = [];

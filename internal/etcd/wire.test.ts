@@ -5,7 +5,7 @@ import { parseMemberGauges } from './metrics.ts';
 import { prefixEnd, prefixRange } from './wire.ts';
 
 describe('prefixEnd()', () => {
-  test('lies after every key with the prefix and not after any other', () => {
+  test('is after every key with the prefix and not after any other', () => {
     const prefixes = fc
       .uint8Array({ minLength: 1, maxLength: 6 })
       .filter((each) => each.some((byte) => byte < 0xff));
@@ -23,27 +23,27 @@ describe('prefixEnd()', () => {
     { name: 'nothing', given: [], want: [0] },
     { name: 'only 0xff, which nothing is after', given: [0xff, 0xff], want: [0] },
     { name: 'a trailing 0xff', given: [0x61, 0xff], want: [0x62] },
-  ])('of $name', ({ given, want }) => {
+  ])('is right for $name', ({ given, want }) => {
     expect([...prefixEnd(Uint8Array.from(given))]).toEqual(want);
   });
 
-  test('prefixRange() of nothing is every key', () => {
+  test('prefixRange() of an empty prefix is every key', () => {
     expect(prefixRange('')).toEqual({ key: Uint8Array.of(0), rangeEnd: Uint8Array.of(0) });
   });
 });
 
 test.each([
-  { said: 'etcdserver: permission denied', code: 'etcd-denied' },
-  { said: 'etcdserver: can only promote a learner member', code: 'etcd-exists' },
+  { message: 'etcdserver: permission denied', code: 'etcd-denied' },
+  { message: 'etcdserver: can only promote a learner member', code: 'etcd-exists' },
   {
-    said: 'etcdserver: can only promote a learner member which is in sync with leader',
+    message: 'etcdserver: can only promote a learner member which is in sync with leader',
     code: 'etcd-member-not-ready',
   },
-  { said: 'etcdserver: request timed out, possibly due to connection lost', code: 'etcd-unavailable' },
-  { said: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied', code: 'etcd-denied' },
-  { said: 'something new', code: undefined },
-])('"$said" is $code', ({ said, code }) => {
-  expect(codeFromMessage(said)).toBe(code);
+  { message: 'etcdserver: request timed out, possibly due to connection lost', code: 'etcd-unavailable' },
+  { message: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied', code: 'etcd-denied' },
+  { message: 'something new', code: undefined },
+])('codeFromMessage() maps "$message" to $code', ({ message, code }) => {
+  expect(codeFromMessage(message)).toBe(code);
 });
 
 describe('parseMemberGauges()', () => {
@@ -53,7 +53,7 @@ etcd_server_quota_backend_bytes 4.294967296e+09
 etcd_server_has_leader 1
 etcd_server_is_leader 0
 `;
-  test('reads what it needs', () => {
+  test('reads size, quota and leader', () => {
     expect(parseMemberGauges(page)).toEqual({
       dbSizeBytes: 20480,
       quotaBytes: 2 ** 32,

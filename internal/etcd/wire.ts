@@ -11,13 +11,14 @@ import { Event_EventType, type Event, type KeyValue } from './proto/gen/mvccpb_p
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** A key as UTF-8. */
 export function keyBytes(key: string): Uint8Array {
   return encoder.encode(key);
 }
 
 /**
- * The first key after all that begin with `prefix`: its last byte below 0xff plus one. An empty prefix means every key,
- * which etcd spells as one zero byte.
+ * The end of the range of all keys with a prefix: its last byte below 0xff plus one. For an empty prefix it is one zero
+ * byte, which etcd takes as "all keys".
  */
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   for (let last = prefix.length - 1; last >= 0; last--) {
@@ -27,12 +28,13 @@ export function prefixEnd(prefix: Uint8Array): Uint8Array {
   return Uint8Array.of(0);
 }
 
-/** etcd spells "from the first key" as a zero byte: an empty key is refused. */
+/** The range of all keys with a prefix. etcd refuses an empty key; one zero byte means "from the first key". */
 export function prefixRange(prefix: string): { readonly key: Uint8Array; readonly rangeEnd: Uint8Array } {
   const key = keyBytes(prefix);
   return { key: key.length === 0 ? Uint8Array.of(0) : key, rangeEnd: prefixEnd(key) };
 }
 
+/** An entry from its protobuf message. */
 export function entryFromWire(kv: KeyValue): Entry {
   return {
     key: decoder.decode(kv.key),
@@ -43,12 +45,14 @@ export function entryFromWire(kv: KeyValue): Entry {
   };
 }
 
+/** A change from its protobuf message; undefined for an event without key. */
 export function changeFromWire(event: Event): Change | undefined {
   if (event.kv === undefined) return undefined;
   if (event.type === Event_EventType.PUT) return { kind: 'put', entry: entryFromWire(event.kv) };
   return { kind: 'delete', key: decoder.decode(event.kv.key), modRevision: event.kv.modRevision };
 }
 
+/** The comparison of a transaction for a condition. */
 export function conditionToWire(condition: Condition): MessageInitShape<typeof CompareSchema> {
   const key = keyBytes(condition.key);
   switch (condition.kind) {
@@ -70,6 +74,7 @@ export function conditionToWire(condition: Condition): MessageInitShape<typeof C
   }
 }
 
+/** The operation of a transaction for a write. */
 export function writeToWire(write: Write): MessageInitShape<typeof RequestOpSchema> {
   const key = keyBytes(write.key);
   switch (write.kind) {
@@ -82,6 +87,7 @@ export function writeToWire(write: Write): MessageInitShape<typeof RequestOpSche
   }
 }
 
+/** The operation of a transaction that reads a key. */
 export function getToWire(key: string): MessageInitShape<typeof RequestOpSchema> {
   return { request: { case: 'requestRange', value: { key: keyBytes(key) } } };
 }

@@ -1,6 +1,6 @@
 import type { Peeked, Readable, Watcher } from './readable.ts';
 
-/** The one watcher there is: works on any readable through its revision. */
+/** The watcher of any readable; the revision of the source tells what it has seen. */
 export class Cursor<T> implements Watcher<T> {
   readonly #source: Readable<T>;
   #seenRevision = -1;
@@ -46,7 +46,7 @@ export class Cursor<T> implements Watcher<T> {
   #take(): Peeked<T> {
     const { revision } = this.#source;
     if (revision <= this.#seenRevision) return { set: false };
-    this.#seenRevision = revision; // also when an operator throws: its reader is told once for each set
+    this.#seenRevision = revision; // also when an operator throws: the reader gets that error once per set
     return this.#source.peek();
   }
 
@@ -61,7 +61,7 @@ export class Cursor<T> implements Watcher<T> {
       how();
     };
     this.#interrupt = (reason) => settle(() => reject(reason));
-    // It may have fired since the last wake-up: a view can be woken by a source while another one is still unset.
+    // It may have fired since the last wake-up: a source can wake a combined view while another source is unset.
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
     return promise;

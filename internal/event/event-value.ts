@@ -1,7 +1,7 @@
 import { Cursor } from './cursor.ts';
 import type { Peeked, Readable, Settable, Watcher } from './readable.ts';
 
-/** The newest value of something, with its history thrown away. See the door of this directory. */
+/** A value with any number of readers, who see its newest state. See `index.ts` of this directory. */
 export class EventValue<T> implements Settable<T>, Readable<T> {
   #now: Peeked<T> = { set: false };
   #revision = 0;
@@ -11,7 +11,7 @@ export class EventValue<T> implements Settable<T>, Readable<T> {
     return this.#revision;
   }
 
-  /** How many readers wait at this moment. Zero at the end of a test means that nothing leaked. */
+  /** How many readers wait now; zero at the end of a test shows that nothing leaked. */
   get waiting(): number {
     return this.#subscribers.size;
   }

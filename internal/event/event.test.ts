@@ -6,21 +6,21 @@ import { combine, EventValue, follow, map, when, type Readable } from './index.t
 const never = new AbortController().signal;
 
 describe('EventValue', () => {
-  test('peek() tells unset from set to undefined', () => {
+  test('peek() distinguishes unset from set to undefined', () => {
     const value = new EventValue<undefined>();
     expect(value.peek()).toEqual({ set: false });
     value.set(undefined);
     expect(value.peek()).toEqual({ set: true, value: undefined });
   });
 
-  test('the first next() gives the current value at once', async () => {
+  test('the first next() returns the current value at once', async () => {
     const value = new EventValue<number>();
     value.set(7);
     using watcher = value.watch();
     expect(await watcher.next(never)).toBe(7);
   });
 
-  test('the first next() waits while nothing was ever set', async () => {
+  test('the first next() waits for the first set', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const first = watcher.next(never);
@@ -30,7 +30,7 @@ describe('EventValue', () => {
     expect(await first).toBe(7);
   });
 
-  test('set to undefined ends the wait', async () => {
+  test('set(undefined) ends the wait', async () => {
     const value = new EventValue<undefined>();
     using watcher = value.watch();
     const first = watcher.next(never);
@@ -38,14 +38,14 @@ describe('EventValue', () => {
     expect(await first).toBeUndefined();
   });
 
-  test('next() skips what was missed and gives the newest', async () => {
+  test('next() skips missed values and returns the newest', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     for (const each of [1, 2, 3]) value.set(each);
     expect(await watcher.next(never)).toBe(3);
   });
 
-  test('several sets in one turn wake a waiting reader once, with the newest', async () => {
+  test('several sets in a row wake a waiting reader once, with the newest value', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const first = watcher.next(never);
@@ -68,7 +68,7 @@ describe('EventValue', () => {
     expect(await second).toBe('same');
   });
 
-  test('each watcher has a cursor of its own', async () => {
+  test('each watcher has its own cursor', async () => {
     const value = new EventValue<number>();
     using early = value.watch();
     value.set(1);
@@ -77,7 +77,7 @@ describe('EventValue', () => {
     expect(await late.next(never)).toBe(1);
   });
 
-  test('a slow reader does not hold up a set', () => {
+  test('set() does not wait for slow readers', () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const pending = watcher.next(never);
@@ -97,7 +97,7 @@ describe('Watcher', () => {
     expect(await first).toBe(1);
   });
 
-  test('next() works again after an abort, and nothing was lost', async () => {
+  test('next() works again after an abort and loses nothing', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const controller = new AbortController();
@@ -116,7 +116,7 @@ describe('Watcher', () => {
     expect(await watcher.next(never)).toBe(1);
   });
 
-  test('dispose ends a pending next() loudly and frees the value', async () => {
+  test('dispose rejects a pending next() and unsubscribes', async () => {
     const value = new EventValue<number>();
     const watcher = value.watch();
     const pending = watcher.next(never);
@@ -156,7 +156,7 @@ describe('Watcher', () => {
 });
 
 describe('operators', () => {
-  test('map() transforms what is peeked and what is watched', async () => {
+  test('map() transforms peeked and watched values', async () => {
     const value = new EventValue<number>();
     const text: Readable<string> = map(value, (n) => `n=${n}`);
     expect(text.peek()).toEqual({ set: false });
@@ -167,7 +167,7 @@ describe('operators', () => {
     expect(text.peek()).toEqual({ set: true, value: 'n=1' });
   });
 
-  test('map() hands the error of its transform to the reader, once for each set', async () => {
+  test('map() rejects with the error of its transform, once per set', async () => {
     const value = new EventValue<string>();
     using watcher = map(value, (text): unknown => JSON.parse(text)).watch();
     value.set('{');
@@ -178,7 +178,7 @@ describe('operators', () => {
     expect(await second).toBe(1);
   });
 
-  test('combine() is set once all of its sources are', async () => {
+  test('combine() is set when all of its sources are', async () => {
     const role = new EventValue<string>();
     const curator = new EventValue<number | undefined>();
     const both = combine({ role, curator });
@@ -203,18 +203,18 @@ describe('operators', () => {
     expect(await second).toEqual({ a: 1, b: 2 });
   });
 
-  test('combine() of nothing is one empty object', async () => {
+  test('combine() without sources is one empty object', async () => {
     using watcher = combine({}).watch();
     expect(await watcher.next(never)).toEqual({});
   });
 
-  test('an operator nobody waits on subscribes to nothing', () => {
+  test('an operator without waiting readers has no subscription', () => {
     const value = new EventValue<number>();
     using _watcher = combine({ view: map(value, String) }).watch();
     expect(value.waiting).toBe(0);
   });
 
-  test('a view that was woken in vain ends with the signal that fired in the same turn', async () => {
+  test('a combined view that was woken without a value still sees its signal', async () => {
     const controller = new AbortController();
     const role = new EventValue<string>();
     using watcher = combine({ role, curator: new EventValue<string>() }).watch();
@@ -225,7 +225,7 @@ describe('operators', () => {
     expect(role.waiting).toBe(0);
   });
 
-  test('when() gives the first value that fits and narrows its type', async () => {
+  test('when() returns the first accepted value and narrows its type', async () => {
     const value = new EventValue<number | undefined>();
     value.set(undefined);
     const found: Promise<number> = when(value, (n): n is number => n !== undefined, never);
@@ -244,7 +244,7 @@ describe('operators', () => {
     expect(value.waiting).toBe(0);
   });
 
-  test('follow() gives the newest of each turn until the loop is left', async () => {
+  test('follow() yields the newest value until the loop is left', async () => {
     const value = new EventValue<number>();
     value.set(0);
     const seen: number[] = [];
@@ -272,7 +272,7 @@ describe('operators', () => {
   });
 });
 
-test('types refuse a wrong value and a reader who writes', () => {
+test('the types refuse a wrong value and a writing reader', () => {
   const value = new EventValue<number>();
   const reader: Readable<number> = value;
   // @ts-expect-error a string is no number

@@ -1,6 +1,6 @@
 import type { Readable } from './readable.ts';
 
-/** The first value, from the current one on, that the predicate accepts. */
+/** Waits for the first value, starting with the current one, that the predicate accepts. */
 export async function when<T, Wanted extends T>(
   readable: Readable<T>,
   predicate: (value: T) => value is Wanted,
@@ -24,8 +24,8 @@ export async function when<T>(
 }
 
 /**
- * The current value and each newer one, for `for await`. Never ends by itself: when the signal fires
- * the loop throws its reason, so that no line behind the loop runs by mistake.
+ * The current value and each newer one, for `for await`. The loop never ends normally: when the signal fires, it throws
+ * the reason, so that no code after the loop runs.
  */
 export async function* follow<T>(
   readable: Readable<T>,

@@ -1,16 +1,15 @@
 /**
- * Ground: Event Values. State travels between workers as the newest value, never as a queue. What is no state but a
- * series (tasks, lines) goes through a `Mailbox`.
+ * Event Values: state travels between workers as the newest value, not as a queue. A series (tasks, lines) goes through a
+ * `Mailbox` instead.
  *
  *     one writer ── set(v) ──▶ EventValue<T> ── watch().next(signal) ──▶ many readers
  *
- * A reader gets the current value at once (or waits for the first), then each newer one; what it was
- * too slow to see is skipped, because only the newest state is worth acting on. A set never waits for
- * a reader. Give readers the `Readable<T>` side and the one writer the `Settable<T>` side. Where thousands read, a `Paced`
- * value wakes a few of them in each turn of the event loop.
+ * A reader gets the current value at once (or waits for the first), then each newer one. Values that it was too slow to
+ * see are skipped, because only the newest state matters. A set never waits for a reader. Readers get the `Readable<T>`
+ * side, the one writer gets the `Settable<T>` side. With thousands of readers, a `Paced` value wakes a few of them per
+ * iteration of the event loop.
  *
- * Nothing is subscribed while nobody waits: operators hold no state, a watcher registers itself only
- * for the time of one `next()`. So nothing leaks, even when a watcher is forgotten.
+ * Operators hold no state, and a watcher is subscribed only during a `next()`. So a forgotten watcher leaks nothing.
  */
 export { EventValue } from './event-value.ts';
 export { follow, when } from './follow.ts';

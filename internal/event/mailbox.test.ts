@@ -10,7 +10,7 @@ async function all<T>(messages: AsyncIterable<T>): Promise<T[]> {
 }
 
 describe('Mailbox', () => {
-  test('gives each message once, in order, and then ends', async () => {
+  test('yields each message once, in order, and then ends', async () => {
     const box = new Mailbox<number>(8);
     const seen = all(box.read(never));
     for (const item of [1, 2]) expect(box.push(item)).toBe(true);
@@ -20,7 +20,7 @@ describe('Mailbox', () => {
     expect(await seen).toEqual([1, 2, 3]);
   });
 
-  test('refuses what does not fit, and everything after its end', () => {
+  test('refuses messages when it is full or closed', () => {
     const box = new Mailbox<number>(2);
     expect([box.push(1), box.push(2), box.push(3)]).toEqual([true, true, false]);
     const closed = new Mailbox<number>(2);
@@ -28,7 +28,7 @@ describe('Mailbox', () => {
     expect(closed.push(1)).toBe(false);
   });
 
-  test('throws its error after what was sent before; the first end counts', async () => {
+  test('throws its error after the queued messages; the first close() counts', async () => {
     const box = new Mailbox<number>(8);
     box.push(1);
     box.close({ error: new Error('gone') });
@@ -38,18 +38,18 @@ describe('Mailbox', () => {
     await expect(seen.next()).rejects.toThrow('gone');
   });
 
-  test('a wait ends with the signal', async () => {
+  test('stops waiting when the signal fires', async () => {
     const stop = new AbortController();
     const next = new Mailbox<number>(8).read(stop.signal).next();
     stop.abort(new Error('enough'));
     await expect(next).rejects.toThrow('enough');
   });
 
-  test('refuses a second reader, and takes nothing when its reader has left', async () => {
+  test('refuses a second reader, and messages after its reader has left', async () => {
     const box = new Mailbox<number>(8);
     box.push(1);
     for await (const _ of box.read(never)) break;
     expect(box.push(2)).toBe(false);
-    await expect(box.read(never).next()).rejects.toThrow('somebody else');
+    await expect(box.read(never).next()).rejects.toThrow('already has a reader');
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Messages in order from many senders to one reader, for what is not state: tasks, answers, lines. Bounded: who sends
- * more than the reader takes is told so, and decides what that means.
+ * A bounded queue from many senders to one reader, for a series such as tasks or log lines. `push()` tells a sender when
+ * the queue is full.
  */
 export class Mailbox<T> {
   readonly #capacity: number;
@@ -13,7 +13,7 @@ export class Mailbox<T> {
     this.#capacity = capacity;
   }
 
-  /** False when there is no room, or nobody reads any more. */
+  /** @returns false when the queue is full or closed */
   push(item: T): boolean {
     if (this.#end !== undefined || this.#items.length >= this.#capacity) return false;
     this.#items.push(item);
@@ -21,15 +21,15 @@ export class Mailbox<T> {
     return true;
   }
 
-  /** After what is still in it the reader's loop ends, or throws `error`. The first call counts. */
+  /** After the queued messages, the reader's loop ends or throws `error`. The first call counts. */
   close(end: { readonly error: unknown } | 'done' = 'done'): void {
     this.#end ??= end;
     this.#wake.resolve();
   }
 
-  /** Each message once, in order. One reader at a time; leaving the loop closes the mailbox. */
+  /** Yields each message once, in order. One reader at a time; leaving the loop closes the mailbox. */
   async *read(signal: AbortSignal): AsyncGenerator<T, void, undefined> {
-    if (this.#isRead) throw new Error('reading a mailbox that somebody else reads');
+    if (this.#isRead) throw new Error('mailbox already has a reader');
     this.#isRead = true;
     const onAbort = (): void => this.#wake.resolve();
     signal.addEventListener('abort', onAbort, { once: true });

@@ -1,7 +1,7 @@
 import { Cursor } from './cursor.ts';
 import type { Peeked, Readable } from './readable.ts';
 
-/** The readable of `transform(value)`. `transform` is pure: it runs once for each reader and look. */
+/** A readable of `transform(value)`. `transform` must be pure: it runs for each reader and each read. */
 export function map<T, U>(source: Readable<T>, transform: (value: T) => U): Readable<U> {
   return derive({
     revision: () => source.revision,
@@ -13,12 +13,12 @@ export function map<T, U>(source: Readable<T>, transform: (value: T) => U): Read
   });
 }
 
-/** What a combination of readables gives: one object with the newest value of each. */
+/** One object with the newest value of each source. */
 type Combined<Sources extends Readonly<Record<string, Readable<unknown>>>> = {
   readonly [Name in keyof Sources]: Sources[Name] extends Readable<infer T> ? T : never;
 };
 
-/** One readable of several: set once all of them are, newer whenever one of them is. */
+/** One readable of several: set when all of them are set, newer whenever one of them changes. */
 export function combine<const Sources extends Readonly<Record<string, Readable<unknown>>>>(
   sources: Sources,
 ): Readable<Combined<Sources>> {
@@ -41,7 +41,7 @@ export function combine<const Sources extends Readonly<Record<string, Readable<u
   });
 }
 
-/** Everything an operator has to say; the rest follows. */
+/** What an operator defines; `derive` adds the rest. */
 interface Derivation<T> {
   readonly revision: () => number;
   readonly peek: () => Peeked<T>;

@@ -38,7 +38,7 @@ function bedOf(readers: number) {
 }
 
 describe('Paced', () => {
-  test('a set wakes a few, and the next few in each turn, in the order in which they came', async () => {
+  test('wakes a few readers per iteration, in order of arrival', async () => {
     const bed = bedOf(5);
     await bed.startAll();
     bed.value.set(1);
@@ -51,7 +51,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('waits for no turn when all can be woken at once', async () => {
+  test('wakes all readers at once when they are few', async () => {
     const bed = bedOf(2);
     await bed.startAll();
     bed.value.set(1);
@@ -60,7 +60,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('a set while others wait for their turn: each reader ends with the newest, and sees it once', async () => {
+  test('gives each reader the newest value once when a set comes while others wait', async () => {
     const bed = bedOf(5);
     await bed.startAll();
     bed.value.set(1);
@@ -76,7 +76,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('who comes meanwhile gets the newest at once and is not woken for it again', async () => {
+  test('gives a new reader the newest value at once, and does not wake it for that again', async () => {
     const bed = bedOf(4);
     for (const name of [0, 1, 2]) bed.start(name).catch(() => undefined);
     await settle();
@@ -89,7 +89,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('a reader that was disposed before its turn is not woken', async () => {
+  test('does not wake a reader that was disposed meanwhile', async () => {
     const bed = bedOf(5);
     await bed.startAll();
     bed.value.set(1);
@@ -100,7 +100,7 @@ describe('Paced', () => {
     expect(bed.take()).toEqual(['0:1', '1:1', '4:1']);
   });
 
-  test('a reader whose signal fires before its turn rejects with its reason, and gets the value later', async () => {
+  test('rejects a reader whose signal fires before it is woken, and gives it the value later', async () => {
     const bed = bedOf(3);
     const stop = new AbortController();
     for (const name of [0, 1]) bed.start(name).catch(() => undefined);
@@ -114,7 +114,7 @@ describe('Paced', () => {
     expect(await bed.watchers[2]?.next(never)).toBe(1);
   });
 
-  test('a reader that goes takes nothing from those who stay', async () => {
+  test('wakes the remaining readers when one leaves', async () => {
     const bed = bedOf(2);
     await bed.startAll();
     bed.watchers[0]?.[Symbol.dispose]();
@@ -124,7 +124,7 @@ describe('Paced', () => {
     expect(bed.take()).toEqual(['1:1']);
   });
 
-  test('who stays subscribed is woken for each set', () => {
+  test('wakes a permanent subscriber for each set', () => {
     const { paced, value } = bedOf(0);
     let woken = 0;
     using _subscription = paced.subscribe(() => woken++);
@@ -133,7 +133,7 @@ describe('Paced', () => {
     expect(woken).toBe(2);
   });
 
-  test('keeps nothing at its source when the last reader has gone', async () => {
+  test('unsubscribes from its source when the last reader leaves', async () => {
     const bed = bedOf(3);
     await bed.startAll();
     expect(bed.value.waiting).toBe(1);
@@ -147,7 +147,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('wakes its readers again and again, also when one was woken for an unset value', async () => {
+  test('keeps waking its readers, also after a wake-up without a value', async () => {
     const value = new EventValue<number>();
     const late = new EventValue<number>();
     const paced = new Paced(combine({ value, late }), {

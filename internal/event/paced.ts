@@ -2,22 +2,22 @@ import { Cursor } from './cursor.ts';
 import type { Peeked, Readable, Watcher } from './readable.ts';
 
 interface Pace {
-  /** How many are woken in one turn. */
+  /** How many readers are woken per iteration of the event loop. */
   readonly batchSize: number;
-  /** Resolves in a later turn of the event loop; must not reject. */
+  /** Resolves in a later iteration of the event loop; must not reject. */
   readonly yieldToEventLoop: () => Promise<void>;
 }
 
 /**
- * A readable for thousands of readers: a set wakes the first few at once, and the others in the turns after it, in the
- * order in which they came. What is done for a few is sent and forgotten before the next few begin, and everybody else
- * has their turn in between. Each reader is woken for the newest set, and once for those that came while it waited.
+ * A readable for thousands of readers: a set wakes the first few at once and the others in later iterations of the event
+ * loop, in their order of arrival. So the work for a few readers is finished before the next few begin, and other work
+ * of the process runs in between. A reader that missed several sets is woken once, for the newest.
  */
 export class Paced<T> implements Readable<T> {
   readonly #source: Readable<T>;
   readonly #pace: Pace;
   readonly #waiting = new Set<Subscriber>();
-  /** There is something for them, and it is not their turn yet. */
+  /** Readers that are still to be woken for the newest set. */
   readonly #due = new Set<Subscriber>();
   #subscription: Disposable | undefined;
   #isWaking = false;

@@ -1,4 +1,4 @@
-/** Ground: structured logs, named by the path of who speaks. */
+/** Structured logs as JSON lines; each logger has the path of its runnable. */
 export { lineSink, ignoreOutputErrors } from './line-sink.ts';
 export {
   createLogger,

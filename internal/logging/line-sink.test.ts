@@ -42,7 +42,7 @@ describe('lineSink()', () => {
     expect(journal.taken.map((line) => JSON.parse(line) as unknown)).toMatchObject([{ message: 'hello' }]);
   });
 
-  test('outlives a journal that has gone (EPIPE)', async () => {
+  test('ignores a closed output (EPIPE)', async () => {
     const journal = new Journal();
     const sink = lineSink(journal);
     sink(record('the last one'));
@@ -51,7 +51,7 @@ describe('lineSink()', () => {
     expect(journal.taken).toHaveLength(1);
   });
 
-  test('keeps a bounded part for a journal that is stuck, and says what was lost', () => {
+  test('buffers a bounded part for a blocked reader and reports dropped lines', () => {
     const journal = new Journal();
     const sink = lineSink(journal);
     const text = 'x'.repeat(10_000);

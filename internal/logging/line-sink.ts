@@ -1,46 +1,46 @@
 import { formatJsonRecord, type LogRecord } from './logger.ts';
 
-/** What of a journal that takes nothing is kept in memory; then lines are left out. */
+/** How much output is buffered while its reader is blocked; then lines are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
 /**
- * Writes records to the output of a program that must outlive who reads it. A journal that has gone (EPIPE) ends nothing:
- * nobody is left to be told. One that is stuck costs lines, and the next one it takes says how many.
+ * A log sink that never ends or blocks its program. A closed output (EPIPE) is ignored. While the reader is blocked,
+ * lines are dropped, and the next written record reports how many.
  */
 export function lineSink(output: LineOutput): (record: LogRecord) => void {
-  let lost = 0;
+  let dropped = 0;
   ignoreOutputErrors(output);
   return (record) => {
     if (output.destroyed) return;
     if (output.writableLength > MAX_WAITING_BYTES) {
-      lost++;
+      dropped++;
       return;
     }
-    if (lost > 0) output.write(`${formatJsonRecord(lostLines(record.timeMs, lost))}\n`);
-    lost = 0;
+    if (dropped > 0) output.write(`${formatJsonRecord(droppedLines(record.timeMs, dropped))}\n`);
+    dropped = 0;
     output.write(`${formatJsonRecord(record)}\n`);
   };
 }
 
-/** An output whose reader may go at any time; Node ends a program that listens to no such error. */
+/** Ignores errors of an output whose reader may disappear: without a listener Node would end the program. */
 export function ignoreOutputErrors(output: Pick<LineOutput, 'on'>): void {
   output.on('error', () => undefined);
 }
 
-function lostLines(timeMs: number, lines: number): LogRecord {
+function droppedLines(timeMs: number, lines: number): LogRecord {
   return {
     timeMs,
     level: 'warn',
     path: 'log',
-    message: 'the journal was stuck: lines are lost',
+    message: 'log output was blocked, lines dropped',
     fields: { lines },
   };
 }
 
-/** A `Writable`, as far as it is needed. */
+/** The part of a `Writable` that is used here. */
 export interface LineOutput {
   readonly destroyed: boolean;
-  /** Bytes that wait to be taken. */
+  /** Buffered bytes. */
   readonly writableLength: number;
   write(text: string): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;

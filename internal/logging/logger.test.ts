@@ -14,13 +14,13 @@ const line = (fields: LogFields): Record<string, unknown> =>
   ) as Record<string, unknown>;
 
 describe('createLogger()', () => {
-  test('hands on level, time, path, sentence and fields', () => {
+  test('passes level, time, path, message and fields to its sink', () => {
     expect(logged((log) => log.warn('waiting', { forMs: 5 }))).toEqual([
       { timeMs: 1000, level: 'warn', path: 'root', message: 'waiting', fields: { forMs: 5 } },
     ]);
   });
 
-  test.each(['debug', 'info', 'warn', 'error'] as const)('speaks at level %s', (level) => {
+  test.each(['debug', 'info', 'warn', 'error'] as const)('logs at level %s', (level) => {
     expect(logged((log) => log[level]('x'))).toMatchObject([{ level, fields: {} }]);
   });
 
@@ -44,7 +44,7 @@ describe('formatJsonRecord()', () => {
     );
   });
 
-  test.each(['time', 'level', 'path', 'message'])('a field cannot pretend to be the %s', (name) => {
+  test.each(['time', 'level', 'path', 'message'])('renames a field called %s', (name) => {
     const printed = line({ [name]: 'forged' });
     expect(printed[name]).not.toBe('forged');
     expect(printed[`${name}_`]).toBe('forged');
@@ -86,7 +86,7 @@ describe('formatJsonRecord()', () => {
         },
       },
     },
-  ])('survives $name and says which fields were lost', ({ value }) => {
+  ])('writes a record with $name and names the dropped fields', ({ value }) => {
     expect(line({ fine: 1, value })).toMatchObject({ message: 'saying', unprintable: ['fine', 'value'] });
   });
 });

@@ -1,9 +1,10 @@
+/** Severity of a record. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** Plain JSON values. `Secret`s print as `[secret]`. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** A constant sentence and its facts. The path names the runnable that speaks. */
+/** Logs constant messages with fields. The path names the runnable that logs. */
 export interface Logger {
   readonly path: string;
   debug(message: string, fields?: LogFields): void;
@@ -13,6 +14,7 @@ export interface Logger {
   child(name: string): Logger;
 }
 
+/** One log record. */
 export interface LogRecord {
   readonly timeMs: number;
   readonly level: LogLevel;
@@ -21,13 +23,14 @@ export interface LogRecord {
   readonly fields: LogFields;
 }
 
+/** The path of a logger and where its records go. */
 export interface LogOptions {
   readonly path: string;
   readonly nowMs: () => number;
   readonly sink: (record: LogRecord) => void;
 }
 
-/** A logger that hands each record to a sink. */
+/** A logger that passes each record to a sink. */
 export function createLogger(options: LogOptions): Logger {
   const write =
     (level: LogLevel) =>
@@ -47,9 +50,9 @@ export function createLogger(options: LogOptions): Logger {
 const RESERVED: readonly string[] = ['time', 'level', 'path', 'message'];
 
 /**
- * One record as one JSON line. Errors become their chain, bytes become hex. A field that has the name of
- * a part of the record gets a `_` behind it, so that no field can pretend to be another path or level.
- * A value that cannot be printed costs its record the fields, never the caller its life.
+ * One record as one JSON line. Errors become their cause chain, bytes become hex. A field named like a part of the record
+ * gets the suffix `_`, so that no field can pretend to be the path or level. When a value cannot be serialized, the
+ * record is written without its fields; the caller never gets an error.
  */
 export function formatJsonRecord(record: LogRecord): string {
   const { timeMs, level, path, message } = record;

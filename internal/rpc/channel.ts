@@ -3,20 +3,22 @@ import type { Socket } from 'node:net';
 import { CodedError } from '../errors/index.ts';
 import type { Upgrade } from './upgrade.ts';
 
-/** Flow-control window: uploads of a bundle must not wait for a round trip per 64 KiB. */
+/** HTTP/2 flow-control window: the upload of a bundle must not wait for a round trip per 64 KiB. */
 export const FLOW_CONTROL_WINDOW = 4 * 1024 * 1024;
+/** The largest message that either end accepts. */
 export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const KEEPALIVE_MS = 10_000;
 
+/** What an `RpcChannel` connects to, and how it authenticates. */
 export interface ChannelOptions<P> {
   /** "host:port", IPv6 in brackets; or "unix:/path". */
   readonly endpoint: string;
   readonly upgrade: Upgrade<P>;
-  /** How often a silent peer is asked for a sign of life, and how long it may take; 10 s unless said. */
+  /** How often an idle connection is pinged, and how long the answer may take; default: 10 s. */
   readonly keepaliveMs?: number;
 }
 
-/** One connection to one endpoint, made when first needed and made again when it broke. */
+/** One connection to one endpoint, opened on first use and opened again after it broke. */
 export class RpcChannel<P = unknown> implements Disposable {
   readonly endpoint: string;
   readonly grpc: GrpcClient;
@@ -39,7 +41,7 @@ export class RpcChannel<P = unknown> implements Disposable {
     });
   }
 
-  /** Who answered the newest connection; undefined before the first. */
+  /** The peer of the newest connection; undefined before the first. */
   get peer(): P | undefined {
     return this.#credentials.peer;
   }
@@ -56,8 +58,8 @@ export class RpcChannel<P = unknown> implements Disposable {
 }
 
 /**
- * grpc-js as far as it opens itself for this (its `SecureConnector` is marked experimental; the minor version is
- * pinned and a test says what broke): the TCP socket comes from grpc, the secured one goes back.
+ * Hooks the upgrade into grpc-js: grpc opens the TCP socket, the upgrade returns the authenticated one. The hook
+ * (`SecureConnector`) is marked experimental, so the minor version is pinned; internal/rpc/rpc.test.ts fails if it changes.
  */
 class UpgradeCredentials<P> extends ChannelCredentials {
   readonly #upgrade: Upgrade<P>;

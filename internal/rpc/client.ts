@@ -22,15 +22,16 @@ import type { RpcChannel } from './channel.ts';
 import { methodDefinition } from './codec.ts';
 import { errorFromStatus } from './errors.ts';
 
+/** Options of one call. */
 export interface CallOptions {
   readonly signal: AbortSignal;
-  /** Deadline of the whole call; none unless said. */
+  /** Deadline of the whole call; default: none. */
   readonly timeoutMs?: number;
-  /** Sent along as gRPC metadata; names in lower case. */
+  /** Sent as gRPC metadata; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Typed methods of one service: promises for single answers, async iterables for streams. */
+/** Typed methods of one service: promises for single responses, async iterables for streams. */
 export type Client<S extends DescService> = {
   readonly [K in keyof S['method']]: ClientMethod<S['method'][K]>;
 };
@@ -49,7 +50,10 @@ type ClientMethod<M> =
             ) => AsyncIterable<MessageShape<O>>
           : never;
 
-/** A client of `service` over `channel`. Rejects with `RemoteError` (the peer coded it) or `RpcError`. */
+/**
+ * A client of `service` over `channel`.
+ * @throws RemoteError with the code that the peer sent, or RpcError when the call itself failed
+ */
 export function createClient<S extends DescService>(service: S, channel: RpcChannel): Client<S> {
   const methods = service.methods.map((method) => [method.localName, createMethod(method, channel)] as const);
   return Object.fromEntries(methods) as Client<S>;
@@ -124,7 +128,7 @@ function createMethod(method: DescMethod, channel: RpcChannel): unknown {
 
 type Fail = (error: unknown, signal: AbortSignal) => unknown;
 
-/** One answer; the signal cancels the call. */
+/** Awaits a single response; the signal cancels the call. */
 function single(
   signal: AbortSignal,
   fail: Fail,
@@ -142,7 +146,7 @@ function single(
   });
 }
 
-/** Answers as they come; leaving the loop cancels the call. */
+/** Yields responses as they arrive; leaving the loop cancels the call. */
 async function* received(
   signal: AbortSignal,
   fail: Fail,
@@ -158,12 +162,12 @@ async function* received(
     throw fail(error, signal);
   } finally {
     signal.removeEventListener('abort', onAbort);
-    call.on('error', () => undefined); // cancelling reports itself once more
+    call.on('error', () => undefined); // cancelling emits another error
     call.cancel();
   }
 }
 
-/** Sends while the answer is awaited: whichever fails first decides, and the other is stopped. */
+/** Sends requests while awaiting the response; the first failure cancels the call. */
 async function sendAlong(
   call: ClientWritableStream<Init>,
   requests: AsyncIterable<Init>,
@@ -174,7 +178,7 @@ async function sendAlong(
     return Promise.reject(error);
   });
   const [answered, sending] = await Promise.allSettled([answer, sent]);
-  // The peer's own word explains more than the broken pipe that it causes.
+  // The peer's error explains more than the broken pipe that it causes.
   if (answered.status === 'fulfilled') return answered.value;
   if (
     sending.status === 'rejected' &&
@@ -192,7 +196,8 @@ async function sendAll(
   requests: AsyncIterable<Init>,
 ): Promise<void> {
   for await (const request of requests) {
-    if (call.destroyed || call.writableEnded) throw new StreamClosed('the call ended before all was sent');
+    if (call.destroyed || call.writableEnded)
+      throw new StreamClosed('the call ended before all requests were sent');
     if (!call.write(request)) await drained(call);
   }
   call.end();
@@ -205,7 +210,7 @@ async function drained(call: ClientWritableStream<Init> | ClientDuplexStream<Ini
   try {
     await once(call, 'drain', { signal: ended.signal });
   } catch (error) {
-    throw new StreamClosed('the call ended before all was sent', { cause: error });
+    throw new StreamClosed('the call ended before all requests were sent', { cause: error });
   } finally {
     call.off('close', stop).off('error', stop).off('status', stop);
   }
@@ -218,14 +223,14 @@ function metadataOf(options: CallOptions): Metadata {
 }
 
 function deadlineAfter(timeoutMs: number): number {
-  return new SystemClock().nowMs() + timeoutMs; // grpc-js compares it with the time of this process, not with a port
+  return new SystemClock().nowMs() + timeoutMs; // grpc-js itself compares deadlines with Date.now()
 }
 
-/** Abort is not failure; a refused handshake explains more than "unavailable". */
+/** Prefers the reason of the signal, then the error of a failed handshake: gRPC itself only says "unavailable". */
 function callError(doing: string, channel: RpcChannel, error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof CodedError) return error;
-  if (!isServiceError(error)) return error ?? new Error(`${doing}: no answer`);
+  if (!isServiceError(error)) return error ?? new Error(`${doing}: no response`);
   const coded = errorFromStatus(doing, error);
   if (coded.code === 'rpc-unreachable' && channel.connectError instanceof CodedError)
     return channel.connectError;

@@ -5,8 +5,8 @@ import { methodDefinition } from './codec.ts';
 
 const { heartbeat } = Curator.method;
 
-describe('an answer', () => {
-  test('that is frozen is encoded once, however many are told', () => {
+describe('methodDefinition()', () => {
+  test('encodes a frozen response once for any number of clients', () => {
     const { responseSerialize } = methodDefinition(heartbeat);
     const message = Object.freeze({ intervalMs: 5n });
     const bytes = responseSerialize(message as never);
@@ -14,7 +14,7 @@ describe('an answer', () => {
     expect(fromBinary(heartbeat.output, bytes)).toMatchObject({ intervalMs: 5n });
   });
 
-  test('that may still change is encoded each time', () => {
+  test('encodes a response that can change each time', () => {
     const { responseSerialize } = methodDefinition(heartbeat);
     const message = { intervalMs: 5n };
     const before = responseSerialize(message as never);

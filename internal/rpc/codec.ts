@@ -11,11 +11,12 @@ import type { MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
 
 type Message = MessageShape<DescMethod['input']>;
 
-/** A grpc-js service definition from a generated descriptor. Initialisers are completed before they are encoded. */
+/** A grpc-js service definition from a generated descriptor. Partial messages are completed before they are encoded. */
 export function serviceDefinition(service: DescService): ServiceDefinition {
   return Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));
 }
 
+/** Path, codecs and stream kinds of one method, as grpc-js wants them. */
 export function methodDefinition(
   method: DescMethod,
 ): MethodDefinition<MessageInitShape<DescMethod['input']>, Message> {
@@ -33,7 +34,7 @@ export function methodDefinition(
   };
 }
 
-/** What is said to thousands is encoded once: a frozen message cannot become another one. */
+/** Encodes a frozen message once, however many clients it is sent to: it cannot change. */
 function onceWhenFrozen<M extends object>(serialize: (message: M) => Buffer): (message: M) => Buffer {
   const known = new WeakMap<M, Buffer>();
   return (message) => {
@@ -44,7 +45,7 @@ function onceWhenFrozen<M extends object>(serialize: (message: M) => Buffer): (m
   };
 }
 
-/** The same memory, under the name that grpc-js wants. */
+/** A Buffer over the same memory: grpc-js takes no Uint8Array. */
 function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, length);
 }

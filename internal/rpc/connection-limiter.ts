@@ -8,25 +8,25 @@ import { SourceTree } from './source-tree.ts';
 import { sourcePathOf } from './source-path.ts';
 
 const MAX_CONNECTIONS = 512;
-/** What Node asks the kernel for unless told otherwise. */
+/** The listen backlog that Node asks the kernel for by default. */
 const BACKLOG = 511;
 
-/** Before a connection proves itself: an upgrade is dear, a socket that waits is not. */
+/** Limits of connections that are not authenticated yet: a handshake costs CPU time, a waiting socket does not. */
 export interface PendingLimits {
-  /** Connections that prove themselves at the same time. */
+  /** Handshakes at the same time. */
   readonly maxHandshakes: number;
-  /** Connections that wait for that: a socket each, and at most 64 KiB that it has sent. */
+  /** Connections that wait for a handshake: a socket each, and at most 64 KiB of received data. */
   readonly maxWaiting: number;
   readonly maxWaitMs: number;
 }
 
-/** Who comes in, in which order, and who goes when there are too many. */
+/** Decides which connection gets the next handshake, and which one is closed when there are too many. */
 export class ConnectionLimiter {
   readonly maxSockets: number;
   readonly #pending: PendingLimits | undefined;
   readonly #queue: FairQueue | undefined;
-  readonly #inside = new SourceTree<Socket>();
-  readonly #maxInside: number;
+  readonly #established = new SourceTree<Socket>();
+  readonly #maxEstablished: number;
   readonly #clock: Clock;
   readonly #log: Logger;
 
@@ -42,22 +42,23 @@ export class ConnectionLimiter {
       pending === undefined
         ? undefined
         : new FairQueue({ maxActive: pending.maxHandshakes, maxWaiting: pending.maxWaiting, clock });
-    this.#maxInside = options.maxConnections ?? MAX_CONNECTIONS;
+    this.#maxEstablished = options.maxConnections ?? MAX_CONNECTIONS;
     this.#clock = clock;
     this.#log = log;
-    // One more than may wait, so that it is this door who says which one goes, and not the kernel.
+    // More than may wait: this class decides which connection is refused, not the kernel.
     this.maxSockets =
-      this.#maxInside + (pending === undefined ? 0 : pending.maxHandshakes + pending.maxWaiting + BACKLOG);
+      this.#maxEstablished +
+      (pending === undefined ? 0 : pending.maxHandshakes + pending.maxWaiting + BACKLOG);
   }
 
-  /** Connections that the kernel holds while this process does something else: a whole crowd fits. */
+  /** The listen backlog: as many connections as may wait here. */
   get backlog(): number {
     return Math.max(BACKLOG, this.#pending?.maxWaiting ?? 0);
   }
 
   /**
-   * Resolves with a place to prove itself in, to be disposed. Rejects with `rpc-crowded`, with `rpc-unreachable` when the
-   * peer hangs up meanwhile, or with the signal's reason.
+   * Waits for a handshake slot, which the caller disposes.
+   * @throws RpcError `rpc-crowded`; `rpc-unreachable` when the peer closes the connection meanwhile
    */
   async acquire(socket: Socket, signal: AbortSignal): Promise<Disposable> {
     const [queue, pending] = [this.#queue, this.#pending];
@@ -65,11 +66,13 @@ export class ConnectionLimiter {
     using gone = childSignal(signal);
     using timer = childSignal(gone.signal);
     const onClose = (): void =>
-      gone.abort(new RpcError('rpc-unreachable', 'waiting for a place: the peer closed the connection'));
+      gone.abort(new RpcError('rpc-unreachable', 'waiting for a handshake: the peer closed the connection'));
     socket.once('close', onClose);
     void this.#clock.sleep(pending.maxWaitMs, timer.signal).then(
       () =>
-        gone.abort(new RpcError('rpc-crowded', `waiting for a place: none within ${pending.maxWaitMs} ms`)),
+        gone.abort(
+          new RpcError('rpc-crowded', `waiting for a handshake: timed out after ${pending.maxWaitMs} ms`),
+        ),
       () => undefined,
     );
     try {
@@ -80,15 +83,17 @@ export class ConnectionLimiter {
     }
   }
 
-  /** It has proved itself and stays. When that is one too many, whoever has most connections loses the newest. */
+  /** Counts an authenticated connection. Beyond the limit, the source with most connections loses its newest. */
   addEstablished(socket: Socket, address: string): void {
     if (this.#pending === undefined) return;
     const path = sourcePathOf(address);
-    this.#inside.add(path, socket);
-    socket.once('close', () => this.#inside.remove(path, socket));
-    if (this.#inside.size <= this.#maxInside) return;
-    const last = this.#inside.newestOfLargest();
-    this.#log.warn('too many connections: the newest one of who has most goes', { limit: this.#maxInside });
+    this.#established.add(path, socket);
+    socket.once('close', () => this.#established.remove(path, socket));
+    if (this.#established.size <= this.#maxEstablished) return;
+    const last = this.#established.newestOfLargest();
+    this.#log.warn('too many connections, closing the newest one of the largest source', {
+      limit: this.#maxEstablished,
+    });
     last?.destroy();
   }
 }

@@ -2,22 +2,23 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Logger } from '../logging/index.ts';
 
-/** What a handler knows of its call. */
+/** What a handler knows about its call. */
 export interface Call<P> {
-  /** Who asked, as the upgrade proved it. A caller cannot choose it. */
+  /** The caller, as the upgrade authenticated it. */
   readonly peer: P;
-  /** Where its connection came from; absent for calls that came over none. */
+  /** IP address of the caller; absent for Unix sockets. */
   readonly address?: string;
-  /** Fires when the caller has gone or the server closes. */
+  /** Fires when the caller disconnects or the server closes. */
   readonly signal: AbortSignal;
 }
 
+/** How many connections one peer may have. */
 export interface ConnectionLimits<P> {
-  /** Who counts as the same peer, and how many connections one may have; its oldest goes. Absent: any number. */
+  /** Peers with the same name are one; beyond the limit its oldest connection is closed. Default: no limit. */
   readonly perPeer?: { readonly nameOf: (peer: P) => string; readonly maxConnections: number };
 }
 
-/** Connections that have proved who is at their other end, and the calls under way on each. */
+/** Authenticated connections and the calls in progress on each. */
 export class Connections<P> {
   readonly #limits: ConnectionLimits<P>;
   readonly #log: Logger;
@@ -31,9 +32,9 @@ export class Connections<P> {
   }
 
   /**
-   * grpc names the peer of a call by its socket's `remoteAddress` and port. That pair is not unique: one host can hold
-   * it twice, towards two addresses of this server, and would be taken for the other. So the socket gets a name of
-   * our own that nobody can choose or meet again.
+   * Adds a connection. grpc-js identifies the peer of a call by the `remoteAddress` and port of its socket. That pair is
+   * not unique: one host can use it twice, towards two addresses of this server. So the socket gets a random name
+   * instead, which no client can choose.
    */
   register(socket: Socket, known: Connection<P>['known']): void {
     const name = `connection-${randomUUID()}`;
@@ -44,15 +45,15 @@ export class Connections<P> {
     this.#countPeer(socket, known.peer);
   }
 
-  /** A call of the connection that it came on, while it is under way. */
+  /** Registers a call with its connection until it is disposed. */
   beginCall(call: GrpcCall): { readonly call: Call<P> } & Disposable {
     const connection = this.#byName.get(call.getPeer());
-    if (connection === undefined) throw new Error('a call on a connection that proved nothing');
+    if (connection === undefined) throw new Error('call on an unauthenticated connection');
     const { known, calls } = connection;
-    // Calls stand in a set and do not listen to a signal of the server: that looks through all of its listeners for each
-    // that comes or goes, and there may be ten thousands.
+    // A set of calls and not listeners of one signal: adding and removing a listener scans all others, and there may be
+    // tens of thousands.
     const controller = new AbortController();
-    const onCancelled = (): void => controller.abort(new Error('the caller has gone'));
+    const onCancelled = (): void => controller.abort(new Error('the caller disconnected'));
     call.once('cancelled', onCancelled);
     calls.add(controller);
     if (this.#closed !== undefined) controller.abort(this.#closed.reason);
@@ -65,15 +66,15 @@ export class Connections<P> {
     };
   }
 
-  /** Fires the signal of every call, and of those that come. */
+  /** Aborts every call, and those that begin later. */
   close(reason: unknown): void {
     this.#closed = { reason };
     for (const { calls } of this.#byName.values()) for (const each of calls) each.abort(reason);
   }
 
   /**
-   * One key must not fill a server; and a peer that comes back does not know that its last connection still stands here:
-   * whoever comes once more than may loses its own oldest one.
+   * One key must not use up the server's connections. The oldest one is closed, because a peer that reconnects does not
+   * know that its previous connection is still open here.
    */
   #countPeer(socket: Socket, peer: P): void {
     const { perPeer } = this.#limits;
@@ -87,7 +88,7 @@ export class Connections<P> {
     });
     const [oldest] = sockets;
     if (sockets.size <= perPeer.maxConnections || oldest === undefined) return;
-    this.#log.warn('too many connections of one peer: its oldest goes', {
+    this.#log.warn('too many connections of one peer, closing its oldest', {
       peer: name,
       limit: perPeer.maxConnections,
     });
@@ -96,13 +97,13 @@ export class Connections<P> {
   }
 }
 
-/** One that has proved itself, and its calls under way. */
+/** An authenticated connection and its calls in progress. */
 interface Connection<P> {
   readonly known: Pick<Call<P>, 'peer' | 'address'>;
   readonly calls: Set<AbortController>;
 }
 
-/** A call of grpc-js, as far as it is needed. */
+/** The part of a grpc-js call that is used here. */
 export interface GrpcCall {
   getPeer(): string;
   once(event: 'cancelled', listener: () => void): unknown;

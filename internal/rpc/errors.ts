@@ -17,51 +17,53 @@ export const rpcErrors = defineErrors({
     exit: 'unreachable',
     retryable: true,
     meaning: 'The peer could not be reached, or the connection broke.',
-    fix: 'Check the address and port, that the service runs there, and that nothing between filters it.',
+    fix: 'Check the address and port, that the service runs there, and that no firewall blocks the connection.',
   },
   'rpc-timeout': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The peer did not answer in time.',
-    fix: 'See whether the peer is overloaded or the network loses packets; the call can be repeated.',
+    meaning: 'The peer did not respond in time.',
+    fix: 'Check whether the peer is overloaded or the network loses packets, then repeat the call.',
   },
   'rpc-handshake': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
-    meaning: 'The peer did not prove who it is, or did not accept our proof.',
-    fix: 'Compare the fingerprint or certificate you expect with the one in the message; do not go on if they differ.',
+    meaning: 'The TLS handshake failed: one end did not accept the certificate of the other.',
+    fix: 'Compare the expected fingerprint or certificate with the one in the error message. Do not continue if they differ.',
   },
   'rpc-not-served': {
     fault: 'peer',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The peer does not serve this call; its version is probably another one.',
-    fix: 'Compare the versions of both programs; they may differ by one minor.',
+    meaning: 'The peer does not implement this call; it probably runs another version.',
+    fix: 'Compare the versions of both programs: they may differ by one minor version.',
   },
   'rpc-crowded': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
     meaning:
-      'So many machines wait to be served here that this one was sent away; most of those who wait are from the same network as it.',
-    fix: 'Nothing: it asks again by itself. If it stays so for minutes, look on the control planes where the many come from: `cluster node logs NODE --unit cluster-joinservice`.',
+      'The server refused the connection because too many are waiting, most of them from the same network as this one.',
+    fix: 'Wait: the client retries by itself. If it lasts for minutes, find out on a control plane where the connections come from: `cluster node logs NODE --unit cluster-joinservice`.',
   },
   'rpc-failed': {
     fault: 'peer',
     exit: 'internal',
     retryable: true,
-    meaning: 'The peer failed without saying why.',
-    fix: 'Look into the log of the peer at the time of the call.',
+    meaning: 'The peer failed with an internal error.',
+    fix: 'Read the log of the peer at the time of the call.',
   },
 });
 
+/** Codes of `RpcError`. */
 export type RpcErrorCode = keyof typeof rpcErrors;
 
+/** A call or connection that failed on this side or in the network. */
 export class RpcError extends errorClass(rpcErrors) {}
 
-/** An error that the peer coded. Its text is the peer's word and was cut to a safe shape. */
+/** An error that the peer sent with its code. The texts are the peer's; `errorFromStatus` made them printable. */
 export class RemoteError extends CodedError {
   constructor(wire: WireError) {
     const spec = {
@@ -88,10 +90,10 @@ const TRAILER = 'cluster-error-bin';
 const MAX_TEXT = 2000;
 const FAULTS: readonly string[] = ['operator', 'peer', 'system'] satisfies readonly Fault[];
 
-/** What of an error a peer may learn: `chain` for those who proved to be owners, `code` for strangers. */
+/** What a peer may learn of an error: `chain` all texts, for authenticated members and owners; `code` only the code. */
 export type Disclosure = 'chain' | 'code';
 
-/** Our error → what goes over the wire. Errors without a code say only that something failed. */
+/** The gRPC status for an error. An error without a code becomes "internal error". */
 export function statusFromError(
   error: unknown,
   disclosure: Disclosure,
@@ -113,7 +115,7 @@ export function statusFromError(
   return { code: retryable ? status.ABORTED : status.FAILED_PRECONDITION, details: code, metadata };
 }
 
-/** What came over the wire → our error. */
+/** The error for a gRPC status that a peer sent. `doing` is the context in front of the message. */
 export function errorFromStatus(doing: string, error: ServiceError): CodedError {
   const wire = parseWireError(error.metadata?.get(TRAILER)[0]);
   if (wire !== undefined) return new RemoteError(wire);
@@ -130,7 +132,7 @@ export function errorFromStatus(doing: string, error: ServiceError): CodedError 
   }
 }
 
-/** grpc-js wraps what the socket said: "No connection established. Last error: Error: connect ECONNREFUSED …". */
+/** grpc-js wraps the error of the socket: "No connection established. Last error: Error: connect ECONNREFUSED …". */
 function withoutFrame(text: string): string {
   return text.replace(
     /^No connection established\. Last error: (?:Error: )?(.*?)\.? Resolution note:.*$/s,
@@ -138,7 +140,7 @@ function withoutFrame(text: string): string {
   );
 }
 
-/** The trailer is the peer's: size, then shape, then meaning; anything else counts as absent. */
+/** The error that an untrusted peer put into the trailer; undefined when its size or shape is wrong. */
 function parseWireError(raw: unknown): WireError | undefined {
   if (!Buffer.isBuffer(raw) || raw.length > 8192) return undefined;
   let value: unknown;

@@ -6,129 +6,129 @@ import { sourcePathOf } from './source-path.ts';
 const never = new AbortController().signal;
 const crowded: unknown = expect.objectContaining({ code: 'rpc-crowded' });
 
-/** Everybody who asks, by name; who is served, in order; and places to give back. */
-class Crowd {
+/** Callers by name, the order in which they were served, and the slots that they release. */
+class Callers {
   readonly served: string[] = [];
   readonly refused: string[] = [];
-  readonly #places = new Map<string, Disposable>();
-  readonly shares: FairQueue;
+  readonly #slots = new Map<string, Disposable>();
+  readonly queue: FairQueue;
   readonly clock = new FakeClock();
 
   constructor(limits: { readonly maxActive: number; readonly maxWaiting: number }) {
-    this.shares = new FairQueue({ ...limits, clock: this.clock });
+    this.queue = new FairQueue({ ...limits, clock: this.clock });
   }
 
-  asks(name: string, address: string, signal = never): Promise<void> {
-    return this.shares.acquire(address, signal).then(
-      (place) => {
+  acquire(name: string, address: string, signal = never): Promise<void> {
+    return this.queue.acquire(address, signal).then(
+      (slot) => {
         this.served.push(name);
-        this.#places.set(name, place);
+        this.#slots.set(name, slot);
       },
       () => void this.refused.push(name),
     );
   }
 
-  async leaves(name: string): Promise<void> {
-    this.#places.get(name)?.[Symbol.dispose]();
+  async release(name: string): Promise<void> {
+    this.#slots.get(name)?.[Symbol.dispose]();
     await settle();
   }
 }
 
-describe('FairShares', () => {
-  test('serves so many at once, the others in the order in which they came', async () => {
-    const crowd = new Crowd({ maxActive: 2, maxWaiting: 10 });
-    for (let i = 0; i < 4; i++) void crowd.asks(`m${i}`, `10.${i}.0.1`);
+describe('FairQueue', () => {
+  test('serves up to the limit at once, the others in order of arrival', async () => {
+    const callers = new Callers({ maxActive: 2, maxWaiting: 10 });
+    for (let i = 0; i < 4; i++) void callers.acquire(`m${i}`, `10.${i}.0.1`);
     await settle();
-    expect(crowd.served).toEqual(['m0', 'm1']);
-    expect(crowd.shares.waiting).toBe(2);
-    await crowd.leaves('m1');
-    await crowd.leaves('m1'); // a second time gives nothing away
-    expect(crowd.served).toEqual(['m0', 'm1', 'm2']);
-    await crowd.leaves('m0');
-    await crowd.leaves('m2');
-    await crowd.leaves('m3');
-    expect(crowd.served).toEqual(['m0', 'm1', 'm2', 'm3']);
-    expect(crowd.shares.active).toBe(0);
+    expect(callers.served).toEqual(['m0', 'm1']);
+    expect(callers.queue.waiting).toBe(2);
+    await callers.release('m1');
+    await callers.release('m1'); // a second time gives nothing away
+    expect(callers.served).toEqual(['m0', 'm1', 'm2']);
+    await callers.release('m0');
+    await callers.release('m2');
+    await callers.release('m3');
+    expect(callers.served).toEqual(['m0', 'm1', 'm2', 'm3']);
+    expect(callers.queue.active).toBe(0);
   });
 
-  test('one address that stalls in all its places leaves the rest to others, at once', async () => {
-    const crowd = new Crowd({ maxActive: 8, maxWaiting: 1000 });
-    for (let i = 0; i < 100; i++) void crowd.asks('stranger', '198.51.100.7');
+  test('leaves slots to others when one address stalls in all of its own', async () => {
+    const callers = new Callers({ maxActive: 8, maxWaiting: 1000 });
+    for (let i = 0; i < 100; i++) void callers.acquire('stranger', '198.51.100.7');
     await settle();
-    expect(crowd.served.length).toBe(3); // 3/8 of the places
-    for (let i = 0; i < 5; i++) void crowd.asks(`m${i}`, `10.0.${i}.1`);
+    expect(callers.served.length).toBe(3); // 3/8 of the slots
+    for (let i = 0; i < 5; i++) void callers.acquire(`m${i}`, `10.0.${i}.1`);
     await settle();
-    expect(crowd.served.filter((name) => name !== 'stranger')).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
+    expect(callers.served.filter((name) => name !== 'stranger')).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  test('who holds least is next, before a network whose addresses wait by the hundred', async () => {
-    const crowd = new Crowd({ maxActive: 4, maxWaiting: 1000 });
-    for (let i = 0; i < 250; i++) void crowd.asks(`stranger-${i}`, `198.51.100.${i}`);
+  test('serves the smallest source before a network with hundreds of waiting addresses', async () => {
+    const callers = new Callers({ maxActive: 4, maxWaiting: 1000 });
+    for (let i = 0; i < 250; i++) void callers.acquire(`other-${i}`, `198.51.100.${i}`);
     await settle();
-    expect(crowd.served.length).toBe(3);
-    void crowd.asks('first', '10.1.0.1');
-    void crowd.asks('second', '10.2.0.1');
+    expect(callers.served.length).toBe(3);
+    void callers.acquire('first', '10.1.0.1');
+    void callers.acquire('second', '10.2.0.1');
     await settle();
-    expect(crowd.served.at(-1)).toBe('first');
-    await crowd.leaves('stranger-0');
-    expect(crowd.served.at(-1)).toBe('second');
+    expect(callers.served.at(-1)).toBe('first');
+    await callers.release('other-0');
+    expect(callers.served.at(-1)).toBe('second');
   });
 
-  test('a full room takes the newcomer and sends away the newest of who has most in it', async () => {
-    const crowd = new Crowd({ maxActive: 1, maxWaiting: 4 });
-    void crowd.asks('inside', '10.9.0.1');
-    for (let i = 0; i < 4; i++) void crowd.asks(`stranger-${i}`, `198.51.100.${i}`);
+  test('refuses the newest caller of the largest source when the queue is full', async () => {
+    const callers = new Callers({ maxActive: 1, maxWaiting: 4 });
+    void callers.acquire('inside', '10.9.0.1');
+    for (let i = 0; i < 4; i++) void callers.acquire(`other-${i}`, `198.51.100.${i}`);
     await settle();
-    void crowd.asks('m', '10.1.0.1');
+    void callers.acquire('m', '10.1.0.1');
     await settle();
-    expect(crowd.refused).toEqual(['stranger-3']);
-    await crowd.leaves('inside');
-    await crowd.leaves('stranger-0');
-    expect(crowd.served).toContain('m');
+    expect(callers.refused).toEqual(['other-3']);
+    await callers.release('inside');
+    await callers.release('other-0');
+    expect(callers.served).toContain('m');
     await expect(
       (async () => {
-        const all = Array.from({ length: 8 }, () => crowd.shares.acquire('198.51.100.1', never));
+        const all = Array.from({ length: 8 }, () => callers.queue.acquire('198.51.100.1', never));
         await Promise.all(all);
       })(),
     ).rejects.toEqual(crowded);
   });
 
-  test('who gives up leaves the room and takes no place', async () => {
-    const crowd = new Crowd({ maxActive: 1, maxWaiting: 4 });
-    void crowd.asks('inside', '10.0.0.1');
+  test('removes a caller that gives up, and gives it no slot', async () => {
+    const callers = new Callers({ maxActive: 1, maxWaiting: 4 });
+    void callers.acquire('inside', '10.0.0.1');
     const stop = new AbortController();
-    void crowd.asks('impatient', '10.1.0.1', stop.signal);
-    void crowd.asks('patient', '10.2.0.1');
+    void callers.acquire('impatient', '10.1.0.1', stop.signal);
+    void callers.acquire('patient', '10.2.0.1');
     await settle();
     stop.abort(new Error('enough'));
     await settle();
-    expect(crowd.refused).toEqual(['impatient']);
-    await crowd.leaves('inside');
-    expect(crowd.served).toEqual(['inside', 'patient']);
-    await expect(crowd.shares.acquire('10.3.0.1', stop.signal)).rejects.toThrow('enough');
+    expect(callers.refused).toEqual(['impatient']);
+    await callers.release('inside');
+    expect(callers.served).toEqual(['inside', 'patient']);
+    await expect(callers.queue.acquire('10.3.0.1', stop.signal)).rejects.toThrow('enough');
   });
 
-  test('estimates from how long places were held', async () => {
-    const crowd = new Crowd({ maxActive: 2, maxWaiting: 100 });
-    expect(crowd.shares.estimatedWaitMs).toBe(0);
-    for (let i = 0; i < 13; i++) void crowd.asks(`m${i}`, `10.${i}.0.1`);
+  test('estimates the wait from how long slots were held', async () => {
+    const callers = new Callers({ maxActive: 2, maxWaiting: 100 });
+    expect(callers.queue.estimatedWaitMs).toBe(0);
+    for (let i = 0; i < 13; i++) void callers.acquire(`m${i}`, `10.${i}.0.1`);
     await settle();
-    await crowd.clock.advance(1_000);
-    await crowd.leaves('m0');
-    expect(crowd.shares.waiting).toBe(10);
-    expect(crowd.shares.estimatedWaitMs).toBe(5_000);
+    await callers.clock.advance(1_000);
+    await callers.release('m0');
+    expect(callers.queue.waiting).toBe(10);
+    expect(callers.queue.estimatedWaitMs).toBe(5_000);
   });
 
-  test('10,000 strangers of one network do not keep 200 machines of another one waiting behind them', async () => {
-    const crowd = new Crowd({ maxActive: 8, maxWaiting: 512 });
-    for (let i = 0; i < 10_000; i++) void crowd.asks('stranger', `203.0.${i % 7}.${i % 251}`);
+  test('does not keep 200 machines waiting behind 10,000 clients of another network', async () => {
+    const callers = new Callers({ maxActive: 8, maxWaiting: 512 });
+    for (let i = 0; i < 10_000; i++) void callers.acquire('stranger', `203.0.${i % 7}.${i % 251}`);
     await settle();
-    for (let i = 0; i < 200; i++) void crowd.asks(`m${i}`, `10.0.0.${i}`);
+    for (let i = 0; i < 200; i++) void callers.acquire(`m${i}`, `10.0.0.${i}`);
     await settle();
-    expect(crowd.refused.filter((name) => name !== 'stranger')).toEqual([]);
-    expect(crowd.shares.waiting).toBe(512);
-    for (let i = 0; i < 200; i++) await crowd.leaves(`m${i}`); // the strangers stall in all their places
-    expect(crowd.served.filter((name) => name.startsWith('m')).length).toBe(200);
+    expect(callers.refused.filter((name) => name !== 'stranger')).toEqual([]);
+    expect(callers.queue.waiting).toBe(512);
+    for (let i = 0; i < 200; i++) await callers.release(`m${i}`); // the others stall in all their slots
+    expect(callers.served.filter((name) => name.startsWith('m')).length).toBe(200);
   }, 600_000); // against hanging only
 });
 

@@ -3,29 +3,30 @@ import { RpcError } from './errors.ts';
 import { SourceTree } from './source-tree.ts';
 import { sourcePathOf, type SourcePath } from './source-path.ts';
 
+/** The limits of a `FairQueue`. */
 export interface FairQueueOptions {
-  /** How many are served at the same time. */
+  /** Slots: how many may be active at the same time. */
   readonly maxActive: number;
-  /** How many wait for a place; beyond that the newest one of whoever has most in here is sent away. */
+  /** How many may wait for a slot; beyond that the newest one of the source that has most waiting is refused. */
   readonly maxWaiting: number;
   readonly clock: Clock;
 }
 
-/** Of all places, what one organisation, one site and one holder may have: who stalls in all of his leaves the rest free. */
-const MOST = [3 / 4, 3 / 4, 3 / 8] as const;
+/** The share of all slots that one organization, one site and one holder may have: a source that stalls leaves the rest. */
+const MAX_SHARES = [3 / 4, 3 / 4, 3 / 8] as const;
 
 interface Waiting {
   readonly path: SourcePath;
-  readonly admit: () => void;
+  readonly accept: () => void;
   readonly refuse: (error: unknown) => void;
 }
 
 /**
- * A waiting room before work that is dear, and places in it that are not. Whoever holds least is served next, by network
- * first and by address then, so that many connections or many addresses of one stranger keep nobody else out.
+ * A bounded queue for slots, fair among source addresses. The source with the fewest active slots is next, by network
+ * first and then by address, so that many connections or many addresses of one client do not keep others waiting.
  *
  * ```
- * enter ─▶ waiting (bounded: the one with most loses its newest) ─▶ place (the one with least goes first) ─▶ dispose
+ * acquire ─▶ waiting (full: the largest source loses its newest) ─▶ active (smallest source first) ─▶ dispose
  * ```
  */
 export class FairQueue {
@@ -33,52 +34,52 @@ export class FairQueue {
   readonly #waiting = new SourceTree<Waiting>();
   readonly #heldBySource = new Map<string, number>();
   #held = 0;
-  #servedMs = 0;
+  #averageHeldMs = 0;
 
   constructor(options: FairQueueOptions) {
     this.#options = options;
   }
 
-  /** How many have a place. */
+  /** How many slots are in use. */
   get active(): number {
     return this.#held;
   }
 
-  /** How many wait for one. */
+  /** How many wait for a slot. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** About how long somebody waits who comes now, from how long places were held of late; in ms. */
+  /** How long a new caller would wait, estimated from how long slots were held recently; ms. */
   get estimatedWaitMs(): number {
-    return Math.round((this.#waiting.size * this.#servedMs) / this.#options.maxActive);
+    return Math.round((this.#waiting.size * this.#averageHeldMs) / this.#options.maxActive);
   }
 
   /**
-   * Resolves with a place, to be disposed. Rejects with the signal's reason, or with `rpc-crowded` when more wait than may
-   * and this one's source has most of them.
+   * Waits for a slot, which the caller disposes.
+   * @throws RpcError `rpc-crowded` when the queue is full and this source has most of it; the signal's reason
    */
   async acquire(address: string, signal: AbortSignal): Promise<Disposable> {
     signal.throwIfAborted();
     const path = sourcePathOf(address);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const self: Waiting = { path, admit: resolve, refuse: reject };
+    const self: Waiting = { path, accept: resolve, refuse: reject };
     const onAbort = (): void => {
       if (this.#waiting.remove(path, self)) reject(signal.reason);
     };
     this.#waiting.add(path, self);
     this.#serve();
-    this.#sendAway();
+    this.#refuseExcess();
     signal.addEventListener('abort', onAbort, { once: true });
     try {
       await promise;
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
-    return this.#place(path);
+    return this.#slot(path);
   }
 
-  #place(path: SourcePath): Disposable {
+  #slot(path: SourcePath): Disposable {
     const { clock } = this.#options;
     const sinceMs = clock.monotonicMs();
     let held = true;
@@ -87,7 +88,7 @@ export class FairQueue {
         if (!held) return;
         held = false;
         const tookMs = clock.monotonicMs() - sinceMs;
-        this.#servedMs = this.#servedMs === 0 ? tookMs : this.#servedMs * 0.9 + tookMs * 0.1;
+        this.#averageHeldMs = this.#averageHeldMs === 0 ? tookMs : this.#averageHeldMs * 0.9 + tookMs * 0.1;
         this.#count(path, -1);
         this.#serve();
       },
@@ -98,29 +99,29 @@ export class FairQueue {
     while (this.#held < this.#options.maxActive) {
       const next = this.#waiting.oldestOfLeast((source, level) => {
         const held = this.#heldBySource.get(source) ?? 0;
-        return held < this.#mostAt(level) ? held : undefined;
+        return held < this.#maxAt(level) ? held : undefined;
       });
       if (next === undefined) return;
       this.#waiting.markServed(next.path);
       this.#waiting.remove(next.path, next);
       this.#count(next.path, 1);
-      next.admit();
+      next.accept();
     }
   }
 
-  #sendAway(): void {
+  #refuseExcess(): void {
     while (this.#waiting.size > this.#options.maxWaiting) {
       const last = this.#waiting.newestOfLargest();
       if (last === undefined) return;
       this.#waiting.remove(last.path, last);
       last.refuse(
-        new RpcError('rpc-crowded', `waiting for a place: ${this.#options.maxWaiting} others wait already`),
+        new RpcError('rpc-crowded', `waiting for a slot: ${this.#options.maxWaiting} others are waiting`),
       );
     }
   }
 
-  #mostAt(level: number): number {
-    return Math.max(1, Math.floor(this.#options.maxActive * (MOST[level] ?? 1)));
+  #maxAt(level: number): number {
+    return Math.max(1, Math.floor(this.#options.maxActive * (MAX_SHARES[level] ?? 1)));
   }
 
   #count(path: SourcePath, by: 1 | -1): void {

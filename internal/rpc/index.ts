@@ -1,6 +1,11 @@
 /**
- * Port: gRPC. Generated contracts on one side, TCP on the other; between them an upgrade that lets each connection
- * prove who is at its ends before one byte of gRPC flows. The only door to grpc-js.
+ * gRPC clients and servers whose connections are authenticated before any gRPC byte; the only user of grpc-js.
+ *
+ * ```
+ * generated contract ─ createClient / implement ─ RpcChannel / RpcServer ─ Upgrade (TLS, attested TLS, local) ─ socket
+ * ```
+ * An `Upgrade` turns a TCP or Unix socket into one whose peer has proved its identity. A server that strangers reach
+ * limits the connections that have not done so yet (`ConnectionLimiter`).
  */
 export { RpcChannel, type ChannelOptions } from './channel.ts';
 export { createClient, type CallOptions, type Client } from './client.ts';

@@ -57,7 +57,7 @@ async function start(
 
 const describe = (session: ClientHttp2Session) => callRaw(session, InitApi.method.describe);
 
-test('who opens calls before it knows how many it may have is refused the ones too many', async () => {
+test('RpcServer refuses calls beyond maxCallsPerConnection', async () => {
   const release = Promise.withResolvers<void>();
   let begun = 0;
   const dial = await start({ maxCallsPerConnection: 4 }, async () => {
@@ -75,7 +75,7 @@ test('who opens calls before it knows how many it may have is refused the ones t
   expect(await describe(session)).toBe('OK');
 });
 
-test('a peer that comes once more than it may loses its own oldest connection, and nobody else any', async () => {
+test('RpcServer closes the oldest connection of a peer beyond its limit, and no other', async () => {
   const dial = await start({ perPeer: { nameOf: (peer) => peer, maxConnections: 2 } }, async () => ({}));
   const [first, other] = [await dial('a'), await dial('b')];
   expect([await describe(first), await describe(other)]).toEqual(['OK', 'OK']);

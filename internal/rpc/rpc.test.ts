@@ -82,8 +82,8 @@ async function start(
   return { rpc, port, server, client, dial };
 }
 
-describe('a session with both ends proved', () => {
-  test('carries a unary call and tells the handler who asked', async () => {
+describe('an authenticated connection', () => {
+  test('carries a unary call and tells the handler its peer', async () => {
     const { dial, client, server } = await start({
       describe: async (_request, call) => ({ fingerprint: call.peer }),
     });
@@ -94,7 +94,7 @@ describe('a session with both ends proved', () => {
     expect(answer.fingerprint).toBe(client.fingerprint);
   });
 
-  test('is never another channel’s: who comes to the same endpoint as somebody else has to prove it', async () => {
+  test('is not shared with a channel of another identity to the same endpoint', async () => {
     const { dial, client, server } = await start({
       describe: async (_request, call) => ({ fingerprint: call.peer }),
     });
@@ -105,7 +105,7 @@ describe('a session with both ends proved', () => {
     expect(await first.describe({}, { signal: never })).toMatchObject({ fingerprint: client.fingerprint });
   });
 
-  test('carries a server stream in order and stops the handler when the caller leaves', async () => {
+  test('carries a server stream in order and stops the handler when the caller disconnects', async () => {
     const left = Promise.withResolvers<void>();
     const { dial, client, server } = await start({
       init: async function* (_request, call) {
@@ -138,7 +138,7 @@ describe('a session with both ends proved', () => {
     expect(answer.partialBytes).toBe(24n * 1024n * 1024n);
   });
 
-  test('brings a coded error to the caller with its fix and exit', async () => {
+  test('transports a coded error with its fix and exit code', async () => {
     const { dial, client, server } = await start({});
     const failure = dial(client, server.fingerprint).describe({}, { signal: never });
     await expect(failure).rejects.toMatchObject({
@@ -149,7 +149,7 @@ describe('a session with both ends proved', () => {
     });
   });
 
-  test('a refused upload ends with the reason of the peer, not with a broken pipe', async () => {
+  test('ends a refused upload with the error of the peer, not with a broken pipe', async () => {
     const { dial, client, server } = await start({
       uploadBlob: async (requests) => {
         for await (const _ of requests) throw new CodedError(testErrors, 'test-refused', 'uploading');
@@ -164,7 +164,7 @@ describe('a session with both ends proved', () => {
     ).rejects.toMatchObject({ code: 'test-refused' });
   });
 
-  test('an aborted call rejects with the reason of its signal', async () => {
+  test('rejects an aborted call with the reason of its signal', async () => {
     const { dial, client, server } = await start({ describe: () => new Promise(() => undefined) });
     const abort = new AbortController();
     const call = dial(client, server.fingerprint).describe({}, { signal: abort.signal });
@@ -173,8 +173,8 @@ describe('a session with both ends proved', () => {
   });
 });
 
-describe('a session that is not proved', () => {
-  test('the client refuses a server with another key and names both', async () => {
+describe('an unauthenticated connection', () => {
+  test('is refused by a client that expects another server key; the error names both keys', async () => {
     const { dial, client } = await start({});
     const other = await createIdentity();
     const call = dial(client, other.fingerprint).describe({}, { signal: never, timeoutMs: 3000 });
@@ -184,14 +184,14 @@ describe('a session that is not proved', () => {
     });
   });
 
-  test('the server refuses a client with another key before any call', async () => {
+  test('is refused by a server that expects another client key before any call', async () => {
     const { dial, server } = await start({ describe: async () => ({ fingerprint: 'must not be reached' }) });
     const stranger = await createIdentity();
     const call = dial(stranger, server.fingerprint).describe({}, { signal: never, timeoutMs: 1500 });
     await expect(call).rejects.toBeInstanceOf(CodedError);
   });
 
-  test('garbage instead of TLS costs the server one closed socket', async () => {
+  test('is closed when it sends no TLS', async () => {
     const { port, dial, client, server } = await start({ describe: async () => ({ hostname: 'alive' }) });
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);
@@ -202,7 +202,7 @@ describe('a session that is not proved', () => {
   });
 });
 
-describe('a port for strangers', () => {
+describe('RpcServer with pending-connection limits', () => {
   /** Connects and says nothing; resolves when it was sent away. */
   async function mute(port: number, localAddress: string): Promise<{ readonly closed: Promise<unknown> }> {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
@@ -215,7 +215,7 @@ describe('a port for strangers', () => {
 
   const alive = { describe: async () => ({ hostname: 'alive' }) };
 
-  test('mute ones in all the places they can have and in the whole room keep nobody else out', async () => {
+  test('serves others while silent connections fill their slots and the queue', async () => {
     const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
     const { port, dial, client, server } = await start(alive, { pending });
     for (let i = 0; i < 60; i++) await mute(port, `127.9.${i % 5}.${(i % 7) + 1}`);
@@ -223,14 +223,14 @@ describe('a port for strangers', () => {
     expect(answer.hostname).toBe('alive');
   });
 
-  test('who finds no place in time is sent away', async () => {
+  test('refuses a connection that waits too long for its handshake', async () => {
     const { port } = await start(alive, { pending: { maxHandshakes: 1, maxWaiting: 4, maxWaitMs: 50 } });
     await mute(port, '127.9.0.1');
     const { closed } = await mute(port, '127.8.0.1');
     await closed;
   });
 
-  test('one connection too many costs whoever has most of them the newest one', async () => {
+  test('closes the newest connection of the largest source beyond maxConnections', async () => {
     const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
     const { dial, client, server } = await start(alive, { pending, maxConnections: 2 });
     const [first, second, third] = [1, 2, 3].map(() => dial(client, server.fingerprint));
@@ -242,14 +242,14 @@ describe('a port for strangers', () => {
   });
 });
 
-test('one connection has so many calls under way, and the next one begins when one has ended', async () => {
+test('maxCallsPerConnection delays further calls until one has ended', async () => {
   const begun: PromiseWithResolvers<void>[] = [];
   const more = Promise.withResolvers<void>();
   const describing = async () => {
-    const turn = Promise.withResolvers<void>();
-    begun.push(turn);
+    const call = Promise.withResolvers<void>();
+    begun.push(call);
     if (begun.length > 2) more.resolve();
-    await turn.promise;
+    await call.promise;
     return {};
   };
   const { dial, client, server } = await start({ describe: describing }, { maxCallsPerConnection: 2 });
@@ -267,8 +267,8 @@ test('one connection has so many calls under way, and the next one begins when o
   await Promise.all([first, ...others]);
 });
 
-describe('closing', () => {
-  test('lets the call that asked for it have its answer', async () => {
+describe('RpcServer.close()', () => {
+  test('lets a running call finish', async () => {
     const bed = await start({
       acknowledge: async () => {
         setImmediate(() => void bed.rpc.close(2000));
@@ -279,7 +279,7 @@ describe('closing', () => {
     await expect(client.acknowledge({}, { signal: never, timeoutMs: 4000 })).resolves.toBeDefined();
   });
 
-  test('ends streams that would go on for ever', async () => {
+  test('ends endless streams', async () => {
     const bed = await start({
       init: async function* (_request, call) {
         yield { sequence: 1n };

@@ -30,6 +30,7 @@ import type { Upgrade } from './upgrade.ts';
 
 export type { Call } from './connections.ts';
 
+/** The methods of a service: promises for single responses, async iterables for streams. */
 export type Handlers<S extends DescService, P> = {
   readonly [K in keyof S['method']]: Handler<S['method'][K], P>;
 };
@@ -45,34 +46,36 @@ type Handler<M, P> =
           ? (requests: AsyncIterable<MessageShape<I>>, call: Call<P>) => AsyncIterable<MessageInitShape<O>>
           : never;
 
-/** A service and who answers it. */
+/** A service with its handlers. */
 export interface Implementation<P> {
   readonly service: DescService;
   readonly handlers: Readonly<Record<string, unknown>>;
   readonly peerType?: (peer: P) => void;
 }
 
+/** Pairs a service with its handlers, for `RpcServerOptions.services`. */
 export function implement<S extends DescService, P>(service: S, handlers: Handlers<S, P>): Implementation<P> {
   return { service, handlers };
 }
 
+/** What an `RpcServer` serves, and its limits. */
 export interface RpcServerOptions<P> extends ConnectionLimits<P> {
   readonly upgrade: Upgrade<P>;
   readonly services: readonly [Implementation<P>, ...Implementation<P>[]];
   readonly disclose: Disclosure;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Connections at once, those still proving themselves included; with a `room` those that have proved themselves. */
+  /** Connections at once, including those in the handshake; with `pending` only the authenticated ones. */
   readonly maxConnections?: number;
-  /** For ports that strangers reach. Absent: whoever comes first proves itself first, all at once. */
+  /** Limits of handshakes, for ports that unauthenticated clients reach. Default: no limits. */
   readonly pending?: PendingLimits;
-  /** Calls at once over one connection, streams included; a peer that opens more is refused them. Absent: any number. */
+  /** Calls at once over one connection, streams included; more are refused. Default: no limit. */
   readonly maxCallsPerConnection?: number;
-  /** After this age a connection is closed gracefully, so that its peer proves itself anew. */
+  /** A connection is closed gracefully at this age, so that its peer must authenticate again. */
   readonly maxConnectionAgeMs?: number;
 }
 
-/** Listens, lets each connection prove itself, and only then speaks gRPC on it. */
+/** A gRPC server that authenticates each connection before any gRPC byte. */
 export class RpcServer<P> implements AsyncDisposable {
   readonly #options: RpcServerOptions<P>;
   readonly #grpc: GrpcServer;
@@ -80,7 +83,7 @@ export class RpcServer<P> implements AsyncDisposable {
   readonly #closing = new AbortController();
   readonly #sockets = new Set<Socket>();
   readonly #connections: Connections<P>;
-  readonly #door: ConnectionLimiter;
+  readonly #limiter: ConnectionLimiter;
   readonly #injector: ReturnType<GrpcServer['createConnectionInjector']>;
 
   constructor(options: RpcServerOptions<P>) {
@@ -90,7 +93,7 @@ export class RpcServer<P> implements AsyncDisposable {
       'grpc.keepalive_time_ms': 20_000,
       'grpc.keepalive_timeout_ms': 10_000,
       'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW,
-      // Its own book-keeping of every connection and message, which nothing here reads.
+      // Statistics of every connection and message, which nothing here reads.
       'grpc.enable_channelz': 0,
       ...(options.maxCallsPerConnection === undefined
         ? {}
@@ -111,24 +114,24 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
     this.#connections = new Connections(options);
-    this.#door = new ConnectionLimiter(options);
-    this.#net.maxConnections = this.#door.maxSockets;
+    this.#limiter = new ConnectionLimiter(options);
+    this.#net.maxConnections = this.#limiter.maxSockets;
   }
 
-  /** Listens on "host" and port (0: any) and answers the port. */
+  /** Listens on a TCP port (0: any free one). @returns the port */
   async listen(host: string, port: number): Promise<number> {
-    this.#net.listen({ port, host, backlog: this.#door.backlog });
+    this.#net.listen({ port, host, backlog: this.#limiter.backlog });
     await once(this.#net, 'listening');
     return (this.#net.address() as AddressInfo).port;
   }
 
-  /** Listens at a Unix socket. Whoever may open it may call; the directory and `umask` decide that. */
+  /** Listens at a Unix socket. Its directory and `umask` decide who may connect. */
   async listenAt(path: string): Promise<void> {
     this.#net.listen({ path });
     await once(this.#net, 'listening');
   }
 
-  /** Stops listening, lets running calls end for `graceMs`, then cuts them. */
+  /** Stops listening, waits up to `graceMs` for calls to end, then closes their connections. */
   async close(graceMs: number): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#net.close();
@@ -136,7 +139,7 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#connections.close(this.#closing.signal.reason);
     this.#injector.drain(graceMs);
     this.#grpc.tryShutdown(() => undefined);
-    // A drained session closes its socket after the last answer; grpc's own shutdown does not wait for that.
+    // A drained session closes its socket after the last response; tryShutdown() does not wait for that.
     const closed = Promise.all(
       [...this.#sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
     );
@@ -160,20 +163,20 @@ export class RpcServer<P> implements AsyncDisposable {
   async #accept(socket: Socket): Promise<void> {
     const source = `${socket.remoteAddress}:${socket.remotePort}`;
     this.#sockets.add(socket);
-    socket.on('error', () => undefined); // a peer that resets is not our failure; 'close' follows
+    socket.on('error', () => undefined); // 'close' follows
     socket.once('close', () => this.#sockets.delete(socket));
     const address = socket.remoteAddress ?? '';
     try {
-      using _place = await this.#door.acquire(socket, this.#closing.signal);
+      using _slot = await this.#limiter.acquire(socket, this.#closing.signal);
       const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
-      this.#door.addEstablished(upgraded.socket, address);
+      this.#limiter.addEstablished(upgraded.socket, address);
       this.#connections.register(upgraded.socket, { peer: upgraded.peer, address });
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();
-      this.#options.log.warn('a connection was refused', { source, error });
+      this.#options.log.warn('connection refused', { source, error });
     }
   }
 
@@ -186,7 +189,7 @@ export class RpcServer<P> implements AsyncDisposable {
         using begun = this.#connections.beginCall(call);
         done(null, await (handler as Single)(request, begun.call));
       } catch (error) {
-        this.#options.log.debug('a call failed', { error });
+        this.#options.log.debug('call failed', { error });
         done(statusFromError(error, disclose));
       }
     };
@@ -204,7 +207,7 @@ export class RpcServer<P> implements AsyncDisposable {
         call.end();
       } catch (error) {
         if (call.cancelled) return;
-        this.#options.log.debug('a call failed', { error });
+        this.#options.log.debug('call failed', { error });
         call.emit('error', statusFromError(error, disclose));
       }
     };

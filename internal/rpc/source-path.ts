@@ -1,13 +1,12 @@
 import { isIPv6 } from 'node:net';
 
 /**
- * Where a connection comes from, widest first: the network of an organisation, that of a site, and the holder. IPv4: /16,
- * /24 and the address; IPv6: /32, /48 and /64, which is the least that one holder has (RFC 6177). Names of different
- * widths are never the same.
+ * Where a connection comes from, widest network first. IPv4: /16, /24 and the address; IPv6: /32, /48 and /64, the
+ * smallest network that one holder has (RFC 6177). Names of different widths are never the same.
  */
-export type SourcePath = readonly [organisation: string, site: string, holder: string];
+export type SourcePath = readonly [organization: string, site: string, holder: string];
 
-/** `address`: as a socket names its peer; attacker-controlled only as far as it can receive there. */
+/** The networks of an IP address that a socket reports; an attacker can only use addresses at which it receives. */
 export function sourcePathOf(address: string): SourcePath {
   const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
   if (!isIPv6(plain)) {
@@ -19,7 +18,7 @@ export function sourcePathOf(address: string): SourcePath {
   return [prefix(2), prefix(3), prefix(4)];
 }
 
-/** The first four of its eight groups, without leading zeros. */
+/** The first four of the eight groups of an IPv6 address, without leading zeros. */
 function groupsOf(address: string): readonly string[] {
   const [head = '', tail] = address.toLowerCase().split('::');
   const groups = head === '' ? [] : head.split(':');

@@ -1,101 +1,101 @@
 import type { SourcePath } from './source-path.ts';
 
-/** Everything that came from one network, or from one holder at the lowest level. */
+/** All items of one network, or of one holder at the lowest level. */
 export interface SourceNode<T> {
-  /** As `sourcePathOf` names it. */
+  /** The name that `sourcePathOf` gives. */
   readonly source: string;
   readonly children: Map<string, SourceNode<T>>;
-  /** Of a holder only, oldest first. */
+  /** Only at the lowest level; oldest first. */
   readonly items: T[];
-  /** Items in it and below it. */
+  /** The number of items in this node and below it. */
   size: number;
-  /** Grows with each new share and each time that it was its turn. */
+  /** Sequence number of the last time that it was served, or of its creation. */
   lastServed: number;
 }
 
-/** Items by their source, with an order among sources: nobody gets more by coming more often. */
+/** Items grouped by source network, to find the source with most and with least. */
 export class SourceTree<T> {
-  readonly #root: SourceNode<T> = shareOf('', 0);
-  #turns = 0;
+  readonly #root: SourceNode<T> = createNode('', 0);
+  #sequence = 0;
 
   get size(): number {
     return this.#root.size;
   }
 
   add(path: SourcePath, item: T): void {
-    let share = this.#root;
-    share.size++;
+    let node = this.#root;
+    node.size++;
     for (const source of path) {
-      const child = share.children.get(source) ?? shareOf<T>(source, ++this.#turns);
-      share.children.set(source, child);
+      const child = node.children.get(source) ?? createNode<T>(source, ++this.#sequence);
+      node.children.set(source, child);
       child.size++;
-      share = child;
+      node = child;
     }
-    share.items.push(item);
+    node.items.push(item);
   }
 
-  /** false: it was not there. */
+  /** @returns false when the item was not there */
   remove(path: SourcePath, item: T): boolean {
-    const shares = this.#along(path);
-    const items = shares.at(-1)?.items ?? [];
+    const nodes = this.#along(path);
+    const items = nodes.at(-1)?.items ?? [];
     const at = items.indexOf(item);
     if (at < 0) return false;
     items.splice(at, 1);
-    for (const [level, share] of shares.entries()) {
-      share.size--;
-      if (share.size === 0 && level > 0) shares[level - 1]?.children.delete(share.source);
+    for (const [level, node] of nodes.entries()) {
+      node.size--;
+      if (node.size === 0 && level > 0) nodes[level - 1]?.children.delete(node.source);
     }
     return true;
   }
 
-  /** These sources had their turn: of equal ones the others come first. */
+  /** Marks the sources of a path as served: among equal sources, those served longest ago are next. */
   markServed(path: SourcePath): void {
-    const turn = ++this.#turns;
-    for (const share of this.#along(path)) share.lastServed = turn;
+    const sequence = ++this.#sequence;
+    for (const node of this.#along(path)) node.lastServed = sequence;
   }
 
-  /** The newest item of whoever has most, level by level; of equal ones, of who came last. */
+  /** The newest item of the largest source, level by level; among equal sources of the one served last. */
   newestOfLargest(): T | undefined {
-    let share = this.#root;
-    while (share.children.size > 0) {
-      const largest = [...share.children.values()].reduce((a, b) =>
+    let node = this.#root;
+    while (node.children.size > 0) {
+      const largest = [...node.children.values()].reduce((a, b) =>
         b.size > a.size || (b.size === a.size && b.lastServed > a.lastServed) ? b : a,
       );
-      share = largest;
+      node = largest;
     }
-    return share.items.at(-1);
+    return node.items.at(-1);
   }
 
   /**
-   * The oldest item of who has least: at each level the share with the lowest `weigh`, of equal ones the one whose turn is
-   * longest ago. What `weigh` gives as undefined is left out, with all below it.
+   * The oldest item of the smallest source: at each level the node with the lowest weight, among equal ones the one served
+   * longest ago. A node whose weight is undefined is skipped, with all below it.
    */
   oldestOfLeast(weigh: (source: string, level: number) => number | undefined): T | undefined {
     return oldestBelow(this.#root, 0, weigh);
   }
 
   #along(path: SourcePath): readonly SourceNode<T>[] {
-    const shares = [this.#root];
+    const nodes = [this.#root];
     for (const source of path) {
-      const child = shares.at(-1)?.children.get(source);
+      const child = nodes.at(-1)?.children.get(source);
       if (child === undefined) return [];
-      shares.push(child);
+      nodes.push(child);
     }
-    return shares;
+    return nodes;
   }
 }
 
-function shareOf<T>(source: string, turn: number): SourceNode<T> {
-  return { source, children: new Map(), items: [], size: 0, lastServed: turn };
+function createNode<T>(source: string, sequence: number): SourceNode<T> {
+  return { source, children: new Map(), items: [], size: 0, lastServed: sequence };
 }
 
 function oldestBelow<T>(
-  share: SourceNode<T>,
+  node: SourceNode<T>,
   level: number,
   weigh: (source: string, level: number) => number | undefined,
 ): T | undefined {
-  if (share.children.size === 0) return share.items[0];
-  const weighed = [...share.children.values()].flatMap((child) => {
+  if (node.children.size === 0) return node.items[0];
+  const weighed = [...node.children.values()].flatMap((child) => {
     const weight = weigh(child.source, level);
     return weight === undefined ? [] : [{ child, weight }];
   });

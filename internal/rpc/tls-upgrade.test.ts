@@ -29,7 +29,7 @@ test.each([
   { name: 'all of it before the server looks', pieces: [] },
   { name: 'one byte first', pieces: [1] },
   { name: 'byte by byte', pieces: Array.from({ length: 40 }, () => 1) },
-])('both ends meet, whatever the client’s first bytes come in: $name', async ({ pieces }) => {
+])('tlsServerUpgrade() completes the handshake however the first bytes arrive: $name', async ({ pieces }) => {
   const { server, client } = await createEnds();
   using near = await createTcpPair();
   using far = await createTcpPair();
@@ -50,7 +50,7 @@ test.each([
   expect(String(((await once(serving.socket, 'data')) as [Buffer])[0])).toBe('hello');
 });
 
-test('a client that hangs up before it has said anything', async () => {
+test('tlsServerUpgrade() fails when the client disconnects before its first byte', async () => {
   const { server } = await createEnds();
   using tcp = await createTcpPair();
   const served = server(tcp.server, never);
@@ -58,7 +58,7 @@ test('a client that hangs up before it has said anything', async () => {
   await expect(served).rejects.toMatchObject({ code: 'rpc-unreachable' });
 });
 
-test('a server that closes waits for no first byte', async () => {
+test('tlsServerUpgrade() stops waiting for the first byte when its signal fires', async () => {
   const { server } = await createEnds();
   using tcp = await createTcpPair();
   const closing = new AbortController();

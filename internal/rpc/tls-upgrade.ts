@@ -12,17 +12,20 @@ import type { Upgrade, Upgraded } from './upgrade.ts';
 const HANDSHAKE_MS = 5_000;
 const ALPN = 'h2';
 
+/** A certificate chain and its private key, PEM. */
 export interface TlsIdentity {
   readonly certPem: string;
   readonly keyPem: Secret<string>;
 }
 
 /**
- * Decides about the peer's certificate, whose key it has proved to hold. Answers who that is, or throws.
- * Chain, dates and names are the callee's to check: TLS itself trusts nobody here.
+ * Verifies the certificate of a peer that has proved to hold its key. Must check chain, dates and names itself: TLS is
+ * configured to accept any certificate.
+ * @returns the identity of the peer
  */
 export type AcceptPeer<P> = (certificate: X509Certificate) => P;
 
+/** What one end of a TLS connection shows and accepts. */
 export interface TlsUpgradeOptions<P> {
   readonly identity: TlsIdentity;
   readonly accept: AcceptPeer<P>;
@@ -30,7 +33,7 @@ export interface TlsUpgradeOptions<P> {
   readonly clock: Clock;
 }
 
-/** TLS 1.3, both ends with a certificate, no resumption: the server's side. */
+/** The server side of mutual TLS 1.3 without session resumption. */
 export function tlsServerUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   const secureContext = contextOf(options.identity);
   return async (socket, signal) => {
@@ -48,12 +51,12 @@ export function tlsServerUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   };
 }
 
-/** A function for all sockets: of a list Node keeps a copy with each. Undefined refuses with TLS's own alert. */
+/** A function and no list, of which Node would keep a copy per socket. undefined: TLS alert `no_application_protocol`. */
 function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
   return protocols.find((protocol) => protocol === ALPN);
 }
 
-/** The client's side. */
+/** The client side of mutual TLS 1.3 without session resumption. */
 export function tlsClientUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   const secureContext = contextOf(options.identity);
   return (socket, signal) =>
@@ -63,7 +66,7 @@ export function tlsClientUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
     }));
 }
 
-/** SHA-256 of a certificate's public key (SPKI), as people compare it: "sha256:HEX". */
+/** SHA-256 of a certificate's public key (SPKI) in the form that people compare: "sha256:HEX". */
 export function fingerprintOf(certificate: X509Certificate): string {
   return `sha256:${createHash('sha256')
     .update(certificate.publicKey.export({ type: 'spki', format: 'der' }))
@@ -81,24 +84,23 @@ function contextOf(identity: TlsIdentity): ReturnType<typeof createSecureContext
 }
 
 /**
- * A server's TLS begins when its client has spoken: a mute stranger costs a socket and no TLS. And Node's TLS keeps a receive
- * buffer for as long as the connection lives, of 64 KiB when it reads first, of what is there when it begins otherwise.
+ * Waits for the first bytes of the client before the server begins TLS: a silent client costs a socket only. It also
+ * keeps the receive buffer small, which Node's TLS allocates per connection: 64 KiB when TLS waits for data itself.
  */
 async function firstBytes(socket: Socket, clock: Clock, signal: AbortSignal): Promise<void> {
-  const options = { what: 'securing the connection', ms: HANDSHAKE_MS, clock, signal };
+  const options = { what: 'TLS handshake', ms: HANDSHAKE_MS, clock, signal };
   try {
     if (socket.readableLength === 0)
       await withTimeout(options, (child) => once(socket, 'readable', { signal: child }));
   } catch (error) {
     signal.throwIfAborted();
     const isLate = error instanceof TimeoutError;
-    throw new RpcError(isLate ? 'rpc-timeout' : 'rpc-unreachable', 'securing the connection', {
+    throw new RpcError(isLate ? 'rpc-timeout' : 'rpc-unreachable', 'TLS handshake', {
       cause: error,
     });
   }
-  // The end of a stream is announced in the same way.
-  if (socket.readableLength === 0)
-    throw new RpcError('rpc-unreachable', 'securing the connection: the peer closed it');
+  // The end of a stream emits 'readable' too.
+  if (socket.readableLength === 0) throw new RpcError('rpc-unreachable', 'TLS handshake: the peer closed it');
 }
 
 function handshake<P>(
@@ -119,18 +121,16 @@ function handshake<P>(
     };
     const fail = (error: unknown): void =>
       settle(() => {
-        secured.on('error', () => undefined); // destroying may report once more
+        secured.on('error', () => undefined); // destroying may emit another error
         secured.destroy();
         socket.destroy();
         reject(error);
       });
     const onAbort = (): void => fail(signal.reason);
     const onError = (error: Error): void => fail(handshakeError(error));
-    const onClose = (): void =>
-      fail(new RpcError('rpc-unreachable', 'securing the connection: the peer closed it'));
+    const onClose = (): void => fail(new RpcError('rpc-unreachable', 'TLS handshake: the peer closed it'));
     void clock.sleep(HANDSHAKE_MS, settled.signal).then(
-      () =>
-        fail(new RpcError('rpc-timeout', `securing the connection: no handshake within ${HANDSHAKE_MS} ms`)),
+      () => fail(new RpcError('rpc-timeout', `TLS handshake: timed out after ${HANDSHAKE_MS} ms`)),
       () => undefined,
     );
     signal.addEventListener('abort', onAbort, { once: true });
@@ -150,8 +150,8 @@ function handshake<P>(
 }
 
 /**
- * A server-side TLSSocket made outside `tls.Server` says `secureConnecting` for ever, and http2 would wait for an event
- * that only clients emit. Public for every upgrade that hands a socket to the server.
+ * A server-side TLSSocket created outside `tls.Server` keeps `secureConnecting` true, and http2 would wait for an event
+ * that only clients emit.
  */
 export function markConnected(secured: TLSSocket): void {
   Object.assign(secured, { secureConnecting: false });
@@ -159,20 +159,20 @@ export function markConnected(secured: TLSSocket): void {
 
 function peerCertificate(secured: TLSSocket): X509Certificate {
   if (secured.isSessionReused())
-    throw new RpcError('rpc-handshake', 'securing the connection: the peer resumed an old session');
+    throw new RpcError('rpc-handshake', 'TLS handshake: the peer resumed an old session');
   if (secured.alpnProtocol !== ALPN)
-    throw new RpcError('rpc-handshake', 'securing the connection: the peer speaks another protocol');
+    throw new RpcError('rpc-handshake', 'TLS handshake: the peer speaks another protocol');
   const certificate = secured.getPeerX509Certificate();
   if (certificate === undefined)
-    throw new RpcError('rpc-handshake', 'securing the connection: the peer showed no certificate');
+    throw new RpcError('rpc-handshake', 'TLS handshake: the peer showed no certificate');
   return certificate;
 }
 
-/** OpenSSL alerts mean that the peer refused us; everything else is the network's. */
+/** TLS alerts mean that the peer refused this end; other errors come from the network. */
 function handshakeError(error: Error): RpcError {
   const code = (error as NodeJS.ErrnoException).code ?? '';
   const refused = code.startsWith('ERR_SSL_');
-  return new RpcError(refused ? 'rpc-handshake' : 'rpc-unreachable', 'securing the connection', {
+  return new RpcError(refused ? 'rpc-handshake' : 'rpc-unreachable', 'TLS handshake', {
     cause: error,
   });
 }

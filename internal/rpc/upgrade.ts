@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 
-/** A connection whose other end has proved who it is. */
+/** A connection with an authenticated peer. */
 export interface Upgraded<P> {
-  /** A `TLSSocket`, but for Unix sockets between two processes of one machine. */
+  /** A `TLSSocket`, except for Unix sockets between two processes of one machine. */
   readonly socket: Socket;
   readonly peer: P;
 }
 
 /**
- * Turns a fresh TCP connection into one with a proved peer, or rejects. Owns its own time limits and has
- * waited for the callback of every write before it resolves: http2 aborts the process otherwise.
+ * Authenticates the peer of a new connection, or rejects. Has its own time limits, and has awaited the callback of every
+ * write before it resolves: http2 aborts the process otherwise.
  */
 export type Upgrade<P> = (socket: Socket, signal: AbortSignal) => Promise<Upgraded<P>>;

@@ -5,11 +5,13 @@ export const supervisorErrors = defineErrors({
     fault: 'system',
     exit: 'internal',
     retryable: true,
-    meaning: 'A part of the program went on after it was asked to stop, so the program gave itself up.',
-    fix: 'systemd starts the program again by itself. Report the path in the message: it is a defect.',
+    meaning: 'A part of the program ignored the request to stop, so the program exited.',
+    fix: 'Report the path in the error message as a defect. systemd restarts the program by itself.',
   },
 });
 
+/** Codes of `SupervisorError`. */
 export type SupervisorErrorCode = keyof typeof supervisorErrors;
 
+/** A tree that did not stop. `details.paths` names the runnables. */
 export class SupervisorError extends errorClass(supervisorErrors) {}

@@ -5,7 +5,7 @@ import { untilAborted } from '../testing/until-aborted.ts';
 import { parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { Runnable } from './index.ts';
 
-describe('failure', () => {
+describe('a failure', () => {
   const failures: readonly { name: string; run: Runnable; error: string }[] = [
     { name: 'a rejection', run: () => Promise.reject(new Error('broken')), error: 'broken' },
     {
@@ -27,7 +27,7 @@ describe('failure', () => {
       error: 'late',
     },
   ];
-  test.each(failures)('$name is a death, logged under its path and started again', async ({ run, error }) => {
+  test.each(failures)('$name is a failure, logged with its path, and restarted', async ({ run, error }) => {
     await using tree = superviseForTest(parentOf({ child: run }));
     await settle();
     expect(tree.at('root.child')).toMatchObject({ state: 'dead', lastError: error });
@@ -40,17 +40,17 @@ describe('failure', () => {
     expect(tree.at('root').state).toBe('healthy');
   });
 
-  test('a child that fails starts again alone', async () => {
+  test('restarts only the child that failed', async () => {
     const [child, sibling] = [controlledRunnable(), controlledRunnable()];
     await using tree = superviseForTest(parentOf({ child: child.run, sibling: sibling.run }));
     await settle();
     child.fail();
     await tree.clock.advance(500);
-    expect([child.lives.length, sibling.lives.length]).toEqual([2, 1]);
+    expect([child.runs.length, sibling.runs.length]).toEqual([2, 1]);
     expect(tree.at('root.child')).toMatchObject({ state: 'healthy', restarts: 1, lastError: 'broken' });
   });
 
-  test('members of a group fall together and start together', async () => {
+  test('stops and restarts the members of a group together', async () => {
     const [a, b, other] = [controlledRunnable(), controlledRunnable(), controlledRunnable()];
     await using tree = superviseForTest(async (scope) => {
       scope.runGroup({ a: a.run, b: b.run });
@@ -62,14 +62,14 @@ describe('failure', () => {
     a.fail();
     await settle();
     expect([tree.at('root.a').state, tree.at('root.b').state]).toEqual(['dead', 'canceled']);
-    expect(String(b.lives[0]?.signal.reason)).toContain('root.a failed: broken');
+    expect(String(b.runs[0]?.signal.reason)).toContain('root.a failed: broken');
     await tree.clock.advance(499);
-    expect([a.lives.length, b.lives.length]).toEqual([1, 1]);
+    expect([a.runs.length, b.runs.length]).toEqual([1, 1]);
     await tree.clock.advance(1);
-    expect([a.lives.length, b.lives.length, other.lives.length]).toEqual([2, 2, 1]);
+    expect([a.runs.length, b.runs.length, other.runs.length]).toEqual([2, 2, 1]);
   });
 
-  test('a member that is done starts again with its group', async () => {
+  test('restarts a member that is done with its group', async () => {
     let runs = 0;
     const a = controlledRunnable();
     const once: Runnable = async ({ healthy, done }) => {
@@ -85,7 +85,7 @@ describe('failure', () => {
     expect(runs).toBe(2);
   });
 
-  test('a failure deep in the tree touches nothing above it', async () => {
+  test('does not affect the parents of a failed runnable', async () => {
     const leaf = controlledRunnable();
     await using tree = superviseForTest(
       parentOf({ a: parentOf({ b: parentOf({ c: parentOf({ leaf: leaf.run }) }) }) }),
@@ -96,7 +96,7 @@ describe('failure', () => {
     expect(tree.tree().map(({ restarts }) => restarts)).toEqual([0, 0, 0, 0, 1]);
   });
 
-  test('a parent that fails takes everything below it down and builds it anew', async () => {
+  test('stops everything below a failed parent and starts it again', async () => {
     const leaf = controlledRunnable();
     let fail: (error: Error) => void = () => undefined;
     await using tree = superviseForTest(
@@ -114,21 +114,21 @@ describe('failure', () => {
     expect(tree.tree().map(({ state }) => state)).toEqual(['healthy', 'dead', 'canceled', 'canceled']);
     await tree.clock.advance(500);
     expect(tree.tree().map(({ state }) => state)).toEqual(['healthy', 'healthy', 'healthy', 'healthy']);
-    expect(leaf.lives).toHaveLength(2);
+    expect(leaf.runs).toHaveLength(2);
     expect(tree.at('root.top.middle.leaf').restarts).toBe(0);
     fail(new Error('over'));
   });
 
-  test('the root itself starts again', async () => {
+  test('restarts the root', async () => {
     const root = controlledRunnable();
     await using tree = superviseForTest(root.run);
     await settle();
     root.fail();
     await tree.clock.advance(500);
-    expect(root.lives).toHaveLength(2);
+    expect(root.runs).toHaveLength(2);
   });
 
-  test('an abort that comes wrapped is no failure', async () => {
+  test('takes a wrapped abort for no failure', async () => {
     const tree = superviseForTest(async ({ signal, healthy }) => {
       healthy();
       await untilAborted(signal).catch((cause: unknown) => {
@@ -142,7 +142,7 @@ describe('failure', () => {
     expect(tree.records.filter(({ message }) => message.startsWith('failed'))).toEqual([]);
   });
 
-  test('an error while stopping is logged and does not grow the pause', async () => {
+  test('logs an error while stopping and keeps the pause', async () => {
     const a = controlledRunnable();
     await using tree = superviseForTest(
       parentOf(
@@ -162,10 +162,10 @@ describe('failure', () => {
     expect(tree.at('root.b')).toMatchObject({ state: 'dead', lastError: 'could not close' });
     expect(tree.records.find(({ message }) => message === 'failed while stopping')?.path).toBe('root.b');
     await tree.clock.advance(500);
-    expect(a.lives).toHaveLength(2);
+    expect(a.runs).toHaveLength(2);
   });
 
-  test('a storm of failures settles and restarts each runnable once for each failure', async () => {
+  test('restarts each runnable once per failure when many fail at once', async () => {
     const children = Array.from({ length: 300 }, controlledRunnable);
     await using tree = superviseForTest(
       parentOf(Object.fromEntries(children.map((child, index) => [`child-${index}`, child.run]))),
@@ -174,7 +174,7 @@ describe('failure', () => {
     for (let round = 1; round <= 5; round++) {
       for (const child of children) child.fail();
       await tree.clock.advance(60_000);
-      expect(children.every(({ lives }) => lives.length === round + 1)).toBe(true);
+      expect(children.every(({ runs }) => runs.length === round + 1)).toBe(true);
     }
     expect(tree.tree().every(({ state }) => state === 'healthy')).toBe(true);
   });

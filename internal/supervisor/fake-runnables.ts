@@ -1,24 +1,24 @@
 import { untilAborted } from '../testing/until-aborted.ts';
 import type { Runnable, Scope } from './runnable.ts';
 
-/** A runnable that lives as a good one should. */
+/** Becomes healthy and runs until its signal fires. */
 export const wellBehaved: Runnable = async ({ signal, healthy }) => {
   healthy();
   await untilAborted(signal);
 };
 
-/** A runnable whose lives a test counts and ends by hand. */
+/** A runnable whose runs a test observes and fails. */
 export function controlledRunnable(): {
-  readonly lives: Scope[];
+  readonly runs: Scope[];
   readonly run: Runnable;
   fail(error?: unknown): void;
 } {
-  const lives: Scope[] = [];
+  const runs: Scope[] = [];
   let fail: (error: unknown) => void = () => undefined;
   return {
-    lives,
+    runs,
     run: (scope) => {
-      lives.push(scope);
+      runs.push(scope);
       scope.healthy();
       const { promise, reject } = Promise.withResolvers<never>();
       fail = reject;
@@ -28,7 +28,7 @@ export function controlledRunnable(): {
   };
 }
 
-/** Starts its children, each alone or all together, and lives until it is stopped. */
+/** Starts its children, each alone or as one group, and runs until it is stopped. */
 export const parentOf =
   (children: Readonly<Record<string, Runnable>>, together = false): Runnable =>
   async (scope) => {

@@ -1,6 +1,5 @@
 /**
- * Ground: the supervisor tree. Whatever lives long in a program is a `Runnable` in one tree, named by
- * its path, and starts again when it fails.
+ * The supervisor tree: every long-running part of a program is a `Runnable` with a path, and is restarted when it fails.
  *
  *     root ── healthy                     new ──▶ healthy ──▶ done
  *      ├─ enrolment ── done                 │         │
@@ -8,15 +7,15 @@
  *          ├─ rolefetch ── dead, next try in 2 s ▼
  *          └─ kubernetes ── new (waiting: role)  dead | canceled ──▶ new (again)
  *
- * - Returning is failing, unless `done()` was said before: what should run and does not is started again.
- * - Members of one group fall together. A subtree starts again only when all of it has ended.
- * - Failures back off (0.5 s, ×1.5, at most 60 s, with jitter) until a life has *stayed* healthy.
- *   A wanted restart (`scope.restart(why)`) is calm: no error line, no backoff.
- * - What ignores its signal is named in the log; then the tree stops, `finished` rejects, and the
- *   program exits so that systemd can do what JavaScript cannot: end it.
- * - `tree()` answers what every runnable does, since when, what it waits for and what it died of last.
+ * - A runnable that returns without `done()` has failed and is restarted.
+ * - Members of a group are stopped and restarted together. A subtree is restarted only when all of it has ended.
+ * - Restarts back off (0.5 s, ×1.5, at most 60 s, with jitter) until a run has *stayed* healthy.
+ *   A requested restart (`scope.restart(reason)`) logs no error and has no backoff.
+ * - A runnable that ignores its signal is named in the log; then the tree stops, `finished` rejects, and the program
+ *   exits, so that systemd kills what is left.
+ * - `tree()` returns the state of every runnable, since when, what it waits for and its last error.
  *
- * Every state has one writer, `Supervisor`. Runnables only see their `Scope`.
+ * Only `Supervisor` writes states. Runnables only see their `Scope`.
  */
 export { SupervisorError, supervisorErrors, type SupervisorErrorCode } from './errors.ts';
 export { launcher, type LauncherOptions, type Plan } from './launcher.ts';

@@ -65,8 +65,8 @@ function bench(
   return it;
 }
 
-describe('launcher', () => {
-  test('says that it waits for its first input, then what the plan waits for', async () => {
+describe('launcher()', () => {
+  test('reports that it waits for its first input, then what the plan waits for', async () => {
     await using it = bench();
     await settle();
     expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'first input' });
@@ -87,7 +87,7 @@ describe('launcher', () => {
     expect(it.starts).toEqual(['a']);
   });
 
-  test('keeps the workload when anything but presence changes', async () => {
+  test('keeps the workload when the planned configuration changes', async () => {
     await using it = bench();
     for (const peers of [['a'], ['a', 'b'], []]) {
       it.role.set({ wanted: true, peers });
@@ -98,7 +98,7 @@ describe('launcher', () => {
     expect(it.scopes[0]?.signal.aborted).toBe(false);
   });
 
-  test('stops the workload when its presence flips, calmly, and starts it once when it flips back', async () => {
+  test('stops an unwanted workload without an error, and starts it once when it is wanted again', async () => {
     await using it = bench();
     it.role.set({ wanted: true, peers: ['a'] });
     await settle();
@@ -113,7 +113,7 @@ describe('launcher', () => {
     expect(it.tree.records.map(({ level }) => level)).toEqual(['info']);
   });
 
-  test('takes a start back when the workload is no longer wanted meanwhile', async () => {
+  test('aborts a start when the workload is no longer wanted', async () => {
     await using it = bench({ slow: true });
     it.role.set({ wanted: true });
     await settle();
@@ -124,7 +124,7 @@ describe('launcher', () => {
     expect(it.tree.at('root.worker')).not.toHaveProperty('lastError');
   });
 
-  test('does not miss a flip in the very turn in which the start ends', async () => {
+  test('does not miss a plan in the same iteration of the event loop in which the start ends', async () => {
     await using it = bench({ slow: true });
     it.role.set({ wanted: true });
     await settle();
@@ -134,7 +134,7 @@ describe('launcher', () => {
     expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'role absent' });
   });
 
-  test('does not begin a second start before the one taken back has ended', async () => {
+  test('does not begin a start before the aborted one has ended', async () => {
     const role = new EventValue<Role>();
     let running = 0;
     let most = 0;
@@ -161,7 +161,7 @@ describe('launcher', () => {
     end();
   });
 
-  test('a start that fails is a death with backoff, and nothing stays subscribed', async () => {
+  test('fails with backoff when the start fails, and leaves no subscription', async () => {
     await using it = bench({ slow: true });
     it.role.set({ wanted: true });
     await settle();
@@ -173,7 +173,7 @@ describe('launcher', () => {
     expect(it.starts).toHaveLength(2);
   });
 
-  test('a plan that throws is a death that keeps nothing running', async () => {
+  test('fails and stops the workload when the plan throws', async () => {
     await using it = bench({
       plan: (role, running) => {
         if (running && role.peers === undefined) throw new Error('parsing peers');
@@ -188,14 +188,14 @@ describe('launcher', () => {
     expect(it.tree.at('root.worker.process').state).toBe('canceled');
   });
 
-  test('refuses a plan that keeps what does not run', async () => {
+  test('refuses the plan "keep" while nothing runs', async () => {
     await using it = bench({ plan: () => ({ kind: 'keep' }) });
     it.role.set({ wanted: true });
     await settle();
     expect(it.tree.at('root.worker').lastError).toContain('planning root.worker: "keep"');
   });
 
-  test('leaves nothing subscribed when the tree stops', async () => {
+  test('leaves no subscription when the tree stops', async () => {
     const it = bench();
     it.role.set({ wanted: true });
     await settle();
@@ -205,8 +205,8 @@ describe('launcher', () => {
     expect(it.role.waiting).toBe(0);
   });
 
-  describe('with something that outlives its lives', () => {
-    /** Without the role the plan says `stop`, whether or not this life has started anything. */
+  describe('with a workload that outlives its runs', () => {
+    /** Without the role the plan says `stop`, whether or not this run has started anything. */
     const planStop = (role: Role): Plan<string> =>
       role.wanted ? { kind: 'start', config: '' } : { kind: 'stop', why: 'role gone' };
 
@@ -219,7 +219,7 @@ describe('launcher', () => {
       };
     }
 
-    test('retires it once when the role is gone, also when this process never started it', async () => {
+    test('tears it down once when the role is gone, also when this process never started it', async () => {
       let retired = 0;
       const { role, tree } = retiring(async () => void retired++);
       for (let round = 0; round < 3; round++) {
@@ -230,7 +230,7 @@ describe('launcher', () => {
       await tree[Symbol.asyncDispose]();
     });
 
-    test('retires it again after the role came and went', async () => {
+    test('tears it down again after the role came and went', async () => {
       let retired = 0;
       const { role, tree } = retiring(async () => void retired++);
       for (const wanted of [false, true, false]) {
@@ -241,7 +241,7 @@ describe('launcher', () => {
       await tree[Symbol.asyncDispose]();
     });
 
-    test('tries again, after a pause, when retiring fails', async () => {
+    test('tries again after a pause when tearing down fails', async () => {
       let tries = 0;
       const { role, tree } = retiring(async () => {
         if (++tries === 1) throw new Error('unit is busy');

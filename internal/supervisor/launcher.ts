@@ -2,41 +2,42 @@ import { childSignal } from '../cleanup/index.ts';
 import type { Readable, Watcher } from '../event/index.ts';
 import { Stopped, type Runnable, type Scope } from './runnable.ts';
 
-/** What a worker's pure heart decides from its inputs. */
+/** What a worker's pure `plan` decides from its input. */
 export type Plan<C> =
-  /** Not yet, or not here: nothing is to run. `why` is shown as the worker's note. */
+  /** Nothing is to run yet. `why` is shown as the worker's note. */
   | { readonly kind: 'wait'; readonly why: string }
-  /** Go on as it is. Only an answer while the workload runs. */
+  /** Keep the workload as it is. Only valid while it runs. */
   | { readonly kind: 'keep' }
   | { readonly kind: 'start'; readonly config: C }
-  /** Like `wait`, said of a workload that is no longer wanted. */
+  /** Like `wait`, but also tear down what a former run left. */
   | { readonly kind: 'stop'; readonly why: string };
 
+/** A role worker: its input, its plan, and how its workload starts. */
 export interface LauncherOptions<I, C> {
   readonly input: Readable<I>;
-  /** Pure. `running` says whether a start was made in this life. */
+  /** Pure. `running`: whether this run has begun to start the workload. */
   readonly plan: (input: I, running: boolean) => Plan<C>;
   /**
-   * Brings the workload up and returns: long-lived parts are `scope.run` children. The launcher says
-   * `healthy()` afterwards. `scope.signal` also fires when the workload is no longer wanted.
+   * Starts the workload and returns; long-running parts are `scope.run` children. The launcher calls `healthy()`
+   * afterwards. `scope.signal` also fires when the plan no longer wants the workload.
    */
   readonly start: (scope: Scope, config: C) => Promise<void>;
   /**
-   * Takes down what outlives a life of this worker (a systemd unit): called when the plan says `stop`, before
-   * anything else is planned. Must be fine when there is nothing to take down.
+   * Stops what outlives a run of this worker, such as a systemd unit. Called when the plan says `stop`, before the next
+   * plan. Must be idempotent.
    */
   readonly tearDown?: (scope: Scope) => Promise<void>;
 }
 
 /**
- * The life of every role worker, written once: wait → start → healthy → watch → restart.
+ * The runnable of a role worker: wait → start → healthy → watch → restart.
  *
- * | plan    | nothing runs      | running (or starting)            |
- * |---------|-------------------|----------------------------------|
- * | `wait`  | wait, `why` shown | calm restart, so all of it stops |
- * | `stop`  | retire, then wait | calm restart, so all of it stops |
- * | `start` | start             | keep: only presence counts       |
- * | `keep`  | loud error        | keep                             |
+ * | plan    | nothing runs         | running (or starting)                |
+ * |---------|----------------------|--------------------------------------|
+ * | `wait`  | wait, `why` shown    | requested restart, which stops it    |
+ * | `stop`  | tear down, then wait | requested restart, which stops it    |
+ * | `start` | start                | keep: a new configuration is ignored |
+ * | `keep`  | error                | keep                                 |
  */
 export function launcher<I, C>(options: LauncherOptions<I, C>): Runnable {
   return async (scope) => {
@@ -52,7 +53,7 @@ export function launcher<I, C>(options: LauncherOptions<I, C>): Runnable {
       scope.healthy();
       scope.restart(await unwanted);
     } finally {
-      // The next life may not begin before a start under way has ended.
+      // The next run must not begin before a start in progress has ended.
       work.abort(new Stopped(`${scope.path} is no longer wanted`));
       await Promise.allSettled([started, unwanted]);
     }
@@ -64,14 +65,14 @@ async function untilWanted<I, C>(
   scope: Scope,
   watcher: Watcher<I>,
 ): Promise<C> {
-  let retired = false;
+  let isTornDown = false;
   scope.waiting('first input');
   for (;;) {
     const decision = plan(await watcher.next(scope.signal), false);
     if (decision.kind === 'start') return decision.config;
-    if (decision.kind === 'keep') throw new Error(`planning ${scope.path}: "keep" although nothing runs`);
-    if (decision.kind === 'stop' && !retired) await retire?.(scope);
-    retired = decision.kind === 'stop';
+    if (decision.kind === 'keep') throw new Error(`planning ${scope.path}: "keep" while nothing runs`);
+    if (decision.kind === 'stop' && !isTornDown) await retire?.(scope);
+    isTornDown = decision.kind === 'stop';
     scope.waiting(decision.why);
   }
 }

@@ -9,8 +9,8 @@ import { untilAborted } from '../testing/until-aborted.ts';
 import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import { supervise, type Runnable } from './index.ts';
 
-describe('life', () => {
-  test('a tree shows every runnable, parents first, with its state', async () => {
+describe('supervise()', () => {
+  test('shows every runnable with its state, parents first', async () => {
     await using tree = superviseForTest(parentOf({ b: parentOf({ c: wellBehaved }), a: wellBehaved }));
     expect(tree.tree().map(({ path, state }) => [path, state])).toEqual([['root', 'new']]);
     await settle();
@@ -24,7 +24,7 @@ describe('life', () => {
     );
   });
 
-  test('a child never runs inside its parent’s call', async () => {
+  test('never runs a child inside the call of its parent', async () => {
     const order: string[] = [];
     await using tree = superviseForTest(async (scope) => {
       scope.run('child', async ({ signal }) => {
@@ -40,7 +40,7 @@ describe('life', () => {
     expect(order).toEqual(['parent', 'child']);
   });
 
-  test('finished resolves when the signal fired and all has ended', async () => {
+  test('resolves finished when the signal has fired and all runnables have ended', async () => {
     const tree = superviseForTest(parentOf({ a: wellBehaved, b: parentOf({ c: wellBehaved }) }));
     await settle();
     tree.stop();
@@ -50,7 +50,7 @@ describe('life', () => {
     expect(tree.records.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  test('finished resolves when the whole tree is done', async () => {
+  test('resolves finished when the whole tree is done', async () => {
     const once: Runnable = async ({ healthy, done }) => {
       healthy();
       done();
@@ -63,7 +63,7 @@ describe('life', () => {
     expect(tree.tree().map(({ state }) => state)).toEqual(['done', 'done']);
   });
 
-  test('children of a done parent live on and start again when they fail', async () => {
+  test('keeps and restarts the children of a parent that is done', async () => {
     const child = controlledRunnable();
     await using tree = superviseForTest(async (scope) => {
       scope.run('child', child.run);
@@ -75,10 +75,10 @@ describe('life', () => {
     await settle();
     expect([tree.at('root').state, tree.at('root.child').state]).toEqual(['done', 'dead']);
     await tree.clock.advance(500);
-    expect(child.lives).toHaveLength(2);
+    expect(child.runs).toHaveLength(2);
   });
 
-  test('a tree whose signal fired before its start runs nothing', async () => {
+  test('runs nothing when the signal fired before the start', async () => {
     let ran = false;
     const { log } = createMemoryLogger();
     const root: Runnable = async () => {
@@ -89,7 +89,7 @@ describe('life', () => {
     expect(ran).toBe(false);
   });
 
-  test('a finished tree leaves no listener on the signal it was given', async () => {
+  test('leaves no listener on its signal', async () => {
     const controller = new AbortController();
     const { log } = createMemoryLogger();
     const { finished } = supervise({
@@ -132,7 +132,7 @@ describe('tree()', () => {
     });
   });
 
-  test('keeps the last error after the restart, and the time of the last move', async () => {
+  test('keeps the last error after the restart, and the time of the last transition', async () => {
     const child = controlledRunnable();
     await using tree = superviseForTest(parentOf({ child: child.run }));
     await settle();
@@ -148,7 +148,7 @@ describe('tree()', () => {
   });
 });
 
-test('200,000 lives leave no listener behind', async () => {
+test('supervise() leaves no listener behind after 200,000 runs', async () => {
   const graceMs = 5000;
   const instantClock: Clock = {
     nowMs: () => 0,
@@ -156,7 +156,7 @@ test('200,000 lives leave no listener behind', async () => {
     sleep: (ms, signal) => (ms === graceMs ? untilAborted(signal) : Promise.resolve()),
   };
   const broken = new RangeError('broken'); // made once: its stack is the slowest part of a round
-  let lives = 0;
+  let runs = 0;
   let parentSignal = AbortSignal.abort();
   const enough = Promise.withResolvers<void>();
   const controller = new AbortController();
@@ -166,9 +166,9 @@ test('200,000 lives leave no listener behind', async () => {
       return parentOf({
         child: async ({ healthy, signal }) => {
           healthy();
-          // A leak is told at once: with many listeners each further life takes longer.
-          if (lives === 1000 && getEventListeners(parentSignal, 'abort').length > 10) enough.reject(broken);
-          if (++lives < 200_000) throw broken;
+          // Fails fast on a leak: with many listeners each further run takes longer.
+          if (runs === 1000 && getEventListeners(parentSignal, 'abort').length > 10) enough.reject(broken);
+          if (++runs < 200_000) throw broken;
           enough.resolve();
           await untilAborted(signal);
         },

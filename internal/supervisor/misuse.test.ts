@@ -5,7 +5,7 @@ import { untilAborted } from '../testing/until-aborted.ts';
 import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { RunnableState, Scope } from './index.ts';
 
-describe('misuse', () => {
+describe('Scope misuse', () => {
   const misuses: readonly { name: string; run: (scope: Scope) => void; error: string }[] = [
     {
       name: 'healthy() twice',
@@ -34,7 +34,7 @@ describe('misuse', () => {
         scope.run('same', wellBehaved),
         scope.runGroup({ other: wellBehaved, same: wellBehaved })
       ),
-      error: 'adding child "same" to root.child: it has a child of this name already',
+      error: 'adding child "same" to root.child: it already has a child of this name',
     },
     {
       name: 'a reserved name',
@@ -44,10 +44,10 @@ describe('misuse', () => {
     ...['', 'Upper', 'a.b', 'a b', '-a', 'a-', 'a--b', '1a', 'a\n', 'a'.repeat(64)].map((name) => ({
       name: `the name ${JSON.stringify(name)}`,
       run: (scope: Scope) => scope.run(name, wellBehaved),
-      error: 'a name is lower-case words joined by single dashes',
+      error: 'names are lower-case words joined by single dashes',
     })),
   ];
-  test.each(misuses)('$name fails loudly and names the path', async ({ run, error }) => {
+  test.each(misuses)('$name throws an error that names the path', async ({ run, error }) => {
     await using tree = superviseForTest(
       parentOf({
         child: async (scope) => {
@@ -67,17 +67,17 @@ describe('misuse', () => {
     { name: 'waiting()', call: (scope) => scope.waiting('x') },
     { name: 'run()', call: (scope) => scope.run('late', wellBehaved) },
     { name: 'restart()', call: (scope) => scope.restart('x') },
-  ])('$name after the end of its life fails loudly', async ({ name, call }) => {
+  ])('$name throws after the end of its run', async ({ name, call }) => {
     const child = controlledRunnable();
     await using tree = superviseForTest(parentOf({ child: child.run }));
     await settle();
     child.fail();
     await tree.clock.advance(500);
-    const [first] = child.lives;
-    expect(() => call(first as Scope)).toThrow(`${name} called after the end of this life: root.child`);
+    const [first] = child.runs;
+    expect(() => call(first as Scope)).toThrow(`${name} called after the end of this run: root.child`);
   });
 
-  test('a child added while the parent is being stopped never runs', async () => {
+  test('never runs a child that is added while the parent is being stopped', async () => {
     const states: RunnableState[] = [];
     const tree = superviseForTest(async (scope) => {
       await untilAborted(scope.signal).catch(() => scope.run('late', async () => void states.push('new')));

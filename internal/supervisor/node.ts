@@ -3,7 +3,7 @@ import { RestartBackoff } from './restart-backoff.ts';
 import type { Runnable } from './runnable.ts';
 import type { RunnableState } from './state.ts';
 
-/** A place in the tree. It outlives its lives, and goes when its parent's life ends. */
+/** A runnable's node in the tree. It persists over restarts, and is removed when the run of its parent ends. */
 export interface TreeNode {
   readonly path: string;
   readonly log: Logger;
@@ -11,7 +11,7 @@ export interface TreeNode {
   readonly group: Group;
   readonly backoff: RestartBackoff;
   state: RunnableState;
-  /** Wall clock of the last change of `state`. */
+  /** Wall-clock time of the last change of `state`. */
   sinceMs: number;
   restarts: number;
   lastError: string | undefined;
@@ -19,7 +19,7 @@ export interface TreeNode {
   run: Run;
 }
 
-/** One run of a node's runnable, and all that was started below it. Times are monotonic. */
+/** One run of a node's runnable and the groups started by it. Times are monotonic. */
 export interface Run {
   readonly controller: AbortController;
   readonly groups: Group[];
@@ -27,26 +27,27 @@ export interface Run {
   healthyMs: number | undefined;
   saidDone: boolean;
   running: boolean;
-  /** Fires when it has ended: nobody needs to watch it any more. */
+  /** Aborted when the run has ended, to stop the grace timer. */
   readonly ended: AbortController;
-  /** The pause this life's end asks for. */
+  /** The pause before the next run, set when this one ends. */
   pauseMs: number;
 }
 
-/** Siblings that fall together and start together. */
+/** Siblings that are stopped and restarted together. */
 export interface Group {
   readonly members: TreeNode[];
-  /** The pause before the next start, while it lasts. Wall clock. */
+  /** The pause before the next start, while it lasts; wall-clock time. */
   pause: { readonly controller: AbortController; readonly untilMs: number } | undefined;
 }
 
-/** Time and chance, as far as the tree needs them. */
+/** Time and randomness for new nodes. */
 export interface NodeOptions {
   readonly random: () => number;
   readonly nowMs: number;
   readonly monotonicMs: number;
 }
 
+/** A group of new nodes, one per runnable. */
 export function createGroup(
   parentLog: Logger,
   runnables: Readonly<Record<string, Runnable>>,
@@ -72,6 +73,7 @@ export function createGroup(
   return group;
 }
 
+/** A run that begins now. */
 export function createRun(startedMs: number): Run {
   return {
     controller: new AbortController(),
@@ -95,15 +97,15 @@ export function* subtree(group: Group): Generator<TreeNode> {
 
 const RESERVED: readonly string[] = ['root', 'supervisor'];
 
-/** Names become log paths and metric labels: plain words joined by dashes. */
+/** Refuses names that are no log path or metric label, or that are taken. */
 export function assertChildName(parent: TreeNode, name: string): void {
   const naming = `adding child ${JSON.stringify(name)} to ${parent.path}`;
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || name.length > 63) {
-    throw new Error(`${naming}: a name is lower-case words joined by single dashes, at most 63 characters`);
+    throw new Error(`${naming}: names are lower-case words joined by single dashes, at most 63 characters`);
   }
   if (RESERVED.includes(name)) throw new Error(`${naming}: this name is reserved`);
   const { path } = parent.log.child(name);
   if (parent.run.groups.some(({ members }) => members.some((node) => node.path === path))) {
-    throw new Error(`${naming}: it has a child of this name already`);
+    throw new Error(`${naming}: it already has a child of this name`);
   }
 }

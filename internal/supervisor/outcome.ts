@@ -1,14 +1,14 @@
 import { CodedError, describeError, errorChain, isAbort } from '../errors/index.ts';
 import { RestartRequested } from './runnable.ts';
 
-/** How one life of a runnable ended. */
+/** How a run ended. */
 export type Outcome =
   | { readonly kind: 'done' }
   | { readonly kind: 'canceled' }
   | { readonly kind: 'restart'; readonly reason: string }
   | { readonly kind: 'dead'; readonly error: unknown };
 
-/** What is known at the end of a life. */
+/** What is known when a run ends. */
 export interface RunEnd {
   readonly signal: AbortSignal;
   readonly saidDone: boolean;
@@ -16,8 +16,8 @@ export interface RunEnd {
 }
 
 /**
- * Abort is not failure: returning, or throwing the reason (bare or as a cause), after the signal fired
- * is `canceled`. Any other error is a death, also while stopping: it may be the reason why it was stopped.
+ * Classifies the end of a run. Returning, or throwing the signal's reason (bare or as a cause), after the signal fired is
+ * `canceled`. Any other error is a failure, also while stopping: it may be why the group is being stopped.
  */
 export function outcomeOf({ signal, saidDone, result }: RunEnd): Outcome {
   if (result.kind === 'returned') {
@@ -34,8 +34,8 @@ export function outcomeOf({ signal, saidDone, result }: RunEnd): Outcome {
   return { kind: 'dead', error };
 }
 
-/** What the log says about a death: the chain, and the stack of what nobody foresaw. */
+/** Log fields of a failure: the error chain, and the stack of an error without code. */
 export function describeFailure(error: unknown): { readonly error: string; readonly stack?: string } {
-  const unforeseen = Error.isError(error) && !(error instanceof CodedError) ? error.stack : undefined;
-  return { error: describeError(error), ...(unforeseen === undefined ? {} : { stack: unforeseen }) };
+  const unexpected = Error.isError(error) && !(error instanceof CodedError) ? error.stack : undefined;
+  return { error: describeError(error), ...(unexpected === undefined ? {} : { stack: unexpected }) };
 }

@@ -5,7 +5,7 @@ import { untilAborted } from '../testing/until-aborted.ts';
 import { parentOf, controlledRunnable } from './fake-runnables.ts';
 import { RestartRequested, type Scope } from './index.ts';
 
-describe('pauses', () => {
+describe('RestartBackoff: pauses', () => {
   /** The pause after each of `count` deaths of a runnable that dies at once. */
   async function pauses(count: number, random = 0.5): Promise<number[]> {
     await using tree = superviseForTest(parentOf({ child: () => Promise.reject(new Error('broken')) }), {
@@ -46,11 +46,11 @@ describe('pauses', () => {
     return (tree.at('root.child').backoffUntilMs ?? NaN) - tree.clock.nowMs();
   }
 
-  test('start anew after a life that stayed healthy', async () => {
+  test('start over after a run that stayed healthy', async () => {
     expect(await pauseAfterHealthyFor(10_000)).toBe(500);
   });
 
-  test('go on growing when it was healthy only for a moment', async () => {
+  test('keep growing after a run that was healthy only briefly', async () => {
     expect(await pauseAfterHealthyFor(1000)).toBeGreaterThan(2531);
   });
 
@@ -64,10 +64,10 @@ describe('pauses', () => {
     expect(tree.at('root.child')).toMatchObject({ state: 'dead', restarts: 0 });
   });
 
-  test('end at once when somebody has come, and begin small again', async () => {
-    let lives = 0;
+  test('end at once on retryNow(), and start over', async () => {
+    let runs = 0;
     await using tree = superviseForTest(
-      parentOf({ child: () => Promise.reject(new Error(`broken ${++lives}`)) }),
+      parentOf({ child: () => Promise.reject(new Error(`broken ${++runs}`)) }),
     );
     for (let pause = 500; pause < 20_000; pause = Math.round(pause * 1.5)) {
       await settle();
@@ -75,23 +75,23 @@ describe('pauses', () => {
     }
     await settle();
     expect(tree.clock.sleeping).toBe(1);
-    const before = lives;
+    const before = runs;
     tree.retryNow();
     tree.retryNow(); // a second one finds it at work already
     await settle();
-    expect(lives).toBe(before + 1);
+    expect(runs).toBe(before + 1);
     expect((tree.at('root.child').backoffUntilMs ?? NaN) - tree.clock.nowMs()).toBe(500);
     expect(tree.clock.sleeping).toBe(1);
   });
 
-  test('end when the parent falls, and start nothing afterwards', async () => {
+  test('end when the parent is stopped, without a restart', async () => {
     let failParent: (error: Error) => void = () => undefined;
-    let lives = 0;
+    let runs = 0;
     await using tree = superviseForTest(
       parentOf({
         parent: async (scope) => {
           scope.run('child', async () => {
-            lives++;
+            runs++;
             throw new Error('broken');
           });
           scope.healthy();
@@ -105,12 +105,12 @@ describe('pauses', () => {
     await settle();
     expect(tree.clock.sleeping).toBe(1);
     await tree.clock.advance(700);
-    expect(lives).toBe(2);
+    expect(runs).toBe(2);
     failParent(new Error('over'));
   });
 });
 
-describe('a wanted restart', () => {
+describe('a requested restart', () => {
   test.each<{ name: string; ask: (scope: Scope) => never }>([
     { name: 'scope.restart()', ask: (scope) => scope.restart('role gone') },
     {
@@ -119,19 +119,19 @@ describe('a wanted restart', () => {
         throw new Error('running', { cause: new RestartRequested('role gone') });
       },
     },
-  ])('by $name has no error line and no pause', async ({ ask }) => {
-    let lives = 0;
+  ])('by $name logs no error and has no pause', async ({ ask }) => {
+    let runs = 0;
     await using tree = superviseForTest(
       parentOf({
         child: async (scope) => {
           scope.healthy();
-          if (++lives === 1) ask(scope);
+          if (++runs === 1) ask(scope);
           await untilAborted(scope.signal);
         },
       }),
     );
     await settle();
-    expect(lives).toBe(2);
+    expect(runs).toBe(2);
     expect(tree.at('root.child')).toEqual({
       path: 'root.child',
       state: 'healthy',
@@ -143,14 +143,14 @@ describe('a wanted restart', () => {
     ]);
   });
 
-  test('takes its group along', async () => {
+  test('restarts its group too', async () => {
     const b = controlledRunnable();
-    let lives = 0;
+    let runs = 0;
     await using tree = superviseForTest(
       parentOf(
         {
           a: async (scope) => {
-            if (++lives === 1) scope.restart('new configuration');
+            if (++runs === 1) scope.restart('new configuration');
             await untilAborted(scope.signal);
           },
           b: b.run,
@@ -159,21 +159,21 @@ describe('a wanted restart', () => {
       ),
     );
     await settle();
-    expect([lives, b.lives.length, tree.at('root.b').restarts]).toEqual([2, 2, 1]);
+    expect([runs, b.runs.length, tree.at('root.b').restarts]).toEqual([2, 2, 1]);
   });
 
-  test('that never stops asking is paced', async () => {
-    let lives = 0;
+  test('is delayed when it repeats', async () => {
+    let runs = 0;
     await using tree = superviseForTest(
       parentOf({
         child: async (scope) => {
-          lives++;
+          runs++;
           scope.restart('again');
         },
       }),
     );
     await settle();
-    expect(lives).toBe(11);
+    expect(runs).toBe(11);
     expect(tree.at('root.child').backoffUntilMs).toBe(tree.clock.nowMs() + 500);
   });
 });

@@ -1,16 +1,16 @@
 import { assertChildName, type Run, type TreeNode } from './node.ts';
 import { RestartRequested, type Runnable, type Scope } from './runnable.ts';
 
-/** What a scope may do to the tree. */
+/** The operations of a scope on the tree. */
 export interface ScopeHost {
   addGroup(parent: TreeNode, runnables: Readonly<Record<string, Runnable>>): void;
   markHealthy(node: TreeNode): void;
 }
 
-/** The scope of one life. Everything a runnable can get wrong is refused here, by name. */
-export function createScope(host: ScopeHost, node: TreeNode, life: Run): Scope {
+/** The scope of one run, which refuses misuse with an error that names the path. */
+export function createScope(host: ScopeHost, node: TreeNode, run: Run): Scope {
   const alive = (call: string): void => {
-    if (!life.running) throw new Error(`${call} called after the end of this life: ${node.path}`);
+    if (!run.running) throw new Error(`${call} called after the end of this run: ${node.path}`);
   };
   const addGroup = (call: string, runnables: Readonly<Record<string, Runnable>>): void => {
     alive(call);
@@ -21,7 +21,7 @@ export function createScope(host: ScopeHost, node: TreeNode, life: Run): Scope {
     host.addGroup(node, runnables);
   };
   return {
-    signal: life.controller.signal,
+    signal: run.controller.signal,
     log: node.log,
     path: node.path,
     run: (name, runnable) => addGroup('run()', { [name]: runnable }),
@@ -34,8 +34,8 @@ export function createScope(host: ScopeHost, node: TreeNode, life: Run): Scope {
     done() {
       alive('done()');
       if (node.state !== 'healthy') throw new Error(`done() called before healthy(): ${node.path}`);
-      if (life.saidDone) throw new Error(`done() called twice: ${node.path}`);
-      life.saidDone = true;
+      if (run.saidDone) throw new Error(`done() called twice: ${node.path}`);
+      run.saidDone = true;
     },
     waiting(what) {
       alive('waiting()');

@@ -1,25 +1,26 @@
 import { subtree, type Group, type TreeNode } from './node.ts';
 import type { RunnableState } from './state.ts';
 
-/** What one runnable does at this moment. Plain JSON. */
+/** The state of one runnable. Plain JSON. */
 export interface RunnableSnapshot {
   readonly path: string;
   readonly state: RunnableState;
-  /** Wall clock of the last change of `state`. */
+  /** Wall-clock time of the last change of `state`. */
   readonly sinceMs: number;
-  /** How often it was started again since its parent started. */
+  /** The number of restarts since its parent started. */
   readonly restarts: number;
-  /** The chain of what it died of last; kept while it runs again. */
+  /** The error chain of the last failure; kept after the restart. */
   readonly lastError?: string;
-  /** Wall clock of the next start, while it pauses after a death. */
+  /** Wall-clock time of the next start, during the pause after a failure. */
   readonly backoffUntilMs?: number;
-  /** What it waits for, in its own words. */
+  /** What it waits for, as it reported. */
   readonly note?: string;
 }
 
-/** Every runnable, parents before children, siblings in the order of their start. */
+/** All runnables, parents before children, siblings in the order of their start. */
 export type TreeSnapshot = readonly RunnableSnapshot[];
 
+/** A snapshot of the whole tree. */
 export function snapshotOf(root: Group): TreeSnapshot {
   return [...subtree(root)].map(describeNode);
 }

@@ -1,8 +1,8 @@
 /** `new` runs and is not healthy yet; `done`, `dead` and `canceled` have ended. */
 export type RunnableState = 'new' | 'healthy' | 'done' | 'dead' | 'canceled';
 
-/** Every move there is. `new` again is the next life. */
-const MOVES: Readonly<Record<RunnableState, readonly RunnableState[]>> = {
+/** The allowed transitions. A transition to `new` is a restart. */
+const TRANSITIONS: Readonly<Record<RunnableState, readonly RunnableState[]>> = {
   new: ['healthy', 'dead', 'canceled'],
   healthy: ['done', 'dead', 'canceled'],
   done: ['new'],
@@ -10,7 +10,8 @@ const MOVES: Readonly<Record<RunnableState, readonly RunnableState[]>> = {
   canceled: ['new'],
 };
 
+/** @throws Error when the transition is not allowed */
 export function assertMove(path: string, from: RunnableState, to: RunnableState): void {
-  if (!MOVES[from].includes(to))
-    throw new Error(`moving ${path} from ${from} to ${to}: there is no such move`);
+  if (!TRANSITIONS[from].includes(to))
+    throw new Error(`${path}: invalid state transition from ${from} to ${to}`);
 }

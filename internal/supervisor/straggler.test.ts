@@ -7,12 +7,12 @@ import type { Runnable, Scope } from './index.ts';
 
 describe('a runnable that ignores its signal', () => {
   /** Ends when the test says so, whatever its signal says. */
-  function deaf(): { readonly run: Runnable; lives: number; end(): void } {
+  function deaf(): { readonly run: Runnable; runs: number; end(): void } {
     const ends: (() => void)[] = [];
     const it = {
-      lives: 0,
+      runs: 0,
       run: async ({ healthy }: Scope) => {
-        it.lives++;
+        it.runs++;
         healthy();
         await new Promise<void>((resolve) => ends.push(resolve));
       },
@@ -21,7 +21,7 @@ describe('a runnable that ignores its signal', () => {
     return it;
   }
 
-  test('is named, and finished rejects with its path', async () => {
+  test('makes finished reject with its path', async () => {
     const child = deaf();
     const tree = superviseForTest(parentOf({ child: child.run, sibling: wellBehaved }), { graceMs: 2000 });
     await settle();
@@ -39,7 +39,7 @@ describe('a runnable that ignores its signal', () => {
     child.end();
   });
 
-  test('that ends within the grace period is fine', async () => {
+  test('is no error when it ends within the grace period', async () => {
     const child = deaf();
     const tree = superviseForTest(parentOf({ child: child.run }), { graceMs: 2000 });
     await settle();
@@ -51,7 +51,7 @@ describe('a runnable that ignores its signal', () => {
     expect(tree.records).toEqual([]);
   });
 
-  test('holds up the restart of its group, so that nothing runs twice, and ends the tree', async () => {
+  test('delays the restart of its group, so that nothing runs twice, and stops the tree', async () => {
     const [a, b, other] = [controlledRunnable(), deaf(), controlledRunnable()];
     const tree = superviseForTest(
       async (scope) => {
@@ -65,15 +65,15 @@ describe('a runnable that ignores its signal', () => {
     await settle();
     a.fail();
     await tree.clock.advance(1999);
-    expect([a.lives.length, b.lives, other.lives[0]?.signal.aborted]).toEqual([1, 1, false]);
+    expect([a.runs.length, b.runs, other.runs[0]?.signal.aborted]).toEqual([1, 1, false]);
     await tree.clock.advance(1);
     await expect(tree.finished).rejects.toMatchObject({ details: { paths: ['root.b'] } });
     expect(tree.at('root.other').state).toBe('canceled');
-    expect([a.lives.length, b.lives]).toEqual([1, 1]);
+    expect([a.runs.length, b.runs]).toEqual([1, 1]);
     b.end();
   });
 
-  test('deep below a fallen parent holds up the whole subtree until it has ended', async () => {
+  test('delays the restart of the whole subtree below a failed parent', async () => {
     const leaf = deaf();
     const top = controlledRunnable();
     await using tree = superviseForTest(
@@ -87,10 +87,10 @@ describe('a runnable that ignores its signal', () => {
     await settle();
     top.fail();
     await tree.clock.advance(1000);
-    expect(top.lives).toHaveLength(1);
+    expect(top.runs).toHaveLength(1);
     leaf.end();
     await tree.clock.advance(500);
-    expect(top.lives).toHaveLength(2);
+    expect(top.runs).toHaveLength(2);
     tree.stop();
     leaf.end();
   });

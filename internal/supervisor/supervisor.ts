@@ -9,31 +9,33 @@ import { createScope, type ScopeHost } from './scope.ts';
 import { snapshotOf, type TreeSnapshot } from './snapshot.ts';
 import { assertMove, type RunnableState } from './state.ts';
 
+/** What a tree needs. */
 export interface SupervisorOptions {
   readonly root: Runnable;
-  /** The root speaks as its child `root`. */
+  /** The root logs as its child `root`. */
   readonly log: Logger;
   readonly clock: Clock;
   /** Numbers in [0, 1), for jitter. */
   readonly random: () => number;
-  /** How long a runnable may take to end after its signal fired. */
+  /** How long a runnable may take to end after its signal fired, ms. */
   readonly graceMs: number;
   /** Stops the whole tree. */
   readonly signal: AbortSignal;
 }
 
+/** A running tree. */
 export interface Supervision {
   /**
-   * Resolves when the signal fired and all has ended, or when the whole tree is done. Rejects with a
-   * SupervisorError that names who ignored its signal; the caller then exits non-zero.
+   * Resolves when the signal has fired and all runnables have ended, or when the whole tree is done. Rejects with a
+   * SupervisorError that names the runnables that ignored their signal; the program should then exit with an error.
    */
   readonly finished: Promise<void>;
   readonly tree: () => TreeSnapshot;
-  /** Whatever waits out a pause after a failure starts now: somebody has come who may have removed the cause. */
+  /** Restarts at once whatever pauses after a failure, for example because an operator may have fixed the cause. */
   readonly retryNow: () => void;
 }
 
-/** Starts the tree below `root` and keeps it running. */
+/** Starts the tree below `root` and restarts what fails. */
 export function supervise(options: SupervisorOptions): Supervision {
   const supervisor = new Supervisor(options);
   return {
@@ -43,10 +45,10 @@ export function supervise(options: SupervisorOptions): Supervision {
   };
 }
 
-/** One reason for all: an error with a stack for each life is the costliest part of a life. */
+/** A constant abort reason: an Error with a stack per run would be the costliest part of a run. */
 const ENDED = 'ended';
 
-/** The one writer of the tree. Its moves are synchronous; only lives, pauses and grace take time. */
+/** The only writer of the tree. Transitions are synchronous; runs, pauses and grace periods take time. */
 class Supervisor implements ScopeHost {
   readonly finished: Promise<void>;
   readonly #options: SupervisorOptions;
@@ -71,7 +73,7 @@ class Supervisor implements ScopeHost {
   }
 
   retryNow(): void {
-    if (!this.#stopping) this.#hurry(this.#root);
+    if (!this.#stopping) this.#retryNow(this.#root);
   }
 
   addGroup(parent: TreeNode, runnables: Readonly<Record<string, Runnable>>): void {
@@ -85,7 +87,7 @@ class Supervisor implements ScopeHost {
   markHealthy(node: TreeNode): void {
     node.run.healthyMs = this.#options.clock.monotonicMs();
     node.note = undefined;
-    this.#move(node, 'healthy');
+    this.#transition(node, 'healthy');
   }
 
   #createGroup(parentLog: Logger, runnables: Readonly<Record<string, Runnable>>): Group {
@@ -98,44 +100,44 @@ class Supervisor implements ScopeHost {
   }
 
   #start(group: Group): void {
-    for (const node of group.members) void this.#live(node, node.run);
+    for (const node of group.members) void this.#run(node, node.run);
   }
 
-  /** One life from start to end; what was canceled before it began never runs. */
-  async #live(node: TreeNode, life: Run): Promise<void> {
-    const { signal } = life.controller;
+  /** One run from start to end. A runnable that is canceled before its start never runs. */
+  async #run(node: TreeNode, run: Run): Promise<void> {
+    const { signal } = run.controller;
     let result: RunEnd['result'] = { kind: 'returned' };
-    await Promise.resolve(); // a child never runs inside its parent's call
+    await Promise.resolve(); // a child must not run inside the call of its parent
     try {
-      if (!signal.aborted) await node.runnable(createScope(this, node, life));
+      if (!signal.aborted) await node.runnable(createScope(this, node, run));
     } catch (error) {
       result = { kind: 'threw', error };
     }
-    life.running = false;
-    life.ended.abort(ENDED);
-    this.#bury(node, life, outcomeOf({ signal, saidDone: life.saidDone, result }));
+    run.running = false;
+    run.ended.abort(ENDED);
+    this.#recordEnd(node, run, outcomeOf({ signal, saidDone: run.saidDone, result }));
   }
 
-  /** Records how a life ended, takes down what falls with it, then looks what can start again. */
-  #bury(node: TreeNode, life: Run, outcome: Outcome): void {
-    const past = { ...life, endedMs: this.#options.clock.monotonicMs() };
+  /** Records how a run ended, stops its group, then restarts what can be restarted. */
+  #recordEnd(node: TreeNode, run: Run, outcome: Outcome): void {
+    const past = { ...run, endedMs: this.#options.clock.monotonicMs() };
     node.note = undefined;
-    this.#move(node, outcome.kind === 'restart' ? 'canceled' : outcome.kind);
+    this.#transition(node, outcome.kind === 'restart' ? 'canceled' : outcome.kind);
     if (outcome.kind === 'restart') {
-      life.pauseMs = node.backoff.afterWantedRestart(past);
-      node.log.info('restarting', { reason: outcome.reason, pauseMs: life.pauseMs });
+      run.pauseMs = node.backoff.afterWantedRestart(past);
+      node.log.info('restarting', { reason: outcome.reason, pauseMs: run.pauseMs });
       this.#cancel(node.group, new Stopped(`${node.path} restarts: ${outcome.reason}`));
     }
-    if (outcome.kind === 'dead') this.#noteDeath(node, past, outcome.error);
-    this.#sweep(this.#root);
+    if (outcome.kind === 'dead') this.#recordFailure(node, past, outcome.error);
+    this.#restartEnded(this.#root);
     this.#finishIfEnded();
   }
 
-  #noteDeath(node: TreeNode, past: PastRun, error: unknown): void {
+  #recordFailure(node: TreeNode, past: PastRun, error: unknown): void {
     const facts = describeFailure(error);
     node.lastError = facts.error;
     if (node.run.controller.signal.aborted) {
-      // Worth a line, but not why the group falls: what took it down sets the pause.
+      // Logged, but not the cause: the failure that stopped the group sets the pause.
       node.log.warn('failed while stopping', facts);
       return;
     }
@@ -144,35 +146,35 @@ class Supervisor implements ScopeHost {
     this.#cancel(node.group, new Stopped(`${node.path} failed: ${facts.error}`));
   }
 
-  /** Asks a group and everything below it to stop. */
+  /** Aborts a group and everything below it. */
   #cancel(group: Group, reason: unknown): void {
     group.pause?.controller.abort(reason);
     for (const node of group.members) {
-      const { run: life } = node;
-      if (!life.controller.signal.aborted) {
-        life.controller.abort(reason);
-        if (life.running) void this.#watchGrace(node, life);
+      const { run } = node;
+      if (!run.controller.signal.aborted) {
+        run.controller.abort(reason);
+        if (run.running) void this.#watchGrace(node, run);
       }
-      for (const below of life.groups) this.#cancel(below, reason);
+      for (const below of run.groups) this.#cancel(below, reason);
     }
   }
 
-  /** Names a life that goes on after it was asked to stop. It cannot be ended from here, so all must end. */
-  async #watchGrace({ path, log }: TreeNode, life: Run): Promise<void> {
+  /** Stops the whole tree when a run does not end within the grace period: JavaScript cannot kill it. */
+  async #watchGrace({ path, log }: TreeNode, run: Run): Promise<void> {
     const { clock, graceMs } = this.#options;
-    if (!(await slept(clock, graceMs, life.ended.signal))) return;
+    if (!(await slept(clock, graceMs, run.ended.signal))) return;
     this.#stragglers.add(path);
     log.error('still running after it was asked to stop', { graceMs });
     this.#stop(`${path} ignores its signal`);
   }
 
-  /** Starts again the largest groups that fell and have ended with all that was below them. */
-  #sweep(group: Group): void {
+  /** Restarts the topmost groups that were stopped and have ended with everything below them. */
+  #restartEnded(group: Group): void {
     if (this.#stopping || group.pause !== undefined) return;
-    if (!group.members.some(({ run: life }) => life.controller.signal.aborted)) {
-      for (const node of group.members) node.run.groups.forEach((below) => this.#sweep(below));
-    } else if (![...subtree(group)].some(({ run: life }) => life.running)) {
-      const pauseMs = Math.max(...group.members.map(({ run: life }) => life.pauseMs));
+    if (!group.members.some(({ run }) => run.controller.signal.aborted)) {
+      for (const node of group.members) node.run.groups.forEach((below) => this.#restartEnded(below));
+    } else if (![...subtree(group)].some(({ run }) => run.running)) {
+      const pauseMs = Math.max(...group.members.map(({ run }) => run.pauseMs));
       if (pauseMs === 0) this.#restart(group);
       else void this.#restartAfter(group, pauseMs);
     }
@@ -184,15 +186,15 @@ class Supervisor implements ScopeHost {
     const pause = { controller, untilMs: clock.nowMs() + pauseMs };
     group.pause = pause;
     const over = await slept(clock, pauseMs, controller.signal);
-    if (group.pause !== pause) return; // hurried: it has begun, and perhaps failed again
+    if (group.pause !== pause) return; // retryNow() has restarted it meanwhile
     group.pause = undefined;
     if (over) this.#restart(group);
   }
 
-  #hurry(group: Group): void {
+  #retryNow(group: Group): void {
     const { pause } = group;
     if (pause === undefined) {
-      for (const node of group.members) node.run.groups.forEach((below) => this.#hurry(below));
+      for (const node of group.members) node.run.groups.forEach((below) => this.#retryNow(below));
       return;
     }
     group.pause = undefined;
@@ -205,7 +207,7 @@ class Supervisor implements ScopeHost {
     for (const node of group.members) {
       node.run = createRun(this.#options.clock.monotonicMs());
       node.restarts++;
-      this.#move(node, 'new');
+      this.#transition(node, 'new');
     }
     this.#start(group);
   }
@@ -218,14 +220,14 @@ class Supervisor implements ScopeHost {
 
   #finishIfEnded(): void {
     const nodes = [...subtree(this.#root)];
-    const waitedFor = nodes.filter(({ path, run: life }) => life.running && !this.#stragglers.has(path));
+    const waitedFor = nodes.filter(({ path, run }) => run.running && !this.#stragglers.has(path));
     if (waitedFor.length > 0) return;
     if (!this.#stopping && nodes.some(({ state }) => state !== 'done')) return;
     if (this.#stragglers.size === 0) this.#end.resolve();
     else this.#end.reject(stragglerError([...this.#stragglers]));
   }
 
-  #move(node: TreeNode, to: RunnableState): void {
+  #transition(node: TreeNode, to: RunnableState): void {
     assertMove(node.path, node.state, to);
     node.state = to;
     node.sinceMs = this.#options.clock.nowMs();
@@ -233,11 +235,11 @@ class Supervisor implements ScopeHost {
 }
 
 function stragglerError(paths: readonly string[]): SupervisorError {
-  const message = `stopping the tree: ${paths.join(', ')} went on after the grace period`;
+  const message = `stopping the program: ${paths.join(', ')} still running after the grace period`;
   return new SupervisorError('supervisor-straggler', message, { details: { paths } });
 }
 
-/** Whether the pause was over before the signal fired. */
+/** Whether the full time passed before the signal fired. */
 async function slept(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   await clock.sleep(ms, signal).catch((error: unknown) => {
     if (!signal.aborted) throw error;

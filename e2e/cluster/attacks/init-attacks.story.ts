@@ -76,7 +76,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   let seen = 0;
   async function refusals(): Promise<string> {
     const log = await node.run('journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat');
-    const lines = log.split('\n').filter((line) => line.includes('a connection was refused'));
+    const lines = log.split('\n').filter((line) => line.includes('connection refused'));
     const fresh = lines.slice(seen).join('\n');
     seen = lines.length;
     return fresh;

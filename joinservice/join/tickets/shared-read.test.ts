@@ -30,7 +30,7 @@ test('a read that fails or hangs is told to those who share it, and the next one
   });
   await expect(shared.get()).rejects.toThrow('away');
   const hanging = shared.get();
-  const told = expect(hanging).rejects.toThrow('no answer within 10000 ms');
+  const told = expect(hanging).rejects.toThrow('timed out after 10000 ms');
   await settle();
   await clock.advance(10_000);
   await told;
