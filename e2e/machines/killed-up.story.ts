@@ -62,7 +62,7 @@ await test('two commands at once: the second one is told that the first one hold
   await using _lock = await cluster.lock();
   const refused = await bench.cli('mini', 'down', '--name', 'busy');
   assert.equal(refused.code, 9);
-  assert.match(refused.stderr, /machines-busy/);
+  assert.match(refused.stderr, /localmachines-locked/);
 });
 
 /** Starts `mini up` and kills it, and waits until the kernel has let go of it. */

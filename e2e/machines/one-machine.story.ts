@@ -79,7 +79,7 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
   assert.match(await bench.must('mini', 'ls'), /n1\s+off/);
   const off = await bench.cli('mini', 'exec', '--name', 'one', 'n1', '--', 'true');
   assert.equal(off.code, 5);
-  assert.match(off.stderr, /machines-not-running/);
+  assert.match(off.stderr, /localmachines-not-running/);
   await bench.must('mini', 'start', '--name', 'one', 'n1');
 
   assert.equal(await run('cat', '/etc/machine-id'), machineId);

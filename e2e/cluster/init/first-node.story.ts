@@ -222,7 +222,7 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
         'the curator answers',
         60,
         () => bench.must('--workspace', workspace, 'node', 'ls'),
-        (table) => /n1 .* up +healthy/.test(table),
+        (table) => /n1 +Healthy /.test(table),
       );
     },
   );

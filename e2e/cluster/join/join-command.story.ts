@@ -22,7 +22,7 @@ await test('automation joins a machine with one command', async (story) => {
     assert.equal(code, EXIT.unreachable, stderr);
     const said = JSON.stringify(lines) + stderr;
     assert.match(said, /join-stage-idle/);
-    assert.match(said, /join-wait-timeout/);
+    assert.match(said, /cluster-join-wait-timeout/);
   });
 
   await story.test('a duration without a unit is an error of usage, and only root is answered', async () => {

@@ -164,7 +164,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
       await cluster.edit((yaml) => yaml.replace('policy: inventory', 'policy: approve'));
       const said = await desk('config', 'apply');
       assert.notEqual(said.code, 0);
-      assert.match(said.stderr, /manage-config-conflict/);
+      assert.match(said.stderr, /configuration-conflict/);
       assert.match(said.stderr, /cluster\.yaml:\d+:\d+: join\.policy/);
       assert.equal((await show()).configuration.join.policy, 'auto');
     },

@@ -84,7 +84,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
     assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
     const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
     assert.notEqual(refused.code, 0);
-    assert.match(refused.stderr, /attend-unit-unknown/);
+    assert.match(refused.stderr, /nodestream-unit-unknown/);
   });
 
   await story.test(

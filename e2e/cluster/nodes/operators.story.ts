@@ -145,7 +145,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
     const last = await bob.cli('operator', 'remove', '--yes', 'bob');
     assert.equal(last.code, EXIT_PRECONDITION);
-    assert.match(last.stderr, /admin-last-owner/);
+    assert.match(last.stderr, /operatorapi-last-owner/);
   });
 
   await story.test('then his machines join, and take his order to be fresh', async () => {

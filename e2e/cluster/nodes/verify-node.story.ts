@@ -80,7 +80,7 @@ await test('an operator asks nodes for fresh evidence, and hands collateral on',
       dataOf<Collateral>(await must('attest', 'collateral', 'show', '--output', 'json'));
     assert.deepEqual((await show()).documents, []);
     const nothing = await cli('attest', 'collateral', 'hand-on');
-    assert.match(nothing.stderr, /attest-collateral-nothing/);
+    assert.match(nothing.stderr, /attest-collateral-missing/);
     const keep = (file: string) =>
       cli('attest', 'collateral', file, '--out', join(workspace, 'collateral', 'bundle.json'));
     await mkdir(join(workspace, 'collateral'), { recursive: true });
@@ -92,7 +92,7 @@ await test('an operator asks nodes for fresh evidence, and hands collateral on',
     await keep(OUT_OF_DATE);
     const refused = await cli('attest', 'collateral', 'hand-on');
     assert.equal(refused.code, EXIT_REFUSED);
-    assert.match(refused.stderr, /admin-collateral-refused/);
+    assert.match(refused.stderr, /operatorapi-collateral-refused/);
     assert.deepEqual(await show(), shown);
     assert.match(await must('audit', 'ls'), /PutCollateral/);
   });
