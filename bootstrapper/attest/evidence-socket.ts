@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
-import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/index.ts';
+import { createEvidenceSocketServer } from '../../internal/atls/evidencesocket/index.ts';
 import { untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';

@@ -1,7 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
-import { atlsServerUpgrade, RotatingKeys } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
+import { atlsServerUpgrade, RotatingKeys, JOIN_CONTEXT } from '../../internal/atls/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import { MachineKeyIssuer, MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';

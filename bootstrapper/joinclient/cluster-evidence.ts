@@ -4,8 +4,8 @@ import {
   RotatingKeys,
   type AttestedPeer,
   type EvidenceRules,
+  JOIN_CONTEXT,
 } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import type { Collateral, Issuer, Policy, Validator } from '../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import {

@@ -1,16 +1,19 @@
 import { AtlsError, type AtlsErrorCode } from './errors.ts';
 import { encodeAlert, type Alert } from './wire.ts';
 
-/** The frame that tells the peer why this end hangs up; undefined when it knows already, or has gone. */
+/** The frame that tells the peer why this end closes the connection; undefined when the peer knows, or is gone. */
 export function alertFor(code: AtlsErrorCode): Uint8Array | undefined {
   const alert = ALERT_OF[code];
   return alert === undefined ? undefined : encodeAlert(alert);
 }
 
-/** The error for an alert that the peer sent; undefined is a code that this version does not know. */
+/** The error for the peer's alert; undefined stands for a code that this version does not know. */
 export function errorFromAlert(alert: Alert | undefined): AtlsError {
   const code = alert === undefined ? 'atls-alert-protocol' : CODE_OF[alert];
-  return new AtlsError(code, `attesting: the peer sent alert ${alert ?? 'of an unknown code'}`);
+  return new AtlsError(
+    code,
+    `attesting: the peer sent ${alert === undefined ? 'an unknown alert' : `alert ${alert}`}`,
+  );
 }
 
 const ALERT_OF: Partial<Record<AtlsErrorCode, Alert>> = {

@@ -16,7 +16,7 @@ const vector = {
     '9c1eb1f77424b89cd48ef80960a33012b70cf34efba814142b1236783c7ef9f74008121f83226a1a1417941f571e3c3640180f6308824574774d13575f6b4650',
 };
 
-test('the test vector of the specification', () => {
+test('bindingsOf() computes the test vector of docs/atls.md', () => {
   const clientHello = encodeHello({ accepts: [2, 1], nonce: Buffer.alloc(32, 0x11) });
   const serverHello = encodeHello({ accepts: [2], nonce: Buffer.alloc(32, 0x22) });
   const transcript = transcriptHash(clientHello, serverHello);
@@ -42,7 +42,7 @@ test('the test vector of the specification', () => {
   }).toEqual(vector);
 });
 
-test('the frames of the specification', () => {
+test('encodeHello() encodes the frames of docs/atls.md', () => {
   expect(hex(encodeEvidence({ format: 2, document: Buffer.from('c0ffee', 'hex') }))).toBe(
     '0201000000050002c0ffee',
   );
@@ -50,7 +50,7 @@ test('the frames of the specification', () => {
   expect(hex(encodeAlert('evidenceRejected'))).toBe('0f010000000104');
 });
 
-test('every part of a session changes the binding of both roles and of the session', () => {
+test('bindingsOf() depends on every part of the session', () => {
   const session = {
     context: Buffer.from('context'),
     serverSpki: Buffer.from('server'),

@@ -1,37 +1,39 @@
 import { hash } from 'node:crypto';
 
-/** Who opened the connection. Roles are in the binding, so evidence cannot be played back to its maker. */
+/** Which end opened the connection. Part of the binding, so that evidence cannot be reflected to its sender. */
 export type Role = 'client' | 'server';
 
-/** What one TLS session is, as both of its ends see it and nobody else can make it. */
+/** What identifies one TLS session. Both ends have the same values, and no third party can produce them. */
 export interface Session {
-  /** Configured at both ends and never sent: which cluster and service this connection is for. */
+  /** The cluster and service that this connection is for; configured at both ends and never sent. */
   readonly context: Uint8Array;
-  /** DER SubjectPublicKeyInfo of the certificates that TLS proved. */
+  /** SubjectPublicKeyInfo (DER) of the certificates whose keys TLS proved. */
   readonly serverSpki: Uint8Array;
   readonly clientSpki: Uint8Array;
   /** The exporter of this TLS session (RFC 8446 §7.5) under `EXPORTER_LABEL`: `EXPORTER_BYTES` bytes. */
   readonly exportKey: (context: Uint8Array) => Uint8Array;
 }
 
+/** Label of the TLS exporter. */
 export const EXPORTER_LABEL = 'EXPERIMENTAL-aTLS/1 attestation binder';
+/** Size of the TLS exporter's output. */
 export const EXPORTER_BYTES = 32;
 
-/** What both ends sign or name: the evidence of each role, and the session itself. */
+/** The 64-byte values that evidence of each role and proofs inside the session are bound to. */
 export interface Bindings extends Readonly<Record<Role | 'session', Uint8Array>> {
-  /** What the binding of each role is the SHA-512 of: for an issuer in another process, which wants to see it. */
+  /** The binding of each role is the SHA-512 of its statement. An issuer in another process inspects the statement. */
   readonly statements: Readonly<Record<Role, Uint8Array>>;
 }
 
-/** SHA-256 over both HELLO frames as they were on the wire, headers included: versions, formats and nonces. */
+/** SHA-256 over both HELLO frames as they were on the wire, headers included. Covers versions, formats and nonces. */
 export function transcriptHash(clientHello: Uint8Array, serverHello: Uint8Array): Uint8Array {
   return sha256(Buffer.concat([clientHello, serverHello]));
 }
 
 /**
- * The 64 bytes that the evidence of each role signs: REPORT_DATA of a TEE, hashed into a TPM quote. The exporter
- * ties them to this very session; it leaves out the client's certificate (RFC 8446 §7.5), so both keys are named.
- * `session` is the same at both ends: what a program above this one signs to prove a key of its own in this session.
+ * The 64 bytes that evidence of each role is bound to: REPORT_DATA of a TEE, or hashed into a TPM quote. The TLS exporter
+ * ties them to this session. Both public keys are included because the exporter does not cover the client's certificate
+ * (RFC 8446 §7.5). `session` is the same at both ends: programs sign it to prove a key of their own in this session.
  */
 export function bindingsOf(session: Session, transcript: Uint8Array): Bindings {
   const shared = Buffer.concat([
@@ -51,21 +53,23 @@ export function bindingsOf(session: Session, transcript: Uint8Array): Bindings {
   };
 }
 
+/** The binding that belongs to a statement: its SHA-512. */
 export function bindingOfStatement(statement: Uint8Array): Uint8Array {
   return hash('sha512', statement, 'buffer');
 }
 
 /**
- * Whether this is the statement of an end of that role in that context, and of nothing else: exact label, exact context,
- * exact length. The other four parts are the session's.
+ * Whether these bytes are the statement of an end with that role in that context. Label, context and length must match; the
+ * other four parts identify the session.
  */
 export function isStatementOf(statement: Uint8Array, role: Role, context: string): boolean {
   const head = Buffer.concat([LABEL[role], sha256(Buffer.from(context, 'utf8'))]);
   return statement.length === head.length + SESSION_BYTES && head.equals(statement.subarray(0, head.length));
 }
 
-/** Exporter, transcript and two hashes of keys. */
+/** Exporter, transcript hash and the hashes of both keys. */
 const SESSION_BYTES = 4 * 32;
+/** Size limit of a statement. */
 export const MAX_STATEMENT_BYTES = 256;
 
 const LABEL: Readonly<Record<Role | 'session', Uint8Array>> = {

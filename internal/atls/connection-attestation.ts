@@ -6,7 +6,7 @@ import type { EvidenceBinding } from './handshake.ts';
 import type { Formats, Trust } from './trust.ts';
 import { MAX_DOCUMENT_BYTES, type Evidence } from './wire.ts';
 
-/** Issues and validates for one connection, and keeps what was verified. */
+/** Issues and validates the evidence of one connection, and keeps the verdict about the peer. */
 export class ConnectionAttestation implements EvidenceHandler {
   readonly #trust: Trust;
   readonly #formats: Formats;
@@ -19,7 +19,7 @@ export class ConnectionAttestation implements EvidenceHandler {
     this.#nowMs = options.nowMs;
   }
 
-  /** What the peer proved; undefined until it did. */
+  /** What the peer proved; undefined until its evidence was accepted. */
   get verdict(): Verdict | undefined {
     return this.#verdict;
   }
@@ -30,7 +30,8 @@ export class ConnectionAttestation implements EvidenceHandler {
     signal: AbortSignal,
   ): Promise<Uint8Array> {
     const issuer = this.#formats.issuers.get(format);
-    if (issuer === undefined) throw new AtlsError('atls-internal', `issuing evidence of format ${format}`);
+    if (issuer === undefined)
+      throw new AtlsError('atls-internal', `issuing evidence: no issuer for format ${format}`);
     const doing = `issuing ${issuer.variant} evidence`;
     const issuing =
       'issueForSession' in issuer ? issuer.issueForSession(statement, signal) : issuer.issue(binding, signal);
@@ -41,7 +42,7 @@ export class ConnectionAttestation implements EvidenceHandler {
     if (document.length > MAX_DOCUMENT_BYTES) {
       throw new AtlsError(
         'atls-issue-failed',
-        `${doing}: ${document.length} bytes, at most ${MAX_DOCUMENT_BYTES}`,
+        `${doing}: ${document.length} bytes, at most ${MAX_DOCUMENT_BYTES} allowed`,
       );
     }
     return document;
@@ -50,30 +51,30 @@ export class ConnectionAttestation implements EvidenceHandler {
   async validate({ format, document }: Evidence, binding: Uint8Array): Promise<void> {
     const validator = this.#formats.validators.get(format);
     if (validator === undefined || this.#trust.trust === 'one-way-show') {
-      throw new AtlsError('atls-internal', `validating evidence of format ${format}`);
+      throw new AtlsError('atls-internal', `validating evidence: no validator for format ${format}`);
     }
     const doing = `validating ${validator.variant} evidence`;
     const context = { ...this.#trust.rules(), nowMs: this.#nowMs() };
     const verdict = await validator.validate(document, binding, context).catch((error: unknown) => {
       throw refusal(doing, error);
     });
-    // A validator that answers for another kind, or not at all, must not become a peer.
+    // A verdict of another variant, or without acceptance, must not lead to an attested peer.
     if (verdict.variant !== validator.variant || !verdict.accepted) {
-      throw new AtlsError('atls-internal', `${doing}: the verdict is one about ${verdict.variant}`);
+      throw new AtlsError('atls-internal', `${doing}: the verdict is about ${verdict.variant} evidence`);
     }
     this.#verdict = { ...verdict, measurements: copied(verdict.measurements) };
   }
 }
 
 /**
- * Copies: validators answer views of the evidence, and a verdict lives as long as its connection: 64 KiB of evidence would
- * live with it. V8 keeps arrays as short as a register without a buffer beside each.
+ * Copies the measurements. Validators return views of the evidence, and the verdict lives as long as the connection: it would
+ * keep 64 KiB of evidence in memory.
  */
 function copied(measurements: Verdict['measurements']): Verdict['measurements'] {
   return new Map([...measurements].map(([register, value]) => [register, Uint8Array.from(value)]));
 }
 
-/** A coded refusal is the peer's; anything else is a defect of ours, and refuses as well. */
+/** A coded error is a refusal of the peer's evidence. Any other error is a bug of this program, and refuses as well. */
 function refusal(doing: string, error: unknown): AtlsError {
   if (!(error instanceof CodedError)) return new AtlsError('atls-internal', doing, { cause: error });
   return new AtlsError('atls-evidence-rejected', doing, { cause: error, details: { check: error.code } });

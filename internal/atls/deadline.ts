@@ -1,11 +1,11 @@
 import { childSignal, type ChildSignal } from '../cleanup/index.ts';
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 import { AtlsError } from './errors.ts';
 
 /**
- * The time that one connection has, step after step, on one timer: its signal fires with `atls-timeout` when the
- * present step is overdue, and with the parent's reason when that fires. Ten milliseconds is how long a connection
- * takes as a rule, so arming and disarming a timer for each step would cost more than the steps.
+ * The deadlines of one connection, step after step, on one timer. Its signal fires with `atls-timeout` when the current step
+ * is overdue, and with the reason of the parent signal when that fires. A handshake takes about 10ms, so that starting and
+ * stopping a timer for each step would cost more than the steps.
  */
 export class Deadline implements Disposable {
   readonly #clock: Clock;
@@ -13,7 +13,7 @@ export class Deadline implements Disposable {
   readonly #timer = new AbortController();
   #step = { what: '', ms: 0, dueMs: 0 };
 
-  /** The first step begins now. */
+  /** The first step starts now. */
   constructor(options: {
     readonly clock: Clock;
     readonly signal: AbortSignal;
@@ -30,7 +30,7 @@ export class Deadline implements Disposable {
     return this.#child.signal;
   }
 
-  /** The next step has `ms` from now. It must not end before the present one would have. */
+  /** Starts the next step, which may take `ms`. It must not end before the current step would have. */
   next(what: string, ms: number): void {
     this.#step = { what, ms, dueMs: this.#clock.monotonicMs() + ms };
   }
@@ -47,7 +47,7 @@ export class Deadline implements Disposable {
       await this.#clock.sleep(leftMs, this.#timer.signal);
     }
     const { what, ms } = this.#step;
-    this.#child.abort(new AtlsError('atls-timeout', `${what}: not done within ${ms} ms`));
+    this.#child.abort(new AtlsError('atls-timeout', `${what}: not completed within ${formatDuration(ms)}`));
   }
 }
 

@@ -11,28 +11,30 @@ import type { Evidence } from './wire.ts';
 
 const NOTHING = new Uint8Array(0);
 
-/** What this end does between frames. Each stops with its signal. */
+/** What this end does between frames. Both methods stop when their signal fires. */
 export interface EvidenceHandler {
-  issue(format: number, bound: EvidenceBinding, signal: AbortSignal): Promise<Uint8Array>;
+  /** Creates evidence in a format that this end shows. */
+  issue(format: number, binding: EvidenceBinding, signal: AbortSignal): Promise<Uint8Array>;
+  /** Verifies the peer's evidence; rejects when it is refused. */
   validate(evidence: Evidence, binding: Uint8Array, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Takes the handshake's turns on a real socket. Reads with `read(n)` on 'readable' only, so that not one byte of
- * the application is taken, and lets go of the socket when disposed. One at a time per socket.
+ * Performs the steps of the handshake on a socket. It reads with `read(n)` on 'readable', so that it takes no byte of the
+ * application protocol, and removes its listeners when it is disposed. A socket has at most one driver at a time.
  */
 export class HandshakeDriver implements Disposable {
   readonly #socket: TLSSocket;
-  readonly #work: EvidenceHandler;
+  readonly #handler: EvidenceHandler;
   readonly #signal: AbortSignal;
   #unwritten = 0;
   #failure: Error | undefined;
   #wake: () => void = () => undefined;
 
-  /** When `signal` fires, whatever this does rejects with its reason. */
-  constructor(socket: TLSSocket, work: EvidenceHandler, signal: AbortSignal) {
+  /** When `signal` fires, every pending call rejects with its reason. */
+  constructor(socket: TLSSocket, handler: EvidenceHandler, signal: AbortSignal) {
     this.#socket = socket;
-    this.#work = work;
+    this.#handler = handler;
     this.#signal = signal;
     socket.on('readable', this.#onChange).on('end', this.#onChange).on('close', this.#onChange);
     socket.on('error', this.#onError);
@@ -46,30 +48,30 @@ export class HandshakeDriver implements Disposable {
     this.#signal.removeEventListener('abort', this.#onChange);
   }
 
-  /** Takes all turns of a coroutine and answers its result. */
-  async run<Result>(turns: HandshakeSteps<Result>): Promise<Result> {
-    let next = turns.next();
+  /** Performs all steps of a coroutine and returns its result. */
+  async run<Result>(steps: HandshakeSteps<Result>): Promise<Result> {
+    let next = steps.next();
     while (next.done !== true) {
-      const turn = next.value;
-      next = turns.next(turn.kind === 'send' ? this.#send(turn.bytes) : await this.#take(turn));
+      const step = next.value;
+      next = steps.next(step.kind === 'send' ? this.#send(step.bytes) : await this.#perform(step));
     }
     return next.value;
   }
 
-  /** Waits until the callback of every write has come: http2 aborts the process on a socket that still writes. */
+  /** Waits for the callbacks of all writes: http2 aborts the process on a socket with unfinished writes. */
   async flush(): Promise<void> {
     for (this.#throwIfBroken(); this.#unwritten > 0; this.#throwIfBroken()) await this.#changed();
   }
 
-  #take(turn: Exclude<HandshakeStep, { kind: 'send' }>): Promise<Uint8Array> {
-    switch (turn.kind) {
+  #perform(step: Exclude<HandshakeStep, { kind: 'send' }>): Promise<Uint8Array> {
+    switch (step.kind) {
       case 'read':
-        return this.#read(turn.sizeBytes);
+        return this.#read(step.sizeBytes);
       case 'issue':
-        return this.#undisturbed((alive) => this.#work.issue(turn.format, turn, alive));
+        return this.#whilePeerIsSilent((signal) => this.#handler.issue(step.format, step, signal));
       case 'validate':
-        return this.#undisturbed(async (alive) => {
-          await this.#work.validate(turn.evidence, turn.binding, alive);
+        return this.#whilePeerIsSilent(async (signal) => {
+          await this.#handler.validate(step.evidence, step.binding, signal);
           return NOTHING;
         });
     }
@@ -80,7 +82,7 @@ export class HandshakeDriver implements Disposable {
     for (;;) {
       const chunk = this.#socket.read(sizeBytes) as Uint8Array | null;
       if (chunk?.length === sizeBytes) return chunk;
-      if (chunk !== null) throw truncated(); // at the end of a stream, read(n) answers what is left
+      if (chunk !== null) throw truncated(); // at the end of the stream, read(n) returns what is left
       this.#throwIfBroken();
       await this.#changed();
     }
@@ -88,7 +90,7 @@ export class HandshakeDriver implements Disposable {
 
   #send(bytes: Uint8Array): Uint8Array {
     this.#unwritten++;
-    // A failed write shows as 'error' and 'close' too, so the callback only counts.
+    // A failed write also emits 'error' and 'close', so the callback only counts.
     this.#socket.write(bytes, () => {
       this.#unwritten--;
       this.#onChange();
@@ -96,31 +98,31 @@ export class HandshakeDriver implements Disposable {
     return NOTHING;
   }
 
-  /** Works while the peer is silent. A peer that speaks out of its turn or goes away stops the work. */
-  async #undisturbed(work: (alive: AbortSignal) => Promise<Uint8Array>): Promise<Uint8Array> {
+  /** Runs `work` until the peer sends something or closes the connection, which stops the work. */
+  async #whilePeerIsSilent(work: (alive: AbortSignal) => Promise<Uint8Array>): Promise<Uint8Array> {
     using alive = childSignal(this.#signal);
     const working = work(alive.signal);
     try {
-      const answer = await Promise.race([working, this.#disturbed()]);
-      if (answer !== undefined && this.#socket.readableLength === 0) return answer;
+      const result = await Promise.race([working, this.#peerActivity()]);
+      if (result !== undefined && this.#socket.readableLength === 0) return result;
       return await this.run(rejectUnexpectedBytes());
     } catch (error) {
       alive.abort(error);
-      working.catch(() => undefined); // it has lost the race; the reason thrown here is the first one
+      working.catch(() => undefined); // its error follows from the abort; the error thrown here came first
       throw error;
     }
   }
 
-  /** Never settles when the work wins: nobody wakes it any more. */
-  async #disturbed(): Promise<undefined> {
+  /** Resolves when the peer has sent something. Never settles when the work ends first. */
+  async #peerActivity(): Promise<undefined> {
     while (this.#socket.readableLength === 0) {
-      this.#socket.read(0); // lets 'end' come when the peer has closed
+      this.#socket.read(0); // makes Node emit 'end' when the peer has closed
       this.#throwIfBroken();
       await this.#changed();
     }
   }
 
-  /** Resolves when there is news; the caller looks again at what it waits for. One waits at a time. */
+  /** Resolves when the socket changes; the caller checks again what it waits for. One caller waits at a time. */
   #changed(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;

@@ -1,108 +1,116 @@
 import { defineErrors, errorClass, type ErrorSpec } from '../errors/index.ts';
 
-/** What the other end did wrong on the wire. Nothing the operator of this end can correct here. */
+/** A protocol violation of the peer, which the operator of this end cannot correct. */
 function peerFault(meaning: string, fix = LOOK_AT_PEER): ErrorSpec {
   return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
 }
 
-/** What may pass by itself: load, time, a connection that broke. */
-function passing(meaning: string, fix: string): ErrorSpec {
+/** A temporary failure: load, a timeout or a broken connection. */
+function temporary(meaning: string, fix: string): ErrorSpec {
   return { fault: 'peer', exit: 'unreachable', retryable: true, meaning, fix };
 }
 
 const LOOK_AT_PEER =
-  'See that the address is that of a cluster node and that nothing in between ends TLS (a proxy, a scanner).';
+  'Check that the address is that of a cluster node and that no proxy or scanner terminates TLS in between.';
 
 /**
- * Every way in which an attested connection is refused. `atls-tls-…` before the first frame, `atls-alert-…`
- * when the other end said why it refuses us, everything else when we refuse it.
+ * Every refusal of an attested connection: `atls-tls-…` before the first frame, `atls-alert-…` when the peer said why it
+ * refuses this end, all others when this end refuses the peer.
  */
 export const atlsErrors = defineErrors({
   'atls-config': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'What this end shows or accepts as evidence is missing, unknown or contradictory.',
-    fix: 'Name at least one known attestation variant to show and to accept, or name the one-way mode that is meant.',
+    meaning: 'The configured evidence that this end shows or accepts is missing, unknown or contradictory.',
+    fix: 'Configure at least one known attestation variant to show and one to accept, or choose a one-way mode.',
   },
-  'atls-tls-failed': peerFault('The TLS 1.3 handshake did not succeed.'),
+  'atls-tls-failed': peerFault('The TLS 1.3 handshake failed.'),
   'atls-tls-version': peerFault('The connection is not TLS 1.3.'),
-  'atls-tls-alpn': peerFault('The other end does not speak aTLS/1 (another or no application protocol).'),
-  'atls-tls-resumed': peerFault('The other end resumed an earlier TLS session; evidence must be fresh.'),
-  'atls-tls-certificate': peerFault(
-    'The other end showed no usable TLS certificate: none, not P-256, or not issued by the cluster CA where one is required.',
+  'atls-tls-alpn': peerFault(
+    'The peer does not support aTLS/1: it negotiated another application protocol, or none.',
   ),
-  'atls-reflection': peerFault('The other end showed our own TLS key or our own nonce back to us.'),
+  'atls-tls-resumed': peerFault(
+    'The peer resumed an earlier TLS session, but evidence must be made for a new session.',
+  ),
+  'atls-tls-certificate': peerFault(
+    'The TLS certificate of the peer is missing, is not P-256, or was not issued by the cluster CA where that is required.',
+  ),
+  'atls-reflection': peerFault(
+    'The peer sent back the TLS key or the nonce of this end (a reflection attack).',
+  ),
   'atls-frame-version': peerFault('A frame has a version that aTLS/1 does not know.'),
   'atls-frame-type': peerFault('A frame has a type that aTLS/1 does not know.'),
-  'atls-frame-order': peerFault('A frame came that is not the one whose turn it was.'),
+  'atls-frame-order': peerFault('The peer sent another frame than the protocol expects at this step.'),
   'atls-frame-malformed': peerFault('The content of a frame does not follow the specification.'),
-  'atls-frame-too-large': peerFault('A frame is longer than its type allows; its body was not read.'),
-  'atls-early-data': peerFault('Bytes came before both sides had accepted each other.'),
+  'atls-frame-too-large': peerFault('A frame is longer than its type allows. Its body was not read.'),
+  'atls-early-data': peerFault('The peer sent bytes before both ends had accepted each other.'),
   'atls-no-common-format': peerFault(
-    'The two ends have no form of evidence in common: one shows only what the other does not accept.',
-    'Compare the attestation variants configured at both ends.',
+    'The peer accepts none of the attestation variants that this end can show.',
+    'Compare the attestation variants that are configured at both ends.',
   ),
-  'atls-evidence-format': peerFault('The other end showed a form of evidence that this end does not accept.'),
+  'atls-evidence-format': peerFault(
+    'The peer sent evidence of an attestation variant that this end does not accept.',
+  ),
   'atls-evidence-rejected': peerFault(
-    'The evidence of the other end was refused. The cause names the check.',
-    'Compare the reference values in the cluster configuration with what the machine measures.',
+    'The evidence of the peer was refused. The cause names the check that failed.',
+    'Follow the fix of the cause. For a register, compare the reference values in the cluster configuration with `cluster attest measure` on the machine.',
   ),
   'atls-issue-failed': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'This machine could not produce its own evidence. The cause says why.',
-    fix: 'See that the TPM or TEE device is present and answers, then try again.',
+    meaning: 'This machine could not produce its own evidence. The cause names the reason.',
+    fix: 'Check that the TPM (/dev/tpmrm0) or the TEE device is present and responds, then try again.',
   },
   'atls-internal': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning: 'A defect in this program ended the attestation.',
-    fix: 'Please report it with the cause in the log.',
+    meaning: 'A bug in this program ended the attestation.',
+    fix: 'Report it together with the cause in the log.',
   },
-  'atls-truncated': passing(
-    'The other end closed the connection before the attestation was complete.',
-    'Look at the log of the other end: it says why it hung up.',
+  'atls-truncated': temporary(
+    'The peer closed the connection before the attestation was complete.',
+    'Read the log of the peer, which names the reason.',
   ),
-  'atls-connection': passing(
+  'atls-connection': temporary(
     'The connection broke during the attestation.',
     'Check the network between the two machines, then try again.',
   ),
-  'atls-timeout': passing(
-    'The other end did not take its turn in time.',
-    'See that the other end is up and not overloaded, then try again.',
+  'atls-timeout': temporary(
+    'The peer did not respond in time.',
+    'Check that the peer is running and not overloaded, then try again.',
   ),
   'atls-busy': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
-    meaning:
-      'Too many attestations are pending, in total or from this source; the connection was not served.',
-    fix: 'Wait and try again; when it stays so, look for a client that opens connections and does not use them.',
+    meaning: 'Too many attestations are pending, in total or from this source, so the connection was closed.',
+    fix: 'Wait and try again. If it persists, look for a client that opens connections and does not use them.',
   },
-  'atls-alert-protocol': peerFault('The other end says that we broke the protocol.'),
-  'atls-alert-too-large': peerFault('The other end says that our frame is too large.'),
-  'atls-alert-timeout': passing(
-    'The other end says that we were too slow.',
-    'Try again when this machine has less to do.',
+  'atls-alert-protocol': peerFault('The peer reports that this end violated the protocol.'),
+  'atls-alert-too-large': peerFault('The peer reports that a frame of this end is too large.'),
+  'atls-alert-timeout': temporary(
+    'The peer reports that this end was too slow.',
+    'Reduce the load of this machine, then try again.',
   ),
   'atls-alert-evidence-rejected': peerFault(
-    'The other end refused our evidence. Only its log says which check failed.',
-    'Read the log of the other end; compare its reference values with what this machine measures.',
+    'The peer refused the evidence of this machine. Only the log of the peer names the check that failed.',
+    'Read the log of the peer, and compare its reference values with `cluster attest measure` on this machine.',
   ),
-  'atls-alert-internal': passing(
-    'The other end failed while attesting.',
-    'Read the log of the other end, then try again.',
+  'atls-alert-internal': temporary(
+    'The peer failed while it attested the connection.',
+    'Read the log of the peer, then try again.',
   ),
-  'atls-alert-busy': passing('The other end has too much to do.', 'Wait and try again.'),
+  'atls-alert-busy': temporary('The peer has too many pending attestations.', 'Wait and try again.'),
   'atls-alert-no-common-format': peerFault(
-    'The other end says that it has no form of evidence in common with us.',
-    'Compare the attestation variants configured at both ends.',
+    'The peer reports that this end accepts none of the attestation variants that the peer can show.',
+    'Compare the attestation variants that are configured at both ends.',
   ),
 });
 
+/** Codes of `AtlsError`. */
 export type AtlsErrorCode = keyof typeof atlsErrors;
 
 export class AtlsError extends errorClass(atlsErrors) {}

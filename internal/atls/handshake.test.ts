@@ -19,7 +19,7 @@ const NAME_OF_TYPE = new Map<number | undefined, string>(
 );
 
 describe('a handshake between two honest ends', () => {
-  test('lets the server validate before it issues, and says READY last', () => {
+  test('validates the client before the server issues evidence, and sends READY last', () => {
     const log = converse(optionsOf('client'), optionsOf('server'));
     expect(log).toEqual([
       'client sends HELLO',
@@ -36,7 +36,7 @@ describe('a handshake between two honest ends', () => {
     ]);
   });
 
-  test('asks nobody for evidence in the direction that both ends named one-way', () => {
+  test('exchanges evidence in one direction in the one-way modes', () => {
     const client = optionsOf('client', { shows: [FORMAT_NONE] });
     const server = optionsOf('server', { accepts: [FORMAT_NONE] });
     expect(converse(client, server)).toEqual([
@@ -52,7 +52,7 @@ describe('a handshake between two honest ends', () => {
     ]);
   });
 
-  test('lets the order of the verifier decide between several formats', () => {
+  test('chooses the format that the verifier prefers', () => {
     const client = optionsOf('client', { shows: [TPM, SNP], accepts: [TPM] });
     const server = optionsOf('server', { shows: [TPM], accepts: [SNP, TPM] });
     const log = converse(client, server);
@@ -61,7 +61,7 @@ describe('a handshake between two honest ends', () => {
   });
 });
 
-describe('two ends that do not belong together', () => {
+describe('a handshake between mismatched ends', () => {
   const cases: readonly {
     name: string;
     client: Partial<HandshakeOptions>;
@@ -127,14 +127,14 @@ describe('two ends that do not belong together', () => {
     expect(converse(optionsOf('client', client), optionsOf('server', server)).at(-1)).toBe(want);
   });
 
-  test('a client refuses evidence of another session that its server shows', () => {
+  test('a client refuses evidence of another session', () => {
     const client = optionsOf('client', { shows: [FORMAT_NONE], session: sessionOf({ master: 'mallory' }) });
     const server = optionsOf('server', { accepts: [FORMAT_NONE] });
     expect(converse(client, server)).toContain('client: atls-evidence-rejected');
   });
 });
 
-describe('what a server makes of what comes instead of a handshake', () => {
+describe('a server receives malformed input', () => {
   const hello = encodeHello({ accepts: [TPM], nonce: nonceOf('client') });
   const header = (type: number, version: number, length: number): Uint8Array => {
     const bytes = Buffer.alloc(6);
@@ -252,14 +252,14 @@ describe('what a server makes of what comes instead of a handshake', () => {
   });
 });
 
-describe('what comes while this end works on evidence', () => {
+describe('bytes that arrive while this end issues or validates evidence', () => {
   const cases: readonly { name: string; given: Uint8Array; want: string }[] = [
     {
       name: 'a second HELLO',
       given: encodeHello({ accepts: [TPM], nonce: nonceOf('x') }),
       want: 'atls-early-data',
     },
-    { name: 'READY before its turn', given: encodeReady(), want: 'atls-early-data' },
+    { name: 'READY too early', given: encodeReady(), want: 'atls-early-data' },
     { name: 'an HTTP/2 preface', given: Buffer.from('PRI * HTTP/2.0\r\n'), want: 'atls-early-data' },
     { name: 'an alert', given: encodeAlert('timeout'), want: 'atls-alert-timeout' },
     {
@@ -278,20 +278,20 @@ describe('what comes while this end works on evidence', () => {
   });
 });
 
-describe('mutations', () => {
-  test('no flipped bit of what a client sends lets it in', () => {
+describe('mutated messages', () => {
+  test('a server refuses every flipped bit of a client', () => {
     const sent = Buffer.concat(run(optionsOf('client'), optionsOf('server')).sent.client);
     expect(feed(handshake(optionsOf('server')), sent)).toBe('done');
     expect(acceptedFlips(sent, () => handshake(optionsOf('server')))).toEqual([]);
   });
 
-  test('no flipped bit of what a server sends lets it in', () => {
+  test('a client refuses every flipped bit of a server', () => {
     const sent = Buffer.concat(run(optionsOf('client'), optionsOf('server')).sent.server);
     expect(feed(handshake(optionsOf('client')), sent)).toBe('done');
     expect(acceptedFlips(sent, () => handshake(optionsOf('client')))).toEqual([]);
   });
 
-  test('whatever a stranger sends ends in a coded refusal or in waiting', () => {
+  test('arbitrary bytes lead to a coded refusal or to waiting', () => {
     const frames = fc.oneof(
       fc.uint8Array({ maxLength: 80 }),
       fc
@@ -348,13 +348,13 @@ function evidenceFor(binding: Uint8Array): Uint8Array {
   return createHmac('sha256', machineKey).update(binding).digest();
 }
 
-/** Answers a turn that needs no peer; undefined when it needs one. */
-function work(turn: HandshakeStep): Uint8Array | undefined {
-  switch (turn.kind) {
+/** Answers a step that needs no peer; undefined when it needs one. */
+function work(step: HandshakeStep): Uint8Array | undefined {
+  switch (step.kind) {
     case 'issue':
-      return evidenceFor(turn.binding);
+      return evidenceFor(step.binding);
     case 'validate':
-      if (Buffer.compare(turn.evidence.document, evidenceFor(turn.binding)) !== 0) {
+      if (Buffer.compare(step.evidence.document, evidenceFor(step.binding)) !== 0) {
         throw new AtlsError('atls-evidence-rejected', 'judging');
       }
       return new Uint8Array(0);
@@ -366,17 +366,17 @@ function work(turn: HandshakeStep): Uint8Array | undefined {
 }
 
 /** Runs one end against fixed bytes; answers how it ended. */
-function feed(turns: HandshakeSteps, incoming: Uint8Array): string {
+function feed(steps: HandshakeSteps, incoming: Uint8Array): string {
   try {
     let at = 0;
-    let next = turns.next();
+    let next = steps.next();
     while (next.done !== true) {
-      const turn = next.value;
-      if (turn.kind === 'read') {
-        if (at + turn.sizeBytes > incoming.length) return `waits for ${turn.sizeBytes} bytes`;
-        next = turns.next(incoming.subarray(at, (at += turn.sizeBytes)));
+      const step = next.value;
+      if (step.kind === 'read') {
+        if (at + step.sizeBytes > incoming.length) return `waits for ${step.sizeBytes} bytes`;
+        next = steps.next(incoming.subarray(at, (at += step.sizeBytes)));
       } else {
-        next = turns.next(work(turn)!);
+        next = steps.next(work(step)!);
       }
     }
     return 'done';
@@ -391,28 +391,28 @@ interface Conversation {
   readonly sent: Record<Role, Uint8Array[]>;
 }
 
-/** Runs two ends against each other, in turn and each as far as it gets, until one refuses or both are done. */
+/** Runs two ends against each other, alternately and each as far as it gets, until one refuses or both are done. */
 function run(client: HandshakeOptions, server: HandshakeOptions): Conversation {
   const log: string[] = [];
   const sent: Record<Role, Uint8Array[]> = { client: [], server: [] };
   const taken: Record<Role, number> = { client: 0, server: 0 };
   const ends = [client, server].map(({ role }, index) => {
-    const turns = handshake(index === 0 ? client : server);
-    return { role, turns, next: turns.next() };
+    const steps = handshake(index === 0 ? client : server);
+    return { role, steps, next: steps.next() };
   });
-  const answer = (role: Role, turn: HandshakeStep): Uint8Array | undefined => {
-    if (turn.kind === 'send') {
-      sent[role].push(turn.bytes);
-      log.push(`${role} sends ${frameNames(turn.bytes)}`);
-    } else if (turn.kind === 'issue') log.push(`${role} issues ${turn.format}`);
-    else if (turn.kind === 'validate') log.push(`${role} validates ${turn.evidence.format}`);
+  const answer = (role: Role, step: HandshakeStep): Uint8Array | undefined => {
+    if (step.kind === 'send') {
+      sent[role].push(step.bytes);
+      log.push(`${role} sends ${frameNames(step.bytes)}`);
+    } else if (step.kind === 'issue') log.push(`${role} issues ${step.format}`);
+    else if (step.kind === 'validate') log.push(`${role} validates ${step.evidence.format}`);
     else {
       const inbox = Buffer.concat(sent[role === 'client' ? 'server' : 'client']).subarray(taken[role]);
-      if (inbox.length < turn.sizeBytes) return undefined;
-      taken[role] += turn.sizeBytes;
-      return inbox.subarray(0, turn.sizeBytes);
+      if (inbox.length < step.sizeBytes) return undefined;
+      taken[role] += step.sizeBytes;
+      return inbox.subarray(0, step.sizeBytes);
     }
-    return work(turn);
+    return work(step);
   };
   for (let round = 0; round < 8; round++) {
     const end = ends[round % 2]!;
@@ -420,7 +420,7 @@ function run(client: HandshakeOptions, server: HandshakeOptions): Conversation {
       while (end.next.done !== true) {
         const bytes = answer(end.role, end.next.value);
         if (bytes === undefined) break;
-        end.next = end.turns.next(bytes);
+        end.next = end.steps.next(bytes);
         if (end.next.done === true) log.push(`${end.role} is done`);
       }
     } catch (error) {

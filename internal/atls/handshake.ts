@@ -16,50 +16,53 @@ import {
   type FrameKind,
 } from './wire.ts';
 
+/** The inputs of one handshake. */
 export interface HandshakeOptions {
   readonly role: Role;
   readonly session: Session;
   /** 32 fresh random bytes. */
   readonly nonce: Uint8Array;
-  /** Formats this end can show; `[FORMAT_NONE]` when its mode says that it shows nothing. */
+  /** Formats of evidence that this end can show; `[FORMAT_NONE]` in the mode that shows nothing. */
   readonly shows: readonly number[];
-  /** Formats this end accepts, best first; `[FORMAT_NONE]` when its mode says that it asks for nothing. */
+  /** Formats that this end accepts, best first; `[FORMAT_NONE]` in the mode that asks for nothing. */
   readonly accepts: readonly number[];
 }
 
-/** What the handshake asks of its driver, one at a time; the driver answers each with bytes. */
+/** One step that the handshake asks its driver to perform. The driver answers with bytes. */
 export type HandshakeStep =
-  /** Answer with exactly so many bytes (0 too) from the peer: what follows READY is the application's. */
+  /** Read exactly that many bytes (possibly 0) from the peer. Bytes after READY belong to the application. */
   | { readonly kind: 'read'; readonly sizeBytes: number }
-  /** Write, and answer at once; every write must be through before the connection is handed on. */
+  /** Write without waiting. All writes must have finished before the application gets the connection. */
   | { readonly kind: 'send'; readonly bytes: Uint8Array }
-  /** Answer with evidence of this end over `binding`. The peer may say nothing meanwhile: see `interruption`. */
+  /** Create evidence over `binding`. The peer must be silent meanwhile (`rejectUnexpectedBytes()`). */
   | ({ readonly kind: 'issue'; readonly format: number } & EvidenceBinding)
-  /** Judge the peer's evidence against `binding` and answer, or throw. The peer may say nothing meanwhile. */
+  /** Verify the peer's evidence over `binding`, or throw. The peer must be silent meanwhile. */
   | { readonly kind: 'validate'; readonly evidence: Evidence; readonly binding: Uint8Array };
 
-/** The 64 bytes that evidence covers, and what they are the SHA-512 of. */
+/** What evidence is bound to. */
 export interface EvidenceBinding {
+  /** 64 bytes: the SHA-512 of `statement`. */
   readonly binding: Uint8Array;
   readonly statement: Uint8Array;
 }
 
+/** A coroutine that yields the steps of a handshake. */
 export type HandshakeSteps<Result = void> = Generator<HandshakeStep, Result, Uint8Array>;
 
-/** What both ends know after the two HELLOs. */
+/** What both ends have agreed on after the HELLO frames. */
 export interface NegotiatedHandshake {
   readonly ownFormat: number;
   readonly bindings: Bindings;
 }
 
 /**
- * aTLS/1 as a pure coroutine: no socket, no clock, no randomness. It ends when both ends have accepted each
- * other; whatever is not as it must be throws an `AtlsError` out of the step that met it.
+ * The aTLS/1 handshake as a pure coroutine, without socket, clock and randomness. It returns when both ends have accepted
+ * each other, and throws an `AtlsError` at the first violation.
  *
  *     client                                   server
  *     HELLO ─────────────────────────────────▶           both at once
  *           ◀───────────────────────────────── HELLO
- *     EVIDENCE ──────────────────────────────▶ validates first: a stranger costs no quote
+ *     EVIDENCE ──────────────────────────────▶ validates first: an untrusted peer cannot cause a quote
  *     validates ◀────────────────────── EVIDENCE, READY
  *     READY, first application byte ─────────▶
  */
@@ -67,7 +70,7 @@ export function* handshake(options: HandshakeOptions): HandshakeSteps {
   yield* exchangeEvidence(options, yield* exchangeHellos(options));
 }
 
-/** The second half: evidence both ways. A part of its own because silence before HELLO gets less patience. */
+/** The second half: evidence in both directions. Separate, because the timeout before HELLO is shorter. */
 export function exchangeEvidence(options: HandshakeOptions, agreed: NegotiatedHandshake): HandshakeSteps {
   return options.role === 'client' ? attestAsClient(options, agreed) : attestAsServer(options, agreed);
 }
@@ -93,7 +96,7 @@ function* attestAsServer(
   yield* receive('ready');
 }
 
-/** The first half: both HELLOs, and what follows from them. */
+/** The first half: the HELLO frames of both ends. */
 export function* exchangeHellos({
   role,
   session,
@@ -109,11 +112,11 @@ export function* exchangeHellos({
   if (Buffer.compare(hello.nonce, nonce) === 0) {
     throw new AtlsError('atls-reflection', 'reading hello: the peer sent our own nonce');
   }
-  // The verifier's order decides. Both lists are in the transcript, so nobody in between can shorten them.
+  // The verifier's order decides. The transcript covers both lists, so that a relay cannot shorten them.
   const ownFormat = hello.accepts.find((format) => shows.includes(format));
   if (ownFormat === undefined) {
-    const lists = `the peer accepts [${hello.accepts.join(' ')}], this end shows [${shows.join(' ')}]`;
-    throw new AtlsError('atls-no-common-format', `choosing a form of evidence: ${lists}`);
+    const lists = `the peer accepts formats [${hello.accepts.join(' ')}], this end shows [${shows.join(' ')}]`;
+    throw new AtlsError('atls-no-common-format', `choosing an attestation variant: ${lists}`);
   }
   const transcript =
     role === 'client' ? transcriptHash(ownFrame, peerFrame) : transcriptHash(peerFrame, ownFrame);
@@ -145,7 +148,7 @@ function* validate(evidence: Evidence, binding: Uint8Array): HandshakeSteps {
   if (evidence.format !== FORMAT_NONE) {
     yield { kind: 'validate', evidence, binding };
   } else if (evidence.document.length > 0) {
-    throw new AtlsError('atls-frame-malformed', 'reading evidence: of no format, yet not empty');
+    throw new AtlsError('atls-frame-malformed', 'reading evidence: not empty, although it has format "none"');
   }
 }
 
@@ -153,14 +156,14 @@ function* send(bytes: Uint8Array): HandshakeSteps {
   yield { kind: 'send', bytes };
 }
 
-/** The one frame whose turn it is. An alert may come in its place at any time, and ends everything. */
+/** Receives the expected frame. The peer may send an alert instead at any time, which ends the handshake. */
 function* receive(
-  due: FrameKind,
+  expected: FrameKind,
 ): HandshakeSteps<{ readonly header: Uint8Array; readonly body: Uint8Array }> {
   const header = yield { kind: 'read', sizeBytes: HEADER_BYTES };
   const { kind, bodyBytes } = parseHeader(header);
-  if (kind !== due && kind !== 'alert') {
-    throw new AtlsError('atls-frame-order', `waiting for ${due}: got ${kind}`);
+  if (kind !== expected && kind !== 'alert') {
+    throw new AtlsError('atls-frame-order', `waiting for ${expected}: received ${kind}`);
   }
   const body = yield { kind: 'read', sizeBytes: bodyBytes };
   if (kind === 'alert') throw errorFromAlert(parseAlert(body));
@@ -168,13 +171,12 @@ function* receive(
 }
 
 /**
- * What it means that bytes come while this end issues or validates, when nothing but an alert may: the turns
- * that read it, and always throw.
+ * Reads what the peer sent while this end issued or validated evidence, when the peer may send only an alert. Always throws.
  */
 export function* rejectUnexpectedBytes(): HandshakeSteps<never> {
   const type = (yield { kind: 'read', sizeBytes: 1 })[0];
   if (type !== FRAME.alert) {
-    throw new AtlsError('atls-early-data', 'working on evidence: the peer sent more out of its turn');
+    throw new AtlsError('atls-early-data', 'issuing or validating evidence: the peer sent unexpected bytes');
   }
   const rest = yield { kind: 'read', sizeBytes: HEADER_BYTES - 1 };
   const { bodyBytes } = parseHeader(Buffer.from([type, ...rest]));

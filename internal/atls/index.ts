@@ -1,16 +1,16 @@
 /**
- * Attested TLS: before one byte of gRPC flows, both ends have proved, freshly and for this very session, which
- * machine and software they are. The protocol is aTLS/1, specified in docs/atls.md.
+ * Attested TLS: before the first byte of gRPC, both ends prove for this session which machine and software they are. The
+ * protocol is aTLS/1, specified in docs/atls.md.
  *
- *     TCP ─▶ tls ─▶ driver ◀─turns─▶ handshake (pure) ─▶ TLSSocket + AttestedPeer ─▶ rpc
- *             │        └─ work: issuers, validators              └─ `call.peer` of every handler
- *             └─ keys: P-256, this process only
+ *     TCP ─▶ tls ─▶ driver ◀─steps─▶ handshake (pure) ─▶ TLSSocket + AttestedPeer ─▶ rpc
+ *             │        └─ connection-attestation: issuers, validators   └─ `call.peer` of every handler
+ *             └─ tls-keys: P-256, in memory only
  *
- * `atlsServerUpgrade` and `atlsClientUpgrade` are what `internal/rpc` plugs into its server and channels. Evidence
- * ages: give `RpcServer` a `maxConnectionAgeMs`, and each connection proves itself anew.
+ * `internal/rpc` uses `atlsServerUpgrade` and `atlsClientUpgrade` in its server and channels. To limit the age of evidence,
+ * give `RpcServer` a `maxConnectionAgeMs`: clients then connect again and attest again.
  */
 export { PENDING_CONNECTION_LIMITS, type PendingConnectionLimits } from './pending-connection-limit.ts';
-export { INIT_CONTEXT } from './contexts.ts';
+export { INIT_CONTEXT, JOIN_CONTEXT } from './contexts.ts';
 export { AtlsError, atlsErrors, type AtlsErrorCode } from './errors.ts';
 export { FixedKeys, RotatingKeys, type TlsKeySource } from './tls-keys.ts';
 export type { AttestedPeer, UnattestedPeer } from './peer.ts';

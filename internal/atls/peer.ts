@@ -1,15 +1,15 @@
 import type { MachineIdentity, Variant, Verdict } from '../attestation/index.ts';
 
-/** What both ends know of their connection, whatever the evidence. */
+/** What both ends know about their connection, whatever the evidence. */
 export interface PeerSession {
   /**
-   * 64 bytes that both ends of this session have, and no other session: what a program signs to prove a key of its own
-   * here (docs/atls.md §4). Not secret.
+   * 64 bytes that are the same at both ends and unique to this session. A program signs them to prove a key of its own in
+   * this session (docs/atls.md §4). Not secret.
    */
   readonly session: Uint8Array;
 }
 
-/** A peer that proved, for this very session, which machine and software it is. Only this directory makes one. */
+/** A peer that proved, for this session, which machine and software it is. Created only in internal/atls. */
 export interface AttestedPeer extends PeerSession {
   readonly kind: 'attested';
   readonly variant: Variant;
@@ -19,16 +19,17 @@ export interface AttestedPeer extends PeerSession {
   readonly verdict: Verdict;
 }
 
-/** A peer that was asked for nothing, because the mode says `one-way-show`. */
+/** A peer that was not asked for evidence, in the mode `one-way-show`. */
 export interface UnattestedPeer extends PeerSession {
   readonly kind: 'unproven';
 }
 
+/** The peer that a verdict describes. `session`: see `PeerSession`. */
 export function attestedPeer(verdict: Verdict, session: Uint8Array): AttestedPeer {
   const { variant, measurements, machineIdentity, claims } = verdict;
   return Object.freeze({
     kind: 'attested',
-    session: kept(session),
+    session: copyOf(session),
     variant,
     measurements,
     machineIdentity,
@@ -37,11 +38,12 @@ export function attestedPeer(verdict: Verdict, session: Uint8Array): AttestedPee
   });
 }
 
+/** A peer without evidence. */
 export function unattestedPeer(session: Uint8Array): UnattestedPeer {
-  return Object.freeze({ kind: 'unproven', session: kept(session) });
+  return Object.freeze({ kind: 'unproven', session: copyOf(session) });
 }
 
-/** A copy that keeps nothing else alive, and of so few bytes V8 keeps it without a buffer beside. */
-function kept(session: Uint8Array): Uint8Array {
+/** A copy that keeps no larger buffer alive. V8 stores arrays this small without a separate buffer. */
+function copyOf(session: Uint8Array): Uint8Array {
   return Uint8Array.from(session);
 }

@@ -3,8 +3,8 @@ import { PendingConnectionLimit } from './pending-connection-limit.ts';
 
 const busy = expect.objectContaining({ code: 'atls-busy' });
 
-describe('enter()', () => {
-  test('gives a source its share and not one more', () => {
+describe('acquire()', () => {
+  test('limits the slots of one source', () => {
     const admission = new PendingConnectionLimit({ maxPending: 10, maxPendingPerSource: 2 });
     const first = admission.acquire('192.0.2.1');
     admission.acquire('192.0.2.1');
@@ -16,7 +16,7 @@ describe('enter()', () => {
     expect(admission.pending).toBe(2);
   });
 
-  test('gives all together the total and not one more', () => {
+  test('limits the slots of all sources together', () => {
     const admission = new PendingConnectionLimit({ maxPending: 2, maxPendingPerSource: 2 });
     const slots = [admission.acquire('192.0.2.1'), admission.acquire('192.0.2.2')];
     expect(() => admission.acquire('192.0.2.3')).toThrow(busy);

@@ -1,22 +1,23 @@
 import { isIPv6 } from 'node:net';
 import { AtlsError } from './errors.ts';
 
+/** How many connections may be in the handshake at the same time. */
 export interface PendingConnectionLimits {
-  /** Connections that have not proved themselves yet, in total and from one source. */
+  /** In total, and from one source: an IPv4 address or an IPv6 /64. */
   readonly maxPending: number;
   readonly maxPendingPerSource: number;
 }
 
-/** 128 × 64 KiB of evidence: an attacker makes this end hold 8 MiB and no more. */
+/** The default limits. With 64 KiB of evidence each, an attacker can make this end hold at most 8 MiB. */
 export const PENDING_CONNECTION_LIMITS: PendingConnectionLimits = {
   maxPending: 128,
   maxPendingPerSource: 16,
 };
 
 /**
- * Counts the connections that are still proving themselves. A source that holds its share is turned away before
- * TLS costs anything, so the slots of all others stay free. Nobody is evicted: that would hit who waits for a
- * slow TPM; a mute peer goes by its timer.
+ * Limits the connections that have not completed the handshake. A source that has used its share is refused before TLS
+ * starts, so that slots remain for other sources. A pending connection is never evicted, because it may be waiting for a slow
+ * TPM; a silent peer is closed by its timeout.
  */
 export class PendingConnectionLimit {
   readonly #limits: PendingConnectionLimits;
@@ -31,7 +32,7 @@ export class PendingConnectionLimit {
     return this.#pending;
   }
 
-  /** Takes a slot until it is disposed, or throws `atls-busy`. `address` is the peer's IP address. */
+  /** Takes a slot until the result is disposed. `address` is the peer's IP address. Throws AtlsError `atls-busy`. */
   acquire(address: string): Disposable {
     const source = sourceOf(address);
     const fromSource = this.#pendingBySource.get(source) ?? 0;
@@ -39,11 +40,14 @@ export class PendingConnectionLimit {
     if (fromSource >= maxPendingPerSource) {
       throw new AtlsError(
         'atls-busy',
-        `admitting ${address}: ${fromSource} attestations from there are pending`,
+        `accepting a connection from ${address}: ${fromSource} attestations from this source are pending`,
       );
     }
     if (this.#pending >= maxPending) {
-      throw new AtlsError('atls-busy', `admitting ${address}: ${this.#pending} attestations are pending`);
+      throw new AtlsError(
+        'atls-busy',
+        `accepting a connection from ${address}: ${this.#pending} attestations are pending`,
+      );
     }
     this.#pending++;
     this.#pendingBySource.set(source, fromSource + 1);
@@ -64,7 +68,7 @@ export class PendingConnectionLimit {
   }
 }
 
-/** One IPv4 address, or one IPv6 /64: the least that one holder of IPv6 has is all of that (RFC 6177). */
+/** An IPv4 address or an IPv6 /64, which is the smallest network that a site is given (RFC 6177). */
 function sourceOf(address: string): string {
   const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
   if (!isIPv6(plain)) return plain;

@@ -23,22 +23,22 @@ import { createTcpPair, FakeClock } from '../testing/index.ts';
 import { atlsServerUpgrade, REJECT_ALL_RULES, type TlsKeySource } from './index.ts';
 
 const TPM = 2;
-const stranger = await createTestIdentity();
+const peerIdentity = await createTestIdentity();
 const READY = rawFrame(3, new Uint8Array(0));
 
-describe('TLS that is not as aTLS/1 wants it', () => {
+describe('TLS that violates aTLS/1', () => {
   const cases: readonly { name: string; given: Partial<RawAtlsOptions>; want: string }[] = [
     {
       name: 'TLS 1.2',
-      given: { identity: stranger, maxVersion: 'TLSv1.2' },
+      given: { identity: peerIdentity, maxVersion: 'TLSv1.2' },
       want: 'atls-tls-version',
     },
-    { name: 'no ALPN', given: { identity: stranger, alpn: [] }, want: 'atls-tls-alpn' },
-    { name: 'ALPN h2', given: { identity: stranger, alpn: ['h2'] }, want: 'atls-tls-alpn' },
-    { name: 'ALPN http/1.1', given: { identity: stranger, alpn: ['http/1.1'] }, want: 'atls-tls-alpn' },
+    { name: 'no ALPN', given: { identity: peerIdentity, alpn: [] }, want: 'atls-tls-alpn' },
+    { name: 'ALPN h2', given: { identity: peerIdentity, alpn: ['h2'] }, want: 'atls-tls-alpn' },
+    { name: 'ALPN http/1.1', given: { identity: peerIdentity, alpn: ['http/1.1'] }, want: 'atls-tls-alpn' },
     {
       name: 'ALPN of another version',
-      given: { identity: stranger, alpn: ['atls-h2/2'] },
+      given: { identity: peerIdentity, alpn: ['atls-h2/2'] },
       want: 'atls-tls-alpn',
     },
     { name: 'no client certificate', given: {}, want: 'atls-tls-certificate' },
@@ -61,7 +61,9 @@ describe('TLS that is not as aTLS/1 wants it', () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const client = codeOf(ends.client(tcp.client));
-    await RawAtls.open(tcp.server, { role: 'server', identity: stranger, ...given }).catch(() => undefined);
+    await RawAtls.open(tcp.server, { role: 'server', identity: peerIdentity, ...given }).catch(
+      () => undefined,
+    );
     expect(await client).toBe(want);
   });
 
@@ -73,7 +75,7 @@ describe('TLS that is not as aTLS/1 wants it', () => {
     });
   });
 
-  test("a server refuses its own key: that is a reflection, or a thief's", async () => {
+  test('a server refuses its own key as a reflection or a stolen key', async () => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, ends.identity.server, () => undefined);
     expect(result).toMatchObject({ server: 'atls-reflection' });
@@ -87,7 +89,7 @@ describe('TLS that is not as aTLS/1 wants it', () => {
     expect(await client).toBe('atls-reflection');
   });
 
-  test('a stranger that speaks no TLS gets nothing', async () => {
+  test('a peer without TLS receives no data', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const server = codeOf(ends.server(tcp.server));
@@ -95,7 +97,7 @@ describe('TLS that is not as aTLS/1 wants it', () => {
     expect(await server).toBe('atls-tls-failed');
   });
 
-  test('a session cannot be resumed, and where it could it is refused', async () => {
+  test('a session cannot be resumed, and a resumed session is refused', async () => {
     const clock = new FakeClock();
     const identity = await createTestIdentity();
     const withTickets = createSecureContext({
@@ -126,10 +128,10 @@ describe('TLS that is not as aTLS/1 wants it', () => {
   });
 });
 
-describe('evidence that is not for this session', () => {
-  test('honest evidence by the written specification is accepted', async () => {
+describe('evidence for another session', () => {
+  test('evidence that follows docs/atls.md is accepted', async () => {
     const ends = await createAtlsEnds();
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const { binding } = await hellos(raw);
       raw.send(rawEvidence(TPM, evidenceFor(binding)));
       expect((await raw.receive())?.type).toBe(2);
@@ -140,10 +142,10 @@ describe('evidence that is not for this session', () => {
     expect(ends.issuer.server.issued).toBe(1);
   });
 
-  test('a replay of a whole earlier session: refused, and it costs no quote', async () => {
+  test('a replay of an earlier session is refused without a quote', async () => {
     const ends = await createAtlsEnds();
     const recorded: Buffer[] = [];
-    await withRawClient(ends, stranger, async (raw) => {
+    await withRawClient(ends, peerIdentity, async (raw) => {
       const { own, binding } = await hellos(raw);
       recorded.push(own, rawEvidence(TPM, evidenceFor(binding)));
       raw.send(recorded[1]!);
@@ -151,7 +153,7 @@ describe('evidence that is not for this session', () => {
       await raw.receive();
       raw.send(READY);
     });
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       raw.send(...recorded);
       expect(await raw.farewell()).toBe(4);
     });
@@ -159,9 +161,9 @@ describe('evidence that is not for this session', () => {
     expect(ends.issuer.server.issued).toBe(1);
   });
 
-  test('reflection: the evidence of a server shown back to it', async () => {
+  test('evidence of the server that is sent back to it is refused', async () => {
     const ends = await createAtlsEnds();
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const server = (await raw.receive())!;
       const own = rawHello([TPM], randomBytes(32));
       raw.send(own);
@@ -171,16 +173,16 @@ describe('evidence that is not for this session', () => {
     expect(result).toMatchObject({ server: 'atls-evidence-rejected' });
   });
 
-  test("reflection: the server's own HELLO shown back to it", async () => {
+  test('a HELLO of the server that is sent back to it is refused', async () => {
     const ends = await createAtlsEnds();
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       raw.send((await raw.receive())!.bytes);
       expect(await raw.farewell()).toBe(1);
     });
     expect(result).toMatchObject({ server: 'atls-reflection' });
   });
 
-  test('another context', async () => {
+  test('evidence for another context is refused', async () => {
     const ends = await createAtlsEnds({ clientContext: 'cluster-a/curator' });
     expect(await meet(ends)).toEqual({
       server: 'atls-evidence-rejected',
@@ -189,7 +191,7 @@ describe('evidence that is not for this session', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('another measurement at the client: no quote is spent on it', async () => {
+  test('another measurement of the client is refused without a quote', async () => {
     const ends = await createAtlsEnds({ clientMeasurement: 'bad' });
     expect(await meet(ends)).toEqual({
       server: 'atls-evidence-rejected',
@@ -198,7 +200,7 @@ describe('evidence that is not for this session', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('another measurement at the server', async () => {
+  test('another measurement of the server is refused', async () => {
     const ends = await createAtlsEnds({ serverMeasurement: 'bad' });
     expect(await meet(ends)).toEqual({
       client: 'atls-evidence-rejected',
@@ -206,7 +208,7 @@ describe('evidence that is not for this session', () => {
     });
   });
 
-  test('two hellos racing on one issuer that mixes them up: both refused', async () => {
+  test('evidence that an issuer swaps between two sessions is refused in both', async () => {
     const mixedUp = new MixedUpIssuer();
     const ends = await createAtlsEnds({ serverIssuer: (fake) => mixedUp.over(fake) });
     const results = await Promise.all([meet(ends), meet(ends)]);
@@ -215,7 +217,7 @@ describe('evidence that is not for this session', () => {
     }
   });
 
-  test('an issuer that fails: the peer learns no more than that', async () => {
+  test('a failing issuer is reported to the peer without the reason', async () => {
     const serverIssuer = (): Issuer => ({
       variant: 'tpm',
       issue: () => Promise.reject(new Error('TPM 0x922')),
@@ -224,15 +226,15 @@ describe('evidence that is not for this session', () => {
     expect(await meet(ends)).toEqual({ server: 'atls-issue-failed', client: 'atls-alert-internal' });
   });
 
-  test('an issuer whose evidence is too large to send: said here, and not cut', async () => {
+  test('evidence that is too large is reported and not truncated', async () => {
     const issue = () => Promise.resolve(new Uint8Array(65_535));
     const ends = await createAtlsEnds({ serverIssuer: () => ({ variant: 'tpm', issue }) });
     expect(await meet(ends)).toEqual({ server: 'atls-issue-failed', client: 'atls-alert-internal' });
   });
 });
 
-describe('a relay that holds the TLS keys of both ends', () => {
-  test('and passes every frame on: the server refuses the client', async () => {
+describe('a relay with the TLS keys of both ends', () => {
+  test('is refused by the server when it forwards every frame', async () => {
     const ends = await createAtlsEnds();
     using near = await createTcpPair();
     using far = await createTcpPair();
@@ -251,7 +253,7 @@ describe('a relay that holds the TLS keys of both ends', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('and makes the server show its evidence first: the client refuses it', async () => {
+  test('is refused by the client when it obtains the evidence of the server first', async () => {
     // Mallory is a machine of her own, so the server accepts her; she then shows its evidence to the client.
     const ends = await createAtlsEnds();
     using near = await createTcpPair();
@@ -275,11 +277,11 @@ describe('a relay that holds the TLS keys of both ends', () => {
   });
 });
 
-describe('a peer that dies or speaks out of its turn', () => {
-  test('while the server quotes: the quote is cancelled', async () => {
+describe('a peer that disconnects or sends unexpected bytes', () => {
+  test('cancels the quote of the server', async () => {
     const issuer = new HangingIssuer();
     const ends = await createAtlsEnds({ serverIssuer: () => issuer });
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const { binding } = await hellos(raw);
       raw.send(rawEvidence(TPM, evidenceFor(binding)));
       await issuer.started;
@@ -297,7 +299,7 @@ describe('a peer that dies or speaks out of its turn', () => {
   ])('$name while the server quotes: $want', async ({ given, want, alert }) => {
     const issuer = new HangingIssuer();
     const ends = await createAtlsEnds({ serverIssuer: () => issuer });
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const { binding } = await hellos(raw);
       raw.send(rawEvidence(TPM, evidenceFor(binding)));
       await issuer.started;
@@ -308,9 +310,9 @@ describe('a peer that dies or speaks out of its turn', () => {
     expect(await issuer.stopped).toBe(true);
   });
 
-  test('early data in one flight with the evidence: refused although the quote was quick', async () => {
+  test('is refused for early data in the same packet as its evidence', async () => {
     const ends = await createAtlsEnds();
-    const result = await withRawClient(ends, stranger, async (raw) => {
+    const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const { binding } = await hellos(raw);
       raw.send(rawEvidence(TPM, evidenceFor(binding)), READY, Buffer.from('PRI * HTTP/2.0\r\n\r\n'));
       expect(await raw.farewell()).toBe(1);
@@ -325,16 +327,16 @@ describe('a peer that dies or speaks out of its turn', () => {
     { name: 'after a HELLO', bytes: 42 },
   ])('a client that closes $name', async ({ bytes }) => {
     const ends = await createAtlsEnds();
-    const result = await withRawClient(ends, stranger, (raw) => {
+    const result = await withRawClient(ends, peerIdentity, (raw) => {
       raw.tls.end(rawHello([TPM, 3], randomBytes(32)).subarray(0, bytes));
     });
     expect(result).toMatchObject({ server: 'atls-truncated' });
   });
 
-  test('a server that goes on working is not disturbed by any of them', async () => {
+  test('does not disturb other connections of the server', async () => {
     const ends = await createAtlsEnds();
     for (const garbage of [Buffer.alloc(1000, 0xff), Buffer.from('PRI * HTTP/2.0\r\n'), randomBytes(64)]) {
-      await withRawClient(ends, stranger, (raw) => raw.send(garbage));
+      await withRawClient(ends, peerIdentity, (raw) => raw.send(garbage));
     }
     expect(await meet(ends)).toEqual({ server: 'resolved', client: 'resolved' });
     expect(ends.issuer.server.issued).toBe(1);
@@ -370,7 +372,7 @@ async function hellos(raw: RawAtls): Promise<{ readonly own: Buffer; readonly bi
   return { own, binding: raw.binding('client', ATLS_CONTEXT, own, server.bytes) };
 }
 
-/** What `FakeIssuer` would make, made by hand. */
+/** What `FakeIssuer` would make, made without it. */
 function evidenceFor(binding: Buffer): Buffer {
   const measurement = Buffer.from('good');
   return Buffer.concat([
@@ -382,13 +384,13 @@ function evidenceFor(binding: Buffer): Buffer {
 async function resumeAt(serve: (tcp: Socket) => Promise<unknown>) {
   using first = await createTcpPair();
   const served = codeOf(serve(first.server));
-  const raw = await RawAtls.open(first.client, { role: 'client', identity: stranger });
+  const raw = await RawAtls.open(first.client, { role: 'client', identity: peerIdentity });
   const session = await new Promise<Buffer>((resolve) => raw.tls.once('session', resolve));
   raw.tls.destroy();
   await served;
   using second = await createTcpPair();
   const server = codeOf(serve(second.server));
-  const again = await RawAtls.open(second.client, { role: 'client', identity: stranger, session });
+  const again = await RawAtls.open(second.client, { role: 'client', identity: peerIdentity, session });
   const resumed = again.tls.isSessionReused();
   await again.receive(); // its HELLO, or the end
   again.tls.destroy();

@@ -27,7 +27,7 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 
 describe('gRPC over attested TLS', () => {
-  test('a handler knows who calls, whatever the caller says', async () => {
+  test('a handler receives the attested identity of its caller', async () => {
     await using server = await serve();
     using channel = dial(server.port, 'machine-a');
     const said = await ask(channel);
@@ -35,7 +35,7 @@ describe('gRPC over attested TLS', () => {
     expect(channel.peer?.machineIdentity.id).toBe(identityOf('server'));
   });
 
-  test('two callers at once are not mixed up', async () => {
+  test('two concurrent callers are not confused', async () => {
     await using server = await serve();
     using a = dial(server.port, 'machine-a');
     using b = dial(server.port, 'machine-b');
@@ -44,7 +44,7 @@ describe('gRPC over attested TLS', () => {
     expect(said).toEqual([idA, idB, idA, idB]);
   });
 
-  test('nor are two with the same address and port, on two addresses of the server', async () => {
+  test('two callers with the same address and port, on two addresses of the server, are not confused', async () => {
     await using server = await serve('0.0.0.0');
     const upgradeFrom = (name: string, host: string) => upgradeOver(name, { host, port: server.port });
     const localPort = await freePort();
@@ -72,14 +72,14 @@ describe('gRPC over attested TLS', () => {
     }
   });
 
-  test('a refusal reaches the caller as its code', async () => {
+  test('a refusal reaches the caller with its code', async () => {
     await using server = await serve();
     using channel = dial(server.port, 'machine-a', { measurement: 'bad' });
     expect(await codeOf(ask(channel))).toBe('atls-alert-evidence-rejected');
     await eventually(() => server.refusals().includes('atls-evidence-rejected')); // it waits for us to hang up
   });
 
-  test('a plain gRPC client fails in ALPN and costs no evidence', async () => {
+  test('a plain gRPC client fails in ALPN before any evidence is made', async () => {
     await using server = await serve();
     const ends = await createAtlsEnds();
     using channel = new RpcChannel({
@@ -103,7 +103,7 @@ describe('gRPC over attested TLS', () => {
     expect(server.issuer.issued).toBe(0);
   });
 
-  test('a channel attests anew when its connection is gone', async () => {
+  test('a channel attests again after a lost connection', async () => {
     await using server = await serve();
     using channel = dial(server.port, 'machine-a');
     await ask(channel);
@@ -112,7 +112,7 @@ describe('gRPC over attested TLS', () => {
     expect(server.issuer.issued).toBe(2);
   });
 
-  test('an old connection is closed gracefully and the next call attests anew', async () => {
+  test('a connection at its maximum age is closed gracefully, and the next call attests again', async () => {
     await using server = await serve('127.0.0.1', { maxConnectionAgeMs: 100 });
     using channel = dial(server.port, 'machine-a');
     for (let call = 0; server.issuer.issued < 3 && call < 500; call++) {
@@ -122,7 +122,7 @@ describe('gRPC over attested TLS', () => {
     expect(server.issuer.issued).toBeGreaterThanOrEqual(3);
   });
 
-  test('many connections with three first calls each', async () => {
+  test('many connections with three concurrent first calls each succeed', async () => {
     await using server = await serve();
     const rounds = Number(process.env['ATLS_STRESS'] ?? 40);
     let answered = 0;
@@ -135,16 +135,16 @@ describe('gRPC over attested TLS', () => {
   }, 600_000);
 });
 
-describe('what attested TLS uses of grpc-js and promises nothing', () => {
+describe('internals of grpc-js that attested TLS relies on', () => {
   const require = createRequire(import.meta.url);
   const grpc = require('@grpc/grpc-js') as typeof Grpc;
 
-  test('the version is the one that was tried', () => {
+  test('the installed version is the tested one', () => {
     const { version } = require('@grpc/grpc-js/package.json') as { readonly version: string };
     expect(version).toMatch(/^1\.14\./);
   });
 
-  test('the server takes connections from elsewhere (gRFC L114)', () => {
+  test('the server accepts injected connections (gRFC L114)', () => {
     const server = new grpc.Server();
     const injector = server.createConnectionInjector(grpc.ServerCredentials.createInsecure());
     expect(typeof injector.injectConnection).toBe('function');
@@ -154,7 +154,7 @@ describe('what attested TLS uses of grpc-js and promises nothing', () => {
     server.forceShutdown();
   });
 
-  test('the client asks its credentials to secure a socket', async () => {
+  test('the client lets its credentials secure a socket', async () => {
     const asked = Promise.withResolvers<Socket>();
     class Probe extends grpc.ChannelCredentials {
       override _isSecure() {

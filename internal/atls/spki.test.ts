@@ -9,7 +9,7 @@ const certificate = new X509Certificate((await createTestIdentity()).certPem);
 const refused = expect.objectContaining({ code: 'atls-tls-certificate' });
 
 describe('p256SpkiOf()', () => {
-  test('finds what OpenSSL finds', () => {
+  test('extracts the same bytes as OpenSSL', () => {
     const want = certificate.publicKey.export({ type: 'spki', format: 'der' });
     expect(Buffer.compare(p256SpkiOf(certificate.raw), want)).toBe(0);
   });
@@ -26,17 +26,17 @@ describe('p256SpkiOf()', () => {
     expect(() => p256SpkiOf(der)).toThrow(refused);
   });
 
-  test('refuses what follows a certificate', () => {
+  test('refuses bytes after a certificate', () => {
     expect(() => p256SpkiOf(Buffer.concat([certificate.raw, Buffer.alloc(1)]))).toThrow(refused);
   });
 
-  test('refuses every certificate that is cut off', () => {
+  test('refuses every truncated certificate', () => {
     for (let length = 0; length < certificate.raw.length; length++) {
       expect(() => p256SpkiOf(certificate.raw.subarray(0, length))).toThrow(refused);
     }
   });
 
-  test('throws nothing else, whatever it is given', () => {
+  test('throws only its coded error for arbitrary bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 400 }), fc.nat(certificate.raw.length - 1), (bytes, at) => {
         const mutated = Buffer.from(certificate.raw);

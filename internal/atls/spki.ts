@@ -3,18 +3,18 @@ import { P256_SPKI_BYTES, P256_SPKI_PREFIX } from '../crypto/index.ts';
 import { AtlsError } from './errors.ts';
 
 /**
- * The SubjectPublicKeyInfo of a certificate as it stands there, which must be plain P-256: 91 bytes, one encoding only.
- * TLS has proved that the peer holds its key; here only the bytes are found, so nothing is decoded twice.
- * @throws `atls-tls-certificate`
+ * Extracts the SubjectPublicKeyInfo from a certificate without decoding it. It must be P-256 in its one canonical encoding of
+ * 91 bytes. TLS has proved that the peer holds the key.
+ * @throws AtlsError `atls-tls-certificate`
  */
 export function p256SpkiOf(certDer: Uint8Array): Uint8Array {
   const spki = readSpki(certDer);
   const isP256 =
     spki.length === P256_SPKI_BYTES && P256_SPKI_PREFIX.equals(spki.subarray(0, P256_SPKI_PREFIX.length));
   if (!isP256) {
-    throw new AtlsError('atls-tls-certificate', 'reading a TLS certificate: its key is not plain P-256');
+    throw new AtlsError('atls-tls-certificate', 'reading a TLS certificate: its key is not P-256');
   }
-  return Uint8Array.from(spki); // a copy: a view would keep the whole certificate for as long as its connection
+  return Uint8Array.from(spki); // a copy: a view would keep the whole certificate in memory as long as the connection
 }
 
 function readSpki(certDer: Uint8Array): Uint8Array {

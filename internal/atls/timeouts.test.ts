@@ -11,10 +11,10 @@ import {
 } from '../testing/atls/index.ts';
 import { createTcpPair, settle, type TcpPair } from '../testing/index.ts';
 
-const stranger = await createTestIdentity();
+const peerIdentity = await createTestIdentity();
 
-describe('a peer that keeps this end waiting', () => {
-  test('mute on TCP: given up after 3 s', async () => {
+describe('a slow or silent peer', () => {
+  test('times out after 3s without a byte of TLS', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const server = watched(ends.server(tcp.server));
@@ -26,7 +26,7 @@ describe('a peer that keeps this end waiting', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('a mute server: the client gives up after 3 s', async () => {
+  test('times out at the client after 3s', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const client = watched(ends.client(tcp.client));
@@ -34,7 +34,7 @@ describe('a peer that keeps this end waiting', () => {
     expect(client.code).toBe('atls-timeout');
   });
 
-  test('mute after TLS: told so after 3 s', async () => {
+  test('receives a timeout alert 3s after TLS', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       await settle();
@@ -44,7 +44,7 @@ describe('a peer that keeps this end waiting', () => {
     });
   });
 
-  test('one byte per 100 ms: the first frame has 3 s, not 3 s per byte', async () => {
+  test('times out after 3s although it sends one byte every 100ms', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       const hello = rawHello([2], randomBytes(32));
@@ -59,7 +59,7 @@ describe('a peer that keeps this end waiting', () => {
     });
   });
 
-  test('mute after HELLO: given up after 20 s', async () => {
+  test('times out 20s after HELLO', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       raw.send(rawHello([2], randomBytes(32)));
@@ -73,7 +73,7 @@ describe('a peer that keeps this end waiting', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('a quote that takes for ever counts as well, and is cancelled', async () => {
+  test('times out while this end waits for a quote, which is cancelled', async () => {
     let stopped = false;
     const started = Promise.withResolvers<void>();
     const issue: Issuer['issue'] = (_binding, signal) =>
@@ -94,7 +94,7 @@ describe('a peer that keeps this end waiting', () => {
     expect(stopped).toBe(true);
   });
 
-  test('one that does not read why it is refused is not waited for', async () => {
+  test('is not waited for when it does not read the alert', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       raw.tls.pause();
@@ -107,14 +107,14 @@ describe('a peer that keeps this end waiting', () => {
   });
 });
 
-describe('an end that is closing', () => {
-  test('lets go at once, says nothing and leaves nothing', async () => {
+describe('a closing end', () => {
+  test('closes immediately, without an alert and without leaks', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const closing = new AbortController();
     const reason = new Error('closing');
     const server = ends.upgrade.server(tcp.server, closing.signal);
-    const raw = await RawAtls.open(tcp.client, { role: 'client', identity: stranger });
+    const raw = await RawAtls.open(tcp.client, { role: 'client', identity: peerIdentity });
     await raw.receive();
     closing.abort(reason);
     await expect(server).rejects.toBe(reason);
@@ -122,7 +122,7 @@ describe('an end that is closing', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('takes no connection any more', async () => {
+  test('accepts no more connections', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const reason = new Error('closing');
@@ -131,8 +131,8 @@ describe('an end that is closing', () => {
   });
 });
 
-describe('a flood of mute connections', () => {
-  test('from one source holds 16 slots for 3 s, and others are served', async () => {
+describe('a flood of silent connections', () => {
+  test('from one source holds 16 slots for 3s, while other sources are served', async () => {
     const ends = await createAtlsEnds();
     using flood = await pairs(100, '127.0.0.2');
     const floods = flood.pairs.map((tcp) => watched(ends.server(tcp.server)));
@@ -147,7 +147,7 @@ describe('a flood of mute connections', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('from everywhere holds the total and no more', async () => {
+  test('from many sources holds the total of slots', async () => {
     const ends = await createAtlsEnds({ limits: { maxPending: 4, maxPendingPerSource: 2 } });
     using first = await pairs(2, '127.0.0.2');
     using second = await pairs(2, '127.0.0.3');
@@ -161,7 +161,7 @@ describe('a flood of mute connections', () => {
     expect(await meet(ends, '127.0.0.4')).toEqual(['resolved', 'resolved']);
   });
 
-  test('a mute server: a client that is refused for it can come again', async () => {
+  test('frees its slots, so that a refused client succeeds later', async () => {
     const ends = await createAtlsEnds({ limits: { maxPending: 1, maxPendingPerSource: 1 } });
     using mute = await createTcpPair();
     const held = watched(ends.server(mute.server));
@@ -199,7 +199,7 @@ async function withRawClient(
 ): Promise<void> {
   using tcp = await createTcpPair();
   const server = watched(ends.server(tcp.server));
-  using raw = await RawAtls.open(tcp.client, { role: 'client', identity: stranger });
+  using raw = await RawAtls.open(tcp.client, { role: 'client', identity: peerIdentity });
   await script(raw, server);
 }
 

@@ -13,19 +13,19 @@ const ROTATION_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
-/** The TLS key of one end, ready for use. Made once and shared: a context costs 1.5 ms and 40 KiB. */
+/** The TLS key of one end. Created once and shared by all connections: a secure context costs 1.5ms and 40 KiB. */
 export interface TlsKeys {
   readonly secureContext: SecureContext;
-  /** DER SubjectPublicKeyInfo of the certificate. */
+  /** SubjectPublicKeyInfo (DER) of the certificate. */
   readonly spki: Uint8Array;
 }
 
-/** Where an end has its TLS key from. */
+/** Provides the TLS key of one end. */
 export interface TlsKeySource {
   current(): Promise<TlsKeys>;
 }
 
-/** A given certificate, such as one of the cluster CA. Its key must be P-256 (`atls-config`). */
+/** A fixed certificate, e.g. one that the cluster CA issued. Throws AtlsError `atls-config` unless its key is P-256. */
 export class FixedKeys implements TlsKeySource {
   readonly #keys: TlsKeys;
 
@@ -39,8 +39,9 @@ export class FixedKeys implements TlsKeySource {
 }
 
 /**
- * A self-signed P-256 certificate that lives in this process only and is replaced every hour. It says nothing;
- * the evidence vouches for its key. Both ends of one process need a source each: our own key shown back is refused.
+ * A self-signed P-256 certificate that exists in this process only and is replaced every hour. The evidence, not the
+ * certificate, makes its key trusted. Client and server in one process need a source each, because an end refuses a peer that
+ * shows its own key.
  */
 export class RotatingKeys implements TlsKeySource {
   readonly #clock: Clock;
@@ -57,7 +58,7 @@ export class RotatingKeys implements TlsKeySource {
       const made = { keys, untilMs: nowMs + ROTATION_MS };
       this.#current = made;
       keys.catch(() => {
-        if (this.#current === made) this.#current = undefined; // the next connection tries anew
+        if (this.#current === made) this.#current = undefined; // the next connection tries again
       });
     }
     return this.#current.keys;
@@ -70,7 +71,7 @@ function keysFrom(identity: TlsIdentity): TlsKeys {
     key: identity.keyPem.reveal(),
     minVersion: 'TLSv1.3',
     maxVersion: 'TLSv1.3',
-    // Node sends tickets all the same; this makes them useless. `isSessionReused` is refused besides.
+    // Node sends session tickets nevertheless; this makes them useless. A reused session is refused in addition.
     secureOptions: constants.SSL_OP_NO_TICKET,
   } as const;
   try {
@@ -85,7 +86,7 @@ async function selfSigned(nowMs: number): Promise<TlsIdentity> {
   const keys = await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify']);
   const certificate = await X509CertificateGenerator.createSelfSigned({
     name: [{ CN: [ALPN_ID] }],
-    // Nobody looks at the dates: a machine with a wrong clock must be able to attest.
+    // Peers ignore the dates: a machine with a wrong clock must be able to attest.
     notBefore: new Date(nowMs - DAY_MS),
     notAfter: new Date(nowMs + DAY_MS),
     signingAlgorithm: P256,

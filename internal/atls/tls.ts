@@ -7,14 +7,17 @@ import type { TlsKeys } from './tls-keys.ts';
 import { p256SpkiOf } from './spki.ts';
 import { ALPN_ID } from './wire.ts';
 
-/** A TLS 1.3 connection whose other end holds the key of `peerSpki`, and nothing more is known of it. */
+/** A TLS 1.3 connection. The peer has proved that it holds the key of `peerSpki`, and nothing else. */
 export interface TlsConnection {
   readonly socket: TLSSocket;
   readonly peerCertificate: X509Certificate;
   readonly peerSpki: Uint8Array;
 }
 
-/** TLS as aTLS/1 wants it: 1.3, our ALPN id, both certificates, no resumption. Rejects with `atls-tls-…`. */
+/**
+ * Establishes TLS as aTLS/1 requires it: version 1.3, its ALPN id, certificates of both ends, no resumption. Rejects with
+ * AtlsError `atls-tls-…`.
+ */
 export async function establishTls(
   role: Role,
   tcp: Socket,
@@ -23,11 +26,11 @@ export async function establishTls(
 ): Promise<TlsConnection> {
   if (role === 'server') await firstBytes(tcp, signal);
   const socket = role === 'server' ? serverSocket(tcp, keys) : clientSocket(tcp, keys);
-  // Stays for the socket's life: an error between two owners must not end the process. 'close' follows it.
+  // Stays for the lifetime of the socket: an error while no other listener is attached must not end the process.
   socket.on('error', IGNORE);
   try {
     await until(socket, role === 'server' ? 'secure' : 'secureConnect', signal);
-    // Made outside `tls.Server`, it would say so for ever, and http2 would wait for an event that never comes.
+    // Outside `tls.Server`, Node never resets this flag, and http2 would wait for an event that is never emitted.
     if (role === 'server') Object.assign(socket, { secureConnecting: false });
     return checked(socket, keys);
   } catch (error) {
@@ -39,14 +42,14 @@ export async function establishTls(
 const IGNORE = (): void => undefined;
 
 /**
- * A server's TLS begins when its client has spoken. A mute stranger costs a socket and no TLS; and Node's TLS keeps a
- * receive buffer for as long as the connection lives: of 64 KiB when it reads first, of what is there when it begins otherwise.
+ * Waits for the client's first bytes before the server starts TLS. A silent client then costs a socket but no TLS. Node also
+ * allocates a smaller receive buffer for the connection: as large as the first bytes instead of 64 KiB.
  */
 async function firstBytes(tcp: Socket, signal: AbortSignal): Promise<void> {
   if (tcp.readableLength > 0) return;
   if (tcp.destroyed || tcp.readableEnded) throw truncated();
   await until(tcp, 'readable', signal);
-  if (tcp.readableLength === 0) throw truncated(); // the end of a stream is announced so too
+  if (tcp.readableLength === 0) throw truncated(); // 'readable' also announces the end of the stream
 }
 
 function serverSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
@@ -55,7 +58,7 @@ function serverSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
     secureContext: keys.secureContext,
     ALPNCallback: chosenProtocol,
     requestCert: true,
-    rejectUnauthorized: true, // in OpenSSL's terms: fail without a certificate. Chains are nobody's business here.
+    rejectUnauthorized: true, // OpenSSL then fails without a client certificate; chains are not verified here
   });
 }
 
@@ -69,17 +72,17 @@ function clientSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
 }
 
 /**
- * RFC 7301 §3.1, as a DataView: of a list of strings Node keeps a piece of its 64 KiB buffer pool with each socket, and
- * with it all that was taken from that pool meanwhile: a kilobyte per idle connection.
+ * The protocol list of RFC 7301 §3.1. A DataView, because Node encodes a list of strings in its 64 KiB buffer pool, and each
+ * socket would keep part of the pool alive: a kilobyte per idle connection.
  */
 const ALPN_PROTOCOLS = new DataView(Uint8Array.of(ALPN_ID.length, ...Buffer.from(ALPN_ID, 'ascii')).buffer);
 
-/** For servers: of any list Node would keep a copy with each socket. Undefined refuses with TLS's own alert. */
+/** A callback, because Node would keep a copy of a list with each socket. undefined refuses with the alert of TLS. */
 function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
   return protocols.find((protocol) => protocol === ALPN_ID);
 }
 
-/** Waits for an event on the way to TLS. */
+/** Waits for an event of the TLS handshake. */
 function until(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onError = (error: Error): void => reject(tlsError(error));
@@ -95,33 +98,37 @@ function until(socket: Socket, event: string, signal: AbortSignal): Promise<void
 }
 
 function truncated(): AtlsError {
-  return new AtlsError('atls-truncated', 'securing: the peer closed the connection');
+  return new AtlsError('atls-truncated', 'TLS handshake failed: the peer closed the connection');
 }
 
-/** What TLS has agreed on is checked, whatever it was told to agree on. */
+/** Checks what was negotiated, in addition to restricting what may be negotiated. */
 function checked(socket: TLSSocket, keys: TlsKeys): TlsConnection {
   if (socket.getProtocol() !== 'TLSv1.3') {
     throw new AtlsError(
       'atls-tls-version',
-      `securing: the connection is ${socket.getProtocol()}, want TLSv1.3`,
+      `TLS handshake failed: version ${socket.getProtocol()}, TLSv1.3 required`,
     );
   }
   if (socket.alpnProtocol !== ALPN_ID) {
-    throw new AtlsError('atls-tls-alpn', `securing: the peer speaks ${socket.alpnProtocol || 'no protocol'}`);
+    throw new AtlsError(
+      'atls-tls-alpn',
+      `TLS handshake failed: the peer negotiated ${socket.alpnProtocol || 'no application protocol'}`,
+    );
   }
-  if (socket.isSessionReused()) throw new AtlsError('atls-tls-resumed', 'securing: the session was resumed');
+  if (socket.isSessionReused())
+    throw new AtlsError('atls-tls-resumed', 'TLS handshake failed: the peer resumed a session');
   const peerCertificate = socket.getPeerX509Certificate();
   if (peerCertificate === undefined) {
-    throw new AtlsError('atls-tls-certificate', 'securing: the peer showed no certificate');
+    throw new AtlsError('atls-tls-certificate', 'TLS handshake failed: the peer sent no certificate');
   }
   const peerSpki = p256SpkiOf(peerCertificate.raw);
   if (Buffer.compare(peerSpki, keys.spki) === 0) {
-    throw new AtlsError('atls-reflection', 'securing: the peer showed our own TLS key');
+    throw new AtlsError('atls-reflection', 'TLS handshake failed: the peer sent the TLS key of this end');
   }
   return { socket, peerCertificate, peerSpki };
 }
 
-/** OpenSSL's reasons, both for what we refused and for the alert that the peer refused us with. */
+/** OpenSSL's error codes, both for a refusal by this end and for the alert of a peer that refused. */
 const CODE_OF_REASON: Readonly<Record<string, AtlsErrorCode>> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: 'atls-tls-version',
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'atls-tls-version',
@@ -134,5 +141,5 @@ const CODE_OF_REASON: Readonly<Record<string, AtlsErrorCode>> = {
 function tlsError(error: Error): AtlsError {
   const reason = (error as NodeJS.ErrnoException).code ?? '';
   const otherwise = reason.startsWith('ERR_SSL_') ? 'atls-tls-failed' : 'atls-connection';
-  return new AtlsError(CODE_OF_REASON[reason] ?? otherwise, 'securing', { cause: error });
+  return new AtlsError(CODE_OF_REASON[reason] ?? otherwise, 'TLS handshake failed', { cause: error });
 }

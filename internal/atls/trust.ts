@@ -4,46 +4,46 @@ import { FORMAT_NONE, MAX_FORMATS } from './wire.ts';
 
 type NonEmpty<T> = readonly [T, ...T[]];
 
-/** What validators are told. */
+/** The policy and collateral that validators verify evidence against. */
 export type EvidenceRules = Pick<ValidationContext, 'policy' | 'collateral'>;
 
 interface Accepts {
-  /** Kinds of evidence that the peer may show, best first. */
+  /** Attestation variants that the peer may show, best first. */
   readonly accepts: NonEmpty<Validator>;
-  /** Asked for each connection, so that a changed policy counts at once. */
+  /** Called for each connection, so that a changed policy applies immediately. */
   readonly rules: () => EvidenceRules;
 }
 
 interface Shows {
-  /** Kinds of evidence that this end can show. */
+  /** Attestation variants that this end can show. */
   readonly shows: NonEmpty<Issuer | SessionIssuer>;
 }
 
-/** Each side proves to the other what it is. */
+/** Both ends attest themselves. */
 export interface MutualTrust extends Shows, Accepts {
   readonly trust: 'mutual';
 }
 
-/** Only the other end proves itself; this end shows nothing. The other end must have chosen `one-way-show`. */
+/** Only the peer attests itself. The peer must be configured with `one-way-show`. */
 export interface OneWayAcceptTrust extends Accepts {
   readonly trust: 'one-way-accept';
 }
 
-/** Only this end proves itself, to anybody who asks. The other end must have chosen `one-way-accept`. */
+/** Only this end attests itself, to any peer. The peer must be configured with `one-way-accept`. */
 export interface OneWayShowTrust extends Shows {
   readonly trust: 'one-way-show';
 }
 
-/** What one end shows and accepts. Trust in one direction is a name that somebody wrote, never a gap. */
+/** What one end shows and accepts. Trust in one direction must be configured by name; it never follows from an omission. */
 export type Trust = MutualTrust | OneWayAcceptTrust | OneWayShowTrust;
 
-/** Under these no machine passes. For ends that accept nothing but owner keys, which need no rules. */
+/** Rules that refuse every machine, for ends that accept only owner keys, which need no rules. */
 export const REJECT_ALL_RULES: EvidenceRules = {
   policy: { version: 'none', registers: new Map(), machines: new Set() },
   collateral: {},
 };
 
-/** `Trust` by the numbers that go over the wire. */
+/** `Trust` by the format numbers on the wire. */
 export interface Formats {
   readonly issuers: ReadonlyMap<number, Issuer | SessionIssuer>;
   readonly validators: ReadonlyMap<number, Validator>;
@@ -51,7 +51,7 @@ export interface Formats {
   readonly accepts: readonly number[];
 }
 
-/** Numbers never change their meaning. There is none for "accept anything". */
+/** The format number of each attestation variant on the wire. A number never changes its meaning. */
 export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
   'owner-key': 1,
   tpm: 2,
@@ -62,7 +62,10 @@ export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
   'machine-key': 7,
 };
 
-/** Throws `atls-config` for whatever would start with less than the mode says: types do not survive configuration. */
+/**
+ * Converts the configured trust. Throws AtlsError `atls-config` for everything that would trust more than the mode says, also
+ * where types forbid it, because the value may come from a configuration file.
+ */
 export function formatsOf(trust: Trust): Formats {
   switch (trust?.trust) {
     case 'mutual':
@@ -72,12 +75,12 @@ export function formatsOf(trust: Trust): Formats {
     case 'one-way-show':
       return formats(byFormat('shows', trust.shows), new Map());
     default:
-      throw refused(`unknown trust ${JSON.stringify(trust)}`);
+      throw refused(`unknown trust mode ${JSON.stringify(trust)}`);
   }
 }
 
 function acceptedBy(trust: Accepts): ReadonlyMap<number, Validator> {
-  if (typeof trust.rules !== 'function') throw refused('there are validators, but no rules to judge by');
+  if (typeof trust.rules !== 'function') throw refused('validators need a function that returns their rules');
   return byFormat('accepts', trust.accepts);
 }
 

@@ -26,7 +26,7 @@ import {
 const never = new AbortController().signal;
 
 describe('two honest ends', () => {
-  test('learn what the other proved', async () => {
+  test('receive the verdict about each other', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server, client] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
@@ -40,7 +40,7 @@ describe('two honest ends', () => {
     expect(hex(server.session)).toBe(hex(client.session));
   });
 
-  test('know their session by a value that no other one has', async () => {
+  test('have the same session value, unique to their session', async () => {
     const ends = await createAtlsEnds();
     const sessions = [];
     for (let i = 0; i < 2; i++) {
@@ -51,7 +51,7 @@ describe('two honest ends', () => {
     expect(new Set(sessions).size).toBe(2);
   });
 
-  test('keep of the evidence no more than the measurements', async () => {
+  test('keep only the measurements of the evidence in memory', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
@@ -59,7 +59,7 @@ describe('two honest ends', () => {
     expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([64, 4, 4]);
   });
 
-  test('pass on every byte that follows READY, and none of their own', async () => {
+  test('leave every byte after READY to the application', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const sent = Buffer.alloc(100_000, 'application');
@@ -103,7 +103,7 @@ describe('two honest ends', () => {
     expect(peers.map(({ kind }) => kind)).toEqual(['attested', 'attested']);
   });
 
-  test('a client that hangs up before it has said anything', async () => {
+  test('fail with atls-truncated when the client closes before its first byte', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const server = codeOf(ends.server(tcp.server));
@@ -112,7 +112,7 @@ describe('two honest ends', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('leave no timer and no listener behind but the one that keeps errors harmless', async () => {
+  test('leave no timer and only the listener for late errors behind', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const upgraded = await Promise.all([
@@ -128,7 +128,7 @@ describe('two honest ends', () => {
     }
   });
 
-  test('an owner key for a machine: each side shows its own kind', async () => {
+  test('attest an owner key to a machine and the machine to the owner', async () => {
     const { privateKey } = generateKeyPairSync('ed25519');
     const owner = new OwnerKeyIssuer({ privKey: new Secret(privateKey) });
     const owners = new OwnerKeyValidator({ ownerKeys: [rawFromOwnerKey(privateKey)] });
@@ -146,7 +146,7 @@ describe('two honest ends', () => {
     expect(server).toMatchObject({ status: 'fulfilled', value: { peer: { variant: 'owner-key' } } });
   });
 
-  test('another owner is refused for its key', async () => {
+  test('refuse the key of another owner', async () => {
     const owner = new OwnerKeyIssuer({ privKey: new Secret(generateKeyPairSync('ed25519').privateKey) });
     const other = rawFromOwnerKey(generateKeyPairSync('ed25519').publicKey);
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
@@ -172,7 +172,7 @@ describe('two honest ends', () => {
     expect(issuer.issued).toBe(0);
   });
 
-  test('trust in one direction works when both ends have named it', async () => {
+  test('attest in one direction when both ends configure it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const { client, server } = await meet(
       { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => REJECT_ALL_RULES },
@@ -182,7 +182,7 @@ describe('two honest ends', () => {
     expect(server).toMatchObject({ value: { peer: { kind: 'unproven' } } });
   });
 
-  test('trust in one direction that only one end has named is refused', async () => {
+  test('refuse one direction when only one end configures it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const { client, server } = await meet(
@@ -200,7 +200,7 @@ describe('two honest ends', () => {
   });
 });
 
-describe('a configuration that would accept too much', () => {
+describe('a configuration that trusts too much', () => {
   const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
   const validator = new FakeValidator(machine);
   const issuer = new FakeIssuer(machine);
@@ -231,7 +231,7 @@ describe('a configuration that would accept too much', () => {
     expect(() => atlsClientUpgrade(options)).toThrow(expect.objectContaining({ code: 'atls-config' }));
   });
 
-  test('an empty context: does not start', () => {
+  test('is refused for an empty context', () => {
     const clock = new FakeClock();
     const trust = { trust: 'one-way-show', shows: [issuer] } as const;
     expect(() => atlsServerUpgrade({ trust, context: '', keys: new RotatingKeys({ clock }), clock })).toThrow(
@@ -241,7 +241,7 @@ describe('a configuration that would accept too much', () => {
 });
 
 describe('TLS keys', () => {
-  test('live for an hour', async () => {
+  test('are replaced every hour', async () => {
     const clock = new FakeClock();
     const keys = new RotatingKeys({ clock });
     const first = await keys.current();
@@ -251,7 +251,7 @@ describe('TLS keys', () => {
     expect(Buffer.compare((await keys.current()).spki, first.spki)).not.toBe(0);
   });
 
-  test('a given certificate must be P-256', async () => {
+  test('are refused for a certificate that is not P-256', async () => {
     const { certPem, keyPem } = await createTestIdentity('P-384');
     expect(() => new FixedKeys({ certPem, keyPem: new Secret(keyPem) })).toThrow(
       expect.objectContaining({ code: 'atls-config' }),

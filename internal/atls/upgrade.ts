@@ -29,39 +29,43 @@ import {
 import { ConnectionAttestation } from './connection-attestation.ts';
 import { NONCE_BYTES } from './wire.ts';
 
-/** How long a peer may keep this end waiting. The whole includes the queue before a TPM. */
+/** Timeouts of one connection. `wholeMs` includes the time in the queue for a TPM. */
 export interface AtlsTimers {
   readonly tlsMs: number;
   readonly helloMs: number;
   readonly wholeMs: number;
-  /** After a refusal: for the peer to read why. */
+  /** After a refusal, for the peer to read the alert. */
   readonly lingerMs: number;
 }
 
+/** The default timeouts. */
 export const ATLS_TIMERS: AtlsTimers = { tlsMs: 3_000, helloMs: 3_000, wholeMs: 20_000, lingerMs: 500 };
 
+/** The configuration of one end. */
 export interface AtlsOptions<T extends Trust = Trust> {
   readonly trust: T;
   /**
-   * Which cluster and service this connection is for, e.g. "CLUSTER-ID/joinservice". Configured alike at both ends
-   * and never sent: evidence made for one service is wrong for every other.
+   * The cluster and service that this connection is for, e.g. "CLUSTER-ID/joinservice". Equal at both ends and never sent, so
+   * that evidence for one service is invalid for every other one.
    */
   readonly context: string;
   readonly keys: TlsKeySource;
   readonly clock: Clock;
-  /** Beside the evidence: throws when the peer's certificate must be one of the cluster CA and is not. */
+  /** An additional check of the peer's certificate, e.g. that the cluster CA issued it. Throws to refuse. */
   readonly checkCertificate?: (certificate: X509Certificate) => void;
   readonly timers?: AtlsTimers;
 }
 
+/** The configuration of a server. */
 export interface AtlsServerOptions<T extends Trust = Trust> extends AtlsOptions<T> {
   readonly limits?: PendingConnectionLimits;
 }
 
+/** The modes in which this end verifies its peer. */
 export type VerifyingTrust = MutualTrust | OneWayAcceptTrust;
 type Peer = AttestedPeer | UnattestedPeer;
 
-/** The client's end. Throws `atls-config` at once when the trust is incomplete; rejects with an `AtlsError`. */
+/** The client's end. Throws AtlsError `atls-config` for incomplete trust; the upgrade rejects with AtlsError. */
 export function atlsClientUpgrade(options: AtlsOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
 export function atlsClientUpgrade(options: AtlsOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
 export function atlsClientUpgrade(options: AtlsOptions): Upgrade<Peer> {
@@ -69,14 +73,14 @@ export function atlsClientUpgrade(options: AtlsOptions): Upgrade<Peer> {
   return (tcp, signal) => end.upgrade(tcp, signal);
 }
 
-/** The server's end: the same, behind a limit on how many may be pending. */
+/** The server's end: like the client's, with a limit on pending connections. */
 export function atlsServerUpgrade(options: AtlsServerOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
 export function atlsServerUpgrade(options: AtlsServerOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
 export function atlsServerUpgrade(options: AtlsServerOptions): Upgrade<Peer> {
   const end = new AtlsEnd('server', options);
-  const admission = new PendingConnectionLimit(options.limits ?? PENDING_CONNECTION_LIMITS);
+  const limit = new PendingConnectionLimit(options.limits ?? PENDING_CONNECTION_LIMITS);
   return async (tcp, signal) => {
-    using _slot = admission.acquire(tcp.remoteAddress ?? '');
+    using _slot = limit.acquire(tcp.remoteAddress ?? '');
     return await end.upgrade(tcp, signal);
   };
 }
@@ -100,7 +104,7 @@ class AtlsEnd {
 
   async upgrade(tcp: Socket, signal: AbortSignal): Promise<Upgraded<Peer>> {
     const { clock } = this.#options;
-    using deadline = new Deadline({ clock, signal, what: 'securing', ms: this.#timers.tlsMs });
+    using deadline = new Deadline({ clock, signal, what: 'TLS handshake failed', ms: this.#timers.tlsMs });
     let secured: TlsConnection | undefined;
     try {
       const startMs = clock.monotonicMs();
@@ -110,7 +114,7 @@ class AtlsEnd {
       const peer = await this.#attest(secured, keys.spki, deadline, startMs);
       return { socket: secured.socket, peer };
     } catch (error) {
-      const reason = signal.aborted || error instanceof AtlsError ? error : asDefect(error);
+      const reason = signal.aborted || error instanceof AtlsError ? error : internalError(error);
       if (secured !== undefined && reason instanceof AtlsError)
         await this.#hangUp(secured.socket, reason, signal);
       tcp.destroy();
@@ -122,7 +126,7 @@ class AtlsEnd {
     try {
       this.#options.checkCertificate?.(certificate);
     } catch (error) {
-      throw new AtlsError('atls-tls-certificate', 'checking the peer certificate', { cause: error });
+      throw new AtlsError('atls-tls-certificate', "checking the peer's certificate", { cause: error });
     }
   }
 
@@ -137,8 +141,12 @@ class AtlsEnd {
     const { shows, accepts } = this.#formats;
     const session = sessionOf(this.#role, secured, ownSpki, this.#context);
     const options = { role: this.#role, session, nonce: randomBytes(NONCE_BYTES), shows, accepts };
-    const work = new ConnectionAttestation({ trust, formats: this.#formats, nowMs: () => clock.nowMs() });
-    using driver = new HandshakeDriver(socket, work, deadline.signal);
+    const attestation = new ConnectionAttestation({
+      trust,
+      formats: this.#formats,
+      nowMs: () => clock.nowMs(),
+    });
+    using driver = new HandshakeDriver(socket, attestation, deadline.signal);
     deadline.next('waiting for HELLO', this.#timers.helloMs);
     const agreed = await driver.run(exchangeHellos(options));
     deadline.next('attesting', this.#timers.wholeMs - (clock.monotonicMs() - startMs));
@@ -146,18 +154,23 @@ class AtlsEnd {
     await driver.flush();
     const known = agreed.bindings.session;
     if (trust.trust === 'one-way-show') return unattestedPeer(known);
-    if (work.verdict === undefined) throw new AtlsError('atls-internal', 'attesting: no verdict');
-    return attestedPeer(work.verdict, known);
+    if (attestation.verdict === undefined) throw new AtlsError('atls-internal', 'attesting: no verdict');
+    return attestedPeer(attestation.verdict, known);
   }
 
-  /** Tells the peer one code, and gives it a moment to read it: a reset would overtake the alert. */
+  /** Sends the alert and gives the peer time to read it: a TCP reset would discard it. */
   async #hangUp(socket: TLSSocket, reason: AtlsError, signal: AbortSignal): Promise<void> {
     const alert = alertFor(reason.code);
     if (alert !== undefined && socket.writable) {
       const { clock } = this.#options;
-      using linger = new Deadline({ clock, signal, what: 'hanging up', ms: this.#timers.lingerMs });
+      using linger = new Deadline({
+        clock,
+        signal,
+        what: 'closing the connection',
+        ms: this.#timers.lingerMs,
+      });
       socket.end(alert).resume();
-      await once(socket, 'close', { signal: linger.signal }).catch(() => undefined); // both ways lead to the next line
+      await once(socket, 'close', { signal: linger.signal }).catch(() => undefined); // closed or timed out: the socket is destroyed in both cases
     }
     socket.destroy();
   }
@@ -171,6 +184,6 @@ function sessionOf(role: Role, secured: TlsConnection, ownSpki: Uint8Array, cont
   return { context, serverSpki, clientSpki, exportKey };
 }
 
-function asDefect(error: unknown): AtlsError {
+function internalError(error: unknown): AtlsError {
   return new AtlsError('atls-internal', 'attesting', { cause: error });
 }

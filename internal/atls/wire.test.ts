@@ -23,7 +23,7 @@ const nonce = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const certDer = new X509Certificate((await createTestIdentity()).certPem).raw;
 
 describe('frames', () => {
-  test('a HELLO is read as it was written', () => {
+  test('parseHello() returns what encodeHello() encoded', () => {
     fc.assert(
       fc.property(formats, nonce, (accepts, fresh) => {
         const read = parseHello(bodyOf('hello', encodeHello({ accepts, nonce: fresh })));
@@ -33,7 +33,7 @@ describe('frames', () => {
     );
   });
 
-  test('EVIDENCE is read as it was written', () => {
+  test('parseEvidence() returns what encodeEvidence() encoded', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 0xffff }),
@@ -47,7 +47,7 @@ describe('frames', () => {
     );
   });
 
-  test('the largest document fits, and one byte more does not', () => {
+  test('encodeEvidence() accepts the largest document and refuses one byte more', () => {
     const largest = encodeEvidence({ format: 2, document: new Uint8Array(MAX_DOCUMENT_BYTES) });
     expect(parseHeader(largest.subarray(0, HEADER_BYTES)).bodyBytes).toBe(65_536);
     expect(() => encodeEvidence({ format: 2, document: new Uint8Array(MAX_DOCUMENT_BYTES + 1) })).toThrow(
@@ -64,12 +64,12 @@ describe('frames', () => {
     ['busy', 6],
     ['noCommonFormat', 7],
   ];
-  test.each(alerts)('alert %s is %d for ever', (alert, code) => {
+  test.each(alerts)('alert %s keeps the code %d', (alert, code) => {
     expect([...bodyOf('alert', encodeAlert(alert))]).toEqual([code]);
     expect(parseAlert(Uint8Array.of(code))).toBe(alert);
   });
 
-  test('an unknown alert is known to be one', () => {
+  test('parseAlert() returns undefined for an unknown code', () => {
     expect(parseAlert(Uint8Array.of(8))).toBeUndefined();
   });
 });

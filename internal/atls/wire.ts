@@ -1,24 +1,31 @@
 import { AtlsError } from './errors.ts';
 
-/** The application protocol of aTLS/1. A plain gRPC peer fails on it inside TLS, before any frame. */
+/** ALPN id of aTLS/1. TLS with a plain gRPC peer fails because of it, before any frame. */
 export const ALPN_ID = 'atls-h2/1';
+/** Version byte of every frame. */
 export const FRAME_VERSION = 1;
+/** Size of a frame header: type u8, version u8, body size u32. */
 export const HEADER_BYTES = 6;
+/** Size of the nonce in a HELLO. */
 export const NONCE_BYTES = 32;
+/** Formats that a HELLO may list. */
 export const MAX_FORMATS = 16;
-/** "No evidence": only ever said by an end whose one-way mode names it, and never beside another format. */
+/** "No evidence". Sent only in a one-way mode, and never together with another format. */
 export const FORMAT_NONE = 0;
-/** Body limits, checked against the length field before one byte of the body is read. */
+/** Limit of a HELLO body. Limits are checked against the header before the body is read. */
 export const MAX_HELLO_BYTES = 256;
+/** Limit of an EVIDENCE body: format u16, document. */
 export const MAX_EVIDENCE_BYTES = 64 * 1024;
-/** What is left of an EVIDENCE frame after its format. */
+/** Limit of the document in an EVIDENCE body. */
 export const MAX_DOCUMENT_BYTES = MAX_EVIDENCE_BYTES - 2;
-export const MAX_ALERT_BYTES = 1;
+const MAX_ALERT_BYTES = 1;
 
+/** Type byte of each frame. */
 export const FRAME = { hello: 1, evidence: 2, ready: 3, alert: 15 } as const;
+/** Kind of a frame. */
 export type FrameKind = keyof typeof FRAME;
 
-/** Why an end hangs up. The peer learns this byte and nothing else. */
+/** Why an end closes the connection. The peer learns only this byte. */
 export const ALERT = {
   protocol: 1,
   tooLarge: 2,
@@ -28,6 +35,7 @@ export const ALERT = {
   busy: 6,
   noCommonFormat: 7,
 } as const;
+/** Name of an alert code. */
 export type Alert = keyof typeof ALERT;
 
 const BODY_LIMIT: Readonly<Record<FrameKind, number>> = {
@@ -37,33 +45,39 @@ const BODY_LIMIT: Readonly<Record<FrameKind, number>> = {
   alert: MAX_ALERT_BYTES,
 };
 
+/** A parsed header. */
 export interface FrameHeader {
   readonly kind: FrameKind;
   readonly bodyBytes: number;
 }
 
-/** `accepts`: the formats of evidence the sender takes from its peer, best first. */
+/** The body of a HELLO frame. */
 export interface Hello {
+  /** Formats of evidence that the sender accepts from its peer, best first. */
   readonly accepts: readonly number[];
   readonly nonce: Uint8Array;
 }
 
+/** The body of an EVIDENCE frame. */
 export interface Evidence {
   readonly format: number;
   readonly document: Uint8Array;
 }
 
-/** Reads a header. Every field is the peer's; the length is refused before the body is asked for. */
+/** Parses the peer's header. Refuses a body above the limit of its kind, before the body is read. Throws AtlsError. */
 export function parseHeader(bytes: Uint8Array): FrameHeader {
   const view = viewOf(bytes);
   const type = view.getUint8(0);
   const version = view.getUint8(1);
   const bodyBytes = view.getUint32(2);
   if (version !== FRAME_VERSION) {
-    throw new AtlsError('atls-frame-version', `reading a frame: version ${version}, want ${FRAME_VERSION}`);
+    throw new AtlsError(
+      'atls-frame-version',
+      `reading a frame: version ${version}, ${FRAME_VERSION} expected`,
+    );
   }
   const kind = FRAME_KINDS.get(type);
-  if (kind === undefined) throw new AtlsError('atls-frame-type', `reading a frame: type ${type}`);
+  if (kind === undefined) throw new AtlsError('atls-frame-type', `reading a frame: unknown type ${type}`);
   if (bodyBytes > BODY_LIMIT[kind]) {
     const limit = BODY_LIMIT[kind];
     throw new AtlsError('atls-frame-too-large', `reading ${kind}: ${bodyBytes} bytes, at most ${limit}`);
@@ -71,6 +85,7 @@ export function parseHeader(bytes: Uint8Array): FrameHeader {
   return { kind, bodyBytes };
 }
 
+/** Encodes a HELLO frame. */
 export function encodeHello(hello: Hello): Uint8Array {
   const body = new Uint8Array(2 + 2 * hello.accepts.length + NONCE_BYTES);
   const view = viewOf(body);
@@ -80,21 +95,25 @@ export function encodeHello(hello: Hello): Uint8Array {
   return encodeFrame('hello', body);
 }
 
+/** Parses the peer's HELLO body. Throws AtlsError `atls-frame-malformed`. */
 export function parseHello(body: Uint8Array): Hello {
   const [flags, count] = body;
-  if (flags !== 0) throw malformed('hello', `flags ${flags ?? 'missing'}, want 0`);
+  if (flags !== 0) throw malformed('hello', `flags ${flags ?? 'missing'}, 0 expected`);
   if (count === undefined || count < 1 || count > MAX_FORMATS) {
-    throw malformed('hello', `${count ?? 'no'} formats, want 1 to ${MAX_FORMATS}`);
+    throw malformed('hello', `${count ?? 'no'} formats, 1 to ${MAX_FORMATS} expected`);
   }
-  const wantBytes = 2 + 2 * count + NONCE_BYTES;
-  if (body.length !== wantBytes) throw malformed('hello', `${body.length} bytes, want ${wantBytes}`);
+  const expectedBytes = 2 + 2 * count + NONCE_BYTES;
+  if (body.length !== expectedBytes)
+    throw malformed('hello', `${body.length} bytes, ${expectedBytes} expected`);
   const view = viewOf(body);
   const accepts = Array.from({ length: count }, (_, index) => view.getUint16(2 + 2 * index));
   if (new Set(accepts).size !== count) throw malformed('hello', 'a format is listed twice');
-  if (count > 1 && accepts.includes(FORMAT_NONE)) throw malformed('hello', 'evidence or none, not either');
+  if (count > 1 && accepts.includes(FORMAT_NONE))
+    throw malformed('hello', 'format "none" together with another format');
   return { accepts, nonce: body.slice(2 + 2 * count) };
 }
 
+/** Encodes an EVIDENCE frame. */
 export function encodeEvidence(evidence: Evidence): Uint8Array {
   const body = new Uint8Array(2 + evidence.document.length);
   viewOf(body).setUint16(0, evidence.format);
@@ -102,22 +121,25 @@ export function encodeEvidence(evidence: Evidence): Uint8Array {
   return encodeFrame('evidence', body);
 }
 
+/** Parses the peer's EVIDENCE body; the document is a view. Throws AtlsError `atls-frame-malformed`. */
 export function parseEvidence(body: Uint8Array): Evidence {
-  if (body.length < 2) throw malformed('evidence', `${body.length} bytes, want a format`);
+  if (body.length < 2) throw malformed('evidence', `${body.length} bytes, a format expected`);
   return { format: viewOf(body).getUint16(0), document: body.subarray(2) };
 }
 
+/** Encodes a READY frame. */
 export function encodeReady(): Uint8Array {
   return encodeFrame('ready', new Uint8Array(0));
 }
 
+/** Encodes an ALERT frame. */
 export function encodeAlert(alert: Alert): Uint8Array {
   return encodeFrame('alert', Uint8Array.of(ALERT[alert]));
 }
 
-/** The peer's alert, or undefined for a code this version does not know: that is no reason to go on. */
+/** Parses the peer's ALERT body; undefined for a code that this version does not know, which ends the handshake too. */
 export function parseAlert(body: Uint8Array): Alert | undefined {
-  if (body.length !== 1) throw malformed('alert', `${body.length} bytes, want 1`);
+  if (body.length !== 1) throw malformed('alert', `${body.length} bytes, 1 expected`);
   return ALERT_NAMES.get(body[0]);
 }
 

@@ -4,8 +4,8 @@ import {
   RotatingKeys,
   type AttestedPeer,
   type Trust,
+  JOIN_CONTEXT,
 } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';

@@ -5,8 +5,8 @@ import {
   RotatingKeys,
   type AttestedPeer,
   type EvidenceRules,
+  JOIN_CONTEXT,
 } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';

@@ -7,8 +7,8 @@ import {
   RotatingKeys,
   type AttestedPeer,
   type EvidenceRules,
+  JOIN_CONTEXT,
 } from '../../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../../internal/atls/evidencesocket/index.ts';
 import { MachineKeyValidator } from '../../../internal/attestation/machinekey/index.ts';
 import { TpmValidator } from '../../../internal/attestation/tpm/index.ts';
 import { SystemClock } from '../../../internal/clock/index.ts';

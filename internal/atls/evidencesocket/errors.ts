@@ -1,36 +1,39 @@
 import { defineErrors, errorClass } from '../../errors/index.ts';
 
+/** Errors of the evidence socket. */
 export const evidenceSocketErrors = defineErrors({
   'evidence-socket-unavailable': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'The agent of this machine does not answer at its evidence socket.',
-    fix: 'See that bootstrapper.service runs and that this service belongs to the group of the socket’s directory.',
+    meaning: 'The agent of this machine does not respond at its evidence socket.',
+    fix: 'Check that bootstrapper.service is running, and that this service is in the group of /run/cluster/evidence.',
   },
   'evidence-socket-malformed': {
     fault: 'peer',
     exit: 'internal',
     retryable: false,
-    meaning: 'A message at the evidence socket is cut off, too long or of another version.',
-    fix: 'See that agent and join service are of the same release.',
+    meaning: 'A message at the evidence socket is truncated, too long or of another version.',
+    fix: 'Compare the versions of the agent and the join service on this machine, and upgrade the older one.',
   },
   'evidence-socket-refused': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
-    meaning: 'The agent does not make this evidence: the session is not one of a server of that service.',
-    fix: 'See that both programs are of the same release; otherwise a program asks for what it must not have.',
+    meaning:
+      'The agent refused to create evidence, because the session does not belong to a server of the join service.',
+    fix: 'Compare the versions of the agent and the join service on this machine. If they match, a compromised program may be asking: inspect the join service.',
   },
   'evidence-socket-busy': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The agent could not make evidence just now: its TPM does not answer, or too many ask at once.',
-    fix: 'Read the journal of bootstrapper.service, then try again.',
+    meaning: 'The agent could not create evidence: its TPM does not respond, or there are too many requests.',
+    fix: 'Read the log of bootstrapper.service, then try again.',
   },
 });
 
+/** Codes of `EvidenceSocketError`. */
 export type EvidenceSocketErrorCode = keyof typeof evidenceSocketErrors;
 
 export class EvidenceSocketError extends errorClass(evidenceSocketErrors) {}

@@ -15,7 +15,7 @@ import { RotatingKeys } from '../tls-keys.ts';
 import { REJECT_ALL_RULES } from '../trust.ts';
 import { atlsClientUpgrade, atlsServerUpgrade } from '../upgrade.ts';
 import { encodeRequest, MAX_RESPONSE_BYTES, parseResponse, parseRequest } from './messages.ts';
-import { JOIN_CONTEXT } from './paths.ts';
+import { JOIN_CONTEXT } from '../contexts.ts';
 import { SocketIssuer } from './socket-issuer.ts';
 import { createEvidenceSocketServer, type EvidenceSocketServer } from './socket-server.ts';
 
@@ -23,22 +23,22 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 const key = Buffer.alloc(32, 7);
 
-let folder: string;
+let directory: string;
 let path: string;
 let machine: FakeIssuer;
 let server: EvidenceSocketServer;
 const logged: string[] = [];
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'evidence-'));
-  path = join(folder, 'evidence.sock');
+  directory = await mkdtemp(join(tmpdir(), 'evidence-'));
+  path = join(directory, 'evidence.sock');
   machine = new FakeIssuer({ variant: 'tpm', key });
   logged.length = 0;
   server = await serve(JOIN_CONTEXT);
 });
 afterEach(async () => {
   await server[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 });
 
 function serve(context: string): Promise<EvidenceSocketServer> {
@@ -78,7 +78,7 @@ async function ask(bytes: Uint8Array): Promise<string> {
 }
 
 describe('the evidence socket', () => {
-  test('gives another process of this machine the evidence for its own session', async () => {
+  test('gives another process the evidence for its session', async () => {
     const { server: binding, statements } = bindingsFor(JOIN_CONTEXT);
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const evidence = await issuer.issueForSession(statements.server, never);
@@ -87,7 +87,7 @@ describe('the evidence socket', () => {
     await expect(validator.validate(evidence, binding, context)).resolves.toMatchObject({ accepted: true });
   });
 
-  test('carries a whole attested connection', async () => {
+  test('provides the evidence of a complete attested connection', async () => {
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const common = { context: JOIN_CONTEXT, clock } as const;
     const accepts = [new FakeValidator({ variant: 'tpm', key })] as const;
@@ -139,7 +139,7 @@ describe('the evidence socket', () => {
     expect(logged.join()).toContain('evidence-socket-refused');
   });
 
-  test('refuses a kind of evidence that the machine does not have', async () => {
+  test('refuses an attestation variant that the machine does not have', async () => {
     const issuer = new SocketIssuer({ path, variant: 'sev-snp' });
     const { statements } = bindingsFor(JOIN_CONTEXT);
     expect(await codeOf(issuer.issueForSession(statements.server, never))).toBe('evidence-socket-refused');
@@ -147,7 +147,7 @@ describe('the evidence socket', () => {
 
   test.each([
     { name: 'nothing', bytes: Buffer.alloc(0) },
-    { name: 'a question without a statement', bytes: encodeRequest('tpm', new Uint8Array()) },
+    { name: 'a request without a statement', bytes: encodeRequest('tpm', new Uint8Array()) },
     { name: 'another magic', bytes: Buffer.concat([Buffer.from('CEVX'), Buffer.alloc(100)]) },
     { name: 'too much', bytes: Buffer.concat([encodeRequest('tpm', randomBytes(256)), Buffer.alloc(1)]) },
     { name: 'far too much', bytes: Buffer.alloc(1 << 20) },
@@ -156,7 +156,7 @@ describe('the evidence socket', () => {
     expect(machine.issued).toBe(0);
   });
 
-  test('says that it is busy when the TPM fails, and tells the reason to the log alone', async () => {
+  test('responds "busy" when the TPM fails, and only logs the reason', async () => {
     machine.issue = () => Promise.reject(new Error('the chip is on fire'));
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const { statements } = bindingsFor(JOIN_CONTEXT);
@@ -164,7 +164,7 @@ describe('the evidence socket', () => {
     expect(logged.join()).toContain('on fire');
   });
 
-  test('takes the place of a socket that a killed agent left', async () => {
+  test('replaces the socket that a killed agent left behind', async () => {
     await server[Symbol.asyncDispose]();
     await writeFile(path, '');
     server = await serve(JOIN_CONTEXT);
@@ -175,25 +175,25 @@ describe('the evidence socket', () => {
 });
 
 describe('SocketIssuer', () => {
-  test('says where nobody answers', async () => {
-    const issuer = new SocketIssuer({ path: join(folder, 'nobody.sock'), variant: 'tpm' });
+  test('reports an unavailable socket with its path', async () => {
+    const issuer = new SocketIssuer({ path: join(directory, 'nobody.sock'), variant: 'tpm' });
     const { statements } = bindingsFor(JOIN_CONTEXT);
     expect(await codeOf(issuer.issueForSession(statements.server, never))).toBe(
       'evidence-socket-unavailable',
     );
   });
 
-  test('stops with its signal while the agent is silent', async () => {
+  test('aborts while the agent does not respond', async () => {
     await server[Symbol.asyncDispose]();
     const connections: Socket[] = [];
     const silent = createServer((socket) => void connections.push(socket)).listen({ path });
     await once(silent, 'listening');
     const caller = new AbortController();
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
-    const asking = issuer.issueForSession(bindingsFor(JOIN_CONTEXT).statements.server, caller.signal);
+    const pending = issuer.issueForSession(bindingsFor(JOIN_CONTEXT).statements.server, caller.signal);
     await once(silent, 'connection');
     caller.abort(new Error('enough'));
-    await expect(asking).rejects.toThrow('enough');
+    await expect(pending).rejects.toThrow('enough');
     connections.forEach((socket) => socket.destroy());
     silent.close();
   });
@@ -211,7 +211,7 @@ describe('SocketIssuer', () => {
   });
 });
 
-test('no bytes make the reader of questions throw anything but its coded error', () => {
+test('parseRequest() throws only its coded error for arbitrary bytes', () => {
   for (let length = 0; length < 300; length++) {
     const bytes = Buffer.concat([Buffer.from('CEVQ'), randomBytes(length)]);
     try {

@@ -1,13 +1,16 @@
 import type { Socket } from 'node:net';
 import { malformed } from './messages.ts';
 
-/** All that the other end says until it closes for writing; more than `maxBytes` is refused as soon as it is there. */
+/**
+ * Reads from the socket until the peer closes its writing side. Throws EvidenceSocketError as soon as there are more than
+ * `maxBytes`, or when the connection breaks.
+ */
 export async function readUntilEnd(socket: Socket, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   const onAbort = (): void => reject(signal.reason as Error);
-  const onClose = (): void => reject(malformed('a message: the connection was cut'));
+  const onClose = (): void => reject(malformed('a message: the connection was closed early'));
   const onData = (chunk: Buffer): void => {
     sizeBytes += chunk.length;
     if (sizeBytes > maxBytes) reject(malformed(`a message of more than ${maxBytes} bytes`));

@@ -5,31 +5,31 @@ import { readUntilEnd } from './read-until-end.ts';
 import { EvidenceSocketError } from './errors.ts';
 import { encodeRequest, MAX_RESPONSE_BYTES, parseResponse } from './messages.ts';
 
-/** Evidence of this machine for sessions of this process, made by the agent. A connection for each question. */
+/** Evidence of this machine for sessions of this process, created by the agent. Each request uses a new connection. */
 export class SocketIssuer implements SessionIssuer {
   readonly variant: Variant;
   readonly #path: string;
 
-  /** `variant`: the kind that the agent of this machine shows. Nothing is opened before it is asked. */
+  /** `variant`: the one that the agent of this machine shows. Opens no connection. */
   constructor(options: { readonly path: string; readonly variant: Variant }) {
     this.variant = options.variant;
     this.#path = options.path;
   }
 
-  /** Rejects with a `EvidenceSocketError` or the signal's reason; the signal is also the only time limit. */
+  /** Rejects with EvidenceSocketError or the signal's reason. The signal is the only time limit. */
   async issueForSession(statement: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
-    const question = encodeRequest(this.variant, statement);
+    const request = encodeRequest(this.variant, statement);
     signal.throwIfAborted();
     const socket = connect({ path: this.#path });
-    socket.on('error', () => undefined); // `collect` has it; one that comes later says nothing new
+    socket.on('error', () => undefined); // `readUntilEnd()` reports the first error
     try {
-      socket.end(question);
+      socket.end(request);
       return parseResponse(await readUntilEnd(socket, MAX_RESPONSE_BYTES, signal));
     } catch (error) {
       if (error instanceof EvidenceSocketError || isAbort(error, signal)) throw error;
       throw new EvidenceSocketError(
         'evidence-socket-unavailable',
-        `asking the agent for evidence at ${this.#path}`,
+        `requesting evidence from the agent at ${this.#path}`,
         { cause: error },
       );
     } finally {

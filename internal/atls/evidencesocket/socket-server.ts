@@ -11,24 +11,28 @@ import { readUntilEnd } from './read-until-end.ts';
 import { EvidenceSocketError } from './errors.ts';
 import { encodeResponse, MAX_REQUEST_BYTES, parseRequest } from './messages.ts';
 
-/** A service asks for as many as it has sessions that prove themselves: 128, and a few that hang up. */
+/** The join service needs one connection for each of its 128 pending sessions, and a few for sessions that end. */
 const MAX_CONNECTIONS = 160;
-/** For the question itself. */
-const QUESTION_MS = 2_000;
-/** Question, queue before the TPM and quote: as long as an aTLS handshake may take. */
-const WHOLE_MS = 20_000;
+const REQUEST_TIMEOUT_MS = 2_000;
+/** For request, queue for the TPM and quote: as long as an aTLS handshake may take. */
+const TOTAL_TIMEOUT_MS = 20_000;
 
+/** Path of the socket. Its directory decides who may connect: 0750, root and the join service's group. */
+export const EVIDENCE_SOCKET = '/run/cluster/evidence/evidence.sock';
+
+/** Configuration of the evidence socket. */
 export interface EvidenceSocketOptions {
   readonly path: string;
-  /** The one context for whose servers this socket makes evidence. */
+  /** The aTLS context; the socket gives evidence only for servers of this context. */
   readonly context: string;
-  /** What this machine can show; the asking end names one by its variant. */
+  /** What this machine can show. A request names one by its variant. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
   readonly files: FilePort;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
+/** A listening evidence socket. */
 export interface EvidenceSocketServer extends AsyncDisposable {
   readonly path: string;
 }
@@ -48,7 +52,7 @@ export async function createEvidenceSocketServer(
     void serve(socket, options, closing.signal);
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await options.files.remove(options.path); // of an agent that was killed
+  await options.files.remove(options.path); // left behind by an agent that was killed
   server.listen({ path: options.path, readableAll: true, writableAll: true });
   await once(server, 'listening');
   return {
@@ -64,40 +68,51 @@ export async function createEvidenceSocketServer(
 async function serve(socket: Socket, options: EvidenceSocketOptions, closing: AbortSignal): Promise<void> {
   const { clock, log } = options;
   using gone = childSignal(closing);
-  socket.once('close', () => gone.abort(new Error('the asking process has gone')));
+  socket.once('close', () => gone.abort(new Error('the requesting process closed the connection')));
   try {
-    const limit = { what: 'answering at the evidence socket', ms: WHOLE_MS, clock, signal: gone.signal };
-    const evidence = await withTimeout(limit, (signal) => answer(socket, options, signal));
+    const limit = {
+      what: 'responding at the evidence socket',
+      ms: TOTAL_TIMEOUT_MS,
+      clock,
+      signal: gone.signal,
+    };
+    const evidence = await withTimeout(limit, (signal) => evidenceFor(socket, options, signal));
     socket.end(encodeResponse('given', evidence));
   } catch (error) {
-    log.warn('no evidence was given to a process of this machine', { context: options.context, error });
+    log.warn('refusing evidence to a process of this machine', { context: options.context, error });
     const isRefusal = error instanceof EvidenceSocketError && error.code !== 'evidence-socket-busy';
     if (!socket.destroyed) socket.end(encodeResponse(isRefusal ? 'refused' : 'busy'), () => socket.destroy());
   }
 }
 
-async function answer(
+async function evidenceFor(
   socket: Socket,
   { context, issuers, clock }: EvidenceSocketOptions,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const limit = { what: 'waiting for a question', ms: QUESTION_MS, clock, signal };
+  const limit = { what: 'waiting for a request', ms: REQUEST_TIMEOUT_MS, clock, signal };
   const { format, statement } = parseRequest(
     await withTimeout(limit, (waiting) => readUntilEnd(socket, MAX_REQUEST_BYTES, waiting)),
   );
   if (!isStatementOf(statement, 'server', context)) {
-    throw new EvidenceSocketError('evidence-socket-refused', `judging a question: no server of ${context}`);
+    throw new EvidenceSocketError(
+      'evidence-socket-refused',
+      `checking a request: not the session of a server of ${context}`,
+    );
   }
   const issuer = issuers.find(({ variant }) => FORMAT_OF_VARIANT[variant] === format);
   if (issuer === undefined) {
     throw new EvidenceSocketError(
       'evidence-socket-refused',
-      `judging a question: this machine has no format ${format}`,
+      `checking a request: this machine has no evidence of format ${format}`,
     );
   }
   const evidence = await issuer.issue(bindingOfStatement(statement), signal);
   if (evidence.length <= MAX_EVIDENCE_BYTES) return evidence;
-  throw new EvidenceSocketError('evidence-socket-busy', `making evidence: ${evidence.length} bytes`);
+  throw new EvidenceSocketError(
+    'evidence-socket-busy',
+    `creating evidence: ${evidence.length} bytes, at most ${MAX_EVIDENCE_BYTES} allowed`,
+  );
 }
 
 async function closed(server: Server): Promise<void> {

@@ -1,6 +1,5 @@
 import { createPublicKey, generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
-import { atlsServerUpgrade, RotatingKeys, type AttestedPeer } from '../../atls/index.ts';
-import { JOIN_CONTEXT } from '../../atls/evidencesocket/index.ts';
+import { atlsServerUpgrade, RotatingKeys, type AttestedPeer, JOIN_CONTEXT } from '../../atls/index.ts';
 import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../../attestation/machinekey/index.ts';
 import { encodeManifest } from '../../bundle/index.ts';
 import type { Clock } from '../../clock/index.ts';
