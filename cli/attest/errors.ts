@@ -1,68 +1,71 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of the commands `cluster attest …`. */
 export const attestErrors = defineErrors({
   'attest-option': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning:
-      'An option of `cluster attest` has a value of another form, or belongs to evidence of another variant.',
-    fix: 'Variants are tpm, sev-snp and tdx; the binding is hex; the time is like 2026-01-31T12:00:00Z; collateral is for sev-snp and tdx, and what belongs to a TPM quote goes to `--endorsements`.',
+      'An option of `cluster attest` has a malformed value, or does not apply to the attestation variant of the evidence.',
+    fix: 'Use a variant of tpm, sev-snp and tdx, a binding in hex, and a time like 2026-01-31T12:00:00Z. Pass collateral only for sev-snp and tdx, and the files of a TPM quote with `--endorsements`.',
   },
   'attest-file': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning: 'A file named on the command line does not exist or is too large.',
-    fix: 'Check the path in the message.',
+    fix: 'Correct the path, or pass the right file.',
   },
   'attest-collateral-unreachable': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'A manufacturer’s service did not give a document. What was there before stays in use.',
-    fix: 'Try again later; behind a proxy set HTTPS_PROXY, without internet fetch the files elsewhere and give them to `cluster attest collateral`.',
+    meaning: 'The server of AMD or Intel did not return a document. The existing collateral stays in use.',
+    fix: 'Try again later. Behind a proxy, set HTTPS_PROXY. Without internet access, download the files on another machine and pass them to `cluster attest collateral`.',
   },
   'attest-collateral-missing': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The workspace has no collateral that could be handed on.',
-    fix: 'Fetch it first: `cluster attest collateral refresh --product Milan` or `--fmspc HEX`.',
+    meaning: 'The workspace has no collateral to upload.',
+    fix: 'Fetch it with `cluster attest collateral refresh --product Milan` (AMD) or `--fmspc HEX` (Intel).',
   },
   'attest-collateral-store': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
     meaning:
-      'The record of which collateral was used before is damaged. Without it older collateral could pass for new.',
-    fix: 'Restore the file named in the message from a backup, or remove the directory `collateral` of the workspace and refresh.',
+      'The file that records which collateral was used before is damaged. Without it, older collateral could not be detected.',
+    fix: 'Restore the file from a backup, or remove the directory `collateral` of the workspace and run `cluster attest collateral refresh`.',
   },
   'attest-evidence-incomplete': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
-    meaning: 'A raw TPM quote needs its signature, the public area of its key and the PCR values beside it.',
-    fix: 'Give them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
+    meaning: 'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
+    fix: 'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
   },
   'attest-collateral-unknown': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
     meaning:
-      'A document beside an SNP report is by none of AMD’s authorities. Passed over, an altered revocation list would be evidence without one.',
-    fix: 'Leave the document out if it belongs to something else, or fetch it again: `cluster attest collateral refresh`.',
+      'A document that was passed with an SNP report was not issued by AMD. It is refused because an altered CRL that was ignored would look like no CRL.',
+    fix: 'Omit the document if it does not belong to the report. Otherwise run `cluster attest collateral refresh`.',
   },
   'attest-endorsement-unknown': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
     meaning:
-      'A file beside TPM evidence is no part of it: neither signature, key, PCR values nor event log, or there is another one of its kind. Passed over, a damaged log would be evidence without a log.',
-    fix: 'Look at the file that the message counts; leave it out if it does not belong to this evidence. Event logs begin with the event `Spec ID Event03`.',
+      'A file that was passed with TPM evidence is not a signature, key, PCR values or event log, or there are two of one kind. It is refused because a damaged event log that was ignored would look like no event log.',
+    fix: 'Omit the file if it does not belong to the evidence. An event log starts with the event `Spec ID Event03`.',
   },
 });
 
+/** Codes of `AttestError`. */
 export type AttestErrorCode = keyof typeof attestErrors;
 
+/** A command `cluster attest …` failed. */
 export class AttestError extends errorClass(attestErrors) {}

@@ -2,54 +2,64 @@ import type { ErrorCatalogue } from '../errors/index.ts';
 import { AttestationError, type RefusalOptions } from './errors.ts';
 import type { Check, Claim } from './verdict.ts';
 
-/** What was compared with what; shown in the table and in the local log. */
+/** What a check compared, for the table of checks and the local log. */
 export interface Comparison {
   readonly expected?: Claim;
   readonly actual?: Claim;
-  /** Stands for `actual` when the check fails, where a pass has nothing to show. */
+  /** Replaces `actual` when the check fails, for checks that have nothing to show when they pass. */
   readonly problem?: string;
 }
 
 /**
- * The checks of one judgement in the order they were made. `require` is the only way to a refusal, so that each one
- * names its check and carries those that passed before.
+ * The checks of one verification, in order. Refusals are created only here, so that each one names its check and carries the
+ * checks that passed before it.
  */
 export class CheckList<Code extends string> {
   readonly #checks: Check[] = [];
   readonly #catalogue: ErrorCatalogue<Code>;
   readonly #doing: string;
 
-  /** `doing` begins the message of a refusal, in the gerund: `judging an SNP report`. */
+  /** `doing` starts the message of a refusal: `verifying an SNP report`. */
   constructor(catalogue: ErrorCatalogue<Code>, doing: string) {
     this.#catalogue = catalogue;
     this.#doing = doing;
   }
 
-  /** The checks so far; the same array all the time, so that shared checks can append to it. */
+  /** The checks so far. Always the same array, so that shared checks can append to it. */
   get checks(): Check[] {
     return this.#checks;
   }
 
-  /** Records that the check passed or refuses with its code. */
+  /** Records that a check passed, or throws its refusal. */
   require(code: Code, passed: boolean, comparison: Comparison = {}): void {
     if (!passed) throw this.refusal(code, comparison);
     this.#record(code, 'pass', comparison);
   }
 
-  /** For the checks a policy does not ask for: recorded all the same, so that nobody takes them for done. */
+  /** Records that a check was skipped because the policy does not ask for it. */
   skip(code: Code, comparison: Comparison = {}): void {
     this.#record(code, 'skipped', comparison);
   }
 
-  /** Records what is not as it should be and does not refuse, for the policies that write that out. */
+  /** Records a failed check that the policy only warns about. */
   warn(code: Code, comparison: Comparison): void {
     this.#record(code, 'warn', comparison);
   }
 
+  /** The refusal of a failed check: `verifying an SNP report: check "debug" failed: expected false, found true`. */
   refusal(code: Code, comparison: Comparison = {}, options: RefusalOptions = {}): AttestationError<Code> {
-    return new AttestationError(this.#catalogue, code, `${this.#doing}: ${code}`, {
+    const { expected, actual } = asText({
+      ...comparison,
+      ...(comparison.problem && { actual: comparison.problem }),
+    });
+    const compared = [expected && `expected ${expected}`, actual && `found ${actual}`].filter(Boolean);
+    const message = [`${this.#doing}: check "${checkName(code)}" failed`, compared.join(', ')].filter(
+      Boolean,
+    );
+    return new AttestationError(this.#catalogue, code, message.join(': '), {
       ...options,
-      ...asText({ ...comparison, ...(comparison.problem && { actual: comparison.problem }) }),
+      ...(expected === undefined ? {} : { expected }),
+      ...(actual === undefined ? {} : { actual }),
       checks: this.#checks,
     });
   }
@@ -59,7 +69,7 @@ export class CheckList<Code extends string> {
   }
 }
 
-/** `snp-debug` is the refusal of the check `debug`. */
+/** The code without its prefix: `snp-debug` is the refusal of the check `debug`. */
 function checkName(code: string): string {
   return code.slice(code.indexOf('-') + 1);
 }

@@ -7,63 +7,62 @@ import {
 } from '../errors/index.ts';
 import type { Check } from './verdict.ts';
 
-/** The catalogue entry of a refused check: the peer's doing, never worth the same call again. */
+/** The catalog entry of a refused check: caused by the peer, and not retryable. */
 export function refusedCheck(meaning: string, fix: string): ErrorSpec {
   return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
 }
 
-const REGISTER_FIX =
-  'If the software was changed on purpose, measure it (`cluster attest measure`) and add the value to the reference values.';
-
-/** Refusals that are the same for every kind of evidence. Each kind adds its own catalogue. */
+/** Refusals that all attestation variants share. Each variant adds its own catalog. */
 export const attestationErrors = defineErrors({
   'attestation-binding-length': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning: 'Evidence was to be bound to a value that is empty, short or long.',
-    fix: 'Please report it: the caller must give exactly 64 bytes.',
+    meaning: 'A caller requested evidence over a binding that does not have 64 bytes. This is a bug.',
+    fix: 'Report this error together with the log.',
   },
   'attestation-evidence-too-large': refusedCheck(
-    'The evidence is larger than any real one; it was not looked at.',
-    'See what answers at that address: it is not an agent of this version.',
+    'The evidence is larger than the limit of 64 KiB and was not parsed.',
+    'Check the address: the machine that responds does not run an agent of this version.',
   ),
   'attestation-evidence-malformed': refusedCheck(
-    'The evidence document is not well-formed.',
-    'See what answers at that address: it is not an agent of this version.',
+    'The evidence document is malformed.',
+    'Check the address: the machine that responds does not run an agent of this version.',
   ),
   'attestation-policy-missing': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The policy or the endorsements say nothing about this kind of evidence.',
-    fix: 'Write the section of this attestation variant into the cluster configuration.',
+    meaning: 'The policy or the collateral has no section for the attestation variant of this evidence.',
+    fix: 'Add the section for this attestation variant (tpm, sev-snp or tdx) to the policy in the cluster configuration.',
   },
   'attestation-policy-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The policy contradicts itself or names nothing to check.',
-    fix: 'Correct the value named in the message.',
+    meaning: 'The policy contradicts itself or does not name anything to check.',
+    fix: 'Change the policy value shown as `actual` to what is shown as `expected`.',
   },
   'attestation-register-missing': refusedCheck(
-    'The evidence does not show a register that the policy has reference values for.',
-    'See that the machine quotes this register; older agents and other TEEs have fewer.',
+    'The policy has reference values for a register that is not in the evidence.',
+    'Upgrade the agent if it does not quote this register, or remove the register from the policy if the TEE does not have it.',
   ),
   'attestation-register-mismatch': refusedCheck(
-    'A register holds another value than the reference values: other software was started.',
-    REGISTER_FIX,
+    'A register does not have one of its reference values: other software was started.',
+    'If the software was changed on purpose, run `cluster attest measure` on the machine and add the value to the reference values.',
   ),
   'attestation-machine-unknown': refusedCheck(
-    'The machine is not one of those that the policy allows, or has not proved which one it is.',
-    'Compare the identity in the message with the allowed machines of the cluster configuration.',
+    'The machine is not in the list of the policy, or did not prove its identity.',
+    'Compare the identity shown as `actual` with `machines` in the policy of the cluster configuration.',
   ),
 });
 
+/** Codes of `AppraisalError`. */
 export type AttestationErrorCode = keyof typeof attestationErrors;
 
+/** Options of a refusal. */
 export interface RefusalOptions extends CodedErrorOptions {
-  /** For the local log; a peer learns at most the code. */
+  /** For the local log. The peer receives at most the code. */
   readonly expected?: string;
   readonly actual?: string;
   /** The checks that passed before this one. */
@@ -71,11 +70,11 @@ export interface RefusalOptions extends CodedErrorOptions {
 }
 
 /**
- * Evidence was refused. The code names the check; `details` has expected and actual. Each kind of evidence
- * derives a class with its own catalogue, so `instanceof AttestationError` means refused, whichever kind.
+ * Evidence was refused. The code names the check; `details` has `expected` and `actual`. Each attestation variant derives a
+ * class with its own catalog, so that `instanceof AttestationError` matches the refusals of all variants.
  */
 export class AttestationError<Code extends string = string> extends CodedError<Code> {
-  /** Everything that was looked at up to and including the check that failed. */
+  /** All checks up to and including the one that failed. */
   readonly checks: readonly Check[];
 
   constructor(catalogue: ErrorCatalogue<Code>, code: Code, message: string, options: RefusalOptions = {}) {
@@ -100,5 +99,5 @@ export function refusalClass<Code extends string>(
   };
 }
 
-/** A refusal that does not depend on the kind of evidence. */
+/** A refusal that does not depend on the attestation variant. */
 export class AppraisalError extends refusalClass(attestationErrors) {}

@@ -1,105 +1,107 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** Errors of the TPM. */
 export const tpmErrors = defineErrors({
   'tpm-unavailable': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'The TPM cannot be opened: no such device or socket, or no permission.',
-    fix: 'Look at the path in the message and in the provisioning file; on hardware, enable the TPM in the firmware setup.',
+    meaning: 'The TPM cannot be opened: the device or socket does not exist, or permission is denied.',
+    fix: 'Check that the path in the provisioning file exists and is readable. On hardware, enable the TPM in the firmware setup.',
   },
   'tpm-timeout': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The TPM did not answer a command in time. The connection to it was given up.',
-    fix: 'See that nothing else holds the TPM (a software TPM serves one connection at a time), then try again.',
+    meaning: 'The TPM did not respond to a command in time, and the connection was closed.',
+    fix: 'Check that no other program uses the TPM (a software TPM serves one connection at a time), then try again.',
   },
   'tpm-connection': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
     meaning: 'The connection to the TPM broke during a command.',
-    fix: 'If it is a software TPM, see that its process runs; then try again.',
+    fix: 'For a software TPM, check that its process is running. Then try again.',
   },
   'tpm-busy': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The TPM asks to come back later, or too many requests wait for it; all attempts were used up.',
-    fix: 'Try again later; when it stays so, look for a program that floods the TPM.',
+    meaning: 'The TPM was busy during all attempts, or too many requests are waiting for it.',
+    fix: 'Try again in a minute. If it persists, look for a program that uses the TPM constantly.',
   },
   'tpm-malformed': {
     fault: 'peer',
     exit: 'internal',
     retryable: false,
-    meaning:
-      'A TPM structure does not follow the TPM 2.0 specification: a length, a tag or a value is wrong.',
-    fix: 'Where it came over the network it was altered; where it came from the TPM, update its firmware.',
+    meaning: 'A TPM structure violates the TPM 2.0 specification: a length, tag or value is wrong.',
+    fix: 'If the local TPM sent it, update the firmware of the TPM. If it came over the network, do not trust the sender.',
   },
   'tpm-refused': {
     fault: 'system',
     exit: 'precondition',
     retryable: false,
     meaning: 'The TPM refused a command. The details name the command and the response code.',
-    fix: 'Look the response code up in the TPM 2.0 specification, Part 2, 6.6.',
+    fix: 'Look up the response code in the TPM 2.0 specification, Part 2, 6.6, or with `tpm2_rc_decode`.',
   },
   'tpm-auth-failed': {
     fault: 'system',
     exit: 'refused',
     retryable: false,
     meaning: 'The TPM refused the authorization value of a key, an index or a hierarchy.',
-    fix: 'See that the hierarchies have empty passwords, as an agent that owns the machine expects, and that the key is the one this agent made.',
+    fix: 'Set empty passwords for the owner and endorsement hierarchies (or clear the TPM in the firmware setup), and check that this agent created the key.',
   },
   'tpm-nv-foreign': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning: 'The NV index of the lock counter is defined as something else.',
-    fix: 'See who uses the index in the message; if nobody does, undefine it (`tpm2_nvundefine`) and try again.',
+    fix: 'Find out which software uses the NV index of the message. If none does, undefine it (`tpm2_nvundefine`) and try again.',
   },
   'tpm-policy-failed': {
     fault: 'system',
     exit: 'refused',
     retryable: false,
-    meaning: 'The TPM keeps a secret shut: the PCRs do not have the values it was sealed to.',
-    fix: 'Boot the software the secret was sealed to, or recover it with the owner key and seal it again.',
+    meaning:
+      'The TPM does not unseal a secret, because the PCRs do not have the values that it was sealed to.',
+    fix: 'Boot the software that the secret was sealed to, or recover the secret with the owner key and seal it again.',
   },
   'tpm-credential-rejected': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
-    meaning: 'The TPM refused to open a credential or a blob: it was made for another key or altered.',
-    fix: 'Enrol again; a credential opens only with the EK and the AK it was made for.',
+    meaning: 'The TPM refused a credential or a sealed blob: it was created for another key, or altered.',
+    fix: 'Start the enrolment again. A credential is valid only for the EK and the AK that it was created for.',
   },
   'tpm-handle-missing': {
     fault: 'system',
     exit: 'precondition',
     retryable: false,
-    meaning: 'A persistent key or an NV index is not there.',
-    fix: 'Manufacture or provision the TPM: EK certificates and counters are written once per machine.',
+    meaning: 'A persistent key or an NV index does not exist in the TPM.',
+    fix: 'Provision the TPM with EK certificate and counter (for a software TPM: `swtpm_setup --create-ek-cert`).',
   },
   'tpm-lockout': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
     meaning: 'The TPM is in lockout after too many wrong authorization values.',
-    fix: 'Wait for the recovery time of the TPM, or clear the lockout with its lockout authorization.',
+    fix: 'Wait for the recovery time of the TPM, or clear the lockout (`tpm2_dictionarylockout --clear-lockout`).',
   },
   'tpm-pcrs-moving': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'PCRs were extended each time while they were being read or quoted.',
-    fix: 'Try again when the machine has finished starting.',
+    meaning: 'PCRs were extended during each attempt to read or quote them.',
+    fix: 'Try again after the machine has finished starting.',
   },
 });
 
+/** Codes of `TpmError`. */
 export type TpmErrorCode = keyof typeof tpmErrors;
 
 export class TpmError extends errorClass(tpmErrors) {}
 
-/** All that a reader of TPM bytes ever throws. */
+/** The error of every parser of TPM structures; `what` follows "reading". */
 export function malformed(what: string, details?: Readonly<Record<string, unknown>>): TpmError {
   return new TpmError('tpm-malformed', `reading ${what}`, details === undefined ? {} : { details });
 }

@@ -1,16 +1,18 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../errors/index.ts';
 
+/** Errors of the DER reader. */
 export const asn1Errors = defineErrors({
   'asn1-malformed': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
     meaning:
-      'A certificate, CRL or signature is not encoded in DER: a tag, a length or a value has another form.',
-    fix: 'Look at the offset in the message; the document was altered, cut off, or made by a faulty tool.',
+      'A certificate, CRL or signature is not valid DER: it was altered or truncated, or a faulty tool created it.',
+    fix: 'Fetch the document again from its manufacturer. The message has the offset of the first wrong byte.',
   },
 });
 
+/** Codes of `Asn1Error`. */
 export type Asn1ErrorCode = keyof typeof asn1Errors;
 
 export class Asn1Error extends CodedError<Asn1ErrorCode> {

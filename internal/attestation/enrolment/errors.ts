@@ -1,36 +1,37 @@
 import { defineErrors } from '../../errors/index.ts';
 import { refusedCheck as refusal } from '../errors.ts';
 
-const ALTERED = 'The request was altered, or made by an agent of another version.';
+const ALTERED =
+  'Compare the version of the agent with that of the cluster, upgrade the older one, and start the enrolment again.';
 
-/** Refusals of a machine that wants its attestation key tied to its TPM, by check. */
+/** Refusals of the enrolment of a machine, by check. */
 export const enrolErrors = defineErrors({
   'enrol-trust-missing': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'Neither a manufacturer’s root nor an endorsement key is configured to be trusted.',
-    fix: 'Add the root certificates of the TPM manufacturers, or the fingerprints of the endorsement keys, to the cluster configuration.',
+    meaning: 'The cluster configuration trusts neither a TPM manufacturer nor an endorsement key.',
+    fix: 'Add root certificates of TPM manufacturers, or fingerprints of endorsement keys, to the cluster configuration.',
   },
   'enrol-certificate-missing': refusal(
-    'The TPM has no certificate for its endorsement key, and the key is not pinned.',
-    'Get the certificate from the manufacturer, or pin the key by its fingerprint in the cluster configuration.',
+    'The TPM has no certificate for its endorsement key, and the cluster configuration does not pin the key.',
+    'Get the certificate from the manufacturer, or add the fingerprint of the key to the cluster configuration.',
   ),
   'enrol-certificate-usage': refusal(
-    'The certificate is not one for an endorsement key (EKU 2.23.133.8.1 and the usage of its kind of key).',
-    'Look at which certificate lies in the TPM’s NV index; platform and device certificates are others.',
+    'The certificate is not for an endorsement key: EKU 2.23.133.8.1 or the key usage is missing, or its names are malformed.',
+    'Check which certificate is in the NV index of the TPM. A platform or device certificate cannot be used instead.',
   ),
   'enrol-certificate-key': refusal(
-    'The certificate is for another key than the endorsement key shown.',
-    'The manufacturer’s certificate and the TPM do not belong together; do not trust this machine.',
+    'The certificate of the manufacturer is for another key than the endorsement key of the TPM.',
+    'Do not trust this machine, and find out where its TPM and the certificate come from.',
   ),
   'enrol-endorsement-key': refusal(
-    'The endorsement key is malformed or not a restricted decryption key fixed in one TPM.',
+    'The endorsement key is malformed, or is not a restricted decryption key that cannot leave its TPM.',
     ALTERED,
   ),
-  'enrol-message-malformed': refusal('A message of the enrolment does not have its form.', ALTERED),
+  'enrol-message-malformed': refusal('An enrolment message is malformed.', ALTERED),
   'enrol-challenge-unknown': refusal(
-    'The challenge that is answered was never given, has been answered already, or is too old.',
+    'The answer belongs to a challenge that does not exist, was answered already, or is expired.',
     'Start the enrolment of this machine again.',
   ),
   'enrol-challenge-busy': {
@@ -38,12 +39,13 @@ export const enrolErrors = defineErrors({
     exit: 'unreachable',
     retryable: true,
     meaning: 'Too many machines are enrolling at the same time.',
-    fix: 'Wait and try again.',
+    fix: 'Try again in a minute, or enrol fewer machines at the same time.',
   },
   'enrol-answer-wrong': refusal(
-    'The machine could not open the challenge: the attestation key is not in the TPM of this endorsement key, or the answer is for another session.',
-    'Do not trust this machine; see what answers at its address.',
+    'The machine did not solve the challenge: its attestation key is not in the TPM of this endorsement key, or the answer is for another session.',
+    'Do not trust this machine. Check which machine responds at its address.',
   ),
 });
 
+/** Codes of enrolment refusals. */
 export type EnrolErrorCode = keyof typeof enrolErrors;

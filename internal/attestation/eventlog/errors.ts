@@ -2,21 +2,21 @@ import { defineErrors } from '../../errors/index.ts';
 import { refusalClass, refusedCheck } from '../errors.ts';
 
 const ALTERED =
-  'The log was altered or cut off on its way, or is in the old SHA-1 format; update the firmware if it is.';
+  'Read the log from the machine again. If the refusal persists, update the firmware: it may write the old SHA-1 format.';
 
 /** Refusals of firmware event logs, by check. */
 export const eventlogErrors = defineErrors({
-  'eventlog-too-large': refusedCheck('The event log is larger than any real one.', ALTERED),
+  'eventlog-too-large': refusedCheck('The event log is larger than the limit of 256 KiB.', ALTERED),
   'eventlog-truncated': refusedCheck(
-    'The event log ends within an event, or a size points beyond its end.',
+    'The event log ends within an event, or a size field exceeds it.',
     ALTERED,
   ),
   'eventlog-header': refusedCheck(
-    'The event log does not begin with the record that says which hash algorithms it uses (Spec ID Event03).',
+    'The event log does not begin with the header that names its hash algorithms (Spec ID Event03).',
     ALTERED,
   ),
   'eventlog-algorithms': refusedCheck(
-    'The hash algorithms in the header are none, too many, double, or have a wrong digest size.',
+    'The header names no hash algorithm, too many, one of them twice, or one with a wrong digest size.',
     ALTERED,
   ),
   'eventlog-digests': refusedCheck(
@@ -25,23 +25,24 @@ export const eventlogErrors = defineErrors({
   ),
   'eventlog-register': refusedCheck('An event names a register that does not exist.', ALTERED),
   'eventlog-padding': refusedCheck(
-    'After the last event come bytes that are neither all 0x00 nor all 0xff.',
+    'The padding after the last event is neither all 0x00 nor all 0xff.',
     ALTERED,
   ),
   'eventlog-locality': refusedCheck(
-    'The record of the startup locality is double, malformed, or comes after PCR 0 was extended.',
+    'The StartupLocality record is duplicate, malformed, or follows an extension of PCR 0.',
     ALTERED,
   ),
   'eventlog-bank-missing': refusedCheck(
-    'The log has no digests of the hash algorithm that the registers are quoted in.',
-    'Switch the SHA-256 bank on in the firmware setup (SHA-384 for TDX).',
+    'The log has no digests of the hash algorithm of the quoted registers.',
+    'Enable the SHA-256 bank in the firmware setup (SHA-384 for TDX).',
   ),
   'eventlog-replay': refusedCheck(
-    'The events of a register do not lead to its quoted value: events are missing, added, altered, in another order, or the log is of another boot.',
-    'Boot the machine again; if it stays so, its software extends this register without logging it.',
+    'The events of a register do not replay to its quoted value: they are incomplete, altered, reordered, or from another boot.',
+    'Restart the machine. If the refusal persists, its software extends this register without logging it: remove the register from `loggedPcrs`.',
   ),
 });
 
+/** Codes of `EventlogError`. */
 export type EventlogErrorCode = keyof typeof eventlogErrors;
 
 export class EventlogError extends refusalClass(eventlogErrors) {}

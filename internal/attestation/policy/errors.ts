@@ -1,29 +1,32 @@
 import { defineErrors, errorClass } from '../../errors/index.ts';
 
+/** Errors of attestation policies. */
 export const policyErrors = defineErrors({
   'policy-malformed': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The attestation policy has an unknown key, a missing one, or a value of another form.',
-    fix: 'Correct the path named in the message. A policy that was in force before stays in force.',
+    meaning: 'The attestation policy has an unknown key, misses a key, or has a malformed value.',
+    fix: 'Correct the value at the path that the message names. Until then the previous policy stays active.',
   },
   'policy-proves-nothing': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning: 'The attestation policy would accept machines without comparing anything.',
-    fix: 'Under the profile `measured` name at least one register that is not `warnOnly`; under `identity` name the machines, or `any-proved`.',
+    fix: 'With the profile `measured`, add at least one register that is not `warnOnly`. With `identity`, list the machines or use `any-proved`.',
   },
   'policy-variant-unknown': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'An attestation variant is missing, unknown, named twice, or the policy has no section for it.',
-    fix: 'Variants are tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key; each of them that is in use needs its section in the policy.',
+    meaning:
+      'An attestation variant is missing, unknown or named twice, or the policy has no section for it.',
+    fix: 'Use the variants tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key, each once, and add the sections tpm, sev-snp and tdx that they need to the policy.',
   },
 });
 
+/** Codes of `PolicyError`. */
 export type PolicyErrorCode = keyof typeof policyErrors;
 
 export class PolicyError extends errorClass(policyErrors) {}

@@ -1,36 +1,38 @@
 import { defineErrors, errorClass } from '../../errors/index.ts';
 
+/** Errors of the kernel's interface for attestation reports. */
 export const tsmErrors = defineErrors({
   'tsm-unavailable': {
     fault: 'system',
     exit: 'preflight',
     retryable: false,
-    meaning: 'The kernel has no interface for attestation reports.',
-    fix: 'Use Linux 6.7 or newer with CONFIG_TSM_REPORTS, mount configfs on /sys/kernel/config, and see that the machine really runs as a confidential one.',
+    meaning: 'The kernel has no interface for attestation reports (configfs-tsm).',
+    fix: 'Use Linux 6.7 or later with CONFIG_TSM_REPORTS, mount configfs on /sys/kernel/config, and check that the machine runs as an SEV-SNP or TDX guest.',
   },
   'tsm-provider': {
     fault: 'operator',
     exit: 'preflight',
     retryable: false,
-    meaning: 'The kernel makes reports of another kind than the configured attestation variant.',
-    fix: 'Set the attestation variant of this machine to what it is: `sev-snp` for sev_guest, `tdx` for tdx_guest.',
+    meaning: 'The kernel creates reports of another technology than the configured attestation variant.',
+    fix: 'Set the attestation variant of this machine to `sev-snp` for the provider sev_guest, or to `tdx` for tdx_guest.',
   },
   'tsm-busy': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The firmware or the host was busy with other reports all the time.',
-    fix: 'Wait and try again; the host limits how many reports a machine gets.',
+    meaning: 'The firmware or the host was busy with other reports during all attempts.',
+    fix: 'Try again in a minute: the host limits how many reports a machine may request.',
   },
   'tsm-refused': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning: 'The kernel or the host refused to make a report.',
-    fix: 'The message has the kernel’s word; see the kernel log of the machine and, for TDX, the quoting service of its host.',
+    meaning: 'The kernel or the host refused to create a report.',
+    fix: 'Read the kernel log of the machine (`journalctl -k`) and, for TDX, the log of the quoting service on its host.',
   },
 });
 
+/** Codes of `TsmError`. */
 export type TsmErrorCode = keyof typeof tsmErrors;
 
 export class TsmError extends errorClass(tsmErrors) {}

@@ -1,78 +1,82 @@
 import { Asn1Error } from '../asn1/index.ts';
-import { defineErrors, errorClass, type ErrorSpec } from '../../errors/index.ts';
+import { defineErrors, errorClass } from '../../errors/index.ts';
+import { refusedCheck as refusal } from '../errors.ts';
 
 const altered =
-  'The document was altered on its way or made by a faulty tool; fetch it again from its manufacturer.';
+  'Fetch the document again from its manufacturer: it was altered, or a faulty tool created it.';
 const wrongChain =
-  'Look at the certificates in the order leaf, intermediate, root, and at who issued each of them.';
+  'Compare issuer and subject of the certificates in the order leaf, intermediate, root, and replace the one that does not fit.';
+const refreshCollateral = 'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
 
+/** Refusals of certificates and CRLs. */
 export const x509Errors = defineErrors({
   'x509-pem-malformed': refusal(
-    'A PEM file holds more than clean blocks, or base64 in another form than the canonical one.',
+    'A PEM file contains text outside its blocks, or base64 that is not canonical.',
     altered,
   ),
   'x509-malformed': refusal('A certificate or CRL does not have the structure of RFC 5280.', altered),
   'x509-algorithm-mismatch': refusal(
-    'The signature algorithm outside the signed part is not the one inside.',
+    'The signature algorithm outside the signed part differs from the one inside.',
     altered,
   ),
   'x509-algorithm-unsupported': refusal(
-    'A key or a signature uses an algorithm or a strength that is not accepted for machine evidence.',
-    'Accepted are RSA from 2048 bits (PKCS#1 or PSS) and ECDSA on P-256 and P-384, with SHA-256, SHA-384 or SHA-512, and Ed25519.',
+    'A key or signature uses an algorithm or key size that is not accepted in machine evidence.',
+    'Use RSA with 2048 to 8192 bits (PKCS#1 or PSS) or ECDSA on P-256 or P-384, with SHA-256, SHA-384 or SHA-512, or Ed25519.',
   ),
   'x509-extension-duplicate': refusal('An extension appears twice.', altered),
   'x509-extension-critical': refusal(
-    'A critical extension is not known to this verifier, so its meaning cannot be obeyed.',
-    'Use a certificate of a profile that this version knows.',
+    'A certificate has a critical extension that this version does not support.',
+    'Use a certificate without this extension, or upgrade to a release that supports it.',
   ),
-  'x509-chain-length': refusal('The chain has more or fewer certificates than its kind has.', wrongChain),
+  'x509-chain-length': refusal('The chain is empty or has more than 8 certificates.', wrongChain),
   'x509-issuer-mismatch': refusal(
     'The issuer named in a certificate is not the subject of the next one.',
     wrongChain,
   ),
   'x509-not-a-ca': refusal(
-    'A certificate issued another one but is not an authority, or the leaf is one.',
+    'A certificate in the chain issued another one although it is not a CA, or the leaf is a CA.',
     wrongChain,
   ),
-  'x509-path-length': refusal('An authority issued a longer chain than it may.', wrongChain),
-  'x509-key-usage': refusal('A certificate is used for something its key usage does not allow.', wrongChain),
+  'x509-path-length': refusal('The chain is longer than the path length of a CA allows.', wrongChain),
+  'x509-key-usage': refusal('The key usage of a certificate does not allow how it is used.', wrongChain),
   'x509-not-yet-valid': refusal(
-    'A certificate is not valid yet at the time of the check.',
-    'Compare the clock of this machine with the dates of the certificate.',
+    'A certificate is not valid yet.',
+    'Compare the clock of this machine with the start date of the certificate, and correct the clock if it is behind.',
   ),
   'x509-expired': refusal(
-    'A certificate has run out at the time of the check.',
-    'Renew it; if it is a manufacturer’s, refresh the collateral bundle.',
+    'A certificate is expired.',
+    `Renew it. If a chip manufacturer issued it: ${refreshCollateral}`,
   ),
   'x509-signature': refusal('A certificate or CRL was not signed by the key of its issuer.', altered),
   'x509-root-untrusted': refusal(
-    'The chain ends in a root that is not pinned.',
-    'If the root is right, add it to the policy; for AMD and Intel the roots are built in.',
+    'The chain ends in a root certificate that is not trusted.',
+    'For a TPM, add the root of its manufacturer to the cluster configuration. The roots of AMD and Intel are built in, so another root is not genuine.',
   ),
   'x509-revoked': refusal(
-    'A certificate has been revoked by its issuer.',
-    'Do not trust this machine; ask its manufacturer why the certificate was revoked.',
+    'The issuer of a certificate has revoked it.',
+    'Do not trust this machine. Ask its manufacturer why the certificate was revoked.',
   ),
   'x509-crl-missing': refusal(
-    'There is no CRL of an issuer whose certificates must be checked for revocation.',
-    'Refresh the collateral bundle.',
+    'The CRL of an issuer is missing, so that its certificates cannot be checked for revocation.',
+    refreshCollateral,
   ),
   'x509-crl-issuer': refusal(
-    'A CRL was issued by another authority than the certificates it is used for.',
+    'A CRL was issued by another CA than the certificates that are checked with it.',
     altered,
   ),
   'x509-crl-not-yet-valid': refusal(
-    'A CRL is from the future.',
-    'Compare the clock of this machine with the date of the CRL.',
+    'The issue date of a CRL is in the future.',
+    'Compare the clock of this machine with the date of the CRL, and correct the clock if it is behind.',
   ),
-  'x509-crl-expired': refusal('A CRL is past its next update.', 'Refresh the collateral bundle.'),
+  'x509-crl-expired': refusal('A CRL is expired (past its next update).', refreshCollateral),
 });
 
+/** Codes of `X509Error`. */
 export type X509ErrorCode = keyof typeof x509Errors;
 
 export class X509Error extends errorClass(x509Errors) {}
 
-/** Gives structural errors of the DER reader the code of this directory. */
+/** Runs `parse` and turns errors of the DER reader into X509Error `x509-malformed`. */
 export function withX509Errors<T>(doing: string, parse: () => T): T {
   try {
     return parse();
@@ -80,8 +84,4 @@ export function withX509Errors<T>(doing: string, parse: () => T): T {
     if (error instanceof Asn1Error) throw new X509Error('x509-malformed', doing, { cause: error });
     throw error;
   }
-}
-
-function refusal(meaning: string, fix: string): ErrorSpec {
-  return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
 }
