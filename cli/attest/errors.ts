@@ -43,7 +43,8 @@ export const attestErrors = defineErrors({
     fault: 'operator',
     exit: 'refused',
     retryable: false,
-    meaning: 'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
+    meaning:
+      'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
     fix: 'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
   },
   'attest-collateral-unknown': {

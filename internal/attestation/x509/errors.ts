@@ -6,7 +6,8 @@ const altered =
   'Fetch the document again from its manufacturer: it was altered, or a faulty tool created it.';
 const wrongChain =
   'Compare issuer and subject of the certificates in the order leaf, intermediate, root, and replace the one that does not fit.';
-const refreshCollateral = 'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
+const refreshCollateral =
+  'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';
 
 /** Refusals of certificates and CRLs. */
 export const x509Errors = defineErrors({
