@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { malformed } from './errors.ts';
 import { hex } from './wire.ts';
 
-/** TPM_ALG_ID (TCG Algorithm Registry). Only what this project uses or must recognise. */
+/** TPM_ALG_ID (TCG Algorithm Registry): the algorithms that this project uses or must recognize. */
 export const ALG = {
   rsa: 0x0001,
   sha1: 0x0004,
@@ -20,7 +20,7 @@ export const ALG = {
   cfb: 0x0043,
 } as const;
 
-/** Hashes that may protect anything here. SHA-1 is known by number only, to be refused by name. */
+/** Accepted hash algorithms. SHA-1 has a number above only so that it can be refused by name. */
 export type HashName = 'sha256' | 'sha384' | 'sha512';
 
 const HASHES: readonly { readonly id: number; readonly name: HashName; readonly sizeBytes: number }[] = [
@@ -29,29 +29,34 @@ const HASHES: readonly { readonly id: number; readonly name: HashName; readonly 
   { id: ALG.sha512, name: 'sha512', sizeBytes: 64 },
 ];
 
+/** The accepted hash with this TPM_ALG_ID. `field` names it in the error. Throws TpmError `tpm-malformed`. */
 export function hashName(id: number, field: string): HashName {
   const found = HASHES.find((each) => each.id === id);
   if (found === undefined) throw notAccepted(field, 'SHA-256, SHA-384 or SHA-512', id);
   return found.name;
 }
 
+/** The TPM_ALG_ID of a hash. */
 export function hashId(name: HashName): number {
   return ALG[name];
 }
 
+/** The digest size of a hash. */
 export function hashSizeBytes(name: HashName): number {
   return name === 'sha256' ? 32 : name === 'sha384' ? 48 : 64;
 }
 
+/** The digest over the concatenation of the parts. */
 export function digestOf(name: HashName, ...parts: readonly Uint8Array[]): Uint8Array {
   const hash = createHash(name);
   for (const part of parts) hash.update(part);
   return new Uint8Array(hash.digest());
 }
 
-/** ECC curves (TPM_ECC_CURVE) with the size of a coordinate. */
+/** Accepted ECC curves. */
 export type CurveName = 'p256' | 'p384';
 
+/** The TPM_ECC_CURVE id, coordinate size and group order of each curve. */
 export const CURVES: Readonly<
   Record<CurveName, { readonly id: number; readonly sizeBytes: number; readonly order: bigint }>
 > = {
@@ -68,6 +73,7 @@ export const CURVES: Readonly<
   },
 };
 
+/** The accepted curve with this TPM_ECC_CURVE id. `field` names it in the error. Throws TpmError `tpm-malformed`. */
 export function curveName(id: number, field: string): CurveName {
   if (id === CURVES.p256.id) return 'p256';
   if (id === CURVES.p384.id) return 'p384';

@@ -29,7 +29,7 @@ function isFor(quote: BatchedQuote, data: Uint8Array): boolean {
 }
 
 describe('BatchQuoter', () => {
-  test('gives a lone caller a quote of its own', async () => {
+  test('gives a single caller its own quote', async () => {
     const { fake, quoter } = setUp();
     const quote = await quoter.quote(dataOf(1), never);
     expect([quote.size, quote.path.length, fake.quotes]).toEqual([1, 0, 1]);
@@ -51,7 +51,7 @@ describe('BatchQuoter', () => {
     expect(clock.nowMs() - startMs).toBeLessThanOrEqual((64 * 100) / 7);
   });
 
-  test('lets a caller go who no longer waits, and serves the others', async () => {
+  test('rejects an aborted caller and serves the others', async () => {
     const { clock, quoter } = setUp(100);
     const first = quoter.quote(dataOf(0), never);
     await settle();
@@ -65,7 +65,7 @@ describe('BatchQuoter', () => {
     expect((await stays).size).toBe(1);
   });
 
-  test('one caller that hangs up during the quote does not end it for the others', async () => {
+  test('completes the quote for the others when one caller aborts', async () => {
     const { clock, quoter } = setUp(100);
     const abort = new AbortController();
     const gone = quoter.quote(dataOf(1), abort.signal);
@@ -77,7 +77,7 @@ describe('BatchQuoter', () => {
     expect(isFor(await stays, dataOf(2))).toBe(true);
   });
 
-  test('takes no turn for callers who are all gone', async () => {
+  test('sends no command when all callers have aborted', async () => {
     const { fake, tpm, quoter } = setUp();
     const gate = Promise.withResolvers<void>();
     const busy = tpm.use(never, () => gate.promise);
@@ -92,7 +92,7 @@ describe('BatchQuoter', () => {
     expect(isFor(await quoter.quote(dataOf(2), never), dataOf(2))).toBe(true);
   });
 
-  test('tells all callers of a batch when the TPM fails, and serves the next ones', async () => {
+  test('rejects all callers of a batch when the TPM fails, and serves the next batch', async () => {
     const { fake, quoter } = setUp();
     fake.script.push(0, 0, 0, 0, 0x101); // capability, capability, AK, PCR read, then the quote
     const results = await Promise.allSettled([
@@ -103,7 +103,7 @@ describe('BatchQuoter', () => {
     expect(isFor(await quoter.quote(dataOf(3), never), dataOf(3))).toBe(true);
   });
 
-  test('quotes again when a PCR is extended between reading and quoting, and gives up when that goes on', async () => {
+  test('quotes again when a PCR is extended between reading and quoting, and fails after three attempts', async () => {
     const { fake, quoter } = setUp();
     let moves = 1;
     fake.beforeQuote = () => {

@@ -14,25 +14,26 @@ import { canonicalSignature, encodeSignature, parseSignature } from './structure
 import type { Tpm } from './tpm.ts';
 import { WireWriter } from './wire.ts';
 
+/** Configuration of a `BatchQuoter`. */
 export interface BatchQuoterOptions {
   readonly tpm: Tpm;
   readonly pcrs: readonly number[];
-  /** See `createAttestationKey`. */
+  /** See `createAttestationKey()`. */
   readonly attestationKeySecret?: Secret<Uint8Array>;
-  /** Certifies the lock counter beside each quote, once it has counted. */
+  /** Whether to certify the lock counter with each quote, if the counter has a value. */
   readonly lockCounter?: boolean;
-  /** Bytes that travel beside the quote and that it covers by their hash: the event log. Asked for each quote. */
+  /** Returns the event log, which is sent with the quote and covered by it through its hash. Called for each quote. */
   readonly attachment?: (signal: AbortSignal) => Promise<Uint8Array>;
 }
 
-/** One quote as one of the waiters gets it: its own path, everything else shared with the batch. */
+/** One quote for one caller: the Merkle path is the caller's own, everything else is shared with the batch. */
 export interface BatchedQuote extends MerkleProof {
   readonly attestationKey: Uint8Array;
   readonly attest: Uint8Array;
   readonly signature: Uint8Array;
   readonly pcrValues: ReadonlyMap<number, Uint8Array>;
   readonly attachment: Uint8Array;
-  /** The lock counter, certified for this very quote; absent where it has never counted. */
+  /** The lock counter, certified for this quote; absent while it has no value. */
   readonly lockCounter?: SignedAttest;
 }
 
@@ -40,17 +41,17 @@ const MAX_TRIES = 3;
 const DOMAIN = Buffer.from('cluster tpm quote v1\0', 'ascii');
 const DOMAIN_WITH_COUNTER = Buffer.from('cluster tpm quote with lock counter v1\0', 'ascii');
 
-/** What is signed beside the PCRs. */
+/** What a quote signs in addition to the PCRs. */
 export interface QuotedContext {
   readonly root: Uint8Array;
   /** Leaves of the tree. */
   readonly size: number;
   readonly attachment: Uint8Array;
-  /** Whether a certificate of the lock counter goes with the quote: nobody can take it away on the road. */
+  /** Whether a certificate of the lock counter is sent with the quote. Signed, so that it cannot be removed. */
   readonly hasLockCounter: boolean;
 }
 
-/** What a quote signs as extraData: the root with the size of its tree, and the hash of the attachment. */
+/** The extraData of a quote: a hash over the Merkle root, the size of the tree and the hash of the attachment. */
 export function quoteExtraData({ root, size, attachment, hasLockCounter }: QuotedContext): Uint8Array {
   const domain = hasLockCounter ? DOMAIN_WITH_COUNTER : DOMAIN;
   const sizeBytes = new WireWriter().u32(size).finish();
@@ -58,12 +59,12 @@ export function quoteExtraData({ root, size, attachment, hasLockCounter }: Quote
 }
 
 /**
- * Answers any number of callers with few quotes. A hardware TPM takes 100 ms or more for one and does one thing at
- * a time, so whoever asks while it works waits in a list; the next quote signs a Merkle root over all of them.
+ * Serves many callers with few quotes. A hardware TPM takes 100ms or more for a quote and runs one command at a time.
+ * Callers that arrive meanwhile wait in a list, and the next quote signs a Merkle root over all of them.
  *
- *   ask ─┐                       ┌─▶ quote + path 0
- *   ask ─┼─▶ waiting ─▶ one turn ┼─▶ quote + path 1
- *   ask ─┘              of Tpm   └─▶ quote + path 2
+ *   quote() ─┐                       ┌─▶ quote + path 0
+ *   quote() ─┼─▶ waiting ─▶ one task ┼─▶ quote + path 1
+ *   quote() ─┘              of Tpm   └─▶ quote + path 2
  */
 export class BatchQuoter {
   readonly #options: BatchQuoterOptions;
@@ -75,10 +76,11 @@ export class BatchQuoter {
     this.#options = options;
   }
 
-  /** `data` is bound by its leaf; the caller's freshness lies in it. */
+  /** Returns a quote over `data`, which must contain the caller's nonce. Throws TpmError. */
   async quote(data: Uint8Array, signal: AbortSignal): Promise<BatchedQuote> {
     signal.throwIfAborted();
-    if (this.#waiting.length >= MAX_LEAVES) throw new TpmError('tpm-busy', 'quoting: too many callers wait');
+    if (this.#waiting.length >= MAX_LEAVES)
+      throw new TpmError('tpm-busy', `quoting PCRs: ${MAX_LEAVES} callers are waiting`);
     const { promise, resolve, reject } = Promise.withResolvers<BatchedQuote>();
     const waiter: Waiter = { leaf: leafHash(data), resolve, reject };
     const onAbort = (): void => {
@@ -87,7 +89,7 @@ export class BatchQuoter {
     };
     signal.addEventListener('abort', onAbort, { once: true });
     this.#waiting.push(waiter);
-    if (this.#waiting.length === 1) void this.#takeTurn();
+    if (this.#waiting.length === 1) void this.#serveBatch();
     try {
       return await promise;
     } finally {
@@ -95,8 +97,8 @@ export class BatchQuoter {
     }
   }
 
-  /** One turn at the TPM serves whoever waits when it comes. It belongs to no caller, so no caller's abort ends it. */
-  async #takeTurn(): Promise<void> {
+  /** Serves all callers that wait when the TPM task starts. The abort of one caller does not stop it. */
+  async #serveBatch(): Promise<void> {
     let batch: Waiter[] = [];
     try {
       await this.#options.tpm.use(new AbortController().signal, async (connection, signal) => {
@@ -106,7 +108,7 @@ export class BatchQuoter {
       });
     } catch (error) {
       const failed = batch.length > 0 ? batch : this.#waiting;
-      if (batch.length === 0) this.#waiting = []; // the turn never came: nobody else would wake these
+      if (batch.length === 0) this.#waiting = []; // the task never started, so these callers have no other batch
       for (const waiter of failed) waiter.reject(error);
     }
   }
@@ -123,7 +125,7 @@ export class BatchQuoter {
     });
   }
 
-  /** PCRs are read beside the quote; when one moved in between, both are made again. */
+  /** Reads the PCRs and quotes them. Repeats both when a PCR changed in between. */
   async #sign(
     connection: TpmConnection,
     { extraData, hasLockCounter }: { readonly extraData: Uint8Array; readonly hasLockCounter: boolean },
@@ -145,7 +147,7 @@ export class BatchQuoter {
     throw new TpmError('tpm-pcrs-moving', `quoting PCRs ${this.#options.pcrs.join(',')}`);
   }
 
-  /** Derived once per connection: on hardware that alone takes as long as a quote. */
+  /** Derives the key once for each connection: on hardware this takes as long as a quote. */
   async #attestationKey(connection: TpmConnection, signal: AbortSignal): Promise<LoadedKey> {
     const known = this.#keys.get(connection);
     if (known !== undefined) return known;

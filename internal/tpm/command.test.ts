@@ -23,7 +23,7 @@ describe('encodeCommand()', () => {
     );
   });
 
-  test('refuses a command larger than any TPM takes', () => {
+  test('refuses a command above the size limit', () => {
     expect(() => encodeCommand({ ...PLAIN, parameters: new Uint8Array(4096) })).toThrow(RangeError);
   });
 });
@@ -31,7 +31,7 @@ describe('encodeCommand()', () => {
 describe('decodeResponse()', () => {
   const parameters = Uint8Array.of(1, 2, 3);
 
-  test('gives handle and parameters', () => {
+  test('returns handle and parameters', () => {
     const plain = decodeResponse(respond({ parameters }), PLAIN);
     expect(plain.parameters.bytes(3, 'all')).toEqual(parameters);
     const made = decodeResponse(respond({ parameters, handle: 7, sessions: true }), {

@@ -33,44 +33,49 @@ export const CC = {
   nvCertify: 0x0184,
 } as const;
 
+/** Name of a TPM command. */
 export type CommandName = keyof typeof CC;
 
 const TAG_NO_SESSIONS = 0x8001;
 const TAG_SESSIONS = 0x8002;
 
-/** How one handle of a command is authorized: by password (TPM_RS_PW) or by a satisfied policy session. */
+/** Authorization of one handle of a command: a password (TPM_RS_PW) or a satisfied policy session. */
 export interface Authorization {
   readonly sessionHandle: number;
-  /** The authorization value in clear: the bus to the TPM is inside the machine. Empty for policy sessions. */
+  /** The authorization value, unencrypted, because the bus to the TPM is inside the machine. Empty for policy sessions. */
   readonly value: Uint8Array;
 }
 
+/** Authorization by password; the default is the empty password. */
 export function password(value: Uint8Array = new Uint8Array()): Authorization {
   return { sessionHandle: 0x40000009, value };
 }
 
+/** A TPM command. */
 export interface TpmCommand {
   readonly name: CommandName;
   readonly handles?: readonly number[];
   readonly authorizations?: readonly Authorization[];
   readonly parameters?: Uint8Array;
-  /** Commands that make or load an object answer with its handle before the parameters. */
+  /** Set for commands that create or load an object: their response has its handle before the parameters. */
   readonly returnsHandle?: boolean;
 }
 
+/** The response to a successful command. */
 export interface TpmResponse {
-  /** Zero unless the command answers one. */
+  /** 0 unless the command returns a handle. */
   readonly handle: number;
   readonly parameters: WireReader;
 }
 
+/** Encodes a command (Part 1, 18). Throws RangeError when it is too long. */
 export function encodeCommand(command: TpmCommand): Uint8Array {
   const { handles = [], authorizations = [], parameters = new Uint8Array() } = command;
   const body = new WireWriter();
   for (const handle of handles) body.u32(handle);
   if (authorizations.length > 0) {
     const area = new WireWriter();
-    // continueSession (bit 0): sessions are flushed by who opened them, also after a refusal.
+    // continueSession (bit 0): whoever opened the session flushes it, also after an error.
     for (const each of authorizations) area.u32(each.sessionHandle).u16(0).u8(1).sized(each.value);
     const bytes = area.finish();
     body.u32(bytes.length).bytes(bytes);
@@ -86,7 +91,7 @@ export function encodeCommand(command: TpmCommand): Uint8Array {
   return message;
 }
 
-/** The response code alone: what decides between retry, refusal and reading on. */
+/** The response code of a response; 0 means success. */
 export function readResponseCode(message: Uint8Array, name: CommandName): number {
   const reader = new WireReader(message, `the response to ${name}`);
   const tag = reader.u16('tag');
@@ -96,7 +101,7 @@ export function readResponseCode(message: Uint8Array, name: CommandName): number
   return rc;
 }
 
-/** Takes a response apart. Throws the refusal it carries, or `tpm-malformed`. */
+/** Parses a response. Throws TpmError: the error that the TPM returned, or `tpm-malformed`. */
 export function decodeResponse(message: Uint8Array, command: TpmCommand): TpmResponse {
   const rc = readResponseCode(message, command.name);
   if (rc !== 0) throw errorFromResponseCode(command.name, rc);
@@ -115,7 +120,7 @@ export function decodeResponse(message: Uint8Array, command: TpmCommand): TpmRes
   return { handle, parameters: new WireReader(parameters, what) };
 }
 
-/** TPMS_AUTH_RESPONSE of a password or of an unsalted, unbound policy session: there is no HMAC to check. */
+/** TPMS_AUTH_RESPONSE of a password or of an unsalted, unbound policy session, which has no HMAC. */
 function readAuthorization(reader: WireReader): void {
   reader.sized('nonce', 64);
   const attributes = reader.u8('session attributes');

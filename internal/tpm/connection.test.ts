@@ -39,7 +39,7 @@ describe('execute()', () => {
     },
   );
 
-  test('gives up after a bounded number of attempts, and says that the TPM is busy', async () => {
+  test('fails with tpm-busy after a bounded number of attempts', async () => {
     const { clock, sent, connection } = connect([respond({ rc: 0x922 })]);
     const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-busy' });
     await clock.advance(60_000);
@@ -48,7 +48,7 @@ describe('execute()', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  test('does not repeat what the TPM refuses', async () => {
+  test('does not repeat a refused command', async () => {
     const { sent, connection } = connect([respond({ rc: 0x9a2 }), OK]);
     await expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-auth-failed' });
     expect(sent).toHaveLength(1);
@@ -66,7 +66,7 @@ describe('execute()', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  test('gives the connection up when a command takes too long', async () => {
+  test('closes the connection when a command times out', async () => {
     const { clock, connection } = connect([new Promise<Uint8Array>(() => undefined)]);
     const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-timeout' });
     await clock.advance(1000);
@@ -88,7 +88,7 @@ describe('owned handles', () => {
     expect(sent).toEqual([flushOf(0x80000001)]);
   });
 
-  test('that nobody disposed are flushed when the task ends, but for those that are kept', async () => {
+  test('are flushed when the task ends unless they are kept', async () => {
     const { sent, connection } = connect([respond({})]);
     connection.track(0x80000001);
     connection.keepLoaded(connection.track(0x80000002));
@@ -98,7 +98,7 @@ describe('owned handles', () => {
     expect(sent).toEqual([flushOf(0x80000001), flushOf(0x80000002)]);
   });
 
-  test('that nobody disposed are flushed when the connection closes', async () => {
+  test('are flushed when the connection closes', async () => {
     const { sent, connection, disposals } = connect([respond({})]);
     connection.track(0x80000001);
     connection.track(0x03000000);
@@ -107,7 +107,7 @@ describe('owned handles', () => {
     expect(disposals()).toBe(1);
   });
 
-  test('are left to the next connection when this one is broken, and the transport is closed all the same', async () => {
+  test('are not flushed over a broken connection, whose transport is closed', async () => {
     const { clock, sent, connection, disposals } = connect([new Promise<Uint8Array>(() => undefined)]);
     connection.track(0x80000001);
     const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-timeout' });

@@ -13,20 +13,21 @@ import { isRetryable, errorFromResponseCode } from './response-codes.ts';
 import type { Transport } from './transport.ts';
 import { WireWriter } from './wire.ts';
 
-/** 2 + 4 + … + 256, then 256 ms each: four seconds in all, more than any self-test asks for. */
+/** Delays of 2, 4, … 256ms and then 256ms each: 4s in all, longer than any self-test. */
 const MAX_ATTEMPTS = 22;
 const PAUSES = { firstMs: 2, factor: 2, longestMs: 256 };
 
+/** Configuration of a `TpmConnection`. */
 export interface ConnectionOptions {
   readonly transport: Transport;
   readonly clock: Clock;
-  /** One command may take this long: RSA key generation on a hardware TPM takes up to a minute. */
+  /** Timeout of one command. RSA key generation on a hardware TPM takes up to a minute. */
   readonly commandTimeLimitMs: number;
 }
 
 /**
- * One open transport and what is loaded over it. Commands of one task run here one after the other; whoever
- * makes an object disposes it, and what is left is flushed when the connection closes.
+ * An open transport and the objects that were loaded over it. The commands of one task run one after another. The creator of
+ * an object disposes it; objects that are left are flushed when the task or the connection ends.
  */
 export class TpmConnection implements AsyncDisposable {
   readonly #options: ConnectionOptions;
@@ -38,12 +39,12 @@ export class TpmConnection implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** The stream is out of step or gone: nothing more can be said over it. */
+  /** Whether the connection is unusable: it is closed, or a response may still arrive. */
   get broken(): boolean {
     return this.#broken;
   }
 
-  /** Sends a command, again while the TPM says "retry", and takes the response apart. */
+  /** Sends a command, repeatedly while the TPM returns "retry", and parses the response. Throws TpmError. */
   async execute(command: TpmCommand, signal: AbortSignal): Promise<TpmResponse> {
     const message = encodeCommand(command);
     const backoff = new Backoff(PAUSES);
@@ -57,18 +58,18 @@ export class TpmConnection implements AsyncDisposable {
     }
   }
 
-  /** Takes charge of a transient object or session until it is flushed; the end of the task flushes it at the latest. */
+  /** Registers a transient object or session. Disposing flushes it; the end of the task flushes it at the latest. */
   track(handle: number): LoadedHandle {
     this.#loaded.add(handle);
     return { handle, [Symbol.asyncDispose]: () => this.#flush(handle) };
   }
 
-  /** Keeps an object beyond its task, for as long as the connection is open: a key that is costly to derive. */
+  /** Keeps an object loaded beyond its task, until the connection closes. For keys that are slow to derive. */
   keepLoaded({ handle }: LoadedHandle): void {
     this.#kept.add(handle);
   }
 
-  /** Flushes what a task loaded and did not keep, also what it left behind by failing or by being aborted. */
+  /** Flushes all objects of a task except kept ones, also after a failed or aborted task. */
   async endTask(): Promise<void> {
     for (const handle of [...this.#loaded]) if (!this.#kept.has(handle)) await this.#flush(handle);
   }
@@ -83,8 +84,8 @@ export class TpmConnection implements AsyncDisposable {
   }
 
   /**
-   * Runs after aborts and failures too, so it takes no signal; each command is bounded by its time limit. On a
-   * broken connection there is nothing to say: the next one flushes what this one left.
+   * Takes no signal, because it also runs after aborts and failures; the command has a timeout. Does nothing on a broken
+   * connection: the next connection flushes what this one left behind.
    */
   async #flush(handle: number): Promise<void> {
     this.#kept.delete(handle);
@@ -94,9 +95,10 @@ export class TpmConnection implements AsyncDisposable {
     decodeResponse(await this.#transmit(command, encodeCommand(command)), command).parameters.end();
   }
 
-  /** A command that is on its way is never called off: TPMs cannot. It ends by answer or by time limit. */
+  /** A TPM cannot cancel a command, so that a sent command ends with its response or its timeout. */
   async #transmit(command: TpmCommand, message: Uint8Array): Promise<Uint8Array> {
-    if (this.#broken) throw new TpmError('tpm-connection', `sending ${command.name}: connection given up`);
+    if (this.#broken)
+      throw new TpmError('tpm-connection', `sending ${command.name} to the TPM: the connection is closed`);
     const { clock, transport, commandTimeLimitMs } = this.#options;
     const never = new AbortController().signal;
     try {
@@ -112,12 +114,12 @@ export class TpmConnection implements AsyncDisposable {
     } catch (error) {
       this.#broken = true;
       if (!(error instanceof TimeoutError)) throw error;
-      throw new TpmError('tpm-timeout', `asking the TPM for ${command.name}`, { cause: error });
+      throw new TpmError('tpm-timeout', `sending ${command.name} to the TPM`, { cause: error });
     }
   }
 }
 
-/** Something in the TPM's memory that must be let go. `await using`. */
+/** An object or session in the memory of the TPM. Disposing flushes it. */
 export interface LoadedHandle extends AsyncDisposable {
   readonly handle: number;
 }

@@ -6,13 +6,13 @@ import { deviceSource } from './device-transport.ts';
 
 const never = new AbortController().signal;
 
-test('deviceSource() says when there is no device', async () => {
+test('deviceSource() reports a missing device', async () => {
   const source = deviceSource('/nowhere/tpmrm0');
   expect([source.canStayOpen, source.address]).toEqual([true, '/nowhere/tpmrm0']);
   await expect(source.open(never)).rejects.toMatchObject({ code: 'tpm-unavailable' });
 });
 
-test('deviceSource() sends a command in one write and takes the answer in one read', async () => {
+test('deviceSource() sends a command in one write and reads the response in one read', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'cluster-device-'));
   const path = join(folder, 'device');
   await writeFile(path, Uint8Array.of(0, 0, 0, 7, 8, 9)); // a file reads on where it was written

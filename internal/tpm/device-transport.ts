@@ -2,7 +2,7 @@ import { openDevice, type DeviceHandle } from '../file/index.ts';
 import { malformed, TpmError } from './errors.ts';
 import { MAX_MESSAGE_BYTES, type Transport, type TransportSource } from './transport.ts';
 
-/** `/dev/tpmrm0`: the kernel's resource manager. One write is one command, one read its whole response. */
+/** A TPM device (`/dev/tpmrm0`, the resource manager of the kernel). One write sends a command, one read gets the response. */
 export function deviceSource(path: string): TransportSource {
   return {
     address: path,
@@ -24,17 +24,17 @@ class DeviceTransport implements Transport {
     this.#device = device;
   }
 
-  /** The kernel has no way to call a command off, so the signal is looked at before it and not during it. */
+  /** The kernel cannot cancel a command, so that the signal is only checked before it. */
   async transmit(command: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     signal.throwIfAborted();
     try {
       await this.#device.write(command);
       const response = await this.#device.read(MAX_MESSAGE_BYTES);
-      if (response.length === 0) throw malformed('a response: the device gave no bytes');
+      if (response.length === 0) throw malformed('a response: the device returned no bytes');
       return response;
     } catch (error) {
       if (error instanceof TpmError) throw error;
-      throw new TpmError('tpm-connection', 'talking to the TPM device', { cause: error });
+      throw new TpmError('tpm-connection', 'sending a command to the TPM device', { cause: error });
     }
   }
 

@@ -1,13 +1,13 @@
 /**
- * Port: one TPM 2.0, spoken to in its own command protocol (TCG TPM 2.0 Library, Parts 1 to 3).
+ * Port: a TPM 2.0 and its command protocol (TCG TPM 2.0 Library, Parts 1 to 3).
  *
  *   deviceSource('/dev/tpmrm0') ─┐
  *   socketSource({ path })      ─┴─▶ Tpm ── use(signal, task) ──▶ TpmConnection ── commands: quote, readPcrs, …
- *                                    one queue                    flushed when left
+ *                                    one queue                    flushed after the task
  *
- * A task has the TPM to itself from its first to its last command. What the TPM answers is read as strictly as what
- * a stranger sends: `structures/` is used by verifiers on the network's bytes too. Nothing here decides whom to
- * trust; that is `internal/attestation`.
+ * A task has exclusive access to the TPM from its first to its last command. Responses of the TPM are parsed as strictly as
+ * untrusted bytes, because verifiers use `structures/` for bytes from the network. `internal/attestation` decides what is
+ * trusted.
  */
 export { CURVES, digestOf, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
 export {

@@ -16,9 +16,10 @@ import {
 } from './structures/templates.ts';
 import type { Secret } from '../secret/index.ts';
 
+/** Kind of an endorsement key (EK). */
 export type EndorsementKeyKind = 'rsa-2048' | 'ecc-p256' | 'ecc-p384';
 
-/** Where manufacturers put each EK (TCG Provisioning Guidance) and its certificate (EK Credential Profile 2.2.1). */
+/** Where manufacturers store each EK (TCG Provisioning Guidance) and its certificate (EK Credential Profile 2.2.1). */
 const ENDORSEMENT_KEYS: Readonly<
   Record<
     EndorsementKeyKind,
@@ -30,14 +31,16 @@ const ENDORSEMENT_KEYS: Readonly<
   'ecc-p384': { template: EK_ECC_P384, persistent: 0x81010016, certificateIndex: 0x01c00016 },
 };
 
+/** All kinds of endorsement keys. */
 export const ENDORSEMENT_KEY_KINDS = Object.keys(ENDORSEMENT_KEYS) as readonly EndorsementKeyKind[];
 
+/** An endorsement key that is ready for use. */
 export interface EndorsementKey extends LoadedHandle {
   readonly publicArea: TpmPublic;
   readonly name: Uint8Array;
 }
 
-/** The EK: the persistent one where the manufacturer left it, derived again from the seed otherwise. */
+/** Opens the EK: the persistent one if the manufacturer stored it, else derived from the seed. */
 export async function openEndorsementKey(
   tpm: TpmConnection,
   kind: EndorsementKeyKind,
@@ -56,9 +59,9 @@ export async function openEndorsementKey(
 }
 
 /**
- * Runs one command with the EK's authorization: a fresh session that shows its policy. One of the high range would take its
- * empty value too, but its use is then guarded against guessing (TPM 2.0 Library, part 1, 19.8): a machine that lost its
- * power a few times would be locked out of its own key.
+ * Runs one command with the authorization of the EK: a new session that satisfies its policy. An EK of the high range could
+ * also be used with its empty authorization value. Such use counts against dictionary attacks (TPM 2.0 Library, Part 1, 19.8),
+ * so that a machine that lost power a few times would be locked out of its own key.
  */
 export async function withEndorsementAuth<T>(
   tpm: TpmConnection,
@@ -73,7 +76,7 @@ export async function withEndorsementAuth<T>(
   return await use(session.auth);
 }
 
-/** The DER certificate of an EK as the manufacturer wrote it to NV, or undefined. Padding is cut by its DER length. */
+/** The certificate (DER) of an EK that the manufacturer wrote to NV, without padding; undefined if there is none. */
 export async function readEndorsementCertificate(
   tpm: TpmConnection,
   kind: EndorsementKeyKind,
@@ -85,9 +88,9 @@ export async function readEndorsementCertificate(
 }
 
 /**
- * The AK, made for one connection. Without a secret any program that reaches the TPM derives the same key and may
- * sign with it. With one the secret enters both the key's derivation and its authorization value: neither the key
- * that is loaded nor the seed is of use to who does not know it.
+ * Creates the attestation key (AK) for one connection. Without a secret, any program with access to the TPM can derive the
+ * same key and sign with it. With a secret (at least 16 bytes), both the derivation and the authorization value of the key
+ * depend on it, so that only programs that know it can use the key.
  */
 export function createAttestationKey(
   tpm: TpmConnection,
@@ -105,7 +108,7 @@ export function createAttestationKey(
   return createPrimary(tpm, { hierarchy, template, authValue: derive('auth') }, signal);
 }
 
-/** Whether a public area is the template with its unique field filled in: everything before `unique` is equal. */
+/** Whether a public area was created from a template: everything before the field `unique` is equal. */
 function isMadeFrom(template: Template, publicArea: TpmPublic): boolean {
   const unique =
     publicArea.key.kind === 'rsa' ? publicArea.key.bits / 8 + 2 : publicArea.key.x.length * 2 + 4;
@@ -113,7 +116,7 @@ function isMadeFrom(template: Template, publicArea: TpmPublic): boolean {
   return Buffer.compare(template.subarray(0, head), publicArea.bytes.subarray(0, head)) === 0;
 }
 
-/** Some manufacturers pad the index with zeros or 0xff. A certificate says itself how long it is. */
+/** Some manufacturers pad the index with 0x00 or 0xff; the certificate contains its own length. */
 function cutToDerLength(bytes: Uint8Array): Uint8Array {
   const longForm = bytes[0] === 0x30 && bytes[1] === 0x82 && bytes.length >= 4;
   if (!longForm) return bytes;

@@ -9,17 +9,17 @@ import { COUNTER_ATTRIBUTES, encodeNvPublic, NV_ATTRIBUTE, type NvPublic } from 
 import { canonicalSignature, encodeSignature, parseSignature } from './structures/signature.ts';
 
 /**
- * An NV counter that goes up by one with each lock of the machine. The register that mirrors the lock starts anew with each
- * boot and a disk can be put back; this cannot: the TPM lets nobody set it or turn it back. Whoever has the owner hierarchy
- * can undefine it, but a counter that is defined anew begins above every value that any counter of this TPM ever had
- * (Part 1, 37.2.5). No policy and no authorization value: going up is all that anybody can do to it.
+ * The lock counter: an NV counter that is incremented with each lock of the machine. Unlike the lock register, which a restart
+ * resets, and the disk, which can be restored from a copy, the TPM never sets it back. The owner hierarchy can undefine it, but
+ * a counter that is defined again starts above every value that any counter of this TPM ever had (Part 1, 37.2.5). It needs
+ * no policy and no authorization value, because it can only be incremented.
  */
 const INDEX = 0x0180636c;
 const BYTES = 8;
 const AUTH = password();
 const DOMAIN = Buffer.from('cluster tpm lock counter v1\0', 'ascii');
 
-/** The index as it must be defined once it counts; verifiers compare its Name. */
+/** The definition of the index once it has a value. Verifiers compare its Name. */
 export const LOCK_COUNTER: NvPublic = {
   index: INDEX,
   nameHash: 'sha256',
@@ -28,17 +28,17 @@ export const LOCK_COUNTER: NvPublic = {
   sizeBytes: BYTES,
 };
 
-/** What the certificate signs beside the value: the quote that it goes with, and so that quote's sessions. */
+/** The extraData of a certificate of the counter. It binds the certificate to one quote, and so to its sessions. */
 export function lockCounterExtraData(quoteExtraData: Uint8Array): Uint8Array {
   return digestOf('sha256', DOMAIN, quoteExtraData);
 }
 
-/** Its value; undefined as long as it has never counted. Throws `tpm-nv-foreign` where somebody else has the index. */
+/** The value of the counter; undefined while it has none. Throws TpmError `tpm-nv-foreign` if other software uses the index. */
 export async function readLockCounter(tpm: TpmConnection, signal: AbortSignal): Promise<bigint | undefined> {
   return (await hasLockCounterValue(tpm, signal)) ? readCounter(tpm, INDEX, AUTH, signal) : undefined;
 }
 
-/** Defines it where it is missing, and starts it. `tpm-auth-failed`: the owner hierarchy is closed to the agent. */
+/** Defines and increments the counter if it does not exist. Throws TpmError `tpm-auth-failed` if the owner hierarchy has a password. */
 export async function startLockCounter(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
   const nv = await readNvPublic(tpm, INDEX, signal);
   if (nv === undefined) return defineCounter(tpm, INDEX, new Uint8Array(), signal);
@@ -46,11 +46,12 @@ export async function startLockCounter(tpm: TpmConnection, signal: AbortSignal):
   if ((nv.attributes & NV_ATTRIBUTE.written) === 0) await incrementLockCounter(tpm, signal);
 }
 
+/** Increments the counter. */
 export function incrementLockCounter(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
   return incrementCounter(tpm, INDEX, AUTH, signal);
 }
 
-/** Whether there is a value to be certified. */
+/** Whether the counter has a value that can be certified. */
 export async function hasLockCounterValue(tpm: TpmConnection, signal: AbortSignal): Promise<boolean> {
   const nv = await readNvPublic(tpm, INDEX, signal);
   if (nv === undefined) return false;
@@ -58,7 +59,7 @@ export async function hasLockCounterValue(tpm: TpmConnection, signal: AbortSigna
   return (nv.attributes & NV_ATTRIBUTE.written) !== 0;
 }
 
-/** Its value, certified by the attestation key for the sessions of one quote; the signature in its canonical form. */
+/** Certifies the value with the attestation key for one quote; the signature is in canonical form. */
 export async function certifyLockCounter(
   tpm: TpmConnection,
   options: { readonly key: LoadedKey; readonly quoteExtraData: Uint8Array },
@@ -79,7 +80,7 @@ export async function certifyLockCounter(
   return { attest, signature: encodeSignature(canonicalSignature(parseSignature(signature), 'p256')) };
 }
 
-/** All of it: verifiers compare its Name, and would refuse evidence for a difference that was let pass here. */
+/** Compares the whole definition, because verifiers compare the Name and would refuse evidence for any difference. */
 function checkOurs(nv: NvPublic): void {
   const { attributes, sizeBytes } = nv;
   const counting = encodeNvPublic({ ...nv, attributes: attributes | NV_ATTRIBUTE.written });

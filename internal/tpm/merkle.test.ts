@@ -8,7 +8,7 @@ const leavesOf = (count: number): Uint8Array[] =>
   Array.from({ length: count }, (_, index) => leafHash(Uint8Array.of(index >> 8, index)));
 const malformed = expect.objectContaining({ code: 'tpm-malformed' });
 
-test('merkleTree() gives the roots of RFC 6962 for its published leaves', () => {
+test('merkleTree() computes the published roots for the leaves of RFC 6962', () => {
   // The test vectors of the certificate-transparency project: eight leaves and the roots of all prefixes.
   const inputs = [
     '',
@@ -70,7 +70,7 @@ describe('odd leaves', () => {
     expect(hex(merkleTree([a, b, c]).root)).not.toBe(hex(merkleTree([a, b, c, c]).root));
   });
 
-  test('a node cannot be passed off as a leaf', () => {
+  test('cannot be replaced by an inner node', () => {
     const [a, b] = leavesOf(2) as [Uint8Array, Uint8Array];
     const node = merkleTree([a, b]).root;
     expect(hex(leafHash(Buffer.concat([a, b])))).not.toBe(hex(node));
@@ -102,7 +102,7 @@ describe('rootFromProof()', () => {
   });
 });
 
-test('merkleTree() takes at least one leaf and at most the limit', () => {
+test('merkleTree() refuses no leaves and more than the limit', () => {
   expect(() => merkleTree([])).toThrow(RangeError);
   expect(() => merkleTree(leavesOf(MAX_LEAVES + 1))).toThrow(RangeError);
   expect(merkleTree(leavesOf(MAX_LEAVES)).paths[0]).toHaveLength(10);

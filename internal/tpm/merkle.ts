@@ -2,9 +2,8 @@ import { digestOf } from './algorithms.ts';
 import { malformed } from './errors.ts';
 
 /**
- * The tree of RFC 6962 §2.1 over SHA-256. Leaves and nodes are hashed under different prefixes, so a node cannot be
- * passed off as a leaf; a lone node moves up as it is instead of being paired with itself, so no two lists of
- * leaves have the same root.
+ * The Merkle tree of RFC 6962 §2.1 with SHA-256. Leaves and nodes are hashed with different prefixes, so that a node cannot
+ * be used as a leaf. A node without sibling moves up unchanged, so that two lists of leaves never have the same root.
  *
  *        root            5 leaves
  *       /    \
@@ -17,24 +16,30 @@ import { malformed } from './errors.ts';
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 
+/** Leaves that a tree may have. */
 export const MAX_LEAVES = 1024;
+/** Siblings that a path may have. */
 export const MAX_PATH = 10;
+/** Size of a node: SHA-256. */
 export const NODE_BYTES = 32;
 
+/** The leaf for `data`. */
 export function leafHash(data: Uint8Array): Uint8Array {
   return digestOf('sha256', LEAF, data);
 }
 
+/** A tree with the paths of all leaves. */
 export interface MerkleTree {
   readonly root: Uint8Array;
   /** For each leaf the siblings from the leaf up to the root. */
   readonly paths: readonly (readonly Uint8Array[])[];
 }
 
-/** Root and all paths over leaf hashes, each node hashed once; at least one leaf. */
+/** Builds the tree over 1 to `MAX_LEAVES` leaf hashes. */
 export function merkleTree(leaves: readonly Uint8Array[]): MerkleTree {
   const [only] = leaves;
-  if (only === undefined || leaves.length > MAX_LEAVES) throw new RangeError(`${leaves.length} leaves`);
+  if (only === undefined || leaves.length > MAX_LEAVES)
+    throw new RangeError(`a tree has 1 to ${MAX_LEAVES} leaves, not ${leaves.length}`);
   if (leaves.length === 1) return { root: only, paths: [[]] };
   const split = splitOf(leaves.length);
   const [left, right] = [merkleTree(leaves.slice(0, split)), merkleTree(leaves.slice(split))];
@@ -47,6 +52,7 @@ export function merkleTree(leaves: readonly Uint8Array[]): MerkleTree {
   };
 }
 
+/** Proof that a leaf is in a tree. */
 export interface MerkleProof {
   readonly index: number;
   readonly size: number;
@@ -54,9 +60,9 @@ export interface MerkleProof {
 }
 
 /**
- * The root that a leaf and its proof lead to. Index and size decide the number of siblings and their sides exactly;
- * any other number is `tpm-malformed`. Whoever compares the root must have `size` signed with it: a path alone
- * fits trees of several sizes.
+ * Computes the root from a leaf and its proof. Index and size determine the number of siblings and their sides. The caller
+ * must verify a signature over root and `size`: a path alone fits trees of several sizes.
+ * @throws TpmError `tpm-malformed` for another number of siblings
  */
 export function rootFromProof(leaf: Uint8Array, proof: MerkleProof): Uint8Array {
   const { index, size, path } = proof;
@@ -69,7 +75,7 @@ export function rootFromProof(leaf: Uint8Array, proof: MerkleProof): Uint8Array 
   }, leaf);
 }
 
-/** On which side the node stands at each level, from the leaf up. */
+/** On which side the node is at each level, from the leaf up. */
 function sidesOf(index: number, size: number): readonly ('left' | 'right')[] {
   const inRange = Number.isInteger(size) && Number.isInteger(index) && size <= MAX_LEAVES && index < size;
   if (!inRange || index < 0) throw malformed(`a Merkle proof: leaf ${index} of ${size}`);

@@ -1,7 +1,7 @@
 import { TpmError, type TpmErrorCode } from './errors.ts';
 import { hex } from './wire.ts';
 
-/** TPM_RC (Part 2, 6.6.3), reduced to what is told apart. */
+/** TPM_RC (Part 2, 6.6.3): the codes that this project distinguishes. */
 const RC = {
   initialize: 0x100,
   objectMemory: 0x902,
@@ -13,19 +13,19 @@ const RC = {
   nvUnavailable: 0x923,
 } as const;
 
-/** "Come back with the same command": the TPM is testing itself, was interrupted, or spares its flash. */
+/** Whether the same command should be repeated: the TPM is in its self-test, was interrupted, or limits writes to flash. */
 export function isRetryable(rc: number): boolean {
   return (
     rc === RC.retry || rc === RC.yielded || rc === RC.testing || rc === RC.nvRate || rc === RC.nvUnavailable
   );
 }
 
-/** TPM2_Startup has not been sent since the TPM was powered. */
+/** Whether a command failed because TPM2_Startup was not sent since power-on. */
 export function isUninitialized(error: unknown): boolean {
   return error instanceof TpmError && error.details['responseCode'] === hex(RC.initialize);
 }
 
-/** Format-one codes carry in their upper bits which handle, parameter or session was meant: drop it. */
+/** The upper bits of format-one codes name a handle, parameter or session and are ignored here. */
 const FORMAT_ONE = 0x080;
 const CODES_OF_FORMAT_ONE: ReadonlyMap<number, TpmErrorCode> = new Map([
   [0x08b, 'tpm-handle-missing'], // TPM_RC_HANDLE
@@ -35,10 +35,10 @@ const CODES_OF_FORMAT_ONE: ReadonlyMap<number, TpmErrorCode> = new Map([
   [0x0a2, 'tpm-auth-failed'], // TPM_RC_BAD_AUTH
 ]);
 
-/** Translates a response code once, at the port. */
+/** The error for a response code of the TPM. */
 export function errorFromResponseCode(command: string, rc: number): TpmError {
   const details = { command, responseCode: hex(rc) };
-  return new TpmError(codeOf(rc), `asking the TPM for ${command}: refused with ${hex(rc)}`, { details });
+  return new TpmError(codeOf(rc), `sending ${command} to the TPM: response code ${hex(rc)}`, { details });
 }
 
 function codeOf(rc: number): TpmErrorCode {

@@ -9,11 +9,12 @@ import { WireReader, WireWriter } from './wire.ts';
 
 const MAGIC = 0x63545053; // "cTPS"
 const VERSION = 1;
+/** Size limit of a sealed secret (MAX_SYM_DATA of common TPMs). */
 export const MAX_SEALED_SECRET_BYTES = 128;
 
 /**
- * Seals a secret so that only this TPM opens it, and only while the PCRs have these values (SHA-256 bank). The
- * values need not be those of now: an installer seals to what the next boot will measure.
+ * Seals a secret so that only this TPM can unseal it, and only while the PCRs have the given values (SHA-256 bank). The values
+ * may differ from the current ones: an installer seals to what the next boot will measure.
  */
 export async function sealSecret(
   tpm: TpmConnection,
@@ -23,7 +24,7 @@ export async function sealSecret(
 ): Promise<Uint8Array> {
   const bytes = secret.reveal();
   if (bytes.length === 0 || bytes.length > MAX_SEALED_SECRET_BYTES)
-    throw new RangeError('secret of 1 to 128 bytes');
+    throw new RangeError(`a sealed secret has 1 to ${MAX_SEALED_SECRET_BYTES} bytes, not ${bytes.length}`);
   await using parent = await createPrimary(
     tpm,
     { hierarchy: HIERARCHY.owner, template: STORAGE_ROOT },
@@ -40,7 +41,10 @@ export async function sealSecret(
     .finish();
 }
 
-/** Opens a sealed secret. `tpm-policy-failed` when the PCRs have other values, `tpm-credential-rejected` elsewhere. */
+/**
+ * Unseals a secret. Throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-credential-rejected` for a blob
+ * of another TPM.
+ */
 export async function unsealSecret(
   tpm: TpmConnection,
   sealed: Uint8Array,
@@ -64,14 +68,14 @@ export async function unsealSecret(
   return new Secret(secret);
 }
 
-/** The blob `sealSecret` made. It lies on disk and may have been altered: the TPM checks the halves, this the frame. */
+/** Parses a blob of `sealSecret()` from disk, which may have been altered. The TPM checks the two halves. */
 export function parseSealed(sealed: Uint8Array) {
   const reader = new WireReader(sealed, 'a sealed secret');
   reader.expect(reader.u32('magic'), MAGIC, 'magic');
   reader.expect(reader.u16('version'), VERSION, 'version');
   const selection = readPcrSelection(reader);
   if (selection.hash !== 'sha256' || selection.pcrs.length === 0)
-    throw malformed('a sealed secret: PCR selection');
+    throw malformed('a sealed secret: its PCR selection is empty or not SHA-256');
   const publicPart = reader.sized('public part', 1024);
   const privatePart = reader.sized('private part', 1024);
   reader.end();

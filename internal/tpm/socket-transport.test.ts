@@ -30,7 +30,7 @@ async function listen(serve: (socket: Socket) => void) {
 describe('socketSource()', () => {
   const answer = respond({ parameters: Uint8Array.of(1, 2) });
 
-  test('puts a response together that comes in pieces', async () => {
+  test('assembles a response from several chunks', async () => {
     await using server = await listen((socket) => {
       socket.on('data', () => {
         for (const byte of answer) socket.write(Uint8Array.of(byte));
@@ -63,7 +63,7 @@ describe('socketSource()', () => {
     await expect(transport.transmit(COMMAND, never)).rejects.toMatchObject({ code });
   });
 
-  test('ends its wait when its signal fires', async () => {
+  test('stops waiting when its signal fires', async () => {
     await using server = await listen(() => undefined);
     await using transport = await server.source.open(never);
     const abort = new AbortController();
@@ -72,7 +72,7 @@ describe('socketSource()', () => {
     await expect(answered).rejects.toThrow('enough');
   });
 
-  test('says when nobody listens', async () => {
+  test('reports a refused connection', async () => {
     const source = socketSource({ path: '/nowhere/tpm.sock' });
     await expect(source.open(never)).rejects.toMatchObject({ code: 'tpm-unavailable' });
   });

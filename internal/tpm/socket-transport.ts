@@ -2,9 +2,10 @@ import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { malformed, TpmError } from './errors.ts';
 import { HEADER_BYTES, MAX_MESSAGE_BYTES, type Transport, type TransportSource } from './transport.ts';
 
+/** Address of a software TPM: a Unix socket or a TCP port. */
 export type SocketAddress = { readonly path: string } | { readonly host: string; readonly port: number };
 
-/** A software TPM's data socket: bare commands and responses, told apart by the length in their headers. */
+/** The data socket of a software TPM: commands and responses without framing, delimited by the length in their headers. */
 export function socketSource(address: SocketAddress): TransportSource {
   const shown = 'path' in address ? address.path : `${address.host}:${address.port}`;
   return {
@@ -31,7 +32,7 @@ async function dial(options: NetConnectOpts, shown: string, signal: AbortSignal)
     throw error;
   } finally {
     signal.removeEventListener('abort', onAbort);
-    socket.off('error', onError).on('error', () => undefined); // later errors end in 'close', which is listened to
+    socket.off('error', onError).on('error', () => undefined); // later errors emit 'close', which has a listener
   }
 }
 
@@ -55,7 +56,8 @@ class SocketTransport implements Transport {
         reject(error);
       }
     };
-    const onClose = (): void => reject(new TpmError('tpm-connection', 'waiting for the TPM: socket closed'));
+    const onClose = (): void =>
+      reject(new TpmError('tpm-connection', 'waiting for the response of the TPM: the socket was closed'));
     const onAbort = (): void => reject(signal.reason as Error);
     this.#socket.on('data', onData).once('close', onClose);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -77,14 +79,14 @@ class SocketTransport implements Transport {
   }
 }
 
-/** The message when all of it is here. The length is checked before more is waited for. */
+/** The message once it is complete; undefined before. Checks the length as soon as it is known. */
 function wholeMessage(chunks: readonly Buffer[]): Uint8Array | undefined {
   const bytes = Buffer.concat(chunks);
   if (bytes.length < HEADER_BYTES) return undefined;
   const length = bytes.readUInt32BE(2);
   if (length < HEADER_BYTES || length > MAX_MESSAGE_BYTES) {
-    throw malformed(`a response header: length ${length} is impossible`);
+    throw malformed(`a response header: invalid length ${length}`);
   }
-  if (bytes.length > length) throw malformed(`a response: ${bytes.length - length} bytes too many`);
+  if (bytes.length > length) throw malformed(`a response: ${bytes.length - length} extra bytes`);
   return bytes.length === length ? new Uint8Array(bytes) : undefined;
 }

@@ -16,7 +16,7 @@ function setUp(options: { readonly canStayOpen?: boolean; readonly maxWaiting?: 
 }
 
 describe('Tpm.use()', () => {
-  test('lets one task at a time have the TPM, in the order they asked', async () => {
+  test('runs one task at a time, in order', async () => {
     const { tpm } = setUp();
     const order: string[] = [];
     const gate = Promise.withResolvers<void>();
@@ -33,13 +33,13 @@ describe('Tpm.use()', () => {
     expect(order).toEqual(['first in', 'first out', 'second']);
   });
 
-  test('goes on after a task that failed', async () => {
+  test('runs the next task after a failed one', async () => {
     const { tpm } = setUp();
     await expect(tpm.use(never, () => Promise.reject(new Error('mine')))).rejects.toThrow('mine');
     await expect(tpm.use(never, async () => 'fine')).resolves.toBe('fine');
   });
 
-  test('starts a TPM that nobody has started', async () => {
+  test('sends TPM2_Startup to a TPM that was not started', async () => {
     const { fake, tpm } = setUp();
     fake.script.push(0x100, 0x101); // TPM_RC_INITIALIZE, then a refused Startup ends it
     await expect(tpm.use(never, async () => 'never')).rejects.toMatchObject({
@@ -48,14 +48,14 @@ describe('Tpm.use()', () => {
     expect(fake.commands).toEqual([0x017a, 0x0144]);
   });
 
-  test('flushes what a crashed client left', async () => {
+  test('flushes objects that a crashed client left behind', async () => {
     const { fake, tpm } = setUp();
     fake.loaded.add(0x80000000).add(0x80000005);
     await tpm.use(never, async () => undefined);
     expect(fake.loaded.size).toBe(0);
   });
 
-  test('holds a device open, and lets a software TPM go when nobody waits', async () => {
+  test('keeps a device open, and closes a software TPM when no task waits', async () => {
     const held = setUp({ canStayOpen: true });
     await held.tpm.use(never, async () => undefined);
     await held.tpm.use(never, async () => undefined);
@@ -76,7 +76,7 @@ describe('Tpm.use()', () => {
     expect(shared.fake.opened).toBe(2);
   });
 
-  test('rejects a waiter at once when its signal fires, and does not run its task', async () => {
+  test('rejects a waiting task immediately when its signal fires', async () => {
     const { tpm } = setUp();
     const gate = Promise.withResolvers<void>();
     const first = tpm.use(never, () => gate.promise);
@@ -91,7 +91,7 @@ describe('Tpm.use()', () => {
     expect(ran).toBe(false);
   });
 
-  test('refuses more waiters than it was told to keep', async () => {
+  test('refuses more waiting tasks than configured', async () => {
     const { tpm } = setUp({ maxWaiting: 1 });
     const gate = Promise.withResolvers<void>();
     const first = tpm.use(never, () => gate.promise);
@@ -123,7 +123,7 @@ describe('Tpm.use()', () => {
     expect(fake.opened).toBe(2);
   });
 
-  test('is refused after the end', async () => {
+  test('is refused after the Tpm was closed', async () => {
     const { tpm } = setUp();
     await tpm[Symbol.asyncDispose]();
     await expect(tpm.use(never, async () => undefined)).rejects.toMatchObject({ code: 'tpm-unavailable' });

@@ -5,12 +5,13 @@ import { TpmError } from './errors.ts';
 import { isUninitialized } from './response-codes.ts';
 import type { TransportSource } from './transport.ts';
 
+/** Configuration of a `Tpm`. */
 export interface TpmOptions {
   readonly source: TransportSource;
   readonly clock: Clock;
-  /** Per command; see `ConnectionOptions`. */
+  /** Timeout of one command; see `ConnectionOptions`. */
   readonly commandTimeLimitMs?: number;
-  /** Tasks that may wait. More are refused at once with `tpm-busy`. */
+  /** Tasks that may wait. More are refused immediately with `tpm-busy`. */
   readonly maxWaiting?: number;
 }
 
@@ -18,9 +19,9 @@ const COMMAND_TIME_LIMIT_MS = 60_000;
 const MAX_WAITING = 256;
 
 /**
- * One TPM and its one queue. A task has the TPM to itself from its first to its last command; the connection is
- * opened for the first task, flushed of what a crashed predecessor left, and closed when nobody waits any more,
- * unless the device may be held open.
+ * A TPM and its queue of tasks. A task has exclusive access from its first to its last command. The connection is opened for
+ * the first task, objects that a crashed program left behind are flushed, and the connection is closed when no task waits,
+ * unless it may stay open.
  */
 export class Tpm implements AsyncDisposable {
   readonly #options: Required<TpmOptions>;
@@ -33,25 +34,26 @@ export class Tpm implements AsyncDisposable {
     this.#options = { commandTimeLimitMs: COMMAND_TIME_LIMIT_MS, maxWaiting: MAX_WAITING, ...options };
   }
 
-  /** For messages: the path or address. */
+  /** The path or address of the TPM, for messages. */
   get address(): string {
     return this.#options.source.address;
   }
 
   /**
-   * Runs `task` when its turn comes. Rejects as soon as the signal fires; a command that the TPM is working on
-   * still runs to its end before the next task starts.
+   * Runs `task` after the tasks before it. Rejects as soon as the signal fires; a command that the TPM is running still
+   * completes before the next task starts.
    */
   async use<T>(signal: AbortSignal, task: TpmTask<T>): Promise<T> {
     signal.throwIfAborted();
-    if (this.#closed) throw new TpmError('tpm-unavailable', `using the TPM at ${this.address}: closed`);
+    if (this.#closed)
+      throw new TpmError('tpm-unavailable', `using the TPM at ${this.address}: it was closed`);
     if (this.#waiting >= this.#options.maxWaiting) {
-      throw new TpmError('tpm-busy', `using the TPM at ${this.address}: ${this.#waiting} tasks wait already`);
+      throw new TpmError('tpm-busy', `using the TPM at ${this.address}: ${this.#waiting} tasks are waiting`);
     }
     this.#waiting++;
-    const turn = this.#tail.then(() => this.#run(signal, task));
-    this.#tail = turn.then(ignore, ignore).then(() => this.#afterTurn());
-    return raceAbort(turn, signal);
+    const run = this.#tail.then(() => this.#run(signal, task));
+    this.#tail = run.then(ignore, ignore).then(() => this.#afterTask());
+    return raceAbort(run, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -67,8 +69,8 @@ export class Tpm implements AsyncDisposable {
     return task(this.#connection, signal);
   }
 
-  /** Runs whatever became of the task. A connection that cannot be tidied is given up; the next one tidies. */
-  async #afterTurn(): Promise<void> {
+  /** Runs after success and failure of a task. Closes a connection whose objects cannot be flushed; the next one flushes them. */
+  async #afterTask(): Promise<void> {
     this.#waiting--;
     const isIdle = this.#waiting === 0 && !this.#options.source.canStayOpen;
     try {
@@ -87,7 +89,7 @@ export class Tpm implements AsyncDisposable {
       await prepare(connection, signal);
       return connection;
     } catch (error) {
-      await connection[Symbol.asyncDispose]().catch(ignore); // the first error is the one to tell
+      await connection[Symbol.asyncDispose]().catch(ignore); // the first error is reported
       throw error;
     }
   }
@@ -95,14 +97,15 @@ export class Tpm implements AsyncDisposable {
   async #disconnect(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
-    // What could not be flushed here is flushed by whoever connects next.
+    // The next connection flushes what could not be flushed here.
     await connection?.[Symbol.asyncDispose]().catch(ignore);
   }
 }
 
+/** Commands that need exclusive access to the TPM. */
 export type TpmTask<T> = (connection: TpmConnection, signal: AbortSignal) => Promise<T>;
 
-/** Starts a TPM that nobody has started, and throws out objects and sessions of a client that crashed. */
+/** Sends TPM2_Startup if necessary, and flushes objects and sessions of programs that crashed. */
 async function prepare(connection: TpmConnection, signal: AbortSignal): Promise<void> {
   const objects = await listHandles(connection, TRANSIENT_HANDLES, signal).catch(async (error: unknown) => {
     if (!isUninitialized(error)) throw error;
@@ -126,5 +129,5 @@ async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 function ignore(): void {
-  /* the caller of the task has its error already */
+  /* the caller of the task has received the error */
 }

@@ -1,23 +1,21 @@
-/** One response and one command of any TPM fit (TPM_PT_MAX_COMMAND_SIZE is 4096 in every profile). */
+/** Size limit of a command or response (TPM_PT_MAX_COMMAND_SIZE is 4096 in every profile). */
 export const MAX_MESSAGE_BYTES = 4096;
+/** Size of the header of a command or response: tag u16, size u32, code u32. */
 export const HEADER_BYTES = 10;
 
-/** Bytes to and from one TPM. Not safe for concurrent use: its one user is the queue of `Tpm`. */
+/** Carries bytes to and from a TPM. Not safe for concurrent use; `Tpm` serializes its commands. */
 export interface Transport extends AsyncDisposable {
-  /**
-   * Sends one command and returns one response, as long as its header says. After a rejection the stream is
-   * out of step and the transport must be disposed.
-   */
+  /** Sends a command and returns its complete response. After a rejection the transport must be disposed. */
   transmit(command: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
 }
 
-/** Where a TPM is reached. */
+/** Opens transports to one TPM. */
 export interface TransportSource {
-  /** For messages: `/dev/tpmrm0`. */
+  /** E.g. `/dev/tpmrm0`, for messages. */
   readonly address: string;
   /**
-   * Whether an idle connection may stay open. A software TPM serves one connection at a time, so holding it
-   * keeps every other program of the machine out.
+   * Whether an idle connection may stay open. A software TPM serves one connection at a time, so that an open connection
+   * blocks all other programs.
    */
   readonly canStayOpen: boolean;
   open(signal: AbortSignal): Promise<Transport>;

@@ -39,14 +39,14 @@ describe('WireReader', () => {
     );
   });
 
-  test('gives copies, so that what was read does not change with its source', () => {
+  test('returns copies of the input', () => {
     const source = Uint8Array.of(1, 2, 3);
     const read = new WireReader(source, 'a test').bytes(3, 'all');
     source[0] = 9;
     expect(read).toEqual(Uint8Array.of(1, 2, 3));
   });
 
-  test('throws nothing but its coded error, whatever is read from whatever', () => {
+  test('throws only its coded error for arbitrary reads of arbitrary bytes', () => {
     const reads = fc.array(fc.constantFrom('u8', 'u16', 'u32', 'u64', 'sized', 'bytes', 'end'), {
       maxLength: 9,
     });

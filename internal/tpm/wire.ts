@@ -1,8 +1,8 @@
 import { malformed } from './errors.ts';
 
 /**
- * Reads the big-endian structures of TPM 2.0 Part 2. Every byte may be an attacker's: each read is checked
- * against what is left, and `end()` refuses trailing bytes. The only error is `tpm-malformed`.
+ * Reads the big-endian structures of TPM 2.0 Part 2 from untrusted bytes. Each read checks how many bytes are left, and
+ * `end()` refuses trailing bytes. The only error is TpmError `tpm-malformed`.
  */
 export class WireReader {
   readonly #bytes: Uint8Array;
@@ -41,7 +41,7 @@ export class WireReader {
     return this.#view.getBigUint64(this.#advance(8, field));
   }
 
-  /** A copy, so that what was parsed cannot change under the parsed value. */
+  /** A copy, so that later changes of the input do not change the parsed value. */
   bytes(length: number, field: string): Uint8Array {
     const start = this.#advance(length, field);
     return this.#bytes.slice(start, start + length);
@@ -54,7 +54,7 @@ export class WireReader {
     return this.bytes(length, field);
   }
 
-  /** A value that has only one right form. */
+  /** Checks a field that has only one valid value. */
   expect(actual: number, expected: number, field: string): void {
     if (actual !== expected) throw this.fail(field, hex(expected), hex(actual));
   }
@@ -80,7 +80,7 @@ export class WireReader {
   }
 }
 
-/** Writes the same structures. Values come from our own code: a wrong one is misuse and a RangeError. */
+/** Writes the same structures. Throws RangeError for a value out of range, which is a bug of the caller. */
 export class WireWriter {
   readonly #parts: Uint8Array[] = [];
 
@@ -121,6 +121,7 @@ export class WireWriter {
   }
 }
 
+/** A number in hex, `0x8b`, for messages. */
 export function hex(value: number): string {
   return `0x${value.toString(16)}`;
 }

@@ -10,17 +10,18 @@ export const HIERARCHY = { owner: 0x40000001, endorsement: 0x4000000b, null: 0x4
 
 const EMPTY = new Uint8Array();
 
-/** A key in the TPM's memory with what it is. Dispose to flush. */
+/** A key in the memory of the TPM. Disposing flushes it. */
 export interface LoadedKey extends LoadedHandle {
   readonly publicArea: TpmPublic;
   readonly name: Uint8Array;
   readonly auth: Authorization;
 }
 
+/** Parameters of TPM2_CreatePrimary. */
 export interface PrimaryOptions {
   readonly hierarchy: number;
   readonly template: Template;
-  /** Authorization value of the new key; empty unless said. Hierarchy passwords are empty. */
+  /** Authorization value of the new key; default: empty. The passwords of the hierarchies must be empty. */
   readonly authValue?: Uint8Array;
 }
 
@@ -61,7 +62,7 @@ export async function createPrimary(
   }
 }
 
-/** TPM2_ReadPublic: for persistent keys, and to see again what a handle is. */
+/** TPM2_ReadPublic: the public area and Name of the key with this handle. */
 export async function readPublic(
   tpm: TpmConnection,
   handle: number,
@@ -75,7 +76,7 @@ export async function readPublic(
   return { publicArea, name };
 }
 
-/** TPM2_Create of a sealed object: gives its two halves, and nothing is loaded. */
+/** TPM2_Create of a sealed object. Returns its two halves and loads nothing. */
 export async function createSealed(
   tpm: TpmConnection,
   options: { readonly parent: LoadedKey; readonly template: Template; readonly secret: Uint8Array },
@@ -98,13 +99,13 @@ export async function createSealed(
   return { publicPart, privatePart };
 }
 
-/** What leaves the TPM when a secret is sealed: a template with its policy, and the encrypted secret. */
+/** A sealed secret outside the TPM: the template with its policy, and the encrypted secret. */
 export interface SealedHalves {
   readonly publicPart: Uint8Array;
   readonly privatePart: Uint8Array;
 }
 
-/** TPM2_Load below a parent. */
+/** TPM2_Load: loads a sealed object below its parent key. */
 export async function loadObject(
   tpm: TpmConnection,
   parent: LoadedKey,
@@ -129,8 +130,8 @@ export async function loadObject(
 }
 
 /**
- * TPM2_ActivateCredential: opens a credential that was made for this EK and this AK's Name, and for no other pair.
- * `credentialBlob` and `encryptedSeed` come from a verifier and are the verifier's to have made right.
+ * TPM2_ActivateCredential: decrypts a credential that was created for this EK and the Name of this AK, and for no other pair.
+ * `credentialBlob` and `encryptedSeed` come from the verifier; the TPM checks them.
  */
 export async function activateCredential(
   tpm: TpmConnection,
@@ -162,7 +163,7 @@ function sensitiveCreate(authValue: Uint8Array, data: Uint8Array): Uint8Array {
   return new WireWriter().sized(authValue).sized(data).finish();
 }
 
-/** creationData, creationHash and creationTicket: how the object came to be, which nobody here asks. */
+/** Skips creationData, creationHash and creationTicket, which are not used. */
 function readCreation(reader: WireReader): void {
   reader.sized('creationData', MAX_PUBLIC_BYTES);
   reader.sized('creationHash', 64);
@@ -171,9 +172,10 @@ function readCreation(reader: WireReader): void {
   reader.sized('ticket digest', 64);
 }
 
-/** The Name the TPM gives must be the one that its public area has. */
+/** Reads the Name, which must match the public area. */
 function readName(reader: WireReader, publicArea: TpmPublic): Uint8Array {
   const name = reader.sized('name', 66);
-  if (Buffer.compare(name, nameOf(publicArea)) !== 0) throw malformed('a name: not that of the public area');
+  if (Buffer.compare(name, nameOf(publicArea)) !== 0)
+    throw malformed('a name: it does not match the public area');
   return name;
 }

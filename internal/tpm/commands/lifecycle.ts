@@ -3,6 +3,7 @@ import { WireWriter } from '../wire.ts';
 
 /** First handles of the ranges that TPM_CAP_HANDLES lists (Part 2, 7.4). */
 export const TRANSIENT_HANDLES = 0x80000000;
+/** See `TRANSIENT_HANDLES`. */
 export const LOADED_SESSIONS = 0x02000000;
 
 const CAP_HANDLES = 0x00000001;
@@ -11,18 +12,19 @@ const SU_CLEAR = 0x0000;
 const PAGE = 64;
 const MAX_HANDLES = 1024;
 
+/** TPM2_Startup, which must be the first command after power-on. */
 export async function startup(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
   const parameters = new WireWriter().u16(SU_CLEAR).finish();
   (await tpm.execute({ name: 'startup', parameters }, signal)).parameters.end();
 }
 
-/** Makes the next start orderly, so that `safe` in its quotes is 1. */
+/** TPM2_Shutdown: makes the shutdown orderly, so that `safe` is 1 in quotes after the next start. */
 export async function shutdown(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
   const parameters = new WireWriter().u16(SU_CLEAR).finish();
   (await tpm.execute({ name: 'shutdown', parameters }, signal)).parameters.end();
 }
 
-/** All handles of one range, page by page. */
+/** Lists all handles of a range (`TRANSIENT_HANDLES`, `LOADED_SESSIONS`), page by page. */
 export async function listHandles(
   tpm: TpmConnection,
   range: number,
@@ -37,13 +39,13 @@ export async function listHandles(
     reader.end();
     found.push(...page.filter((handle) => (handle & 0xff000000) === (range & 0xff000000)));
     const last = page.at(-1);
-    // A TPM that repeats itself or never ends would keep us here: handles must rise.
+    // Handles must increase: otherwise a faulty TPM could make this loop endless.
     if (!reader.more || last === undefined || last < from || found.length > MAX_HANDLES) return found;
     from = last + 1;
   }
 }
 
-/** One TPM_PT property, for instance the manufacturer; undefined when this TPM does not have it. */
+/** Reads a TPM_PT property, e.g. the manufacturer; undefined when the TPM does not have it. */
 export async function readProperty(
   tpm: TpmConnection,
   property: number,
@@ -74,7 +76,7 @@ async function getCapability(
   return Object.assign(reader, { more });
 }
 
-/** Random bytes of the TPM's own generator; a call gives at most one digest, so it loops. */
+/** TPM2_GetRandom, repeated: each command returns at most one digest of random bytes. */
 export async function getRandom(
   tpm: TpmConnection,
   sizeBytes: number,

@@ -12,7 +12,7 @@ import {
 import { WireReader, WireWriter } from '../wire.ts';
 import { HIERARCHY } from './keys.ts';
 
-/** Bytes per TPM2_NV_Read and TPM2_NV_Write; TPM_PT_NV_BUFFER_MAX is nowhere less. */
+/** Bytes for each TPM2_NV_Read and TPM2_NV_Write. TPM_PT_NV_BUFFER_MAX is at least this. */
 const CHUNK_BYTES = 512;
 const MAX_INDEX_BYTES = 8192;
 const COUNTER_BYTES = 8;
@@ -28,7 +28,8 @@ export async function readNvPublic(
     const nv = parseNvPublic(reader.sized('public area', 256));
     const name = reader.sized('name', 66);
     reader.end();
-    if (nv.index !== index || Buffer.compare(name, nvNameOf(nv)) !== 0) throw malformed('an NV public area');
+    if (nv.index !== index || Buffer.compare(name, nvNameOf(nv)) !== 0)
+      throw malformed('an NV public area: it is for another index');
     return nv;
   } catch (error) {
     if (error instanceof TpmError && error.code === 'tpm-handle-missing') return undefined;
@@ -53,6 +54,7 @@ export async function defineNv(
   (await tpm.execute(command, signal)).parameters.end();
 }
 
+/** TPM2_NV_UndefineSpace in the owner hierarchy. */
 export async function undefineNv(tpm: TpmConnection, index: number, signal: AbortSignal): Promise<void> {
   const command = {
     name: 'nvUndefineSpace',
@@ -62,7 +64,7 @@ export async function undefineNv(tpm: TpmConnection, index: number, signal: Abor
   (await tpm.execute(command, signal)).parameters.end();
 }
 
-/** Reads a whole index. Its own authorization reads where the index allows it, the owner's (empty) otherwise. */
+/** Reads a whole index, with its own authorization if the index allows that, else with the owner's (empty) password. */
 export async function readNv(
   tpm: TpmConnection,
   index: number,
@@ -70,7 +72,8 @@ export async function readNv(
   auth: Authorization = password(),
 ): Promise<Uint8Array> {
   const nv = await readNvPublic(tpm, index, signal);
-  if (nv === undefined) throw new TpmError('tpm-handle-missing', `reading NV index 0x${index.toString(16)}`);
+  if (nv === undefined)
+    throw new TpmError('tpm-handle-missing', `NV index 0x${index.toString(16)} not found`);
   if (nv.sizeBytes > MAX_INDEX_BYTES) throw malformed(`an NV index of ${nv.sizeBytes} bytes`);
   const authHandle = (nv.attributes & NV_ATTRIBUTE.authRead) !== 0 ? index : HIERARCHY.owner;
   const parts: Uint8Array[] = [];
@@ -89,7 +92,7 @@ export async function readNv(
   return new Uint8Array(Buffer.concat(parts));
 }
 
-/** Writes from the start of an ordinary index. */
+/** TPM2_NV_Write: writes an ordinary index from its start. */
 export async function writeNv(
   tpm: TpmConnection,
   options: { readonly index: number; readonly auth: Authorization; readonly data: Uint8Array },
@@ -105,8 +108,8 @@ export async function writeNv(
 }
 
 /**
- * Defines a counter and starts it. It begins above every value that any counter of this TPM ever had (Part 1,
- * 37.2.5), so undefining and defining again does not turn it back.
+ * Defines a counter and increments it once. It starts above every value that any counter of this TPM ever had (Part 1,
+ * 37.2.5), so that undefining and defining it again cannot set it back.
  */
 export async function defineCounter(
   tpm: TpmConnection,
@@ -125,6 +128,7 @@ export async function defineCounter(
   await incrementCounter(tpm, index, password(authValue), signal);
 }
 
+/** TPM2_NV_Increment. */
 export async function incrementCounter(
   tpm: TpmConnection,
   index: number,
@@ -135,6 +139,7 @@ export async function incrementCounter(
   (await tpm.execute(command, signal)).parameters.end();
 }
 
+/** Reads the value of a counter. */
 export async function readCounter(
   tpm: TpmConnection,
   index: number,

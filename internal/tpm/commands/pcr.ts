@@ -9,8 +9,9 @@ const MAX_TRIES = 5;
 const DIGESTS_PER_CALL = 8;
 
 /**
- * TPM2_PCR_Read over any number of PCRs. One call gives at most eight digests, so it loops, and starts again when
- * the TPM's update counter says that a PCR moved in between: the values are one state, not a mixture.
+ * TPM2_PCR_Read over any number of PCRs. A command returns at most eight digests, so that several are needed. They are
+ * repeated when the update counter of the TPM changes in between, so that all values belong to one state.
+ * @throws TpmError `tpm-pcrs-moving` after five attempts
  */
 export async function readPcrs(
   tpm: TpmConnection,
@@ -66,13 +67,14 @@ async function readSome(
   return { counter, values };
 }
 
-/** TPM2_PCR_Extend: PCR := H(PCR || digest). Read before extending where a second time must not count. */
+/** TPM2_PCR_Extend: PCR := H(PCR || digest). Not idempotent: read the PCR first if it must be extended only once. */
 export async function extendPcr(
   tpm: TpmConnection,
   options: { readonly pcr: number; readonly hash: HashName; readonly digest: Uint8Array },
   signal: AbortSignal,
 ): Promise<void> {
-  if (options.digest.length !== hashSizeBytes(options.hash)) throw new RangeError('digest of another length');
+  if (options.digest.length !== hashSizeBytes(options.hash))
+    throw new RangeError(`a ${options.hash} digest has ${hashSizeBytes(options.hash)} bytes`);
   const parameters = new WireWriter().u32(1).u16(hashId(options.hash)).bytes(options.digest).finish();
   const command = {
     name: 'pcrExtend',
@@ -83,7 +85,7 @@ export async function extendPcr(
   (await tpm.execute(command, signal)).parameters.end();
 }
 
-/** TPM2_PCR_Event: the TPM hashes the data itself and extends all banks. */
+/** TPM2_PCR_Event: the TPM hashes the data and extends the PCR in all banks. */
 export async function eventPcr(
   tpm: TpmConnection,
   pcr: number,

@@ -5,20 +5,20 @@ import { encodePcrSelection, type PcrSelection } from '../structures/pcr-selecti
 import { WireWriter, type WireReader } from '../wire.ts';
 import type { LoadedKey } from './keys.ts';
 
-/** A signed TPMS_ATTEST: the exact bytes that were signed, and TPMT_SIGNATURE as the TPM made it. */
+/** A signed TPMS_ATTEST: the bytes that were signed, and the TPMT_SIGNATURE of the TPM. */
 export interface SignedAttest {
   readonly attest: Uint8Array;
   readonly signature: Uint8Array;
 }
 
-/** What a statement is about, beside its own content. */
+/** The key and the extra data of a signed statement. */
 export interface SigningOptions {
   readonly key: Pick<LoadedKey, 'handle' | 'auth'>;
-  /** At most 64 bytes; a hash over everything the statement is bound to. */
+  /** At most 64 bytes: a hash over everything that the statement is bound to. */
   readonly extraData: Uint8Array;
 }
 
-/** TPM2_Quote with the key's own scheme. */
+/** TPM2_Quote with the scheme of the key. */
 export async function quote(
   tpm: TpmConnection,
   options: SigningOptions & { readonly selection: PcrSelection },
@@ -36,7 +36,7 @@ export async function quote(
   return readSignedAttest(reader);
 }
 
-/** TPM2_NV_Certify: a signed statement of what an NV index holds, for instance a rollback counter. */
+/** TPM2_NV_Certify: a signed statement of the content of an NV index, e.g. a counter. */
 export async function certifyNv(
   tpm: TpmConnection,
   options: SigningOptions & {
@@ -54,7 +54,7 @@ export async function certifyNv(
     .u16(options.sizeBytes)
     .u16(options.offset)
     .finish();
-  // The index is read by its own authorization value, so it is both the authorizing and the certified handle.
+  // The index authorizes its own reading, so it is both the authorizing and the certified handle.
   const { parameters: reader } = await tpm.execute(
     {
       name: 'nvCertify',

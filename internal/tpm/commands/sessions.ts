@@ -10,14 +10,14 @@ const NULL_HANDLE = 0x40000007;
 const SESSION_POLICY = 0x01;
 const EMPTY = new Uint8Array();
 
-/** A policy session. Satisfied once, used once: EK policies ask for a fresh one each time. */
+/** A policy session. Each use of an EK needs a new one. */
 export interface PolicySession extends LoadedHandle {
   readonly auth: Authorization;
 }
 
 /**
- * TPM2_StartAuthSession: unsalted and unbound. It authorizes by what is shown to it, not by a key. Its hash is the one of
- * the object's name.
+ * TPM2_StartAuthSession: an unsalted, unbound policy session. `hash` must be the Name algorithm of the object that it
+ * authorizes.
  */
 export async function startPolicySession(
   tpm: TpmConnection,
@@ -41,7 +41,7 @@ export async function startPolicySession(
   return { ...session, auth: { sessionHandle: session.handle, value: EMPTY } };
 }
 
-/** TPM2_PolicySecret with the endorsement hierarchy's (empty) password: what PolicyA of an EK asks for. */
+/** TPM2_PolicySecret with the (empty) password of the endorsement hierarchy, which PolicyA of an EK requires. */
 export async function policyEndorsementSecret(
   tpm: TpmConnection,
   session: PolicySession,
@@ -64,7 +64,7 @@ export async function policyEndorsementSecret(
   reader.end();
 }
 
-/** TPM2_PolicyOR: what was shown so far is one of these, by their digests in the order of the policy. */
+/** TPM2_PolicyOR: requires that the policy so far is one of these branches, given by digest in the order of the policy. */
 export async function policyOr(
   tpm: TpmConnection,
   session: PolicySession,
@@ -77,10 +77,7 @@ export async function policyOr(
   (await tpm.execute(command, signal)).parameters.end();
 }
 
-/**
- * TPM2_PolicyPCR over the values the PCRs have now. With `expected` the TPM itself refuses (TPM_RC_VALUE) when they
- * are not these.
- */
+/** TPM2_PolicyPCR over the current values of the PCRs. With `expected` the TPM refuses (TPM_RC_VALUE) other values. */
 export async function policyPcr(
   tpm: TpmConnection,
   options: {
@@ -98,14 +95,14 @@ export async function policyPcr(
   (await tpm.execute(command, signal)).parameters.end();
 }
 
-/** The digest of PolicySecret(endorsement) alone, to see in a test that the EK templates carry the right one. */
+/** The digest of the policy PolicySecret(endorsement), for tests of the EK templates. */
 export function endorsementSecretPolicyDigest(hash: HashName): Uint8Array {
   const name = new WireWriter().u32(HIERARCHY.endorsement).finish();
   const update = new WireWriter().u32(CC.policySecret).bytes(name).finish();
   return digestOf(hash, digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update), EMPTY);
 }
 
-/** The digest of PolicyOR alone, for the same. */
+/** The digest of a PolicyOR policy, for tests of the EK templates. */
 export function orPolicyDigest(hash: HashName, branches: readonly Uint8Array[]): Uint8Array {
   const update = new WireWriter().u32(CC.policyOr).finish();
   return digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update, ...branches);

@@ -2,34 +2,37 @@ import { WireReader } from '../wire.ts';
 import { hex } from '../wire.ts';
 import { readPcrSelection, type PcrSelection } from './pcr-selection.ts';
 
-/** TPM_GENERATED_VALUE: a restricted key signs nothing else that begins so, only what the TPM itself made. */
+/** TPM_GENERATED_VALUE: a restricted key signs data with this prefix only if the TPM generated it. */
 const GENERATED = 0xff544347;
 const TYPE_QUOTE = 0x8018;
 const TYPE_NV = 0x8014;
 
+/** TPMS_CLOCK_INFO (Part 2, 10.11.1). */
 export interface ClockInfo {
-  /** Milliseconds powered since the TPM was cleared. */
+  /** Milliseconds with power since the TPM was cleared. */
   readonly clockMs: bigint;
   readonly resetCount: number;
   readonly restartCount: number;
-  /** The clock has not been reported higher before: the last shutdown was orderly. */
+  /** Whether the last shutdown was orderly, so that the clock never was higher than now. */
   readonly safe: boolean;
 }
 
 interface AttestHeader {
   readonly qualifiedSigner: Uint8Array;
-  /** What the caller of the TPM gave: nonce, hash, binding. */
+  /** Chosen by the caller of the TPM: a nonce, hash or binding. */
   readonly extraData: Uint8Array;
   readonly clock: ClockInfo;
   readonly firmwareVersion: bigint;
 }
 
+/** A quote. */
 export interface QuoteAttest extends AttestHeader {
   readonly kind: 'quote';
   readonly selection: PcrSelection;
   readonly pcrDigest: Uint8Array;
 }
 
+/** A certificate of the content of an NV index. */
 export interface NvAttest extends AttestHeader {
   readonly kind: 'nv';
   readonly indexName: Uint8Array;
@@ -37,7 +40,7 @@ export interface NvAttest extends AttestHeader {
   readonly contents: Uint8Array;
 }
 
-/** Parses TPMS_ATTEST of type quote and nothing else (Part 2, 10.12.8). Throws `tpm-malformed`. */
+/** Parses one TPMS_ATTEST of type quote (Part 2, 10.12.8). Throws TpmError `tpm-malformed`. */
 export function parseQuoteAttest(bytes: Uint8Array): QuoteAttest {
   const reader = new WireReader(bytes, 'a quote');
   const header = readHeader(reader, TYPE_QUOTE);
@@ -47,7 +50,7 @@ export function parseQuoteAttest(bytes: Uint8Array): QuoteAttest {
   return { kind: 'quote', ...header, selection, pcrDigest };
 }
 
-/** Parses TPMS_ATTEST of type NV: certified contents of an NV index. */
+/** Parses one TPMS_ATTEST of type NV. Throws TpmError `tpm-malformed`. */
 export function parseNvAttest(bytes: Uint8Array): NvAttest {
   const reader = new WireReader(bytes, 'an NV certificate');
   const header = readHeader(reader, TYPE_NV);

@@ -21,7 +21,7 @@ export const NV_ATTRIBUTE = {
   written: 1 << 29,
 } as const;
 
-/** The owner and whoever knows the index's authorization value may read and increment; it cannot be set. */
+/** Attributes of a counter: the owner, and everybody who knows the authorization value, may read and increment it. */
 export const COUNTER_ATTRIBUTES =
   NV_ATTRIBUTE.noDa |
   NV_ATTRIBUTE.authRead |
@@ -30,6 +30,7 @@ export const COUNTER_ATTRIBUTES =
   NV_ATTRIBUTE.authWrite |
   NV_ATTRIBUTE.ownerWrite;
 
+/** Encodes TPMS_NV_PUBLIC. */
 export function encodeNvPublic(nv: NvPublic): Uint8Array {
   return new WireWriter()
     .u32(nv.index)
@@ -40,6 +41,7 @@ export function encodeNvPublic(nv: NvPublic): Uint8Array {
     .finish();
 }
 
+/** Parses TPMS_NV_PUBLIC. Throws TpmError `tpm-malformed`. */
 export function parseNvPublic(bytes: Uint8Array): NvPublic {
   const reader = new WireReader(bytes, 'an NV public area');
   const nv = {
@@ -53,7 +55,7 @@ export function parseNvPublic(bytes: Uint8Array): NvPublic {
   return nv;
 }
 
-/** An index's Name changes when it is first written, so it tells a fresh index from a used one. */
+/** The Name of an index. It changes when the index is first written. */
 export function nvNameOf(nv: NvPublic): Uint8Array {
   return new WireWriter()
     .u16(hashId(nv.nameHash))

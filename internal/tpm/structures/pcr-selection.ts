@@ -2,7 +2,7 @@ import { digestOf, hashId, hashName, type HashName } from '../algorithms.ts';
 import { malformed } from '../errors.ts';
 import { WireWriter, type WireReader } from '../wire.ts';
 
-/** PCs have 24 PCRs: three octets of selection, in every profile this project meets. */
+/** Number of PCRs of a PC (TCG PC Client Platform TPM Profile): three octets in a selection. */
 export const PCR_COUNT = 24;
 const SELECT_BYTES = 3;
 
@@ -12,7 +12,7 @@ export interface PcrSelection {
   readonly pcrs: readonly number[];
 }
 
-/** TPML_PCR_SELECTION with exactly one bank, the only form that is sent. */
+/** Encodes TPML_PCR_SELECTION with one bank. */
 export function encodePcrSelection(selection: PcrSelection): Uint8Array {
   const octets = new Uint8Array(SELECT_BYTES);
   for (const pcr of selection.pcrs) {
@@ -22,7 +22,7 @@ export function encodePcrSelection(selection: PcrSelection): Uint8Array {
   return new WireWriter().u32(1).u16(hashId(selection.hash)).u8(SELECT_BYTES).bytes(octets).finish();
 }
 
-/** Exactly one bank of an accepted hash with three octets; anything else is refused. May be empty. */
+/** Reads TPML_PCR_SELECTION with one bank of an accepted hash and three octets. It may select no PCR. Throws TpmError. */
 export function readPcrSelection(reader: WireReader): PcrSelection {
   const count = reader.u32('number of PCR selections');
   reader.expect(count, 1, 'number of PCR selections');
@@ -35,18 +35,18 @@ export function readPcrSelection(reader: WireReader): PcrSelection {
   return { hash, pcrs };
 }
 
-/** The digest that a quote signs and PolicyPCR takes: the values in the order of their indices, one after another. */
+/** The digest that a quote signs and PolicyPCR requires: over the values in the order of their indices. */
 export function pcrDigest(values: ReadonlyMap<number, Uint8Array>, hash: HashName): Uint8Array {
   const ordered = [...values].sort(([a], [b]) => a - b).map(([, value]) => value);
   return digestOf(hash, ...ordered);
 }
 
 /**
- * What TPM2_PolicyPCR makes of a fresh SHA-256 policy session (Part 3, 23.7), computed without a TPM, so that a
- * secret can be sealed to values that PCRs will only have later.
+ * Computes, without a TPM, the policy digest that TPM2_PolicyPCR gives to a new SHA-256 session (Part 3, 23.7). With it, a
+ * secret can be sealed to future PCR values.
  */
 export function pcrPolicyDigest(values: ReadonlyMap<number, Uint8Array>): Uint8Array {
-  if (values.size === 0) throw malformed('a PCR policy without PCRs');
+  if (values.size === 0) throw malformed('a PCR policy: it selects no PCR');
   const selection = encodePcrSelection({ hash: 'sha256', pcrs: [...values.keys()] });
   const policyPcr = new WireWriter().u32(0x0000017f).bytes(selection).bytes(pcrDigest(values, 'sha256'));
   return digestOf('sha256', new Uint8Array(32), policyPcr.finish());

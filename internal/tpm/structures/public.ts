@@ -28,27 +28,30 @@ export const OBJECT_ATTRIBUTE = {
   x509Sign: 1 << 19,
 } as const;
 
+/** Name of an object attribute. */
 export type ObjectAttribute = keyof typeof OBJECT_ATTRIBUTE;
 
 const KNOWN_ATTRIBUTES = Object.values(OBJECT_ATTRIBUTE).reduce((all, bit) => all | bit, 0);
 
-/** The symmetric cipher by which a restricted decryption key protects its children and credentials. */
+/** The symmetric cipher with which a restricted decryption key protects its child objects and credentials. */
 export interface SymmetricCipher {
   readonly keyBits: 128 | 192 | 256;
 }
 
+/** The fixed signature scheme of a key. */
 export interface SignatureScheme {
   readonly algorithm: 'ecdsa' | 'rsassa' | 'rsapss';
   readonly hash: HashName;
 }
 
+/** The public key in a public area. */
 export type TpmKey =
   | { readonly kind: 'ecc'; readonly curve: CurveName; readonly x: Uint8Array; readonly y: Uint8Array }
   | { readonly kind: 'rsa'; readonly bits: number; readonly exponent: number; readonly modulus: Uint8Array };
 
 /** TPMT_PUBLIC of an asymmetric key. */
 export interface TpmPublic {
-  /** The exact bytes; the Name is a hash over them. */
+  /** The encoded structure; the Name is a hash over it. */
   readonly bytes: Uint8Array;
   readonly nameHash: HashName;
   readonly attributes: number;
@@ -58,9 +61,10 @@ export interface TpmPublic {
   readonly key: TpmKey;
 }
 
+/** Size limit of a public area. */
 export const MAX_PUBLIC_BYTES = 1024;
 
-/** Parses exactly one TPMT_PUBLIC of an RSA or ECC key. Throws `tpm-malformed` and nothing else. */
+/** Parses one TPMT_PUBLIC of an RSA or ECC key, without trailing bytes. Throws only TpmError `tpm-malformed`. */
 export function parsePublic(bytes: Uint8Array): TpmPublic {
   if (bytes.length > MAX_PUBLIC_BYTES) throw malformed(`a public area of ${bytes.length} bytes`);
   const reader = new WireReader(bytes, 'a public area');
@@ -77,7 +81,7 @@ export function parsePublic(bytes: Uint8Array): TpmPublic {
   return { bytes: bytes.slice(), nameHash, attributes, authPolicy, symmetric, scheme, key };
 }
 
-/** The TPM's own identifier of an object: hash algorithm, then the hash of its public area (Part 1, 16). */
+/** The Name by which a TPM identifies an object: hash algorithm, then hash of its public area (Part 1, 16). */
 export function nameOf(publicArea: Pick<TpmPublic, 'bytes' | 'nameHash'>): Uint8Array {
   return new WireWriter()
     .u16(hashId(publicArea.nameHash))
@@ -85,7 +89,7 @@ export function nameOf(publicArea: Pick<TpmPublic, 'bytes' | 'nameHash'>): Uint8
     .finish();
 }
 
-/** The Name a key has in the tree: a primary's is hashed with its hierarchy's handle (Part 1, 16, "Qualified Name"). */
+/** The Qualified Name of a primary key: its Name hashed with the handle of its hierarchy (Part 1, 16). */
 export function qualifiedNameOf(
   publicArea: Pick<TpmPublic, 'bytes' | 'nameHash'>,
   hierarchy: number,
@@ -97,6 +101,7 @@ export function qualifiedNameOf(
     .finish();
 }
 
+/** Whether all of these attributes are set. */
 export function hasAttributes(
   publicArea: Pick<TpmPublic, 'attributes'>,
   wanted: readonly ObjectAttribute[],
@@ -104,7 +109,7 @@ export function hasAttributes(
   return wanted.every((name) => (publicArea.attributes & OBJECT_ATTRIBUTE[name]) !== 0);
 }
 
-/** As a key of node:crypto. OpenSSL refuses points off the curve; that is a `tpm-malformed` too. */
+/** The key for node:crypto. Throws TpmError `tpm-malformed`, also for a point that is not on the curve. */
 export function keyObjectOf(key: TpmKey): KeyObject {
   try {
     return createPublicKey({ format: 'jwk', key: jwkOf(key) });

@@ -4,12 +4,12 @@ import { malformed } from '../errors.ts';
 import { hex, WireReader, WireWriter } from '../wire.ts';
 import type { TpmKey } from './public.ts';
 
-/** TPMT_SIGNATURE, as far as attestation keys make them. */
+/** TPMT_SIGNATURE of an attestation key. */
 export type TpmSignature =
   | { readonly algorithm: 'ecdsa'; readonly hash: HashName; readonly r: Uint8Array; readonly s: Uint8Array }
   | { readonly algorithm: 'rsassa' | 'rsapss'; readonly hash: HashName; readonly signature: Uint8Array };
 
-/** Parses exactly one TPMT_SIGNATURE. SHA-1, the null signature and other schemes are `tpm-malformed`. */
+/** Parses one TPMT_SIGNATURE. Throws TpmError `tpm-malformed`, also for SHA-1, the null signature and other schemes. */
 export function parseSignature(bytes: Uint8Array): TpmSignature {
   const reader = new WireReader(bytes, 'a signature');
   const id = reader.u16('signature algorithm');
@@ -25,6 +25,7 @@ export function parseSignature(bytes: Uint8Array): TpmSignature {
   return signature;
 }
 
+/** Encodes TPMT_SIGNATURE. */
 export function encodeSignature(signature: TpmSignature): Uint8Array {
   const id = ALG[signature.algorithm];
   const writer = new WireWriter().u16(id).u16(hashId(signature.hash));
@@ -34,9 +35,9 @@ export function encodeSignature(signature: TpmSignature): Uint8Array {
 }
 
 /**
- * The one form of an ECDSA signature that evidence may carry: coordinates padded to the size of the curve and
- * s in the lower half. TPMs strip zeros and choose either s; with (r, s) so is (r, n - s) a signature, and
- * whoever saw one could make the other. Anyone can bring a signature into this form, so the issuer does.
+ * Converts an ECDSA signature into the canonical form that evidence must have: r and s padded to the size of the curve, s in
+ * the lower half. TPMs strip zeros and return either s. If (r, s) is a signature, so is (r, n - s), which anybody could
+ * compute; only one of them is accepted.
  */
 export function canonicalSignature(signature: TpmSignature, curve: CurveName): TpmSignature {
   if (signature.algorithm !== 'ecdsa') return signature;
@@ -47,6 +48,7 @@ export function canonicalSignature(signature: TpmSignature, curve: CurveName): T
   return { ...signature, r: bytesOf(r, sizeBytes), s: bytesOf(low, sizeBytes) };
 }
 
+/** Whether a signature by this key is in canonical form. */
 export function isCanonical(signature: TpmSignature, key: TpmKey): boolean {
   if (signature.algorithm !== 'ecdsa' || key.kind !== 'ecc') {
     return (
@@ -66,9 +68,9 @@ export function isCanonical(signature: TpmSignature, key: TpmKey): boolean {
   );
 }
 
-/** Whether this key signed these bytes. Pure arithmetic: what the bytes mean is the caller's to check. */
+/** Whether this key signed these bytes. The caller checks what the bytes mean. */
 export function isSignedBy(key: KeyObject, signature: TpmSignature, signed: Uint8Array): boolean {
-  // As DER and with the bare key: node takes a third longer for the same signature in IEEE P1363 form.
+  // In DER, because node:crypto takes a third longer for a signature in IEEE P1363 form.
   if (signature.algorithm === 'ecdsa') return verify(signature.hash, signed, key, derOf(signature));
   const padding =
     signature.algorithm === 'rsassa'
@@ -77,7 +79,7 @@ export function isSignedBy(key: KeyObject, signature: TpmSignature, signed: Uint
   return verify(signature.hash, signed, { key, ...padding }, signature.signature);
 }
 
-/** ECDSA-Sig-Value (RFC 3279 §2.2.3): both numbers in their shortest form, below 128 bytes together. */
+/** ECDSA-Sig-Value (RFC 3279 §2.2.3) with both numbers in their shortest form, less than 128 bytes in all. */
 function derOf({ r, s }: { readonly r: Uint8Array; readonly s: Uint8Array }): Uint8Array {
   const numbers = Buffer.concat([derInteger(r), derInteger(s)]);
   return Buffer.concat([Buffer.of(0x30, numbers.length), numbers]);

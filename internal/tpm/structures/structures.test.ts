@@ -36,7 +36,7 @@ function patched(bytes: Uint8Array, at: number, by: readonly number[]): Uint8Arr
 }
 
 describe('parsePublic()', () => {
-  test('reads an attestation key and gives its Name', () => {
+  test('parses an attestation key and computes its Name', () => {
     const key = parsePublic(soft.publicArea);
     expect(hasAttributes(key, ['restricted', 'sign', 'fixedTpm'])).toBe(true);
     expect(hasAttributes(key, ['decrypt'])).toBe(false);
@@ -88,7 +88,7 @@ describe('parsePublic()', () => {
 });
 
 describe('parseQuoteAttest()', () => {
-  test('reads what a TPM signs', () => {
+  test('parses a quote of a TPM', () => {
     expect(parseQuoteAttest(statement)).toMatchObject({
       selection: { hash: 'sha256', pcrs: [0] },
       clock: { clockMs: 1000n, resetCount: 1, restartCount: 0, safe: true },
@@ -149,7 +149,7 @@ describe('signatures', () => {
     expect(isSignedBy(key, canonical, other)).toBe(false);
   });
 
-  test('of both twins (r, s) and (r, n - s) exactly one is canonical, though both verify', () => {
+  test('exactly one of (r, s) and (r, n - s) is canonical, although both verify', () => {
     if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
     const s = CURVES.p256.order - BigInt(`0x${hex(canonical.s)}`);
     const twin = { ...canonical, s: Buffer.from(s.toString(16).padStart(64, '0'), 'hex') };
@@ -161,7 +161,7 @@ describe('signatures', () => {
     expect(encodeSignature(canonicalSignature(twin, 'p256'))).toEqual(encodeSignature(canonical));
   });
 
-  test('stripped or padded coordinates are brought into form, and not canonical before', () => {
+  test('canonicalSignature() pads and strips coordinates into canonical form', () => {
     if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
     const padded = { ...canonical, r: Buffer.concat([Buffer.alloc(1), canonical.r]) };
     expect(isCanonical(padded, parsePublic(soft.publicArea).key)).toBe(false);
@@ -210,7 +210,7 @@ describe('PCR selections and policies', () => {
     expect(() => encodePcrSelection({ hash: 'sha256', pcrs: [24] })).toThrow(RangeError);
   });
 
-  test('pcrPolicyDigest() is what TPM2_PolicyPCR makes of a fresh session', () => {
+  test('pcrPolicyDigest() equals the digest of TPM2_PolicyPCR in a new session', () => {
     // Recorded from swtpm 0.7.1: tpm2_policypcr -l sha256:0,15 with both PCRs at zero.
     const zero = new Uint8Array(32);
     const zeroes = new Map([

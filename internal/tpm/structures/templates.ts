@@ -2,18 +2,18 @@ import { ALG, CURVES, hashId, type CurveName, type HashName } from '../algorithm
 import { WireWriter } from '../wire.ts';
 import { OBJECT_ATTRIBUTE as BIT } from './public.ts';
 
-/** A public area as it is asked for; the TPM fills in `unique` and answers the whole. */
+/** A public area without `unique`. The TPM fills that field in and returns the complete public area. */
 export type Template = Uint8Array;
 
 interface EccTemplate {
   readonly nameHash: HashName;
   readonly attributes: number;
   readonly authPolicy?: Uint8Array;
-  /** Set for storage and endorsement keys, absent for signing keys. */
+  /** Present for storage and endorsement keys, absent for signing keys. */
   readonly aesBits?: 128 | 256;
   readonly signatureHash?: HashName;
   readonly curve: CurveName;
-  /** Enters the derivation of a primary (Part 1, 27.2): another value gives another key from the same seed. */
+  /** Input of the derivation of a primary key (Part 1, 27.2): another value gives another key from the same seed. */
   readonly uniqueX?: Uint8Array;
   readonly uniqueY?: Uint8Array;
 }
@@ -46,7 +46,7 @@ const FIXED = BIT.fixedTpm | BIT.fixedParent | BIT.sensitiveDataOrigin;
 
 /** PolicySecret(TPM_RH_ENDORSEMENT): TCG EK Credential Profile 2.5, B.3.3 (PolicyA, SHA-256). */
 export const EK_POLICY_A_SHA256 = fromHex('837197674484b3f81a90cc8d46a5d724fd52d76e06520b64f2a1da1b331469aa');
-/** What PolicyB, SHA-384, takes: the same (PolicyA), or a policy that the machine's owner wrote to the TPM (PolicyC); B.6. */
+/** The branches of PolicyB, SHA-384: PolicyA, or a policy that the owner of the machine wrote to the TPM (PolicyC); B.6. */
 export const EK_POLICY_B_BRANCHES_SHA384 = [
   fromHex('8bbf2266537c171cb56e403c4dc1d4b64f432611dc386e6f532050c3278c930e143e8bb1133824ccb431053871c6db53'),
   fromHex('d6032ce61f2fb3c240eb3cf6a33237ef2b6a16f4293c22b455e261cffd217ad5b4947c2d73e63005eed2dc2b3593d165'),
@@ -82,7 +82,7 @@ export const EK_ECC_P256: Template = eccTemplate({
   uniqueY: new Uint8Array(32),
 });
 
-/** EK ECC P-384, high range: template H-3. It could be used with its (empty) authorization value as well. */
+/** EK ECC P-384, high range: template H-3. Its (empty) authorization value would authorize its use as well. */
 export const EK_ECC_P384: Template = eccTemplate({
   nameHash: 'sha384',
   attributes: FIXED | BIT.userWithAuth | BIT.adminWithPolicy | BIT.restricted | BIT.decrypt,
@@ -92,9 +92,9 @@ export const EK_ECC_P384: Template = eccTemplate({
 });
 
 /**
- * The attestation key: ECC P-256, restricted, signing. A primary of the endorsement hierarchy is derived from the
- * seed, so the same machine has the same key after a restart and nothing needs to be stored. With `unique` the
- * key can be derived again only by who knows that value.
+ * The attestation key: ECC P-256, restricted, signing. As a primary key of the endorsement hierarchy it is derived from the
+ * seed, so that a machine has the same key after a restart and stores nothing. With `unique`, only programs that know this
+ * value can derive the key.
  */
 export function attestationKeyTemplate(unique: Uint8Array = EMPTY): Template {
   return eccTemplate({
@@ -114,7 +114,7 @@ export const STORAGE_ROOT: Template = eccTemplate({
   curve: 'p256',
 });
 
-/** A sealed secret: opens by policy only, never by its authorization value. */
+/** A sealed secret that only its policy unseals, not its authorization value. */
 export function sealedObjectTemplate(policy: Uint8Array): Template {
   return new WireWriter()
     .u16(ALG.keyedHash)
