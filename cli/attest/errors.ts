@@ -52,7 +52,7 @@ export const attestErrors = defineErrors({
     exit: 'refused',
     retryable: false,
     meaning:
-      'A document that was passed with an SNP report was not issued by AMD. It is refused because an altered CRL that was ignored would look like no CRL.',
+      'A document that was passed with an SNP report was not issued by one of AMD’s CAs. It is refused because an altered CRL that was ignored would look like no CRL.',
     fix: 'Omit the document if it does not belong to the report. Otherwise run `cluster attest collateral refresh`.',
   },
   'attest-endorsement-unknown': {
