@@ -8,17 +8,18 @@ import {
   type MachineIdentity,
 } from './verdict.ts';
 
-/** The two checks before anything is parsed. A short binding is our own defect, a large document the peer's. */
+/** Checks the sizes before parsing. A wrong binding is a bug of the caller, large evidence a fault of the peer. */
 export function checkSizes(evidence: Uint8Array, binding: Uint8Array): void {
   checkBinding(binding);
   if (evidence.length > MAX_EVIDENCE_BYTES) {
-    throw new AppraisalError('attestation-evidence-too-large', 'judging evidence', {
+    throw new AppraisalError('attestation-evidence-too-large', 'verifying evidence', {
       expected: `at most ${MAX_EVIDENCE_BYTES} bytes`,
       actual: `${evidence.length} bytes`,
     });
   }
 }
 
+/** Checks that a binding has `BINDING_BYTES`. Throws AppraisalError `attestation-binding-length`. */
 export function checkBinding(binding: Uint8Array): void {
   if (binding.length !== BINDING_BYTES) {
     throw new AppraisalError('attestation-binding-length', 'binding evidence', {
@@ -29,9 +30,9 @@ export function checkBinding(binding: Uint8Array): void {
 }
 
 /**
- * Compares measured registers with the policy. Appends to `checks`; the first mismatch that counts throws. A policy may
- * speak of several kinds of evidence: registers that this kind does not have at all are skipped, but some must be left,
- * and under `measured` one of them must be enforced.
+ * Compares measured registers with the policy and appends to `checks`. Throws AppraisalError at the first mismatch that is
+ * not `warnOnly`. A policy may cover several attestation variants: registers that this evidence does not have are skipped,
+ * but at least one must be left, and with the profile `measured` at least one must be enforced.
  */
 export function checkRegisters(
   measurements: ReadonlyMap<string, Uint8Array>,
@@ -45,7 +46,7 @@ export function checkRegisters(
   if ((policy.profile === 'measured' && !isEnforced) || (policy.profile === undefined && isEmpty)) {
     throw new AppraisalError(
       'attestation-register-missing',
-      'judging registers: no reference value is for this evidence',
+      'checking registers: the policy has no reference value for this evidence',
       {
         expected: [...policy.registers.keys()].join(', '),
         actual: [...measurements.keys()].join(', '),
@@ -68,9 +69,13 @@ function checkRegister(
   { value, checks }: { readonly value: Uint8Array | undefined; readonly checks: Check[] },
 ): void {
   if (rule.accepted.length === 0) {
-    throw new AppraisalError('attestation-policy-invalid', `judging ${register}: no accepted value`, {
-      checks,
-    });
+    throw new AppraisalError(
+      'attestation-policy-invalid',
+      `checking ${register}: the policy accepts no value`,
+      {
+        checks,
+      },
+    );
   }
   const actual = value === undefined ? undefined : Buffer.from(value).toString('hex');
   const compared = {
@@ -80,7 +85,7 @@ function checkRegister(
   const matches = actual !== undefined && rule.accepted.includes(actual);
   if (!matches && !rule.warnOnly) {
     const code = actual === undefined ? 'attestation-register-missing' : 'attestation-register-mismatch';
-    throw new AppraisalError(code, `judging ${register}`, {
+    throw new AppraisalError(code, `checking ${register}`, {
       ...compared,
       details: { register },
       checks,
@@ -89,12 +94,12 @@ function checkRegister(
   checks.push({ name: `register-${register}`, outcome: matches ? 'pass' : 'warn', ...compared });
 }
 
-/** `pcr4` is one of a TPM's, `rtmr1` and `mrtd` are a TD's, `launch` is SNP's. */
+/** The technology of a register: `pcr4` belongs to a TPM, `rtmr1` and `mrtd` to TDX, `launch` to SNP. */
 function registerFamily(register: string): string {
   return register === 'mrtd' ? 'rtmr' : register.replace(/\d+$/, '');
 }
 
-/** Whether the policy lets this machine pass. */
+/** Checks that the policy allows this machine. Throws AppraisalError `attestation-machine-unknown`. */
 export function checkMachine(identity: MachineIdentity, policy: Policy, checks: Check[]): void {
   const { machines } = policy;
   const actual = `${machineIdentityText(identity)} (${identity.proof})`;
@@ -104,7 +109,7 @@ export function checkMachine(identity: MachineIdentity, policy: Policy, checks: 
       (machines === 'any-proved' || machines.has(machineIdentityText(identity))));
   const expected = typeof machines === 'string' ? machines : [...machines].join(' or ');
   if (!allowed) {
-    throw new AppraisalError('attestation-machine-unknown', 'judging the machine', {
+    throw new AppraisalError('attestation-machine-unknown', 'checking the machine', {
       expected,
       actual,
       checks,
@@ -113,7 +118,7 @@ export function checkMachine(identity: MachineIdentity, policy: Policy, checks: 
   checks.push({ name: 'machine', outcome: 'pass', expected, actual });
 }
 
-/** One sentence for each check that only warned. */
+/** One sentence for each check with outcome `warn`. */
 export function warningsOf(checks: readonly Check[]): string[] {
   return checks
     .filter((check) => check.outcome === 'warn')

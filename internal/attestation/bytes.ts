@@ -1,4 +1,4 @@
-/** A cursor over little-endian binary structures. The caller has checked the size: reading beyond it is our defect. */
+/** Reads little-endian structures. The caller has checked the size: reading beyond it is a bug and throws RangeError. */
 export class LittleEndianReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -32,14 +32,17 @@ export class LittleEndianReader {
   }
 }
 
+/** Whether all bytes are zero. */
 export function isZero(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0);
 }
 
+/** Whether both arrays have the same bytes. Not constant-time. */
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
+/** Lower-case hex. */
 export function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }

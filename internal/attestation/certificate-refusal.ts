@@ -3,8 +3,8 @@ import type { CheckList } from './check-list.ts';
 import { X509Error, x509Errors } from './x509/index.ts';
 
 /**
- * Runs a step over certificates or CRLs. What it refuses becomes a refusal of the evidence with the same code, such as
- * `x509-expired`, and with the checks that passed before.
+ * Runs `work` and turns X509Error into a refusal of the evidence, with the same code (e.g. `x509-expired`) and with the checks
+ * that passed before.
  */
 export function refuseOnCertificateError<T>(
   checks: CheckList<string>,

@@ -1,13 +1,13 @@
 /**
- * Attestation: which machine, and which software on it, is at the other end.
+ * Domain: attestation, i.e. proof of which machine, and which software on it, is at the other end.
  *
  *   machine                                   verifier
  *   Issuer.issue(binding) ── evidence ──▶ Validator.validate(evidence, binding, { nowMs, policy, collateral })
  *                                             ├─▶ Verdict: named checks, measurements, identity, claims
- *                                             └─▶ AttestationError: the check that refused, expected, actual
+ *                                             └─▶ AttestationError: the check that failed, expected, actual
  *
- * Everything in evidence is the attacker's until its signature has been verified. Validators are pure: they
- * touch no network and read no clock. Trust fails closed: an absent policy section, endorsement or register refuses.
+ * Evidence is untrusted until its signature has been verified. Validators are pure: they use no network and no clock. A
+ * missing policy section, endorsement or register leads to a refusal.
  */
 export { checkBinding, checkMachine, checkRegisters, checkSizes, warningsOf } from './appraise.ts';
 export { CheckList, type Comparison } from './check-list.ts';

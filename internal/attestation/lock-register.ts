@@ -2,38 +2,38 @@ import { createHash } from 'node:crypto';
 import type { Policy } from './rules.ts';
 
 /**
- * The node lock as a verifier sees it: one PCR that the boot chain leaves alone, which the agent extends with the id of
- * the cluster that the machine is bound to. PCR 15 is for the system's identity and systemd uses it only where it boots
- * unified kernel images (systemd-pcrmachine.service(8)); another one can be configured.
+ * The PCR of the node lock. The boot chain does not use it; the agent extends it with the id of the cluster that the machine
+ * is bound to. PCR 15 is meant for the identity of the system, and systemd uses it only when it boots unified kernel images
+ * (systemd-pcrmachine.service(8)). Another PCR can be configured.
  */
 export const DEFAULT_LOCK_PCR = 15;
 
 const LABEL = Buffer.from('cluster node lock v1\0', 'ascii');
 const ZERO = '00'.repeat(32);
 
-/** What the machine extends its lock register with. `clusterId`: 16 bytes in lower-case hex. */
+/** The digest with which a machine extends its lock register. `clusterId`: 16 bytes in lower-case hex. */
 export function lockDigest(clusterId: string): Uint8Array {
   return createHash('sha256').update(LABEL).update(clusterId, 'ascii').digest();
 }
 
-/** The register after one extension of `baseline` (32 bytes, SHA-256 bank). A second one would give a third value. */
+/** The value of the register after extending `baseline` once (32 bytes, SHA-256 bank). */
 export function lockedValue(baseline: Uint8Array, clusterId: string): Uint8Array {
   return createHash('sha256').update(baseline).update(lockDigest(clusterId)).digest();
 }
 
 /**
- * What the lock register must show, call by call:
+ * The value that the lock register must have:
  *
- *     boot-baseline   first init, first ticket: bound to nobody since it was switched on
- *     locked          re-attach, ticket retry, rejoin, renewal, verify: bound to this cluster
- *     either          an init that was sent and whose lock nobody has seen yet
+ *     boot-baseline   first init, first ticket: bound to no cluster since the machine was started
+ *     locked          reconnect to an init, ticket retry, rejoin, renewal, verify: bound to this cluster
+ *     either          an init that was sent and whose lock has not been verified yet
  */
 export type LockExpectation =
   { readonly shows: 'boot-baseline' } | { readonly shows: 'locked' | 'either'; readonly clusterId: string };
 
 /**
- * The policy with the lock register in it. Its boot baseline is zero unless the policy has reference values for that very
- * register. Without a TPM in the policy there is no such register, and the verdict says nothing about the lock.
+ * Adds the lock register to a policy. Its boot baseline is zero unless the policy has reference values for that register.
+ * Without a `tpm` section the policy is unchanged, and the verdict does not cover the lock.
  */
 export function withLockRegister(policy: Policy, pcr: number, expected: LockExpectation): Policy {
   if (policy.tpm === undefined) return policy;

@@ -1,21 +1,23 @@
 import { createHash } from 'node:crypto';
 
-/** An operator's question to a running node: prove yourself now. */
+/** An operator's request that a running node attest itself (`cluster verify`). */
 export interface VerifyRequest {
   readonly clusterId: string;
   readonly nodeId: string;
-  /** 32 fresh random bytes of whoever asks. */
+  /** 32 random bytes of the requester. */
   readonly nonce: Uint8Array;
 }
 
+/** Size of the nonce. */
 export const VERIFY_NONCE_BYTES = 32;
 
 /**
- * What the evidence for `cluster verify` is bound to. Node and asker compute it alike; the node puts its own names in, so
- * that its evidence cannot be passed off as another node's. The label keeps it apart from every session of aTLS.
+ * The binding of the evidence for `cluster verify`, which node and requester compute independently. The node uses its own
+ * ids, so that its evidence cannot be used for another node. The label keeps the binding apart from all aTLS sessions.
  */
 export function bindingOfVerifyRequest({ clusterId, nodeId, nonce }: VerifyRequest): Uint8Array {
-  if (nonce.length !== VERIFY_NONCE_BYTES) throw new RangeError(`a nonce of ${nonce.length} bytes`);
+  if (nonce.length !== VERIFY_NONCE_BYTES)
+    throw new RangeError(`a nonce has ${VERIFY_NONCE_BYTES} bytes, not ${nonce.length}`);
   const hash = createHash('sha512').update('cluster verify evidence v1\0', 'ascii');
   return hash.update(sha256(clusterId)).update(sha256(nodeId)).update(nonce).digest();
 }

@@ -1,7 +1,7 @@
 import { Asn1Error } from './errors.ts';
 import { TAG } from './tags.ts';
 
-/** One element. `content` and `raw` are views of the input, not copies. */
+/** A DER element. `content` and `raw` are views of the input. */
 export interface DerElement {
   readonly tag: number;
   /** The content octets. */
@@ -12,10 +12,10 @@ export interface DerElement {
 }
 
 const MAX_DEPTH = 16;
-/** Enough for a CRL; a length of four octets or more is never right here. */
+/** Enough for a CRL; no document here has a length of four octets or more. */
 const MAX_LENGTH_OCTETS = 3;
 
-/** Reads the elements of one level from front to back. A caller that is done says `end()`. */
+/** Reads the elements of one level in order. Callers call `end()` to refuse further elements. */
 export class DerReader {
   readonly #bytes: Uint8Array;
   readonly #depth: number;
@@ -41,7 +41,7 @@ export class DerReader {
   read(tag: number): DerElement {
     const element = this.readAny();
     if (element.tag !== tag) {
-      throw this.#malformed(`tag ${hex(tag)} expected, ${hex(element.tag)} found`);
+      throw this.#malformed(`expected tag ${hex(tag)}, found ${hex(element.tag)}`);
     }
     return element;
   }
@@ -51,14 +51,14 @@ export class DerReader {
     return this.nextTag === tag ? this.read(tag) : undefined;
   }
 
-  /** The next element, whatever its tag. Tags of more than one octet are refused: no format we read has them. */
+  /** The next element with any tag. Refuses tags of more than one octet, which no supported document has. */
   readAny(): DerElement {
     const start = this.#at;
     const tag = this.#octet();
     if ((tag & 0x1f) === 0x1f) throw this.#malformed('tag of more than one octet');
     const length = this.#length();
     const from = this.#at;
-    if (length > this.#bytes.length - from) throw this.#malformed('element longer than what holds it');
+    if (length > this.#bytes.length - from) throw this.#malformed('element longer than its parent');
     this.#at = from + length;
     return {
       tag,
@@ -68,7 +68,7 @@ export class DerReader {
     };
   }
 
-  /** The whole next element, without reading it: what a signature covers, or what must equal something else. */
+  /** The encoded next element, without consuming it. */
   peekRaw(): Uint8Array {
     const start = this.#at;
     const { raw } = this.readAny();
@@ -76,7 +76,7 @@ export class DerReader {
     return raw;
   }
 
-  /** Reads one constructed element with `tag` by a function that must read it to its end. */
+  /** Reads a constructed element with `tag` by a function that must consume all of its content. */
   inside<T>(tag: number, parse: (reader: DerReader) => T): T {
     const element = this.read(tag);
     const reader = new DerReader(element.content, element.depth + 1);
@@ -103,12 +103,12 @@ export class DerReader {
 
   /** Refuses anything that is left. */
   end(): void {
-    if (!this.done) throw this.#malformed(`${this.#bytes.length - this.#at} bytes too many`);
+    if (!this.done) throw this.#malformed(`${this.#bytes.length - this.#at} extra bytes`);
   }
 
   #octet(): number {
     const octet = this.#bytes[this.#at];
-    if (octet === undefined) throw this.#malformed('cut off');
+    if (octet === undefined) throw this.#malformed('truncated');
     this.#at++;
     return octet;
   }
@@ -119,7 +119,7 @@ export class DerReader {
     if (first < 0x80) return first;
     const octets = first & 0x7f;
     if (octets === 0) throw this.#malformed('indefinite length');
-    if (octets > MAX_LENGTH_OCTETS) throw this.#malformed('length beyond any sense');
+    if (octets > MAX_LENGTH_OCTETS) throw this.#malformed(`length of more than ${MAX_LENGTH_OCTETS} octets`);
     let length = 0;
     for (let index = 0; index < octets; index++) length = length * 256 + this.#octet();
     const smallest = octets === 1 ? 0x80 : 256 ** (octets - 1);
@@ -132,7 +132,7 @@ export class DerReader {
   }
 }
 
-/** Reads a document that is one element and nothing after it. */
+/** Reads a document that consists of one element with `tag`. */
 export function readOnly<T>(bytes: Uint8Array, tag: number, parse: (reader: DerReader) => T): T {
   const reader = new DerReader(bytes);
   const value = reader.inside(tag, parse);

@@ -1,4 +1,4 @@
-/** The identifier octets we read (X.690 §8.1.2): class, constructed bit and number in one byte. */
+/** Identifier octets (X.690 §8.1.2): class, constructed bit and number in one byte. */
 export const TAG = {
   boolean: 0x01,
   integer: 0x02,

@@ -3,8 +3,8 @@ import { TAG } from './tags.ts';
 import type { DerElement } from './reader.ts';
 
 /**
- * The time of a certificate or CRL in ms since the epoch (RFC 5280 §4.1.2.5): UTCTime for the years 1950 to 2049,
- * GeneralizedTime from 2050 on; both to the second and in Zulu time.
+ * Parses a time of a certificate or CRL (RFC 5280 §4.1.2.5) to ms since the Unix epoch: UTCTime for the years 1950 to 2049,
+ * GeneralizedTime after that, both in seconds and UTC.
  */
 export function parseTime(element: DerElement): number {
   const text = Buffer.from(element.content).toString('latin1');
@@ -16,7 +16,7 @@ export function parseTime(element: DerElement): number {
     case TAG.generalizedTime:
       return zulu(text);
     default:
-      throw new Asn1Error(`reading time: tag 0x${element.tag.toString(16)} is no time`);
+      throw new Asn1Error(`reading time: tag 0x${element.tag.toString(16)} is not a time`);
   }
 }
 
@@ -27,9 +27,9 @@ function zulu(text: string): number {
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
   date.setUTCHours(hour, minute, second);
-  // The calendar rolls 31 February over into March; a time that does not come back as it went in never was one.
+  // Date turns 31 February into a day of March, so an invalid time is formatted differently.
   if (date.toISOString().replace(/[-:T]|\.000/g, '') !== text) {
-    throw new Asn1Error(`reading time: ${text} is on no calendar`);
+    throw new Asn1Error(`reading time: ${text} does not exist`);
   }
   return date.getTime();
 }

@@ -2,7 +2,7 @@ import { Asn1Error } from './errors.ts';
 import { TAG } from './tags.ts';
 import type { DerElement } from './reader.ts';
 
-/** X.690 §11.1: TRUE is 0xff, FALSE is 0x00. */
+/** Parses a BOOLEAN (X.690 §11.1): 0xff or 0x00. */
 export function parseBoolean(element: DerElement): boolean {
   const [value] = element.content;
   if (element.content.length !== 1 || (value !== 0x00 && value !== 0xff)) {
@@ -11,7 +11,7 @@ export function parseBoolean(element: DerElement): boolean {
   return value === 0xff;
 }
 
-/** X.690 §8.3: two's complement in the fewest octets. */
+/** Parses an INTEGER (X.690 §8.3): two's complement with the fewest octets. */
 export function parseInteger(element: DerElement): bigint {
   const { content } = element;
   const [first, second] = content;
@@ -23,7 +23,7 @@ export function parseInteger(element: DerElement): bigint {
   return first < 0x80 ? unsigned : unsigned - (1n << BigInt(content.length * 8));
 }
 
-/** An INTEGER or ENUMERATED between 0 and `max`. */
+/** Parses an INTEGER or ENUMERATED from 0 to `max`. */
 export function parseSmallInteger(element: DerElement, max: number): number {
   if (element.content.length > 7) throw new Asn1Error(`reading INTEGER: more than ${max}`);
   const value = parseInteger(element);
@@ -32,11 +32,12 @@ export function parseSmallInteger(element: DerElement, max: number): number {
   return Number(value);
 }
 
+/** Parses a NULL. */
 export function parseNull(element: DerElement): void {
   if (element.content.length !== 0) throw new Asn1Error('reading NULL: not empty');
 }
 
-/** X.690 §11.2.1: the unused bits are zero. Answers the octets and how many bits of the last one don't count. */
+/** Parses a BIT STRING (X.690 §11.2.1) to its octets and the number of unused bits in the last one, which must be zero. */
 export function parseBitString(element: DerElement): {
   readonly bytes: Uint8Array;
   readonly unusedBits: number;
@@ -52,7 +53,7 @@ export function parseBitString(element: DerElement): {
   return { bytes, unusedBits };
 }
 
-/** X.690 §8.19, in dotted form. Each arc takes the fewest octets and fits 48 bits. */
+/** Parses an OBJECT IDENTIFIER (X.690 §8.19) to dotted form. Each arc has the fewest octets and at most 48 bits. */
 export function parseOid(element: DerElement): string {
   const arcs: number[] = [];
   let arc = 0;
@@ -76,7 +77,7 @@ export function parseOid(element: DerElement): string {
 
 const PRINTABLE = /^[A-Za-z0-9 '()+,\-./:=?]*$/;
 
-/** The text of any string type that certificates name things with. */
+/** Parses a string of any type that names in certificates use. */
 export function parseText(element: DerElement): string {
   const { content, tag } = element;
   switch (tag) {
@@ -91,14 +92,14 @@ export function parseText(element: DerElement): string {
       if (content.length % 2 !== 0) throw new Asn1Error('reading BMPString: half a character');
       return Buffer.from(content).swap16().toString('utf16le');
     default:
-      throw new Asn1Error(`reading text: tag 0x${tag.toString(16)} is no string`);
+      throw new Asn1Error(`reading text: tag 0x${tag.toString(16)} is not a string`);
   }
 }
 
 function asciiText(content: Uint8Array, tag: number): string {
   const text = Buffer.from(content).toString('latin1');
   const isRight = tag === TAG.printableString ? PRINTABLE.test(text) : content.every((octet) => octet < 0x80);
-  if (!isRight) throw new Asn1Error('reading text: a character that this string type does not have');
+  if (!isRight) throw new Asn1Error('reading text: a character that this string type does not allow');
   return text;
 }
 

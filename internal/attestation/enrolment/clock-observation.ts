@@ -1,50 +1,48 @@
 import { isClockForward, type TpmClock } from '../tpm/index.ts';
 
-/** One time that a machine showed itself: an accepted quote. */
+/** The TPM clock and keys of a machine in an accepted quote. */
 export interface ClockObservation {
   readonly attestationKeyNameHex: string;
-  /** The machine's own node key, by fingerprint: a copy that joins by itself has another one. */
+  /** Fingerprint of the machine's node key. A copy of the machine that joins separately has another one. */
   readonly nodeKeyId: string;
   readonly clock: TpmClock;
-  /** When it was seen, by the verifier's clock. */
+  /** When the quote was verified, by the verifier's clock. */
   readonly seenAtMs: number;
 }
 
 /**
- * - `clock-behind`: the TPM was earlier than it had been. Its state was restored or runs a second time.
- * - `clock-ahead`: within one power-on the TPM counted more time than went by. Two run in turns.
- * - `two-nodes`: another node key on the same TPM while the first one was seen moments ago.
- * - `other-key`: another attestation key on the same TPM. It was cleared, or the key's secret was lost.
+ * Signs of a copied TPM state.
+ * - `clock-behind`: the TPM clock went back. The TPM state was restored, or a copy of it is running.
+ * - `clock-ahead`: since power-on the TPM counted more time than has passed. Two copies are running.
+ * - `two-nodes`: another node key uses the same TPM while the first one was seen recently.
+ * - `other-key`: another attestation key on the same TPM. The TPM was cleared, or the secret of the key was lost.
  */
 export type TpmAnomalyKind = 'clock-behind' | 'clock-ahead' | 'two-nodes' | 'other-key';
 
-/** What is no finding. */
+/** Differences that are not anomalies. */
 export interface ClockTolerance {
-  /**
-   * How much later than it was quoted a sighting may come to be compared, and how far the clocks of several verifiers may
-   * be apart.
-   */
+  /** Delay between a quote and its comparison, and difference between the clocks of several verifiers. */
   readonly slackMs?: number;
-  /** How much faster than the verifier's clock the TPM's may run. */
+  /** How much faster than the verifier's clock the TPM clock may run; 1.1 means 10 %. */
   readonly clockRate?: number;
 }
 
+/** A sign of a copied TPM state. */
 export interface TpmAnomaly {
   readonly kind: TpmAnomalyKind;
-  /** For the operator. */
+  /** Explanation for the operator. */
   readonly text: string;
 }
 
-/** A machine is there if it was seen within this time. */
+/** A machine counts as running if it was seen within this time. */
 const PRESENT_MS = 10 * 60_000;
-/** Clocks of TPMs may be off by a tenth, and a quote lies in a queue for a while. */
+/** TPM clocks may deviate by a tenth, and a quote may wait in a queue. */
 const CLOCK_TOLERANCE = 1.1;
 const QUEUE_MS = 30_000;
 
 /**
- * Compares a machine's new sighting with the last one of the same endorsement key. A software TPM's state file *is* its
- * identity and a copy of it answers every challenge; two copies cannot both keep one clock, and this says so. No finding
- * is no proof of a single machine: it takes two sightings to differ.
+ * Compares an observation with the last one of the same endorsement key. A copy of the state file of a software TPM can answer
+ * every challenge, but two copies cannot have the same clock. No anomaly does not prove that there is only one machine.
  */
 export function compareClockObservations(
   last: ClockObservation,
@@ -66,7 +64,7 @@ export function compareClockObservations(
   return findings;
 }
 
-/** The record to keep: the one whose clock is furthest, so that a copy that stays behind is found each time. */
+/** The observation to keep: the one with the latest clock, so that a copy that is behind is detected each time. */
 export function latestClockObservation(
   last: ClockObservation | undefined,
   now: ClockObservation,
@@ -74,7 +72,7 @@ export function latestClockObservation(
   return last === undefined || isClockForward(last.clock, now.clock) ? now : last;
 }
 
-/** A session of the same power-on that was opened a little earlier and comes a little later. */
+/** Whether the difference can be the delay of a session that started earlier. */
 function isOvertaken(last: TpmClock, now: TpmClock, slackMs: number): boolean {
   const isSamePower = last.resetCount === now.resetCount && last.restartCount === now.restartCount;
   return isSamePower && Number(last.clockMs - now.clockMs) <= slackMs;
@@ -92,10 +90,10 @@ function isAhead(
 }
 
 const MEANING: Readonly<Record<TpmAnomalyKind, string>> = {
-  'clock-behind': 'its TPM went back in time: restored from a copy, or a copy of it runs elsewhere',
-  'clock-ahead': 'its TPM counted more time than went by: two copies of it run at once',
-  'two-nodes': 'two nodes with different keys use the same TPM at the same time: one is a copy',
-  'other-key': 'its TPM shows another attestation key: it was cleared, or the key’s secret was lost',
+  'clock-behind': 'the TPM clock went back: the TPM was restored from a copy, or a copy is running elsewhere',
+  'clock-ahead': 'the TPM counted more time than has passed: two copies of it are running',
+  'two-nodes': 'two nodes with different keys use the same TPM at the same time: one of them is a copy',
+  'other-key': 'the TPM has another attestation key: it was cleared, or the secret of the key was lost',
 };
 
 function finding(kind: TpmAnomalyKind, before: string, now: string): TpmAnomaly {

@@ -4,15 +4,16 @@ import type { Endorsement } from './endorsement.ts';
 import { enrolErrors, type EnrolErrorCode } from './errors.ts';
 import { makeCredential, type Credential } from './make-credential.ts';
 
-/** A credential with the number under which its answer is expected. */
+/** A credential with the id of the expected answer. */
 export interface Challenge extends Credential {
   readonly id: string;
 }
 
+/** Limits of `CredentialActivations`. */
 export interface ActivationOptions {
-  /** How long an answer may take: a hardware TPM needs a second, the way there and back some more. */
+  /** How long an answer may take. A hardware TPM needs about a second. */
   readonly lifetimeMs?: number;
-  /** Challenges that may be open at once. */
+  /** Challenges that may be open at the same time. */
   readonly maxOpen?: number;
 }
 
@@ -21,8 +22,8 @@ const MAX_OPEN = 1024;
 const SECRET_BYTES = 32;
 
 /**
- * The answer that proves a challenge opened: an HMAC under the secret over the session it is given in. The secret itself
- * never travels back, and an answer is of no use in another session.
+ * The answer that proves that the machine decrypted a challenge: an HMAC of the session with the secret as key. The secret is
+ * never sent, and the answer is invalid in another session.
  */
 export function activationAnswer(secret: Uint8Array, challengeId: string, session: Uint8Array): Uint8Array {
   const hmac = createHmac('sha256', secret).update('cluster enrol answer v1\0', 'ascii');
@@ -30,8 +31,8 @@ export function activationAnswer(secret: Uint8Array, challengeId: string, sessio
 }
 
 /**
- * Open credential activations. Each challenge is answered once, right or wrong, and forgotten: a second answer, also the
- * same one again, is refused. The one writer is whoever admits machines.
+ * The open credential activations of a verifier. Each challenge can be answered once, whether the answer is right or wrong; a
+ * second answer is refused.
  */
 export class CredentialActivations {
   readonly #lifetimeMs: number;
@@ -43,16 +44,16 @@ export class CredentialActivations {
     this.#maxOpen = maxOpen;
   }
 
-  /** How many answers are waited for. */
+  /** Number of open challenges. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** Makes a challenge that only the TPM of this endorsement can answer, while it holds this attestation key. */
+  /** Creates a challenge that only the TPM of this endorsement can answer, and only if it holds the attestation key. */
   challenge(endorsement: Endorsement, nowMs: number): Challenge {
     this.#forgetExpired(nowMs);
     if (this.#open.size >= this.#maxOpen) {
-      throw refuse('enrol-challenge-busy', 'making a challenge', `${this.#open.size} are open`);
+      throw refuse('enrol-challenge-busy', 'creating a challenge', `${this.#open.size} open challenges`);
     }
     const secret = randomBytes(SECRET_BYTES);
     const id = randomBytes(16).toString('hex');
@@ -61,8 +62,8 @@ export class CredentialActivations {
   }
 
   /**
-   * Takes an answer for the session it was given in (its aTLS binding) and answers whose attestation key is now proved to
-   * live in whose TPM.
+   * Verifies an answer for its session (the aTLS binding). Returns the endorsement, whose attestation key is now proved to be
+   * in its TPM. Throws AttestationError `enrol-challenge-unknown` or `enrol-answer-wrong`.
    */
   verifyAnswer(
     answered: { readonly id: string; readonly answer: Uint8Array; readonly session: Uint8Array },
@@ -71,15 +72,15 @@ export class CredentialActivations {
     this.#forgetExpired(nowMs);
     const challenge = this.#open.get(answered.id);
     if (challenge === undefined)
-      throw refuse('enrol-challenge-unknown', 'taking an answer', 'an unknown challenge');
+      throw refuse('enrol-challenge-unknown', 'verifying an answer', 'an unknown challenge');
     this.#open.delete(answered.id);
     const expected = activationAnswer(challenge.secret, answered.id, answered.session);
     const isRight = answered.answer.length === expected.length && timingSafeEqual(answered.answer, expected);
-    if (!isRight) throw refuse('enrol-answer-wrong', 'taking an answer', 'another answer');
+    if (!isRight) throw refuse('enrol-answer-wrong', 'verifying an answer', 'a wrong answer');
     return challenge.endorsement;
   }
 
-  /** Nobody will answer it any more: its place is for another one. */
+  /** Removes a challenge that will not be answered. */
   forget(id: string): void {
     this.#open.delete(id);
   }

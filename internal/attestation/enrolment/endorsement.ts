@@ -26,38 +26,39 @@ import {
 } from '../x509/index.ts';
 import { enrolErrors, type EnrolErrorCode } from './errors.ts';
 
-/** What a machine shows of its TPM. All of it is the machine's word until it has been verified. */
+/** The keys of a machine's TPM, as the machine sends them. Untrusted until verified. */
 export interface EnrolmentRequest {
   /** TPMT_PUBLIC. */
   readonly endorsementKey: Uint8Array;
-  /** DER; absent where the manufacturer wrote none. */
+  /** DER; absent if the manufacturer wrote none to the TPM. */
   readonly endorsementCertificate?: Uint8Array;
   /** TPMT_PUBLIC. */
   readonly attestationKey: Uint8Array;
 }
 
-/** Whose TPMs are trusted. The CA of software TPMs belongs here in local clusters only. */
+/** The trusted TPMs. The CA of software TPMs may be trusted in local clusters only. */
 export interface EndorsementTrust {
   /** SHA-256 fingerprints (hex) of manufacturers' root certificates. */
   readonly roots: ReadonlySet<string>;
-  /** DER of roots and intermediates; those in between may come from anywhere. */
+  /** Roots and intermediate CAs, DER. Only `roots` makes them trusted. */
   readonly authorities: readonly Uint8Array[];
-  /** Endorsement keys trusted by themselves (`endorsementKeyId`), with or without a certificate. */
+  /** Endorsement keys that are trusted with or without a certificate, by `endorsementKeyId`. */
   readonly pinnedKeys: ReadonlySet<string>;
 }
 
-/** A TPM that is what it says, and the attestation key it says it holds: activation proves that. */
+/** A verified TPM, and the attestation key that it claims to hold. Credential activation proves the latter. */
 export interface Endorsement {
-  /** SHA-256 over the DER SubjectPublicKeyInfo of the EK, hex: the machine's identity. */
+  /** The identity of the machine: SHA-256 over the SubjectPublicKeyInfo (DER) of the EK, hex. */
   readonly endorsementKeyId: string;
   readonly endorsementKey: TpmPublic;
   readonly attestationKeyName: Uint8Array;
   readonly attestationKeyNameHex: string;
-  /** From the certificate (TCG EK Credential Profile 3.2.9): manufacturer, model and version, as far as they are there. */
+  /** Manufacturer, model and version from the certificate (TCG EK Credential Profile 3.2.9), if present. */
   readonly hardware: Readonly<Record<string, string>>;
   readonly checks: CheckList<EnrolErrorCode>;
 }
 
+/** Inputs of `verifyEndorsement()`. */
 export interface EndorsementOptions {
   readonly trust: EndorsementTrust;
   readonly cache: CertificateCache;
@@ -72,12 +73,12 @@ const HARDWARE_NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Verifies that the endorsement key is one of a trusted manufacturer (or pinned), and that the attestation key has the
- * form it must have. Throws an `AttestationError`: `enrol-…`, `quote-key-…` or `x509-…`.
+ * Verifies that a trusted manufacturer certified the endorsement key (or that it is pinned), and that the attestation key has
+ * the required attributes. Throws AttestationError `enrol-…`, `quote-key-…` or `x509-…`.
  */
 export function verifyEndorsement(request: EnrolmentRequest, options: EndorsementOptions): Endorsement {
   const { trust } = options;
-  const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'judging an endorsement key');
+  const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'verifying an endorsement key');
   checks.require('enrol-trust-missing', trust.roots.size + trust.pinnedKeys.size > 0);
   const { publicArea: endorsementKey, keyObject } = readEndorsementKey(request.endorsementKey, checks);
   const spki = keyObject.export({ type: 'spki', format: 'der' });
@@ -89,7 +90,7 @@ export function verifyEndorsement(request: EnrolmentRequest, options: Endorsemen
       actual: createHash('sha256').update(certificate.publicKey.spkiDer).digest('hex'),
     });
   }
-  const keyChecks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'judging an attestation key');
+  const keyChecks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'verifying an attestation key');
   const { publicArea } = checkAttestationKey(request.attestationKey, keyChecks);
   const attestationKeyName = nameOf(publicArea);
   return {
@@ -102,7 +103,7 @@ export function verifyEndorsement(request: EnrolmentRequest, options: Endorsemen
   };
 }
 
-/** The identity that a machine's endorsement key would give it; the machine's word until it is verified. */
+/** The identity of a machine with this endorsement key. Unproved until the key is verified. */
 export function endorsementKeyIdOf(endorsementKey: Uint8Array): string {
   const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'reading an endorsement key');
   const { keyObject } = readEndorsementKey(endorsementKey, checks);
@@ -111,7 +112,7 @@ export function endorsementKeyIdOf(endorsementKey: Uint8Array): string {
     .digest('hex');
 }
 
-/** The verified certificate; undefined where the key is pinned and none came along. */
+/** The verified certificate; undefined if the key is pinned and there is none. */
 function findCertificate(
   { endorsementCertificate }: EnrolmentRequest,
   endorsementKeyId: string,
@@ -139,7 +140,7 @@ function verifyCertificate(
     const leaf = cache.parse(der);
     const pool = trust.authorities.map((authority) => cache.parse(authority));
     const isPinned = (root: Certificate): boolean => trust.roots.has(root.fingerprint);
-    // The subject alternative name is critical: it names the hardware, and `hardwareOf` reads it.
+    // The subject alternative name, which names the hardware, is critical; `hardwareOf()` reads it.
     verifyPath({
       chain: buildChain(leaf, pool, cache),
       isPinned,
@@ -159,7 +160,7 @@ function verifyCertificate(
   return certificate;
 }
 
-/** A storage key fixed in its TPM: it can open credentials and nothing that its holder chooses. */
+/** Checks for a restricted decryption key fixed in its TPM: it decrypts credentials and no data that its holder chooses. */
 function readEndorsementKey(
   bytes: Uint8Array,
   checks: CheckList<EnrolErrorCode>,
@@ -185,7 +186,7 @@ function readEndorsementKey(
   }
 }
 
-/** directoryName in the subject alternative name: TPM manufacturer, model and version. */
+/** Reads TPM manufacturer, model and version from the directoryName in the subject alternative name. */
 function hardwareOf(
   certificate: Certificate,
   checks: CheckList<EnrolErrorCode>,
@@ -215,7 +216,7 @@ function readAlternativeNames(
   }
 }
 
-/** Other kinds of names are allowed and say nothing about the hardware. */
+/** Other kinds of names are skipped: they do not describe the hardware. */
 function parseGeneralName(general: DerReader): DistinguishedName | undefined {
   const DIRECTORY_NAME = contextTag(4, 'constructed');
   if (general.nextTag === DIRECTORY_NAME) return general.inside(DIRECTORY_NAME, parseName);

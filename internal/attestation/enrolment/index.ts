@@ -1,6 +1,6 @@
 /**
- * Enrolment of machine identity: ties an attestation key to the TPM of a known manufacturer. The endorsement key cannot
- * sign, so the link is a challenge that only one TPM can open (TPM 2.0 Part 1, 24).
+ * Enrolment of a machine: links its attestation key to the TPM of a known manufacturer. The endorsement key cannot sign, so
+ * the verifier sends a challenge that only this TPM can decrypt (TPM 2.0 Part 1, 24).
  *
  *   machine                                     verifier
  *   readEnrolmentRequest ── EK, certificate, AK ──▶ verifyEndorsement     chain, usage, keys, attributes

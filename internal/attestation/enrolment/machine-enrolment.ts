@@ -12,20 +12,20 @@ import {
 import { activationAnswer, type Challenge } from './credential-activations.ts';
 import type { EnrolmentRequest } from './endorsement.ts';
 
-/** The machine's side of enrolment. */
+/** The TPM of this machine. */
 export interface MachineOptions {
   readonly tpm: Tpm;
   readonly attestationKeySecret?: Secret<Uint8Array>;
 }
 
-/** Strongest first; the first with a certificate counts, and the first of all where there is none. */
+/** Strongest first. The first key with a certificate is used, or the first one if none has a certificate. */
 const PREFERENCE: readonly [EndorsementKeyKind, ...EndorsementKeyKind[]] = [
   'ecc-p384',
   'ecc-p256',
   'rsa-2048',
 ];
 
-/** What this machine shows of its TPM. The same each time. */
+/** Reads the keys of this machine's TPM for enrolment; the same each time. Throws TpmError. */
 export function readEnrolmentRequest(
   { tpm, attestationKeySecret }: MachineOptions,
   signal: AbortSignal,
@@ -43,8 +43,8 @@ export function readEnrolmentRequest(
 }
 
 /**
- * Opens a challenge with the TPM and answers it for this session. The TPM itself refuses (`tpm-credential-rejected`) one
- * that was made for another endorsement key or another attestation key.
+ * Decrypts a challenge with the TPM and returns the answer for this session. Throws TpmError, `tpm-credential-rejected` for a
+ * challenge that was created for another endorsement key or attestation key.
  */
 export function answerChallenge(
   { tpm, attestationKeySecret }: MachineOptions,

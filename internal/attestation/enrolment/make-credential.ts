@@ -17,7 +17,7 @@ import {
   type TpmPublic,
 } from '../../tpm/index.ts';
 
-/** A secret that only one TPM opens, and only while it holds one key. The two parameters of TPM2_ActivateCredential. */
+/** An encrypted secret that only one TPM can decrypt, if it holds a given key: parameters of TPM2_ActivateCredential. */
 export interface Credential {
   readonly credentialBlob: Uint8Array;
   readonly encryptedSeed: Uint8Array;
@@ -26,10 +26,9 @@ export interface Credential {
 const IDENTITY = Buffer.from('IDENTITY\0', 'ascii');
 
 /**
- * TPM2_MakeCredential in software (Part 1, 24 "Credential Protection"). The seed is encrypted to the endorsement key;
- * from it come the key that encrypts the secret, bound to the Name of the attestation key, and the one that
- * authenticates both. A TPM gives the secret out only if it holds the endorsement key's private half and an object
- * with exactly that Name.
+ * TPM2_MakeCredential in software (Part 1, 24 "Credential Protection"). A seed is encrypted to the endorsement key. From the
+ * seed are derived the key that encrypts the secret, which depends on the Name of the attestation key, and the key that
+ * authenticates both. A TPM decrypts the secret only if it holds the endorsement key and an object with that Name.
  */
 export function makeCredential(
   endorsementKey: TpmPublic,
@@ -37,9 +36,9 @@ export function makeCredential(
   secret: Uint8Array,
 ): Credential {
   const { nameHash: hash, symmetric } = endorsementKey;
-  if (symmetric === undefined) throw new RangeError('an endorsement key has a symmetric cipher');
+  if (symmetric === undefined) throw new RangeError('the endorsement key has no symmetric cipher');
   if (secret.length === 0 || secret.length > hashSizeBytes(hash))
-    throw new RangeError('secret of a wrong size');
+    throw new RangeError(`a secret has 1 to ${hashSizeBytes(hash)} bytes, not ${secret.length}`);
   const { seed, encryptedSeed } = createSeed(endorsementKey);
   const storageKey = kdfA({
     hash,
@@ -55,7 +54,7 @@ export function makeCredential(
   return { credentialBlob: new WireWriter().sized(integrity).bytes(encrypted).finish(), encryptedSeed };
 }
 
-/** RSA: a random seed under OAEP. ECC: an ephemeral key, and KDFe over what both sides can compute. */
+/** RSA: a random seed, encrypted with OAEP. ECC: KDFe over the ECDH secret with an ephemeral key. */
 function createSeed({ key, nameHash: hash }: TpmPublic): {
   readonly seed: Uint8Array;
   readonly encryptedSeed: Uint8Array;
@@ -74,7 +73,8 @@ function createSeed({ key, nameHash: hash }: TpmPublic): {
   const { x = '', y = '' } = ephemeral.publicKey.export({ format: 'jwk' });
   const [ephemeralX, ephemeralY] = [Buffer.from(x, 'base64url'), Buffer.from(y, 'base64url')];
   const shared = diffieHellman({ privateKey: ephemeral.privateKey, publicKey });
-  if (shared.length !== CURVES[key.curve].sizeBytes) throw new RangeError('shared secret of a wrong size');
+  if (shared.length !== CURVES[key.curve].sizeBytes)
+    throw new RangeError(`the ECDH secret has ${shared.length} bytes`);
   const seed = kdfE({ hash, shared, partyU: ephemeralX, partyV: key.x });
   return { seed, encryptedSeed: new WireWriter().sized(ephemeralX).sized(ephemeralY).finish() };
 }
@@ -87,11 +87,11 @@ interface KdfA {
   readonly bits: number;
 }
 
-/** KDFa (Part 1, 11.4.10.2): SP 800-108 counter mode with HMAC. One block is enough for every key here. */
+/** KDFa (Part 1, 11.4.10.2): SP 800-108 in counter mode with HMAC, one block. Throws RangeError for more than one. */
 export function kdfA({ hash, key, label, contextU = new Uint8Array(), bits }: KdfA): Uint8Array {
   const hmac = createHmac(hash, key).update(uint32(1)).update(`${label}\0`, 'ascii');
   const block = hmac.update(contextU).update(uint32(bits)).digest();
-  if (bits > block.length * 8) throw new RangeError(`${bits} bits from one block of ${hash}`);
+  if (bits > block.length * 8) throw new RangeError(`one block of ${hash} has less than ${bits} bits`);
   return new Uint8Array(block.subarray(0, bits / 8));
 }
 

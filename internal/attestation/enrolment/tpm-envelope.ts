@@ -9,7 +9,7 @@ const TAG_BYTES = 16;
 const NONCE_BYTES = 12;
 const SECRET_BYTES = 32;
 
-/** What only one TPM can open, while it holds one attestation key. All base64. */
+/** A text that only one TPM can decrypt, and only if it holds one attestation key. All fields are base64. */
 export interface TpmEnvelope {
   /** `encodeChallenge`. */
   readonly challenge: string;
@@ -19,8 +19,8 @@ export interface TpmEnvelope {
 }
 
 /**
- * Closes a text for the TPM of an endorsement: the key is what that TPM answers to a challenge (credential activation), for
- * this session. So whoever only claims to have that endorsement key gets nothing that it can read.
+ * Encrypts a text for the TPM of an endorsement. The key is the answer of that TPM to a challenge (credential activation) in
+ * this session, so that a machine that only claims to have the endorsement key cannot decrypt it.
  */
 export function encryptForTpm(
   text: Secret<Uint8Array>,
@@ -43,9 +43,9 @@ export function encryptForTpm(
 }
 
 /**
- * Opens a box with the TPM of this machine.
- * @param answer `answerChallenge` of this machine
- * @throws Error when it was altered, or is for another TPM, attestation key or session
+ * Decrypts an envelope with the TPM of this machine.
+ * @param answer `answerChallenge()` of this machine
+ * @throws Error when the envelope was altered, or is for another TPM, attestation key or session
  */
 export async function decryptWithTpm(
   box: TpmEnvelope,
@@ -54,7 +54,8 @@ export async function decryptWithTpm(
 ): Promise<Secret<Uint8Array>> {
   const ciphertext = Buffer.from(box.ciphertext, 'base64');
   const nonce = Buffer.from(box.nonce, 'base64');
-  if (nonce.length !== NONCE_BYTES || ciphertext.length < TAG_BYTES) throw new RangeError('no box');
+  if (nonce.length !== NONCE_BYTES || ciphertext.length < TAG_BYTES)
+    throw new RangeError('malformed envelope');
   const challenge = decodeChallenge(Buffer.from(box.challenge, 'base64'));
   const key = await answer(challenge, boxSession(session));
   const decipher = createDecipheriv('aes-256-gcm', key, nonce);
@@ -63,7 +64,7 @@ export async function decryptWithTpm(
   return new Secret(new Uint8Array(Buffer.concat([body, decipher.final()])));
 }
 
-/** An answer in an admission is for a session; none of those opens a box. */
+/** Another value than the session itself, so that an answer given during admission does not decrypt an envelope. */
 function boxSession(session: Uint8Array): Uint8Array {
   return createHash('sha512').update('cluster ticket box v1\0', 'ascii').update(session).digest();
 }

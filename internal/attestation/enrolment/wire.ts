@@ -13,13 +13,13 @@ const REQUEST: DocumentFormat<EnrolErrorCode> = {
 const CHALLENGE: DocumentFormat<EnrolErrorCode> = { ...REQUEST, magic: 'CCHA' };
 const ID = /^[0-9a-f]{32}$/;
 
-/** For the wire: EK, its certificate (empty where there is none), AK. */
+/** Encodes a request: EK, its certificate (empty if there is none), AK. */
 export function encodeEnrolmentRequest(request: EnrolmentRequest): Uint8Array {
   const { endorsementKey, endorsementCertificate = new Uint8Array(0), attestationKey } = request;
   return encodeDocument(REQUEST.magic, [endorsementKey, endorsementCertificate, attestationKey]);
 }
 
-/** @param bytes from a stranger; the caller bounds their size. Throws `enrol-message-malformed`. */
+/** Decodes an untrusted request, whose size the caller limits. Throws AttestationError `enrol-message-malformed`. */
 export function decodeEnrolmentRequest(bytes: Uint8Array): EnrolmentRequest {
   const [endorsementKey, endorsementCertificate, attestationKey] = decodeDocument(bytes, REQUEST);
   if (endorsementKey === undefined || endorsementCertificate === undefined || attestationKey === undefined)
@@ -31,11 +31,12 @@ export function decodeEnrolmentRequest(bytes: Uint8Array): EnrolmentRequest {
   };
 }
 
+/** Encodes a challenge. */
 export function encodeChallenge({ id, credentialBlob, encryptedSeed }: Challenge): Uint8Array {
   return encodeDocument(CHALLENGE.magic, [Buffer.from(id, 'ascii'), credentialBlob, encryptedSeed]);
 }
 
-/** @param bytes from the verifier. Throws `enrol-message-malformed`. */
+/** Decodes the verifier's challenge. Throws AttestationError `enrol-message-malformed`. */
 export function decodeChallenge(bytes: Uint8Array): Challenge {
   const [id, credentialBlob, encryptedSeed] = decodeDocument(bytes, CHALLENGE);
   const text = Buffer.from(id ?? []).toString('latin1');

@@ -1,4 +1,4 @@
-/** EV_… (TCG PC Client Platform Firmware Profile 1.06, 10.4.1), for tables that people read. */
+/** EV_… (TCG PC Client Platform Firmware Profile 1.06, 10.4.1), as tables show them. */
 const NAMES: Readonly<Record<number, string>> = {
   0x00: 'preboot-cert',
   0x01: 'post-code',
@@ -37,8 +37,10 @@ const NAMES: Readonly<Record<number, string>> = {
   0x800000e1: 'efi-spdm-firmware-blob',
 };
 
+/** An event that is not extended into a register. */
 export const EV_NO_ACTION = 0x03;
 
+/** The name of an event type, or its number in hex. */
 export function eventTypeName(type: number): string {
   return NAMES[type] ?? `0x${type.toString(16)}`;
 }

@@ -1,11 +1,11 @@
 /**
- * Firmware event logs: what was extended into which register, in order, and what the firmware says it was.
+ * Firmware event logs: what was extended into which register, in order, and the firmware's description of it.
  *
- *   bytes ──parseEventLog──▶ EventLog ──verifyEventLog──▶ leads exactly to the quoted registers
- *                                └──isDataMeasured──▶ whether an event's data may be believed
+ *   bytes ──parseEventLog──▶ EventLog ──verifyEventLog──▶ replays to the quoted registers
+ *                                └──isDataMeasured──▶ whether the data of an event is proved
  *
- * One reader for the logs of TPMs (PCRs) and of TDs (CCEL, RTMRs). A log proves nothing by itself and is unsigned;
- * after a replay against signed registers its digests are proved, and its data only where `isDataMeasured`.
+ * Reads the logs of TPMs (PCRs) and of TDs (CCEL, RTMRs). A log is unsigned. Its digests are proved after a replay to signed
+ * registers, and the data of an event only if `isDataMeasured()`.
  */
 export { EventlogError, eventlogErrors, type EventlogErrorCode } from './errors.ts';
 export { eventTypeName } from './event-types.ts';

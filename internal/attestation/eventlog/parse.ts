@@ -2,7 +2,7 @@ import { EventlogError } from './errors.ts';
 import { EV_NO_ACTION } from './event-types.ts';
 import { LogReader } from './reader.ts';
 
-/** Hashes a log may use. SHA-1 and SM3 digests are read past; nothing is ever decided by them. */
+/** Hash algorithms of a log. Digests of SHA-1 and SM3 are parsed but never used. */
 export type LogHash = 'sha1' | 'sha256' | 'sha384' | 'sha512' | 'sm3';
 
 const HASHES: ReadonlyMap<number, { readonly name: LogHash; readonly sizeBytes: number }> = new Map([
@@ -13,34 +13,36 @@ const HASHES: ReadonlyMap<number, { readonly name: LogHash; readonly sizeBytes: 
   [0x12, { name: 'sm3', sizeBytes: 32 }],
 ]);
 
-/** A TPM's log (TCG PFP) counts PCRs; a TD's (CCEL) counts 0 = MRTD, 1 to 4 = RTMR0 to RTMR3. */
+/** `tpm`: registers are PCRs (TCG PFP). `ccel`: the log of a TD; register 0 is MRTD, 1 to 4 are RTMR0 to RTMR3. */
 export type LogKind = 'tpm' | 'ccel';
 
 const MAX_REGISTER: Readonly<Record<LogKind, number>> = { tpm: 23, ccel: 4 };
 
+/** An event of the log. */
 export interface LogEvent {
   /** PCR index, or measurement register index of a CCEL, as it stands in the log. */
   readonly register: number;
   readonly type: number;
   readonly digests: ReadonlyMap<LogHash, Uint8Array>;
-  /** What the firmware says it measured. A claim and no more, unless `isDataMeasured`. */
+  /** The firmware's description of what it measured. Not proved unless `isDataMeasured()`. */
   readonly data: Uint8Array;
 }
 
+/** A parsed log. */
 export interface EventLog {
   readonly kind: LogKind;
   readonly hashes: readonly LogHash[];
   readonly events: readonly LogEvent[];
 }
 
-/** A CCEL area is padded to at most this; no PCR log is as long. */
+/** Size limit of a log. A padded CCEL area is at most this large. */
 export const MAX_LOG_BYTES = 256 * 1024;
 const MAX_ALGORITHMS = 5;
 const SPEC_ID = Buffer.from('Spec ID Event03\0', 'latin1');
 
 /**
- * Parses a crypto-agile log (TCG PC Client Platform Firmware Profile, chapter 10). Throws an `EventlogError` and
- * nothing else. Parsing says nothing about truth: replay it against quoted registers.
+ * Parses a crypto-agile log (TCG PC Client Platform Firmware Profile, chapter 10). Does not prove anything: replay the log to
+ * quoted registers. Throws only EventlogError.
  */
 export function parseEventLog(bytes: Uint8Array, kind: LogKind): EventLog {
   if (bytes.length > MAX_LOG_BYTES) {
@@ -54,17 +56,17 @@ export function parseEventLog(bytes: Uint8Array, kind: LogKind): EventLog {
   return { kind, hashes: [...sizes.keys()], events };
 }
 
-/** TCG_PCR_EVENT with TCG_EfiSpecIdEvent: the last record in the old format, which says what the new one looks like. */
+/** TCG_PCR_EVENT with TCG_EfiSpecIdEvent: a record in the old format that describes the records in the new format. */
 function readHeader(reader: LogReader): ReadonlyMap<LogHash, number> {
   const register = reader.u32('header register');
   const type = reader.u32('header type');
   const digest = reader.bytes(20, 'header digest');
-  // A CCEL's header stands in register 0 or 1, depending on the firmware.
+  // The header of a CCEL is in register 0 or 1, depending on the firmware.
   if (register > 1 || type !== EV_NO_ACTION || digest.some((byte) => byte !== 0)) throw headerError('record');
   const record = new LogReader(reader.bytes(reader.u32('header size'), 'header'));
   if (Buffer.compare(record.bytes(16, 'signature'), SPEC_ID) !== 0) throw headerError('signature');
   record.u32('platform class');
-  // Version 2.0 is the only one there is; what another one would change about the records nobody knows.
+  // Version 2.0 is the only one that is specified.
   if (record.u8('minor version') !== 0) throw headerError('minor version');
   if (record.u8('major version') !== 2) throw headerError('major version');
   record.u8('errata');
@@ -84,7 +86,7 @@ function readAlgorithms(record: LogReader): ReadonlyMap<LogHash, number> {
     const size = record.u16('digest size');
     const hash = HASHES.get(id);
     if (hash === undefined || hash.sizeBytes !== size) throw algorithmError(`${id} of ${size} bytes`);
-    if (sizes.has(hash.name)) throw algorithmError(`${hash.name} twice`);
+    if (sizes.has(hash.name)) throw algorithmError(`duplicate ${hash.name}`);
     sizes.set(hash.name, size);
   }
   return sizes;
@@ -115,15 +117,15 @@ function readEvent(reader: LogReader, kind: LogKind, sizes: ReadonlyMap<LogHash,
 }
 
 /**
- * Areas that the firmware hands over are larger than the log and filled up. No event begins so: 0xffffffff is no
- * register, and an event has at least one digest.
+ * Firmware provides areas that are larger than the log and padded. No event starts like padding: 0xffffffff is not a register,
+ * and an event has at least one digest.
  */
 function isPadding(reader: LogReader): boolean {
   const rest = reader.rest();
   const start = rest.subarray(0, 12);
   const filler = start[0];
   if ((filler !== 0 && filler !== 0xff) || start.some((byte) => byte !== filler)) return false;
-  if (filler === 0 && start.length < 12) return false; // an event of register 0, cut off
+  if (filler === 0 && start.length < 12) return false; // a truncated event of register 0
   if (rest.some((byte) => byte !== filler)) {
     throw new EventlogError('eventlog-padding', `reading the padding at byte ${reader.offset}`);
   }

@@ -1,6 +1,6 @@
 import { EventlogError } from './errors.ts';
 
-/** Reads the little-endian records of a log. Every size in it is an attacker's: none is believed before it is compared. */
+/** Reads the little-endian records of an untrusted log. Checks every size. Throws EventlogError `eventlog-truncated`. */
 export class LogReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -31,13 +31,13 @@ export class LogReader {
     return this.#view.getUint32(this.#advance(4, field), true);
   }
 
-  /** A view; the log outlives what is read from it. */
+  /** Returns a view. */
   bytes(length: number, field: string): Uint8Array {
     const start = this.#advance(length, field);
     return this.#bytes.subarray(start, start + length);
   }
 
-  /** What is left, without moving. */
+  /** The remaining bytes, without consuming them. */
   rest(): Uint8Array {
     return this.#bytes.subarray(this.#at);
   }

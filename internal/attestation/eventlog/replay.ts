@@ -3,15 +3,15 @@ import { EventlogError } from './errors.ts';
 import { EV_NO_ACTION } from './event-types.ts';
 import type { EventLog, LogEvent } from './parse.ts';
 
-/** Banks that may decide something. */
+/** Hash algorithms that can be replayed. */
 export type ReplayHash = 'sha256' | 'sha384' | 'sha512';
 
 const SIZE_BYTES: Readonly<Record<ReplayHash, number>> = { sha256: 32, sha384: 48, sha512: 64 };
 const STARTUP_LOCALITY = Buffer.from('StartupLocality\0', 'latin1');
 
 /**
- * What the registers hold after all events, from their start values on: zero, but for PCR 0 of a machine whose TPM
- * was started from another locality. Registers without events are absent.
+ * Computes the registers after all events. They start at zero, except for PCR 0 if the TPM was started from another locality.
+ * Registers without events are absent from the result. Throws EventlogError.
  */
 export function replayEventLog(log: EventLog, hash: ReplayHash): ReadonlyMap<number, Uint8Array> {
   if (!log.hashes.includes(hash)) {
@@ -32,8 +32,8 @@ export function replayEventLog(log: EventLog, hash: ReplayHash): ReadonlyMap<num
 }
 
 /**
- * Compares the log with quoted values for the given registers. A register without events must be at its start value:
- * leaving all its events out is no way around. Throws `eventlog-replay` for the first that differs.
+ * Checks that a log replays to the quoted values. A register without events must have its start value, so that omitting its
+ * events does not help an attacker. Throws EventlogError `eventlog-replay` for the first difference.
  */
 export function verifyEventLog(
   log: EventLog,
@@ -54,9 +54,8 @@ export function verifyEventLog(
 }
 
 /**
- * Whether the digest that was extended is the hash of the event's data. Only then does the register vouch for the
- * data; for most event types the digest is over something else (a whole file, a partition table) and the data is
- * free text that anyone on the way can have changed.
+ * Whether the extended digest is the hash of the event's data, so that the register proves the data. For most event types the
+ * digest covers something else (a whole file, a partition table), and the data can be altered by anybody.
  */
 export function isDataMeasured(event: LogEvent, hash: ReplayHash): boolean {
   const digest = event.digests.get(hash);
@@ -67,7 +66,7 @@ export function isDataMeasured(event: LogEvent, hash: ReplayHash): boolean {
   );
 }
 
-/** StartupLocality (PFP 10.4.5.3): the last byte of PCR 0's start value. At most once, before PCR 0 is extended. */
+/** The start value of PCR 0: its last byte is the StartupLocality (PFP 10.4.5.3), if the log has this record. */
 function startValue(log: EventLog, sizeBytes: number): Uint8Array {
   const value = new Uint8Array(sizeBytes);
   const firstOfPcr0 = log.events.findIndex((event) => event.register === 0 && event.type !== EV_NO_ACTION);
@@ -79,7 +78,7 @@ function startValue(log: EventLog, sizeBytes: number): Uint8Array {
   const { data } = record.event;
   const locality = data.length === STARTUP_LOCALITY.length + 1 ? data.at(-1) : undefined;
   const late = firstOfPcr0 >= 0 && record.index > firstOfPcr0;
-  // Localities 0, 3 and 4 can send TPM2_Startup (PFP 10.4.5.3); 4 means H-CRTM.
+  // Only localities 0, 3 and 4 (H-CRTM) can send TPM2_Startup (PFP 10.4.5.3).
   if (records.length > 1 || late || (locality !== 0 && locality !== 3 && locality !== 4)) {
     throw new EventlogError('eventlog-locality', 'replaying PCR 0', {
       expected: 'one StartupLocality of 0, 3 or 4 before PCR 0 is extended',
@@ -101,7 +100,7 @@ function extend(hash: ReplayHash, before: Uint8Array, digest: Uint8Array): Uint8
 
 function digestOf(event: LogEvent, hash: ReplayHash): Uint8Array {
   const digest = event.digests.get(hash);
-  // The parser gives each event one digest per algorithm of the header.
+  // Cannot happen: the parser requires one digest for each algorithm of the header.
   if (digest === undefined) throw new EventlogError('eventlog-digests', 'replaying an event log');
   return digest;
 }

@@ -6,7 +6,7 @@ import type { Policy } from '../rules.ts';
 import { decodeTpmEvidence } from '../tpm/evidence.ts';
 import type { Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
 
-/** Machines whose confidential processor vouches for the attestation key of their virtual TPM. */
+/** Machines whose confidential processor certifies the attestation key of their virtual TPM. */
 type CompositeVariant = 'snp+tpm' | 'tdx+tpm';
 
 const MAGIC = 'CTEE';
@@ -20,8 +20,8 @@ const LABEL = 'cluster attestation key in confidential machine v1\0';
 const TPM_REGISTER = /^pcr\d+$/;
 
 /**
- * What the processor signs: the session's binding and the attestation key of the TPM, both in one report. The report
- * is fresh by itself, so a key that was vouched for once is worth nothing in another session.
+ * The binding of the processor's report: it covers the session's binding and the attestation key of the TPM. So the key is
+ * certified for one session only.
  */
 function reportBinding(binding: Uint8Array, keyName: string): Uint8Array {
   return new Uint8Array(
@@ -29,6 +29,7 @@ function reportBinding(binding: Uint8Array, keyName: string): Uint8Array {
   );
 }
 
+/** Creates evidence that consists of a processor report and a TPM quote. */
 export class CompositeIssuer implements Issuer {
   readonly variant: CompositeVariant;
   readonly #processor: Issuer;
@@ -52,7 +53,7 @@ export class CompositeIssuer implements Issuer {
   }
 }
 
-/** Judges the report first; then the quote, with the key that the report vouches for as the only one enrolled. */
+/** Verifies the report, then the quote, for which only the key that the report certifies is accepted. */
 export class CompositeValidator implements Validator {
   readonly variant: CompositeVariant;
   readonly #processor: Validator;
@@ -74,7 +75,7 @@ export class CompositeValidator implements Validator {
     if (report === undefined || quote === undefined) {
       throw new AppraisalError(
         'attestation-evidence-malformed',
-        'judging evidence of two kinds: one is missing',
+        'verifying composite evidence: the report or the quote is missing',
       );
     }
     const keyName = keyNameIn(quote);
@@ -87,7 +88,7 @@ export class CompositeValidator implements Validator {
   }
 }
 
-/** The TPM's half of the policy: its registers, and the one key. Which machine it is, the processor has shown. */
+/** The TPM's part of the policy: its registers, and the one key. The processor has proved the identity of the machine. */
 function vouchedFor(context: ValidationContext, keyName: string): ValidationContext {
   const known = context.collateral.tpm?.attestationKeys.get(keyName) ?? {};
   const { tpm, ...policy } = partOf(context.policy, (register) => TPM_REGISTER.test(register));
@@ -101,7 +102,7 @@ function vouchedFor(context: ValidationContext, keyName: string): ValidationCont
   };
 }
 
-/** The Name (hex) of the key in a quote's document, a hash over its public area; the quote is not yet believed. */
+/** The Name (hex) of the key in the evidence document of a quote that is not yet verified. */
 function keyNameIn(quote: Uint8Array): string {
   const { attestationKey } = decodeTpmEvidence(quote);
   return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;

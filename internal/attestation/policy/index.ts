@@ -1,9 +1,9 @@
 /**
- * The attestation policy: reference values from the cluster configuration, and which kinds of evidence count.
+ * The attestation policy: reference values from the cluster configuration, and the accepted attestation variants.
  *
- *   configuration ─parsePolicy─▶ Policy ─PolicyStore─▶ the one in force ─▶ validators, by variant (createValidators)
+ *   configuration ─parsePolicy─▶ Policy ─PolicyStore─▶ active policy ─▶ validators, by variant (createValidators)
  *
- * Trust fails closed: unknown keys, unknown variants, a policy that compares nothing, and a bad new policy are refused.
+ * Unknown keys, unknown variants, a policy that compares nothing and an invalid new policy are refused.
  */
 export { CompositeIssuer, CompositeValidator } from './composite.ts';
 export { PolicyError, policyErrors, type PolicyErrorCode } from './errors.ts';

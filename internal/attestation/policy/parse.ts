@@ -6,14 +6,14 @@ import { PolicyError } from './errors.ts';
 import { policySchema, type WrittenPolicy } from './schema.ts';
 
 /**
- * Reads a policy, as it comes out of YAML or JSON, or throws a `PolicyError`. Its version is the operator's name with
- * a hash of the content, so two policies of one name cannot be taken for each other.
+ * Parses a policy from the value of a YAML or JSON document. Its version is the operator's name with a hash of the content, so
+ * that two policies of the same name can be distinguished. Throws PolicyError.
  */
 export function parsePolicy(input: unknown): Policy {
   const parsed = policySchema.safeParse(input);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const path = issue?.path.join('.') || 'the whole';
+    const path = issue?.path.join('.') || 'the document';
     throw new PolicyError(
       'policy-malformed',
       `reading an attestation policy: ${path}: ${issue?.message ?? 'malformed'}`,
@@ -36,7 +36,7 @@ export function parsePolicy(input: unknown): Policy {
   };
 }
 
-/** No empty list and no default may mean "accepted". */
+/** Refuses a policy that would accept machines without comparing anything. */
 function checkProvesSomething({ profile, registers, machines }: WrittenPolicy): void {
   const rules = Object.values(registers);
   if (profile === 'measured' && rules.every((rule) => rule.warnOnly === true)) {
@@ -67,7 +67,7 @@ function renameAge<T extends { readonly maxCollateralAgeDays: number }>(written:
   return { ...rest, maxCollateralAgeMs };
 }
 
-/** Over the content with its keys in order, so that reformatting a file is no new policy. */
+/** A hash of the content with sorted keys, so that reformatting a file does not change the version. */
 function contentHash(input: unknown): string {
   const text = JSON.stringify(input, (_, value: unknown) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)

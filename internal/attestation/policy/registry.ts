@@ -1,7 +1,7 @@
 import type { Validator, Variant } from '../verdict.ts';
 import { PolicyError } from './errors.ts';
 
-/** Every kind of evidence there is. There is none that accepts everything. */
+/** All attestation variants. None of them accepts everything. */
 export const VARIANTS: readonly Variant[] = [
   'tpm',
   'sev-snp',
@@ -12,36 +12,36 @@ export const VARIANTS: readonly Variant[] = [
   'machine-key',
 ];
 
-/** One maker for each variant, called only for those in use. */
+/** Creates the validator of each variant. Called only for variants in use. */
 export type ValidatorDependencies = Readonly<Record<Variant, () => Validator>>;
 
 type NonEmpty<T> = readonly [T, ...T[]];
 
-/** Reads the variants of a configuration: at least one, all known, none twice. Anything else refuses to start. */
+/** Parses the variants of a configuration: at least one, all known, no duplicates. Throws PolicyError. */
 export function parseVariants(names: readonly string[]): NonEmpty<Variant> {
   const variants = names.map((name) => {
     const variant = VARIANTS.find((each) => each === name);
     if (variant === undefined) {
       throw new PolicyError(
         'policy-variant-unknown',
-        `choosing attestation: ${JSON.stringify(name)} is no variant`,
+        `reading attestation variants: unknown variant ${JSON.stringify(name)}`,
       );
     }
     return variant;
   });
   const [first, ...others] = variants;
   if (first === undefined)
-    throw new PolicyError('policy-variant-unknown', 'choosing attestation: no variant is named');
+    throw new PolicyError('policy-variant-unknown', 'reading attestation variants: the list is empty');
   if (new Set(variants).size !== variants.length) {
     throw new PolicyError(
       'policy-variant-unknown',
-      `choosing attestation: a variant is named twice in ${names.join(', ')}`,
+      `reading attestation variants: duplicate variant in ${names.join(', ')}`,
     );
   }
   return [first, ...others];
 }
 
-/** The validators of the variants in use, best first as they are given. */
+/** Creates the validators of the variants in use, in the given order. */
 export function createValidators(
   variants: NonEmpty<Variant>,
   makers: ValidatorDependencies,
@@ -55,7 +55,7 @@ function createValidator(variant: Variant, makers: ValidatorDependencies): Valid
   if (validator.variant !== variant) {
     throw new PolicyError(
       'policy-variant-unknown',
-      `choosing attestation: ${validator.variant} stands under ${variant}`,
+      `creating the ${variant} validator: it is for variant ${validator.variant}`,
     );
   }
   return validator;

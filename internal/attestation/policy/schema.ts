@@ -3,9 +3,9 @@ import { SNP_PRODUCTS } from '../snp/product.ts';
 import { RESETTABLE_PCRS } from '../tpm/rules.ts';
 import { TDX_TCB_STATUSES } from '../tdx/rules.ts';
 
-/**
- * The policy as operators write it. Unknown keys are refused. What has a default has the strict one; whatever could
- * widen trust (debug, migration, any machine, `warnOnly`) must be written out.
+/*
+ * The policy as operators write it. Unknown keys are refused. Defaults are strict: everything that extends trust (debug,
+ * migration, any machine, `warnOnly`) must be written explicitly.
  */
 const DAY_MS = 86_400_000;
 
@@ -42,7 +42,7 @@ const registers = z
         context.addIssue({
           code: 'custom',
           path: [registerName(name)],
-          message: 'this register is there twice',
+          message: 'duplicate register',
         });
   })
   .transform((all) =>
@@ -52,7 +52,7 @@ const registers = z
     for (const [name, { expected }] of Object.entries(all)) {
       const bytes = REGISTER_BYTES.find((each) => each.name.test(name))?.bytes;
       const isRight = bytes !== undefined && expected.every((value) => value.length === 2 * bytes);
-      const message = bytes === undefined ? 'no such register' : `${bytes} bytes expected`;
+      const message = bytes === undefined ? 'unknown register' : `${bytes} bytes expected`;
       if (RESETTABLE_PCRS.some((each) => name === `pcr${each}`)) {
         context.addIssue({ code: 'custom', path: [name], message: 'any software can reset this register' });
       }
@@ -60,13 +60,13 @@ const registers = z
     }
   });
 
-/** PCRs have an index and a name. */
+/** A PCR can be written by index (`7`) or by name (`pcr7`). */
 function registerName(written: string): string {
   return /^\d+$/.test(written) ? `pcr${written}` : written;
 }
 
 const machine = z.string().regex(
-  // A provider's id (snp-csp) is text of a certificate: as it is printed, it can be written here.
+  // A provider id (snp-csp) is text from a certificate and is written here as it is printed.
   /^((tpm-ek|tpm-ak|snp-chip|tdx-platform|owner-key|machine-key):[0-9a-zA-Z.-]+|snp-csp:[\x20-\x7e]{1,200})$/,
   'kind:id expected',
 );
@@ -79,7 +79,7 @@ const tpm = z.strictObject({
     .array(pcr)
     .refine(
       (pcrs) => pcrs.some((each) => !RESETTABLE_PCRS.includes(each)),
-      'a PCR that only a restart resets expected',
+      'at least one PCR other than 16 and 23 expected',
     ),
   requireSafeClock: z.boolean().default(false),
   eventLog: z.enum(['required', 'optional']).default('required'),
@@ -132,6 +132,7 @@ const tdx = z.strictObject({
   eventLog: z.enum(['required', 'optional']).default('optional'),
 });
 
+/** The schema of a policy. */
 export const policySchema = z.strictObject({
   /** The operator's name for this set of values, such as a release. */
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'a short name without spaces expected'),
@@ -143,4 +144,5 @@ export const policySchema = z.strictObject({
   tdx: tdx.exactOptional(),
 });
 
+/** A policy that matches the schema. */
 export type WrittenPolicy = z.infer<typeof policySchema>;

@@ -9,10 +9,10 @@ import { CertificateCache } from '../x509/index.ts';
 import { CompositeIssuer, CompositeValidator } from './composite.ts';
 import type { ValidatorDependencies } from './registry.ts';
 
-/** The validators of a release: AMD's and Intel's own roots, one cache of certificates for all of them. */
+/** The validators of a release: with the roots of AMD and Intel, and one certificate cache for all of them. */
 export function standardValidators(options: {
   readonly ownerKeys: readonly Uint8Array[];
-  /** Machines that are known by their key alone, by its fingerprint (hex). Nobody unless said. */
+  /** Machines that are accepted by their key, as fingerprints (hex). Default: none. */
   readonly machineKeys?: ReadonlySet<string>;
 }): ValidatorDependencies {
   const cache = new CertificateCache();
@@ -30,7 +30,7 @@ export function standardValidators(options: {
   };
 }
 
-/** What a machine has; only what its variant needs is made. */
+/** Creates the issuers of this machine. Only those that the variant needs are created. */
 export interface IssuerDependencies {
   readonly tsm: TsmPorts;
   readonly tpm: () => Issuer;
@@ -38,7 +38,7 @@ export interface IssuerDependencies {
   readonly machineKey: () => Issuer;
 }
 
-/** The issuer of the one variant that this machine shows. */
+/** Creates the issuer of the variant that this machine shows. */
 export function createIssuer(
   variant: Variant,
   { tsm, tpm, ownerKey, machineKey }: IssuerDependencies,

@@ -3,25 +3,23 @@ import type { Policy } from '../rules.ts';
 import { PolicyError } from './errors.ts';
 import { parsePolicy } from './parse.ts';
 
-/** What came of a new policy. */
+/** The result of replacing a policy. */
 export type PolicyChange =
   | { readonly kind: 'replaced'; readonly version: string; readonly before: string }
   | { readonly kind: 'unchanged'; readonly version: string }
-  /** The new one is bad; the old one stays in force. */
+  /** The new policy is invalid, so that the old one stays active. */
   | { readonly kind: 'kept'; readonly version: string; readonly problem: PolicyError };
 
 /**
- * The policy in force. A new one is read and checked as a whole before it takes the old one's place, in one
- * assignment; a connection that is being judged goes on under the one it began with.
- *
- * Written by whoever watches the cluster configuration; read by the validators' callers for each connection.
+ * The active policy. A new policy is checked completely before it replaces the old one; a handshake in progress keeps the
+ * policy that it started with. Written by the watcher of the cluster configuration, read for each connection.
  */
 export class PolicyStore {
   readonly #variants: readonly Variant[];
   #current: Policy;
   #problem: PolicyError | undefined;
 
-  /** `input` is the first policy, as parsed from the configuration; throws a `PolicyError` when it is bad. */
+  /** `input`: the first policy, from the configuration. Throws PolicyError if it is invalid. */
   constructor(options: { readonly variants: readonly Variant[]; readonly input: unknown }) {
     this.#variants = options.variants;
     this.#current = this.#read(options.input);
@@ -31,11 +29,12 @@ export class PolicyStore {
     return this.#current;
   }
 
-  /** Why the newest policy is not the one in force, if it is not. */
+  /** Why the newest policy is not active; undefined if it is. */
   get problem(): PolicyError | undefined {
     return this.#problem;
   }
 
+  /** Replaces the policy if the new one is valid. */
   replace(input: unknown): PolicyChange {
     const before = this.#current.version;
     try {
@@ -50,14 +49,17 @@ export class PolicyStore {
     return version === before ? { kind: 'unchanged', version } : { kind: 'replaced', version, before };
   }
 
-  /** A policy that has nothing to say about a variant in use would refuse every machine: better to keep the old one. */
+  /** Refuses a policy without the section of a variant in use, because it would refuse every machine. */
   #read(input: unknown): Policy {
     const policy = parsePolicy(input);
     const missing = this.#variants
       .flatMap((variant) => SECTIONS[variant])
       .find((section) => policy[section] === undefined);
     if (missing !== undefined) {
-      throw new PolicyError('policy-variant-unknown', `reading an attestation policy: no section ${missing}`);
+      throw new PolicyError(
+        'policy-variant-unknown',
+        `reading an attestation policy: section "${missing}" is missing`,
+      );
     }
     return policy;
   }

@@ -13,7 +13,7 @@ import { productFromCpuid, productFromName, type SnpProduct } from './product.ts
 import type { SnpReport } from './report.ts';
 import { describeTcb, isSameTcb, parseTcb } from './tcb.ts';
 
-/** The chip certificate that belongs to a report, with what it says and who issued it. Not yet verified. */
+/** The chip certificate of a report, its content and its issuers. Not yet verified. */
 export interface SnpChain {
   readonly product: SnpProduct;
   readonly endorsement: SnpEndorsement;
@@ -23,7 +23,7 @@ export interface SnpChain {
 
 type Checks = CheckList<SnpErrorCode>;
 
-/** Finds the chain of a report among all certificates at hand and checks that they belong to each other. */
+/** Finds the certificate chain of a report among the available certificates and checks that they match each other. */
 export function findChain(
   report: SnpReport,
   pool: readonly Certificate[],
@@ -44,7 +44,7 @@ export function findChain(
   return { product, endorsement, chain };
 }
 
-/** Checks that report and chip certificate speak of the same chip and the same firmware. */
+/** Checks that report and chip certificate are for the same chip and the same firmware. */
 export function checkEndorsement(
   report: SnpReport,
   { endorsement, product }: SnpChain,
@@ -58,7 +58,7 @@ export function checkEndorsement(
   });
 }
 
-/** Of several certificates of the right kind the one for this chip and TCB; else any, and its check says what is wrong. */
+/** The certificate for this chip and TCB; if there is none, any of the right kind, so that a later check names the problem. */
 function selectLeaf(report: SnpReport, pool: readonly Certificate[], checks: Checks): Certificate {
   const leaves = pool.filter((each) => endorsementKind(each) !== undefined);
   checks.require('snp-certificate-missing', leaves.length > 0, { problem: 'no chip certificate' });
@@ -80,8 +80,8 @@ function isForReport(certificate: Certificate, report: SnpReport, checks: Checks
 }
 
 /**
- * From version 3 on the report itself says which processor signed it; the name in the certificate is then not asked,
- * since AMD is known to have issued some with another one. The pinned root decides in both cases.
+ * Since version 3 the report itself names the processor. The name in the certificate is then ignored, because AMD has issued
+ * certificates with a wrong one. In both cases the chain must end in the pinned root of the product.
  */
 function productOf(report: SnpReport, endorsement: SnpEndorsement, checks: Checks): SnpProduct {
   const { cpuid } = report;
@@ -95,7 +95,7 @@ function productOf(report: SnpReport, endorsement: SnpEndorsement, checks: Check
   return product as SnpProduct;
 }
 
-/** AMD names its authorities by product and kind: SEV-Milan issues VCEKs, SEV-VLEK-Milan issues VLEKs. */
+/** AMD names its CAs by product and kind: SEV-Milan issues VCEKs, SEV-VLEK-Milan issues VLEKs. */
 function checkAuthority(
   chain: readonly Certificate[],
   product: SnpProduct,
@@ -126,7 +126,7 @@ function checkChip(report: SnpReport, hardwareId: Uint8Array, checks: Checks): v
   });
 }
 
-/** Turin's id has 8 bytes; the field of the report is filled up with zeros. */
+/** The id of a Turin chip has 8 bytes; the field of the report is padded with zeros. */
 function isChip(report: SnpReport, hardwareId: Uint8Array): boolean {
   const { length } = hardwareId;
   return equalBytes(report.chipId.subarray(0, length), hardwareId) && isZero(report.chipId.subarray(length));

@@ -3,7 +3,7 @@ import { describeTcb, isTcbAtLeast, parseTcb, type SnpTcb } from './tcb.ts';
 import type { SnpRules } from './rules.ts';
 import type { VerifiedSnpReport } from './verify-report.ts';
 
-/** The report must have been made for exactly this session. */
+/** Checks that the report was created for this session. */
 export function checkSnpBinding({ report, checks }: VerifiedSnpReport, binding: Uint8Array): void {
   checks.require('snp-binding', equalBytes(report.reportData, binding), {
     expected: toHex(binding),
@@ -11,7 +11,7 @@ export function checkSnpBinding({ report, checks }: VerifiedSnpReport, binding: 
   });
 }
 
-/** Compares a genuine report with what the policy wants. The first difference refuses. */
+/** Compares a verified report with the policy. Throws AttestationError for the first violation. */
 export function checkSnpPolicy(genuine: VerifiedSnpReport, rules: SnpRules, nowMs: number): void {
   checkTcb(genuine, rules);
   checkGuestPolicy(genuine, rules);

@@ -5,7 +5,7 @@ import type { SnpErrorCode } from './errors.ts';
 import { productFromName, type SnpProduct } from './product.ts';
 import type { SnpTcb } from './tcb.ts';
 
-/** What AMD certifies with the key of a chip (VCEK) or of a provider (VLEK): AMD publication 57230, tables 8 and 9. */
+/** The content of the certificate of a chip key (VCEK) or provider key (VLEK): AMD publication 57230, tables 8 and 9. */
 export interface SnpEndorsement {
   readonly kind: 'vcek' | 'vlek';
   /** As written: `Milan-B0`. */
@@ -36,14 +36,14 @@ const KIND_BY_NAME: Readonly<Record<string, SnpEndorsement['kind']>> = {
 };
 const HARDWARE_ID_BYTES: Readonly<Record<SnpProduct, number>> = { Milan: 64, Genoa: 64, Turin: 8 };
 
-/** Which kind of chip certificate this is, by the common name AMD gives them; undefined for authorities and others. */
+/** The kind of a chip certificate, by its common name; undefined for CAs and other certificates. */
 export function endorsementKind(certificate: Certificate): SnpEndorsement['kind'] | undefined {
   return KIND_BY_NAME[attributeOf(certificate.subject, COMMON_NAME) ?? ''];
 }
 
 /**
- * Reads the AMD extensions of a chip certificate. The path reader has refused doubles already; here every one that the
- * kind needs must be there and none that belongs to the other kind.
+ * Reads the AMD extensions of a chip certificate. All extensions of its kind must be present, and none of the other kind; the
+ * certificate parser has refused duplicates. Throws AttestationError `snp-certificate-extension`.
  */
 export function parseEndorsement(
   certificate: Certificate,
@@ -94,7 +94,7 @@ function readEndorsement({ extensions }: Certificate, kind: SnpEndorsement['kind
   };
 }
 
-/** AMD writes the id as raw bytes, without tag and length; an OCTET STRING is what its specification says. */
+/** AMD writes the id as raw bytes without tag and length, although its specification requires an OCTET STRING. */
 function readHardwareId(value: Uint8Array | undefined, product: SnpProduct | undefined): Uint8Array {
   const bytes = HARDWARE_ID_BYTES[product ?? 'Milan'];
   const raw = present(OID.hardwareId, value);

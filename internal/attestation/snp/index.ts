@@ -1,5 +1,5 @@
 /**
- * AMD SEV-SNP: evidence of a confidential machine, signed by its processor.
+ * AMD SEV-SNP: evidence of a confidential virtual machine, signed by its processor.
  *
  *   configfs-tsm ─SnpIssuer─▶ { report, certificates } ─▶ SnpValidator
  *     parseReport      form, to the bit (AMD 56860)

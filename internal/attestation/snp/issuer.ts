@@ -3,7 +3,7 @@ import { requestTsmReport, type TsmPorts } from '../tsm/index.ts';
 import type { Issuer } from '../verdict.ts';
 import { certificatesFromTable, encodeSnpEvidence } from './evidence.ts';
 
-/** Makes SEV-SNP evidence on the machine: the firmware's report, and the certificates if the host gives them. */
+/** Creates SEV-SNP evidence on the machine: the report of the firmware, with certificates if the host provides them. */
 export class SnpIssuer implements Issuer {
   readonly variant = 'sev-snp';
   readonly #ports: TsmPorts;

@@ -1,6 +1,7 @@
-/** The processor lines whose SNP roots are pinned. Siena and Bergamo carry Genoa's root. */
+/** The processor products whose SNP roots are pinned. Siena and Bergamo use the root of Genoa. */
 export type SnpProduct = 'Milan' | 'Genoa' | 'Turin';
 
+/** All supported products. */
 export const SNP_PRODUCTS: readonly SnpProduct[] = ['Milan', 'Genoa', 'Turin'];
 
 interface ModelRange {
@@ -18,11 +19,12 @@ const MODELS: readonly ModelRange[] = [
   { family: 0x1a, from: 0x00, to: 0x11, product: 'Turin' },
 ];
 
+/** The product with this CPUID family and model; undefined for an unsupported one. */
 export function productFromCpuid(family: number, model: number): SnpProduct | undefined {
   return MODELS.find((range) => range.family === family && model >= range.from && model <= range.to)?.product;
 }
 
-/** From the product name in a certificate: `Milan-B0` in a VCEK, `Milan` in a VLEK. */
+/** The product by its name in a certificate: `Milan-B0` in a VCEK, `Milan` in a VLEK. */
 export function productFromName(name: string): SnpProduct | undefined {
   const [line] = name.split('-');
   if (line === 'Siena' || line === 'Bergamo') return 'Genoa';

@@ -3,7 +3,7 @@ import { CheckList } from '../check-list.ts';
 import { isZero, LittleEndianReader } from '../bytes.ts';
 import { snpErrors, type SnpErrorCode } from './errors.ts';
 
-/** ATTESTATION_REPORT (AMD 56860, table 23): the fields, as they stand there and not yet believed. */
+/** ATTESTATION_REPORT (AMD 56860, table 23), parsed and not verified. */
 export interface SnpReport {
   readonly version: number;
   readonly guestSvn: number;
@@ -15,7 +15,7 @@ export interface SnpReport {
   readonly signingKey: 'vcek' | 'vlek';
   readonly maskChipKey: boolean;
   readonly authorKeyEnabled: boolean;
-  /** 64 bytes that the machine chose. */
+  /** 64 bytes that the machine chose: the binding. */
   readonly reportData: Uint8Array;
   /** 48 bytes: the launch digest. */
   readonly measurement: Uint8Array;
@@ -38,7 +38,7 @@ export interface SnpReport {
   readonly signature: Uint8Array;
 }
 
-/** The bits of POLICY (56860, table 9) that a relying party may ask about. */
+/** The guest policy, POLICY (56860, table 9). */
 export interface GuestPolicy {
   readonly abi: string;
   readonly smt: boolean;
@@ -52,6 +52,7 @@ export interface GuestPolicy {
   readonly pageSwapDisabled: boolean;
 }
 
+/** Size of a report. */
 export const SNP_REPORT_BYTES = 0x4a0;
 
 const SIGNATURE_OFFSET = 0x2a0;
@@ -63,8 +64,8 @@ const HIGHEST_POLICY_BIT = 25n;
 type Checks = CheckList<SnpErrorCode>;
 
 /**
- * Reads a report. Everything outside the signature is checked to the bit: the reserved fields and the padding of the
- * scalars, so that no byte of a report can be altered unseen.
+ * Parses a report. Reserved fields and the padding of the signature must be zero, so that no byte of a report can be altered
+ * without a refusal. Throws AttestationError.
  */
 export function parseReport(
   bytes: Uint8Array,
@@ -113,7 +114,7 @@ export function parseReport(
   };
 }
 
-/** The version decides where the reserved fields begin. */
+/** The start of the reserved fields depends on the version. */
 function checkReserved(at: LittleEndianReader, version: number, checks: Checks): void {
   const cpuidEnd = version >= 3 ? 0x18b : 0x188;
   const mitigationEnd = version >= 5 ? 0x208 : 0x1f8;

@@ -1,18 +1,18 @@
 import type { SnpProduct } from './product.ts';
 import type { SnpTcb } from './tcb.ts';
 
-/** What the policy asks of SNP evidence beyond register values. Nothing here has a default that accepts. */
+/** The `sev-snp` section of a policy. No default accepts anything. */
 export interface SnpRules {
-  /** The products that may report, each with the lowest TCB that its reported, committed and launch TCB may have. */
+  /** The accepted products, each with the minimum of its reported, committed and launch TCB. */
   readonly minimumTcb: ReadonlyMap<SnpProduct, SnpTcb>;
   readonly allowDebug: boolean;
   readonly allowMigrationAgent: boolean;
   readonly allowSmt: boolean;
   /** Committed firmware may differ from the running one. */
   readonly allowProvisionalFirmware: boolean;
-  /** Reports from VMPL 0 up to this one count. */
+  /** Reports from VMPL 0 up to this one are accepted. */
   readonly maxVmpl: 0 | 1 | 2 | 3;
-  /** Providers whose VLEK may sign; empty means that only VCEKs count. */
+  /** Providers whose VLEK is accepted; empty accepts only VCEKs. */
   readonly cspIds: readonly string[];
   /** Lower-case hex of SHA-384 over the author key; when present, one of them must have launched the machine. */
   readonly authorKeys?: readonly string[];
@@ -20,9 +20,9 @@ export interface SnpRules {
   readonly idKeys?: readonly string[];
   /** Lower-case hex; when present, HOST_DATA must be one of them. */
   readonly hostData?: readonly string[];
-  /** `required`: refused without a CRL of the product's root. A CRL that is there is always obeyed. */
+  /** `required`: refused without a CRL of the product's root. An available CRL is always checked. */
   readonly revocation: 'required' | 'optional';
-  /** How long ago a CRL may have been issued. */
+  /** Maximum age of a CRL. */
   readonly maxCollateralAgeMs: number;
 }
 

@@ -1,7 +1,7 @@
 import { LittleEndianReader } from '../bytes.ts';
 import type { SnpProduct } from './product.ts';
 
-/** Security patch levels of the firmware parts. `fmc` exists from Turin on. */
+/** Security versions of the firmware components. `fmc` exists since Turin. */
 export interface SnpTcb {
   readonly fmc?: number;
   readonly bootloader: number;
@@ -10,17 +10,19 @@ export interface SnpTcb {
   readonly microcode: number;
 }
 
+/** Name of a firmware component. */
 export type SnpTcbPart = keyof SnpTcb;
 
-/** Where in TCB_VERSION each part lies (56860 §2.2; Turin moved them and added the FMC). */
+/** Offsets of the components in TCB_VERSION (56860 §2.2; different since Turin). */
 const OLD_LAYOUT = { bootloader: 0, tee: 1, snp: 6, microcode: 7 } as const;
 const TURIN_LAYOUT = { fmc: 0, bootloader: 1, tee: 2, snp: 3, microcode: 7 } as const;
 
+/** The offsets for a product. */
 export function tcbLayout(product: SnpProduct): Readonly<Record<SnpTcbPart, number>> | typeof OLD_LAYOUT {
   return product === 'Turin' ? TURIN_LAYOUT : OLD_LAYOUT;
 }
 
-/** Reads the eight bytes of a TCB_VERSION as this product means them. */
+/** Parses the eight bytes of TCB_VERSION for a product. */
 export function parseTcb(raw: Uint8Array, product: SnpProduct): SnpTcb {
   const at = new LittleEndianReader(raw);
   const layout = tcbLayout(product);
@@ -33,11 +35,12 @@ export function parseTcb(raw: Uint8Array, product: SnpProduct): SnpTcb {
   return 'fmc' in layout ? { fmc: at.u8(layout.fmc), ...common } : common;
 }
 
-/** Whether every part is at least the minimum's. A part the minimum names and the value lacks counts as too low. */
+/** Whether every component has at least its minimum. A component that is missing in `tcb` is too low. */
 export function isTcbAtLeast(tcb: SnpTcb, minimum: SnpTcb): boolean {
   return parts(minimum).every(([part, level]) => (tcb[part] ?? -1) >= level);
 }
 
+/** Whether all components are equal. */
 export function isSameTcb(a: SnpTcb, b: SnpTcb): boolean {
   return isTcbAtLeast(a, b) && isTcbAtLeast(b, a);
 }

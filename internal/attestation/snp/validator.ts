@@ -5,7 +5,7 @@ import type { CertificateCache } from '../x509/index.ts';
 import { verifySnpEvidence } from './verify-evidence.ts';
 import type { SnpTrust } from './verify-report.ts';
 
-/** Judges the SEV-SNP evidence of a peer: the binding of this session and a policy, always. */
+/** Verifies the SEV-SNP evidence of a peer, always with binding and policy. */
 export class SnpValidator implements Validator {
   readonly variant = 'sev-snp';
   readonly #trust: SnpTrust;
@@ -20,7 +20,7 @@ export class SnpValidator implements Validator {
     checkSizes(evidence, binding);
     const { policy, collateral, nowMs } = context;
     if (policy.snp === undefined || collateral.snp === undefined) {
-      throw new AppraisalError('attestation-policy-missing', 'judging an SNP report');
+      throw new AppraisalError('attestation-policy-missing', 'verifying an SNP report');
     }
     const trusted = { trust: this.#trust, cache: this.#cache };
     return verifySnpEvidence(evidence, { ...trusted, binding, policy, collateral: collateral.snp, nowMs });

@@ -9,13 +9,13 @@ import type { SnpReport } from './report.ts';
 import { describeTcb, parseTcb } from './tcb.ts';
 import { verifySnpReport, type VerifiedSnpReport, type SnpVerifyOptions } from './verify-report.ts';
 
-/** `not-judged` is for people who look at evidence offline; it is a word that somebody wrote, never a gap. */
+/** Inputs of `verifySnpEvidence()`. `not-judged` skips a check, for offline inspection; it must be passed explicitly. */
 export interface SnpEvidenceOptions extends SnpVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
 }
 
-/** Judges SEV-SNP evidence: genuine first, then bound to this session, then what the policy wants. */
+/** Verifies SEV-SNP evidence: its signature, then its binding to the session, then the policy. Throws AttestationError. */
 export function verifySnpEvidence(evidence: Uint8Array, options: SnpEvidenceOptions): Verdict {
   const { binding, policy, nowMs } = options;
   const genuine = verifySnpReport(decodeSnpEvidence(evidence), options);
@@ -27,12 +27,12 @@ export function verifySnpEvidence(evidence: Uint8Array, options: SnpEvidenceOpti
   const machineIdentity = snpIdentity(genuine);
   if (policy !== 'not-judged') {
     if (policy.snp === undefined)
-      throw new AppraisalError('attestation-policy-missing', 'judging an SNP report', { checks });
+      throw new AppraisalError('attestation-policy-missing', 'verifying an SNP report', { checks });
     checkSnpPolicy(genuine, policy.snp, nowMs);
     checkRegisters(measurements, policy, checks);
     checkMachine(machineIdentity, policy, checks);
   } else if (genuine.report.guestPolicy.debug) {
-    // What any sensible policy would refuse, for people who look at evidence without one.
+    // Every sensible policy refuses this.
     genuine.checks.warn('snp-debug', { expected: false, actual: true });
   }
   return {
@@ -48,23 +48,23 @@ export function verifySnpEvidence(evidence: Uint8Array, options: SnpEvidenceOpti
   };
 }
 
-/** What no SNP report can show, said in every verdict. */
+/** Every verdict names this limitation. */
 const NO_RUNTIME_REGISTERS =
-  'An SNP report measures what was launched; it has no register for what happened since.';
+  'An SNP report covers the software that was launched; it has no register for changes after launch.';
 
-/** The one register of SNP: the launch digest. */
+/** SNP has one register, the launch digest. */
 function snpMeasurements(report: SnpReport): ReadonlyMap<string, Uint8Array> {
   return new Map([['launch', Uint8Array.from(report.measurement)]]);
 }
 
-/** A VCEK is one chip; a VLEK is one provider, and which of its chips signed is not endorsed. */
+/** A VCEK identifies a chip. A VLEK identifies only a cloud provider. */
 function snpIdentity({ endorsement }: VerifiedSnpReport): MachineIdentity {
   return endorsement.hardwareId === undefined
     ? { kind: 'snp-csp', id: endorsement.cspId ?? '', proof: 'endorsed' }
     : { kind: 'snp-chip', id: toHex(endorsement.hardwareId), proof: 'endorsed' };
 }
 
-/** Every signed field that a person or a policy may want to see. */
+/** The signed fields, for people and policies. */
 function snpClaims({ report, product, endorsement }: VerifiedSnpReport): Verdict['claims'] {
   const { guestPolicy, cpuid, firmware } = report;
   const tcb = (name: keyof SnpReport['tcb']): string => describeTcb(parseTcb(report.tcb[name], product));

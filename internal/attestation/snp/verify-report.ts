@@ -17,12 +17,13 @@ import type { SnpProduct } from './product.ts';
 import { parseReport, type SnpReport } from './report.ts';
 import type { SnpCollateral } from './rules.ts';
 
-/** Whom to trust: roots by the SHA-256 of their certificate, and authorities that need not be sent along. */
+/** Trusted roots by the SHA-256 of their certificate, and CA certificates that evidence does not need to include. */
 export interface SnpTrust {
   readonly roots: ReadonlyMap<string, SnpProduct>;
   readonly authorities: readonly Uint8Array[];
 }
 
+/** Inputs of `verifySnpReport()`. */
 export interface SnpVerifyOptions {
   readonly trust: SnpTrust;
   readonly cache: CertificateCache;
@@ -30,21 +31,21 @@ export interface SnpVerifyOptions {
   readonly nowMs: number;
 }
 
-/** A report that a genuine AMD processor signed. Whether it is one we want is the policy's question. */
+/** A report that an AMD processor signed. Not yet compared with a policy. */
 export interface VerifiedSnpReport extends SnpChain {
   readonly report: SnpReport;
-  /** When the newest CRL that was used was issued; undefined when there was none. */
+  /** Issue date of the newest CRL that was checked; undefined when there was none. */
   readonly crlIssuedMs: number | undefined;
   readonly checks: CheckList<SnpErrorCode>;
 }
 
 /**
- * Verifies that AMD vouches for a report: form, chain up to a pinned root, chip and TCB of the certificate, revocation,
- * signature. In this order, so that the cheap checks come before arithmetic.
+ * Verifies that an AMD processor signed a report: form, certificate chain to a pinned root, chip and TCB of the certificate,
+ * revocation, signature. Cheap checks come first. Throws AttestationError.
  */
 export function verifySnpReport(evidence: SnpEvidence, options: SnpVerifyOptions): VerifiedSnpReport {
   const { trust, cache, collateral, nowMs } = options;
-  const checks: CheckList<SnpErrorCode> = new CheckList(snpErrors, 'judging an SNP report');
+  const checks: CheckList<SnpErrorCode> = new CheckList(snpErrors, 'verifying an SNP report');
   const report = parseReport(evidence.report, checks);
   const ders = [...evidence.certificates, ...collateral.certificates, ...trust.authorities];
   const pool = refuseOnCertificateError(checks, () => ders.map((der) => cache.parse(der)));
@@ -65,7 +66,7 @@ export function verifySnpReport(evidence: SnpEvidence, options: SnpVerifyOptions
   return { ...found, report, crlIssuedMs, checks };
 }
 
-/** The root lists the authorities it takes back; chip certificates are superseded by their TCB instead (57230, §2.3). */
+/** The CRL of the root lists revoked CAs. Chip certificates are not revoked but superseded by a newer TCB (57230, §2.3). */
 function checkRevocation(
   chain: readonly Certificate[],
   collateral: SnpCollateral,

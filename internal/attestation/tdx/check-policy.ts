@@ -4,7 +4,7 @@ import type { TdxErrorCode } from './errors.ts';
 import type { FieldRule, TdxRules } from './rules.ts';
 import type { VerifiedTdxQuote, TdxAppraisedTcb } from './verify-quote.ts';
 
-/** The quote must have been made for exactly this session. */
+/** Checks that the quote was created for this session. */
 export function checkTdxBinding({ quote, checks }: VerifiedTdxQuote, binding: Uint8Array): void {
   checks.require('tdx-binding', equalBytes(quote.report.reportData, binding), {
     expected: toHex(binding),
@@ -12,7 +12,7 @@ export function checkTdxBinding({ quote, checks }: VerifiedTdxQuote, binding: Ui
   });
 }
 
-/** Compares a genuine quote with what the policy wants. The first difference refuses. */
+/** Compares a verified quote with the policy. Throws AttestationError for the first violation. */
 export function checkTdxPolicy(genuine: VerifiedTdxQuote, rules: TdxRules, nowMs: number): void {
   const { checks, tcb } = genuine;
   if (tcb === undefined) throw checks.refusal('tdx-collateral-missing', { actual: 'no collateral' });

@@ -30,12 +30,13 @@ const TCB_SIGNER_NAME = 'Intel SGX TCB Signing';
 
 type Checks = CheckList<TdxErrorCode>;
 
-/** A text that Intel’s key signed, parsed. */
+/** A parsed text that Intel signed. */
 interface VerifiedDocument {
   readonly signer: Certificate;
   readonly document: unknown;
 }
 
+/** What collateral is verified against. */
 export interface IntelTrustOptions {
   readonly cache: CertificateCache;
   readonly isPinned: (root: Certificate) => boolean;
@@ -43,10 +44,7 @@ export interface IntelTrustOptions {
   readonly checks: Checks;
 }
 
-/**
- * Collateral with everything parsed, and a memory of what has been verified for ever: which text Intel's key signed.
- * Dates and revocation are judged each time.
- */
+/** Parsed collateral. Caches which texts Intel signed; dates and revocation are checked each time. */
 export class IntelCollateral {
   readonly #certificates: readonly Certificate[];
   readonly #crls: readonly Crl[];
@@ -59,12 +57,12 @@ export class IntelCollateral {
     this.#crls = raw.crls.map((der) => parseCrl(der));
   }
 
-  /** Whether there is anything at all to judge a TCB with. */
+  /** Whether it contains nothing to evaluate a TCB with. */
   get isEmpty(): boolean {
     return this.#raw.tcbInfos.length === 0 && this.#raw.qeIdentities.length === 0 && this.#crls.length === 0;
   }
 
-  /** Checks every certificate of a verified chain against the list of its issuer. There must be one for each. */
+  /** Checks every certificate of a verified chain against the CRL of its issuer, which must be present. */
   checkRevocation(chain: readonly Certificate[], { nowMs, checks }: IntelTrustOptions): void {
     refuseOnCertificateError(checks, () => {
       for (const [index, certificate] of chain.entries()) {
@@ -73,7 +71,7 @@ export class IntelCollateral {
         if (crl === undefined) {
           throw new X509Error(
             'x509-crl-missing',
-            `looking for revocation: no CRL of the issuer with serial ${issuer.serial}`,
+            `checking revocation: CRL of the issuer with serial ${issuer.serial} not found`,
           );
         }
         verifyCrl(crl, issuer, nowMs);
@@ -82,13 +80,13 @@ export class IntelCollateral {
     });
   }
 
-  /** An older list beside it must not bring back what the newer one has revoked. */
+  /** The newest CRL counts, because an older one may not have a revocation. */
   #newestCrlOf(issuer: Certificate): Crl | undefined {
     const own = this.#crls.filter((each) => equalBytes(each.issuer.der, issuer.subject.der));
     return own.toSorted((a, b) => b.thisUpdateMs - a.thisUpdateMs)[0];
   }
 
-  /** The newest TCB info for this platform. */
+  /** The newest valid TCB info for a platform. Throws AttestationError. */
   tcbInfo(fmspc: Uint8Array, options: IntelTrustOptions): TcbInfo {
     const infos = this.#verified(this.#raw.tcbInfos, tcbInfoSchema, options);
     const { checks } = options;
@@ -101,13 +99,14 @@ export class IntelCollateral {
     return this.#current(info as TcbInfo, options);
   }
 
+  /** The newest valid QE identity. Throws AttestationError. */
   qeIdentity(options: IntelTrustOptions): QeIdentity {
     const identity = newest(this.#verified(this.#raw.qeIdentities, qeIdentitySchema, options));
     options.checks.require('tdx-collateral-missing', identity !== undefined, { problem: 'no QE identity' });
     return this.#current(identity as QeIdentity, options);
   }
 
-  /** Verifies every document as a judgement would and answers the highest evaluation number among them. */
+  /** Verifies all documents and returns their highest evaluation number. Throws AttestationError. */
   evaluationNumber(options: IntelTrustOptions): number {
     const documents: readonly IntelDocument[] = [
       ...this.#verified(this.#raw.tcbInfos, tcbInfoSchema, options),
@@ -143,7 +142,7 @@ export class IntelCollateral {
     });
   }
 
-  /** Signature first, over the text as it stands; only then is it parsed. */
+  /** Verifies the signature over the unchanged text before parsing it. */
   #verify(signed: SignedJson, schema: z.ZodType, { checks }: IntelTrustOptions) {
     const signers = this.#certificates.filter(
       (each) => attributeOf(each.subject, COMMON_NAME) === TCB_SIGNER_NAME,
@@ -176,7 +175,7 @@ function newest<T extends IntelDocument>(documents: readonly T[]): T | undefined
   return documents.toSorted((a, b) => b.issueDate - a.issueDate)[0];
 }
 
-/** Undefined for what is no JSON: no schema accepts it. */
+/** undefined for invalid JSON, which no schema accepts. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,6 +1,6 @@
 import { LittleEndianReader } from '../bytes.ts';
 
-/** The report of the quoting enclave (SGX REPORTBODY, 384 bytes), as far as it is judged. */
+/** The checked fields of the report of the quoting enclave (SGX REPORTBODY, 384 bytes). */
 export interface EnclaveReport {
   readonly miscSelect: Uint8Array;
   readonly attributes: Uint8Array;
@@ -10,6 +10,7 @@ export interface EnclaveReport {
   readonly reportData: Uint8Array;
 }
 
+/** Parses the 384 bytes of an enclave report. */
 export function parseEnclaveReport(bytes: Uint8Array): EnclaveReport {
   const at = new LittleEndianReader(bytes);
   return {

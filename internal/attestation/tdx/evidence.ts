@@ -1,7 +1,7 @@
 import { decodeDocument, encodeDocument, hasMagic } from '../document.ts';
 import { tdxErrors } from './errors.ts';
 
-/** A quote and, if the machine has one, the event log that explains its runtime registers (CCEL). */
+/** A quote and, if the machine has one, the event log of its runtime registers (CCEL). */
 export interface TdxEvidence {
   readonly quote: Uint8Array;
   readonly eventLog: Uint8Array | undefined;
@@ -14,11 +14,12 @@ const FORMAT = {
   malformed: 'tdx-document-malformed',
 } as const;
 
+/** Encodes an evidence document. */
 export function encodeTdxEvidence({ quote, eventLog }: TdxEvidence): Uint8Array {
   return encodeDocument(FORMAT.magic, eventLog === undefined ? [quote] : [quote, eventLog]);
 }
 
-/** Our document, or the bare quote of the manufacturer. */
+/** Decodes an evidence document, or a quote without a document around it. Throws AttestationError. */
 export function decodeTdxEvidence(bytes: Uint8Array): TdxEvidence {
   if (!hasMagic(bytes, FORMAT.magic)) return { quote: bytes, eventLog: undefined };
   const [quote = new Uint8Array(), eventLog] = decodeDocument(bytes, FORMAT);

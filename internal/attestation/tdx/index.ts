@@ -1,5 +1,5 @@
 /**
- * Intel TDX: evidence of a confidential machine, signed by the quoting enclave of its platform.
+ * Intel TDX: evidence of a confidential virtual machine, signed by the quoting enclave of its platform.
  *
  *   configfs-tsm ─TdxIssuer─▶ { quote, event log } ─▶ TdxValidator
  *     parseQuote        form, versions 4 and 5

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { TDX_TCB_STATUSES } from './rules.ts';
 
 /**
- * Intel's signed documents (PCS API v4: `/tdx/certification/v4/tcb` and `/qe/identity`). The signature covers the JSON
- * text; what is parsed here has been verified before, so unknown keys are Intel's additions and are passed over.
+ * Intel's signed documents (PCS API v4: `/tdx/certification/v4/tcb` and `/qe/identity`). The signature over the JSON text is
+ * verified before parsing, so that unknown keys are additions by Intel and are ignored.
  */
 const hex = (bytes: number) =>
   z
@@ -34,6 +34,7 @@ const isvLevels = z.array(
 
 const module = { mrsigner: hex(48), attributes: hex(8), attributesMask: hex(8) };
 
+/** TCB info: the TCB levels of a platform. */
 export const tcbInfoSchema = z.object({
   id: z.literal('TDX'),
   version: z.literal(3),
@@ -53,6 +54,7 @@ export const tcbInfoSchema = z.object({
   ),
 });
 
+/** QE identity: the accepted quoting enclaves and their TCB levels. */
 export const qeIdentitySchema = z.object({
   id: z.literal('TD_QE'),
   version: z.union([z.literal(2), z.literal(3)]),
@@ -66,10 +68,14 @@ export const qeIdentitySchema = z.object({
   tcbLevels: isvLevels,
 });
 
+/** A parsed TCB info. */
 export type TcbInfo = z.infer<typeof tcbInfoSchema>;
+/** A parsed QE identity. */
 export type QeIdentity = z.infer<typeof qeIdentitySchema>;
+/** A TCB level of a platform. */
 export type TcbLevel = TcbInfo['tcbLevels'][number];
+/** A TCB level of a TDX module or quoting enclave. */
 export type IsvLevel = QeIdentity['tcbLevels'][number];
 
-/** What both documents have in common. */
+/** The fields that both documents have. */
 export type IntelDocument = Pick<TcbInfo, 'issueDate' | 'nextUpdate' | 'tcbEvaluationDataNumber'>;

@@ -4,13 +4,13 @@ import { requestTsmReport, type TsmPorts } from '../tsm/index.ts';
 import type { Issuer } from '../verdict.ts';
 import { encodeTdxEvidence } from './evidence.ts';
 
-/** Where ACPI shows the event log of a TD (table CCEL, data area). */
+/** Path of the event log of a TD (ACPI table CCEL, data area). */
 export const CCEL_PATH = '/sys/firmware/acpi/tables/data/CCEL';
 
 const MAX_LOG_BYTES = 256 << 10;
 const UNUSED = 0xff;
 
-/** Makes TDX evidence on the machine: the quote of its platform and the event log of its firmware. */
+/** Creates TDX evidence on the machine: the quote of its platform and the event log of its firmware. */
 export class TdxIssuer implements Issuer {
   readonly variant = 'tdx';
   readonly #ports: TsmPorts;
@@ -29,7 +29,7 @@ export class TdxIssuer implements Issuer {
     return encodeTdxEvidence({ quote: outblob, eventLog: await this.#readLog() });
   }
 
-  /** A kernel without ACPI tables of that kind has no log; a policy that requires one then refuses. */
+  /** A kernel without this ACPI table has no log; a policy that requires one then refuses the evidence. */
   async #readLog(): Promise<Uint8Array | undefined> {
     try {
       return withoutPadding(await this.#ports.files.readAttribute(CCEL_PATH, MAX_LOG_BYTES));
@@ -40,7 +40,7 @@ export class TdxIssuer implements Issuer {
   }
 }
 
-/** The area is larger than the log and filled up with 0xff. Evidence has a size limit, so the rest stays here. */
+/** The area is larger than the log and padded with 0xff. The padding is removed because evidence has a size limit. */
 function withoutPadding(log: Uint8Array): Uint8Array {
   return log.subarray(0, log.findLastIndex((byte) => byte !== UNUSED) + 1);
 }

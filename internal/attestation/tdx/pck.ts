@@ -3,16 +3,16 @@ import type { CheckList } from '../check-list.ts';
 import { attributeOf, COMMON_NAME, readExtension, type Certificate } from '../x509/index.ts';
 import type { TdxErrorCode } from './errors.ts';
 
-/** What Intel certifies of a platform (PCK certificate and CRL specification, 1.4.3). */
+/** The platform in a PCK certificate (PCK certificate and CRL specification, 1.4.3). */
 export interface PckPlatform {
-  /** 16 bytes: the processor package. */
+  /** 16 bytes that identify the processor package. */
   readonly ppid: Uint8Array;
   readonly cpuSvn: readonly number[];
   readonly pceSvn: number;
   readonly pceId: Uint8Array;
   /** 6 bytes: family, model, stepping, platform type and SKU. */
   readonly fmspc: Uint8Array;
-  /** 16 bytes: the whole platform; only in certificates of the platform authority. */
+  /** 16 bytes that identify the platform; only in certificates of the platform CA. */
   readonly platformInstanceId: Uint8Array | undefined;
 }
 
@@ -24,13 +24,13 @@ const MAX_SVN = 0xffff;
 const PCK_NAME = 'Intel SGX PCK Certificate';
 const AUTHORITY_NAMES = ['Intel SGX PCK Platform CA', 'Intel SGX PCK Processor CA'];
 
-/** A PCK chain is exactly: PCK certificate, platform or processor authority, root. */
+/** Whether a chain consists of a PCK certificate, the platform or processor CA, and a root. */
 export function isPckChain(chain: readonly Certificate[]): boolean {
   const [leaf, authority] = chain.map((each) => attributeOf(each.subject, COMMON_NAME) ?? '');
   return chain.length === 3 && leaf === PCK_NAME && AUTHORITY_NAMES.includes(authority ?? '');
 }
 
-/** Reads the SGX extension of a verified PCK certificate. */
+/** Reads the SGX extension of a verified PCK certificate. Throws AttestationError `tdx-pck-extension`. */
 export function parsePlatform({ extensions }: Certificate, checks: CheckList<TdxErrorCode>): PckPlatform {
   try {
     const platform = readExtension(extensions, SGX, (reader) => platformFrom(parseFields(reader, SGX)));
@@ -52,8 +52,7 @@ function parseFields(reader: DerReader, prefix: string): Fields {
       each.sequence((field) => {
         const oid = parseOid(field.read(TAG.oid));
         const arc = Number(oid.startsWith(`${prefix}.`) ? oid.slice(prefix.length + 1) : NaN);
-        if (!Number.isInteger(arc))
-          throw new Asn1Error(`reading an SGX extension: ${oid} does not belong here`);
+        if (!Number.isInteger(arc)) throw new Asn1Error(`reading an SGX extension: unexpected ${oid}`);
         if (fields.has(arc)) throw new Asn1Error(`reading an SGX extension: ${oid} appears twice`);
         fields.set(arc, field.readAny());
       }),

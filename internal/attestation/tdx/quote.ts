@@ -3,7 +3,7 @@ import { equalBytes, isZero, LittleEndianReader } from '../bytes.ts';
 import { tdxErrors, type TdxErrorCode } from './errors.ts';
 import { parseTdReport, TD_BODY_BYTES, type TdReport } from './report.ts';
 
-/** A quote, taken apart and not yet believed. All bytes are views of the input. */
+/** A quote, parsed and not verified. All bytes are views of the input. */
 export interface TdxQuote {
   readonly version: 4 | 5;
   readonly report: TdReport;
@@ -32,8 +32,8 @@ const ECDSA_BYTES = 64;
 type Checks = CheckList<TdxErrorCode>;
 
 /**
- * Reads a quote of version 4 or 5 (Intel DCAP quote library reference, appendix A.3 and A.4). Every length in it must
- * be used up exactly. Quotes come in buffers that are larger: zeros after the end are cut off, anything else is refused.
+ * Parses a quote of version 4 or 5 (Intel DCAP quote library reference, appendix A.3 and A.4). Every length must match its
+ * content exactly. Zeros after the quote are accepted, because buffers are larger than quotes. Throws AttestationError.
  */
 export function parseQuote(
   bytes: Uint8Array,
@@ -61,7 +61,7 @@ function parseHeader(header: Uint8Array, checks: Checks): 4 | 5 {
   return version === 4 ? 4 : 5;
 }
 
-/** Version 5 says which body follows, and how large it is. Both must agree. */
+/** Version 5 has type and size of the body, which must match. */
 function parseBody(reader: QuoteReader, checks: Checks): TdReport {
   const type = reader.u16();
   const size = reader.u32();
@@ -92,13 +92,13 @@ function parseCertification(reader: QuoteReader, expected: number, checks: Check
   return reader.nested(reader.u32());
 }
 
-/** The quoting enclave ends the text as C does, with one NUL. */
+/** The quoting enclave ends the text with a NUL. */
 function pemText(bytes: Uint8Array): string {
   const end = bytes.at(-1) === 0 ? bytes.length - 1 : bytes.length;
   return Buffer.from(bytes.subarray(0, end)).toString('latin1');
 }
 
-/** Takes bytes from the front; whoever asks for more than there is gets the coded refusal. */
+/** Reads bytes in order. Throws AttestationError `tdx-quote-malformed` when there are not enough. */
 class QuoteReader {
   readonly #bytes: Uint8Array;
   readonly #checks: Checks;
@@ -141,7 +141,7 @@ class QuoteReader {
     if (left > 0)
       throw this.#checks.refusal('tdx-quote-malformed', {
         expected: 'no gap',
-        actual: `${left} bytes too many`,
+        actual: `${left} extra bytes`,
       });
   }
 }

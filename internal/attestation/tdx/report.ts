@@ -1,6 +1,6 @@
 import { LittleEndianReader } from '../bytes.ts';
 
-/** TDREPORT body as a quote carries it (Intel 348551, TD quote body): signed by the quoting enclave's key. */
+/** The TDREPORT body of a quote (Intel 348551, TD quote body). */
 export interface TdReport {
   readonly bodyType: 2 | 3 | 4;
   readonly teeTcbSvn: Uint8Array;
@@ -15,9 +15,9 @@ export interface TdReport {
   readonly mrOwnerConfig: Uint8Array;
   /** RTMR0 to RTMR3. */
   readonly rtmrs: readonly Uint8Array[];
-  /** 64 bytes that the machine chose. */
+  /** 64 bytes that the machine chose: the binding. */
   readonly reportData: Uint8Array;
-  /** TD 1.5 and later: the TCB now, which a TD-preserving update may have raised above that of the launch. */
+  /** TD 1.5 and later: the current TCB, which a TD-preserving update may have raised above the TCB at launch. */
   readonly teeTcbSvn2: Uint8Array | undefined;
   /** TD 1.5 and later. */
   readonly mrServiceTd: Uint8Array | undefined;
@@ -31,16 +31,16 @@ export interface TdAttributes {
   readonly septVeDisable: boolean;
   readonly migratable: boolean;
   readonly serviceTdExtension: boolean;
-  /** A bit that the ABI reserves. */
+  /** Whether a reserved bit is set. */
   readonly hasReservedBits: boolean;
 }
 
-/** TD_REPORT 1.0, 1.5 and the extended 1.5 body. */
+/** Sizes of the TD report bodies: 1.0, 1.5 and extended 1.5. */
 export const TD_BODY_BYTES: Readonly<Record<TdReport['bodyType'], number>> = { 2: 584, 3: 648, 4: 885 };
 
 const RESERVED_ATTRIBUTES = bits(7, 15) | bits(23, 26) | bits(32, 61);
 
-/** `body` has the size that belongs to its type. */
+/** Parses a body, which must have the size of its type. */
 export function parseTdReport(bodyType: TdReport['bodyType'], body: Uint8Array): TdReport {
   const at = new LittleEndianReader(body);
   const hasSecondTcb = bodyType !== 2;

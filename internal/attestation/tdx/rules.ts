@@ -1,4 +1,4 @@
-/** Intel's words for the state of a platform's TCB, from its signed TCB info; the last two arise from TD 1.5 reports. */
+/** Intel's names for the status of a TCB, from the signed TCB info. The last two apply to TD 1.5 reports. */
 export const TDX_TCB_STATUSES = [
   'UpToDate',
   'SWHardeningNeeded',
@@ -11,14 +11,15 @@ export const TDX_TCB_STATUSES = [
   'TDRelaunchAdvisedConfigurationNeeded',
 ] as const;
 
+/** One of `TDX_TCB_STATUSES`. */
 export type TdxTcbStatus = (typeof TDX_TCB_STATUSES)[number];
 
-/** `any`, `zero`, or the accepted values in lower-case hex. */
+/** Accepted values of a field: `any`, `zero`, or a list in lower-case hex. */
 export type FieldRule = 'any' | 'zero' | readonly string[];
 
-/** What the policy asks of TDX evidence beyond register values. Nothing here has a default that accepts. */
+/** The `tdx` section of a policy. No default accepts anything. */
 export interface TdxRules {
-  /** `Revoked` is refused even if it stands here. */
+  /** Accepted statuses. `Revoked` is refused even if it is listed. */
   readonly tcbStatuses: readonly TdxTcbStatus[];
   /** The lowest tcbEvaluationDataNumber of TCB info and QE identity. */
   readonly minimumEvaluationNumber: number;
@@ -30,11 +31,11 @@ export interface TdxRules {
   readonly mrConfigId: FieldRule;
   readonly mrOwner: FieldRule;
   readonly mrOwnerConfig: FieldRule;
-  /** `required`: refused without a CCEL that replays to the RTMRs; `optional`: checked when it is there. */
+  /** `required`: refused without a CCEL that replays to the RTMRs; `optional`: checked if it is present. */
   readonly eventLog: 'required' | 'optional';
 }
 
-/** A JSON text exactly as Intel signed it, and the signature: r then s, 32 bytes each. */
+/** A JSON text as Intel signed it, and the signature: r then s, 32 bytes each. */
 export interface SignedJson {
   readonly text: string;
   readonly signature: Uint8Array;
@@ -42,9 +43,9 @@ export interface SignedJson {
 
 /** Intel's signed data, from the collateral bundle. Untrusted until verified. */
 export interface TdxCollateral {
-  /** DER: the TCB signing certificate, PCK authorities. */
+  /** The TCB signing certificate and PCK CAs, DER. */
   readonly certificates: readonly Uint8Array[];
-  /** DER: of Intel's root and of the PCK authorities. */
+  /** CRLs of the Intel root and of the PCK CAs, DER. */
   readonly crls: readonly Uint8Array[];
   readonly tcbInfos: readonly SignedJson[];
   readonly qeIdentities: readonly SignedJson[];

@@ -8,8 +8,8 @@ const RTMR_BYTES = 48;
 const LOG_REGISTERS = [1, 2, 3, 4];
 
 /**
- * What RTMR0 to RTMR3 must hold if the log is the whole truth. What is wrong with the log itself is a refusal with the
- * code of its reader and the checks that passed before.
+ * Computes RTMR0 to RTMR3 from the event log. Throws AttestationError `eventlog-…` for a malformed log, with the checks that
+ * passed before.
  */
 export function replayRuntimeLog(log: Uint8Array, checks: readonly Check[]): readonly Uint8Array[] {
   try {

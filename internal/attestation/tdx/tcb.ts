@@ -7,10 +7,10 @@ import type { PckPlatform } from './pck.ts';
 import type { TdReport } from './report.ts';
 import type { TdxTcbStatus } from './rules.ts';
 
-/** What Intel says of a platform's TCB, converged over platform, TDX module and quoting enclave. */
+/** The TCB status of a platform: the worst of platform, TDX module and quoting enclave. */
 export interface TdxTcb {
   readonly status: TdxTcbStatus;
-  /** The date of the oldest part. */
+  /** TCB date of the oldest component. */
   readonly dateMs: number;
   readonly advisories: readonly string[];
 }
@@ -49,13 +49,13 @@ export function evaluateTcb(
   return now === undefined ? atLaunch : { ...atLaunch, status: relaunchStatus(atLaunch.status, now.status) };
 }
 
-/** One of the two TCBs of a report: platform level, converged with the module's. */
+/** Evaluates one of the two TCBs of a report: the platform level, combined with the level of the module. */
 function evaluateSvn(
   teeTcbSvn: Uint8Array,
   platform: PckPlatform,
   { tcbInfo, checks }: { readonly tcbInfo: TcbInfo; readonly checks: Checks },
 ): TdxTcb {
-  // A module version above 0 has an identity of its own; the first two components then say nothing of the platform.
+  // A module version above 0 has its own identity; the first two components then do not belong to the platform.
   const version = teeTcbSvn[1] ?? 0;
   const skip = version > 0 ? 2 : 0;
   const level = tcbInfo.tcbLevels
@@ -75,7 +75,7 @@ function evaluateSvn(
   ]);
 }
 
-/** Intel's library does not rely on the order in the JSON text: highest SGX components first, then PCESVN, then TDX. */
+/** Sorts like Intel's library, independent of the JSON text: highest SGX components first, then PCESVN, then TDX. */
 function compareLevels(a: TcbLevel, b: TcbLevel): number {
   return (
     compareComponents(b.tcb.sgxtcbcomponents, a.tcb.sgxtcbcomponents) ||
@@ -107,7 +107,7 @@ function levelOf(
   return toTcb(level as IsvLevel);
 }
 
-/** MRSIGNERSEAM and SEAMATTRIBUTES must be those of the module's identity, or of the first module when its version is 0. */
+/** MRSIGNERSEAM and SEAMATTRIBUTES must match the identity of the module, or of the first module for version 0. */
 function checkModule(report: TdReport, tcbInfo: TcbInfo, checks: Checks): void {
   const version = report.teeTcbSvn[1] ?? 0;
   const identity = version === 0 ? tcbInfo.tdxModule : moduleIdentity(tcbInfo, version);
@@ -154,7 +154,7 @@ function toTcb(level: TcbLevel | IsvLevel): TdxTcb {
   return { status: level.tcbStatus, dateMs: level.tcbDate, advisories: level.advisoryIDs };
 }
 
-/** Only an out-of-date or revoked part makes the platform's own status worse. */
+/** Only an out-of-date or revoked component makes the status of the platform worse. */
 function converge(platform: TdxTcb, partsOfIt: readonly TdxTcb[]): TdxTcb {
   return partsOfIt.reduce(
     (whole, part) => ({
@@ -173,7 +173,7 @@ function worse(whole: TdxTcbStatus, part: TdxTcbStatus): TdxTcbStatus {
   return needsConfiguration(whole) ? 'OutOfDateConfigurationNeeded' : whole;
 }
 
-/** A TD that was launched on an old TCB and now runs on a good one should be launched again. */
+/** A TD that was launched on an old TCB and now runs on a current one should be launched again. */
 function relaunchStatus(atLaunch: TdxTcbStatus, now: TdxTcbStatus): TdxTcbStatus {
   const isGoodNow = !now.startsWith('OutOfDate') && now !== 'Revoked';
   if (!atLaunch.startsWith('OutOfDate') || !isGoodNow) return atLaunch;

@@ -10,16 +10,17 @@ import { verifyTdxEvidence } from './verify-evidence.ts';
 import type { TdxCollateral } from './rules.ts';
 import type { TdxTrust } from './verify-quote.ts';
 
+/** Configuration of a `TdxValidator`. */
 export interface TdxValidatorOptions {
   readonly trust: TdxTrust;
   readonly cache: CertificateCache;
 }
 
-/** Judges the TDX evidence of a peer: the binding of this session, collateral and a policy, always. */
+/** Verifies the TDX evidence of a peer, always with binding, collateral and policy. */
 export class TdxValidator implements Validator {
   readonly variant = 'tdx';
   readonly #options: TdxValidatorOptions;
-  /** Prepared once for each bundle; the bundle is replaced as a whole. */
+  /** Parsed once for each bundle; a bundle is only replaced as a whole. */
   readonly #prepared = new WeakMap<TdxCollateral, IntelCollateral>();
 
   constructor(options: TdxValidatorOptions) {
@@ -30,7 +31,7 @@ export class TdxValidator implements Validator {
     checkSizes(evidence, binding);
     const { policy, collateral, nowMs } = context;
     if (policy.tdx === undefined || collateral.tdx === undefined) {
-      throw new AppraisalError('attestation-policy-missing', 'judging a TDX quote');
+      throw new AppraisalError('attestation-policy-missing', 'verifying a TDX quote');
     }
     return verifyTdxEvidence(evidence, {
       ...this.#options,
@@ -48,7 +49,7 @@ export class TdxValidator implements Validator {
   }
 }
 
-/** Parses collateral; a malformed certificate or CRL in it refuses with its own code. */
+/** Parses collateral. Throws AttestationError `x509-…` for a malformed certificate or CRL. */
 export function prepareCollateral(raw: TdxCollateral, cache: CertificateCache): IntelCollateral {
   return refuseOnCertificateError(
     new CheckList(tdxErrors, 'reading TDX collateral'),

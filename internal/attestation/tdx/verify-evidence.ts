@@ -10,13 +10,13 @@ import type { TdxRules } from './rules.ts';
 import { replayRuntimeLog } from './runtime-log.ts';
 import { verifyTdxQuote, type VerifiedTdxQuote, type TdxVerifyOptions } from './verify-quote.ts';
 
-/** `not-judged` is for people who look at evidence offline; it is a word that somebody wrote, never a gap. */
+/** Inputs of `verifyTdxEvidence()`. `not-judged` skips a check, for offline inspection; it must be passed explicitly. */
 export interface TdxEvidenceOptions extends TdxVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
 }
 
-/** Judges TDX evidence: genuine first, then bound to this session, then what the policy wants. */
+/** Verifies TDX evidence: its signature, then its binding to the session, then the policy. Throws AttestationError. */
 export function verifyTdxEvidence(evidence: Uint8Array, options: TdxEvidenceOptions): Verdict {
   const { binding, policy, nowMs } = options;
   const { quote, eventLog } = decodeTdxEvidence(evidence);
@@ -29,7 +29,7 @@ export function verifyTdxEvidence(evidence: Uint8Array, options: TdxEvidenceOpti
   const machineIdentity = tdxIdentity(genuine);
   if (policy !== 'not-judged') {
     if (policy.tdx === undefined)
-      throw new AppraisalError('attestation-policy-missing', 'judging a TDX quote', { checks });
+      throw new AppraisalError('attestation-policy-missing', 'verifying a TDX quote', { checks });
     checkTdxPolicy(genuine, policy.tdx, nowMs);
   } else warnWithoutPolicy(genuine);
   const logRule = policy === 'not-judged' ? 'optional' : (policy.tdx?.eventLog ?? 'required');
@@ -51,7 +51,7 @@ export function verifyTdxEvidence(evidence: Uint8Array, options: TdxEvidenceOpti
   };
 }
 
-/** What any sensible policy would refuse, for people who look at evidence without one. */
+/** Warns about what every sensible policy refuses. */
 function warnWithoutPolicy({ quote, tcb, checks }: VerifiedTdxQuote): void {
   if (tcb !== undefined && tcb.status !== 'UpToDate') {
     checks.warn('tdx-tcb-status', {
@@ -62,7 +62,7 @@ function warnWithoutPolicy({ quote, tcb, checks }: VerifiedTdxQuote): void {
   if (quote.report.attributes.underDebug) checks.warn('tdx-debug', { expected: false, actual: true });
 }
 
-/** A log that comes along must replay to the runtime registers, all four of them. */
+/** An event log must replay to all four runtime registers. */
 function checkEventLog(
   { quote, checks }: VerifiedTdxQuote,
   log: Uint8Array | undefined,
@@ -81,13 +81,13 @@ function checkEventLog(
   });
 }
 
-/** MRTD and the runtime registers, by the names that policies use. */
+/** MRTD and the runtime registers, with the names that policies use. */
 function tdxMeasurements(report: TdReport): ReadonlyMap<string, Uint8Array> {
   const rtmrs = report.rtmrs.map((value, index) => [`rtmr${index}`, Uint8Array.from(value)] as const);
   return new Map([['mrtd', Uint8Array.from(report.mrTd)], ...rtmrs]);
 }
 
-/** The platform as Intel registered it, or its processor package where there is no such registration. */
+/** The platform that Intel registered, or the processor package if the platform is not registered. */
 function tdxIdentity({ platform }: VerifiedTdxQuote): MachineIdentity {
   return { kind: 'tdx-platform', id: toHex(platform.platformInstanceId ?? platform.ppid), proof: 'endorsed' };
 }
@@ -118,7 +118,7 @@ function tdxTcbClaims({ quote, platform, tcb }: VerifiedTdxQuote): NonNullable<V
   };
 }
 
-/** Every signed field that a person or a policy may want to see. */
+/** The signed fields, for people and policies. */
 function tdxClaims({ quote: { version, report }, platform }: VerifiedTdxQuote): Verdict['claims'] {
   const { attributes, mrServiceTd, teeTcbSvn2 } = report;
   return {

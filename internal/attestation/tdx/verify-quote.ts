@@ -19,26 +19,27 @@ import { isPckChain, parsePlatform, type PckPlatform } from './pck.ts';
 import { parseQuote, type TdxQuote } from './quote.ts';
 import { evaluateTcb, type TdxTcb } from './tcb.ts';
 
-/** Whom to trust: roots by the SHA-256 of their certificate. */
+/** Trusted roots by the SHA-256 of their certificate. */
 export interface TdxTrust {
   readonly roots: ReadonlySet<string>;
 }
 
+/** Inputs of `verifyTdxQuote()`. */
 export interface TdxVerifyOptions {
   readonly trust: TdxTrust;
   readonly cache: CertificateCache;
-  /** Undefined only where the caller says himself that TCB and revocation are not judged. */
+  /** undefined skips TCB and revocation, for offline inspection. */
   readonly collateral: IntelCollateral | undefined;
   readonly nowMs: number;
 }
 
-/** What the collateral says of the platform that made a quote. */
+/** The TCB of the platform that created a quote, and the documents that it was evaluated with. */
 export interface TdxAppraisedTcb extends TdxTcb {
   readonly tcbInfo: TcbInfo;
   readonly qeIdentity: QeIdentity;
 }
 
-/** A quote that a genuine Intel platform signed. Whether it is one we want is the policy's question. */
+/** A quote that an Intel platform signed. Not yet compared with a policy. */
 export interface VerifiedTdxQuote {
   readonly quote: TdxQuote;
   readonly platform: PckPlatform;
@@ -47,11 +48,11 @@ export interface VerifiedTdxQuote {
 }
 
 /**
- * Verifies that Intel vouches for a quote: form, PCK chain up to the pinned root, the quoting enclave signed by the
- * PCK, the attestation key vouched for by the enclave, the quote signed by that key; then revocation and TCB.
+ * Verifies that an Intel platform signed a quote: form, PCK chain to the pinned root, quoting enclave signed by the PCK,
+ * attestation key certified by the enclave, quote signed by that key; then revocation and TCB. Throws AttestationError.
  */
 export function verifyTdxQuote(bytes: Uint8Array, options: TdxVerifyOptions): VerifiedTdxQuote {
-  const checks: CheckList<TdxErrorCode> = new CheckList(tdxErrors, 'judging a TDX quote');
+  const checks: CheckList<TdxErrorCode> = new CheckList(tdxErrors, 'verifying a TDX quote');
   const quote = parseQuote(bytes, checks);
   const trust = intelTrust(options, checks);
   const chain = verifyPckChain(quote, trust);
@@ -82,7 +83,7 @@ function intelTrust(
 
 type PckChain = readonly [Certificate, ...Certificate[]];
 
-/** The chain must stand in the quote in order; nothing is looked up elsewhere. */
+/** The quote must contain the complete chain in order. */
 function verifyPckChain(
   { pckChainPem }: TdxQuote,
   { checks, cache, isPinned, nowMs }: IntelTrustOptions,

@@ -15,7 +15,7 @@ import type { CheckList } from '../check-list.ts';
 import type { QuoteErrorCode } from './errors.ts';
 import { parseKey, type ParsedKey } from './key-cache.ts';
 
-/** An attestation key whose form is right. Whose it is, its Name decides. */
+/** An attestation key with the required attributes. Its Name determines which machine it belongs to. */
 export interface AttestationKey {
   readonly publicArea: TpmPublic;
   readonly scheme: SignatureScheme;
@@ -25,7 +25,7 @@ export interface AttestationKey {
   readonly keyObject: KeyObject;
 }
 
-/** Signs only what the TPM made itself (restricted), was born in it and cannot leave it. */
+/** The key signs only data that the TPM generated (restricted), was created in the TPM and cannot leave it. */
 const REQUIRED: readonly ObjectAttribute[] = [
   'fixedTpm',
   'fixedParent',
@@ -36,8 +36,8 @@ const REQUIRED: readonly ObjectAttribute[] = [
 const FORBIDDEN: readonly ObjectAttribute[] = ['decrypt', 'encryptedDuplication', 'x509Sign', 'stClear'];
 
 /**
- * Reads the key and judges its attributes. They are not covered by any quote, only by the key's Name: pin the Name, or
- * have it proved by credential activation, before trusting them.
+ * Parses a key and checks its attributes. They are covered only by the Name of the key: callers must pin the Name, or have it
+ * proved by credential activation. Throws AttestationError `quote-key-…`.
  */
 export function checkAttestationKey(
   bytes: Uint8Array,
@@ -78,4 +78,5 @@ function describeAttributes(publicArea: TpmPublic): string {
   return names.filter((name) => hasAttributes(publicArea, [name])).join(', ');
 }
 
+/** Parses TPMT_PUBLIC, possibly with a cache. Throws TpmError. */
 export type KeyParser = (bytes: Uint8Array) => ParsedKey;

@@ -5,8 +5,8 @@ import type { QuoteErrorCode } from './errors.ts';
 import type { TpmRules } from './rules.ts';
 
 /**
- * Replays the log against the quoted values of the PCRs it has to explain. Answers the number of its events, or
- * undefined when there is no log and none is asked for.
+ * Replays the event log to the quoted values of `loggedPcrs`. Returns the number of events; undefined if there is no log and
+ * the policy does not require one. Throws AttestationError.
  */
 export function checkEventLog(
   eventLog: Uint8Array,
@@ -23,7 +23,7 @@ export function checkEventLog(
     const log = parseEventLog(eventLog, 'tpm');
     verifyEventLog(log, 'sha256', logged);
     checks.require('quote-eventlog-missing', true, {
-      actual: `leads to PCRs ${[...logged.keys()].join(',')}`,
+      actual: `replays to PCRs ${[...logged.keys()].join(',')}`,
     });
     return log.events.length;
   } catch (error) {

@@ -3,8 +3,8 @@ import type { QuoteErrorCode } from './errors.ts';
 import type { TpmClock } from './rules.ts';
 
 /**
- * Whether a quote may come after the one last seen from the same key. Reset and restart counts only rise, and the
- * clock with them, unless power was lost: then the TPM says `safe = 0` and may go back by what it had not yet written.
+ * Whether a clock can be later than the last one of the same key. Reset count, restart count and clock only increase, unless
+ * the TPM lost power: then `safe` is 0 and the clock may go back by the time that was not yet saved.
  */
 export function isClockForward(before: TpmClock, now: TpmClock): boolean {
   if (now.resetCount !== before.resetCount) {
@@ -14,6 +14,7 @@ export function isClockForward(before: TpmClock, now: TpmClock): boolean {
   return now.clockMs >= before.clockMs || (!now.safe && now.restartCount > before.restartCount);
 }
 
+/** Checks the clock of a quote against the last one. Throws AttestationError `quote-clock-…`. */
 export function checkClock(
   now: TpmClock,
   options: { readonly lastSeen: TpmClock | undefined; readonly requireSafe: boolean },

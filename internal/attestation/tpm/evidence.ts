@@ -23,17 +23,17 @@ import { quoteErrors } from './errors.ts';
  *   7 counter statement TPMS_ATTEST of type NV             signed; the lock counter, certified for the quote in 2
  *   8 counter signature TPMT_SIGNATURE, canonical          verified
  *
- * 7 and 8 are there when the machine's lock counter has counted; the extraData in 2 says whether they belong.
- * No byte is left that could be changed without a refusal. All numbers are big-endian.
+ * 7 and 8 are present if the lock counter of the machine has a value; the extraData in 2 covers whether they are.
+ * No byte can be changed without a refusal. All numbers are big-endian.
  */
 export interface TpmEvidence extends QuoteParts {
   readonly proof: { readonly size: number; readonly index: number; readonly path: readonly Uint8Array[] };
   readonly eventLog: Uint8Array;
-  /** Certificate of the lock counter; absent for a machine that was never locked, or cannot count. */
+  /** Certificate of the lock counter; absent if the machine was never locked or has no counter. */
   readonly lockCounter?: SignedAttest;
 }
 
-/** A quote with what it is about, as any TPM tool gives it. */
+/** A quote with its key and PCR values, as TPM tools return it. */
 export interface QuoteParts {
   readonly attestationKey: Uint8Array;
   readonly attest: Uint8Array;
@@ -51,6 +51,7 @@ const FORMAT = {
 const PARTS = '6 or 8';
 const VALUE_BYTES = 32;
 
+/** Encodes an evidence document. */
 export function encodeTpmEvidence(quote: BatchedQuote): Uint8Array {
   const values = new WireWriter();
   for (const [pcr, value] of quote.pcrValues) values.u8(pcr).u8(value.length).bytes(value);
@@ -67,7 +68,10 @@ export function encodeTpmEvidence(quote: BatchedQuote): Uint8Array {
   ]);
 }
 
-/** Takes a document apart. Throws `quote-document-malformed`, `quote-pcr-values` or `quote-proof-malformed`. */
+/**
+ * Decodes an untrusted document. Throws AttestationError `quote-document-malformed`, `quote-pcr-values` or
+ * `quote-proof-malformed`.
+ */
 export function decodeTpmEvidence(bytes: Uint8Array): TpmEvidence {
   const parts = decodeDocument(bytes, FORMAT);
   const [attestationKey, attest, signature, values, proof, eventLog, counter, counterSignature] = parts;

@@ -1,11 +1,11 @@
 /**
- * TPM 2.0 evidence: a quote over PCRs, by a key that is known to live in one machine's TPM, for one session.
+ * TPM 2.0 evidence: a quote over PCRs for one session, by a key that is known to be in the TPM of one machine.
  *
  *   createTpmIssuer ──▶ document (evidence.ts) ──▶ TpmValidator
  *                                                   verify.ts    key, signature, binding, PCRs, clock, log
  *                                                   appraise.ts  registers and machine, as the policy wants
  *
- * `verifyTpmEvidence` alone is for callers with their own policy; `verifyQuote` for quotes of other tools.
+ * `verifyTpmEvidence()` is for callers that check registers and machine themselves, `verifyQuote()` for quotes of other tools.
  */
 export { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
 export { checkClock, isClockForward } from './clock.ts';

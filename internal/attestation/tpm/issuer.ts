@@ -6,24 +6,25 @@ import { checkBinding } from '../appraise.ts';
 import type { Issuer } from '../verdict.ts';
 import { encodeTpmEvidence } from './evidence.ts';
 
-/** Where Linux shows the firmware's log of the first TPM. */
+/** Path of the firmware event log of the first TPM. */
 export const FIRMWARE_EVENT_LOG = '/sys/kernel/security/tpm0/binary_bios_measurements';
 
-/** What fits into one evidence document beside quote, values and proof. */
+/** Size limit of the event log in evidence, next to quote, values and proof. */
 export const MAX_ATTACHED_LOG_BYTES = 60 * 1024;
 
+/** Configuration of a TPM issuer. */
 export interface TpmIssuerOptions {
   readonly tpm: Tpm;
   readonly pcrs: readonly number[];
-  /** Binds the AK to who knows it; see `createAttestationKey`. */
+  /** The secret that the attestation key depends on; see `createAttestationKey()`. */
   readonly attestationKeySecret?: Secret<Uint8Array>;
-  /** Certifies the lock counter beside each quote, once it has counted. */
+  /** Whether to certify the lock counter with each quote, if the counter has a value. */
   readonly lockCounter?: boolean;
-  /** The firmware's event log; evidence has none where a machine has no firmware that writes one. */
+  /** The firmware event log; absent on machines whose firmware does not write one. */
   readonly eventLog?: { readonly files: FilePort; readonly path: string };
 }
 
-/** Makes TPM evidence on the machine. Callers who ask while the TPM works share the next quote. */
+/** Creates an issuer of TPM evidence. Calls that arrive while the TPM is busy share the next quote. */
 export function createTpmIssuer(options: TpmIssuerOptions): Issuer {
   const { tpm, pcrs, lockCounter = false, attestationKeySecret, eventLog } = options;
   const quoter = new BatchQuoter({
@@ -43,8 +44,8 @@ export function createTpmIssuer(options: TpmIssuerOptions): Issuer {
 }
 
 /**
- * The log, or nothing when the machine has none or one too large to be sent. A verifier that needs it refuses evidence
- * without it; one that does not is not to fail for it.
+ * Reads the event log; empty if the machine has none or if it is too large to send. Verifiers that require the log then
+ * refuse the evidence.
  */
 export async function readEventLog(files: FilePort, path: string): Promise<Uint8Array> {
   try {

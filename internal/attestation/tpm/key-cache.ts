@@ -1,15 +1,15 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { keyObjectOf, parsePublic, type TpmPublic } from '../../tpm/index.ts';
 
+/** A parsed public area, with the key for node:crypto. */
 export interface ParsedKey {
   readonly publicArea: TpmPublic;
   readonly keyObject: KeyObject;
 }
 
 /**
- * Remembers attestation keys by the hash of their bytes. Turning a point into a key costs half of what verifying its
- * signature does, and a machine shows the same key each time. Only what is true for ever is kept: that these bytes are
- * this key. Bounded; the one not used for longest goes first.
+ * A bounded LRU cache of parsed attestation keys, by the hash of their bytes. Parsing a key costs half as much as verifying a
+ * signature, and a machine sends the same key each time. No result of a verification is cached.
  */
 export class AttestationKeyCache {
   readonly #max: number;
@@ -23,7 +23,7 @@ export class AttestationKeyCache {
     return this.#byHash.size;
   }
 
-  /** Throws a `TpmError` for what is no key. */
+  /** Like `parseKey()`. */
   parse(bytes: Uint8Array): ParsedKey {
     const hash = createHash('sha256').update(bytes).digest('base64');
     const parsed = this.#byHash.get(hash) ?? parseKey(bytes);
@@ -35,6 +35,7 @@ export class AttestationKeyCache {
   }
 }
 
+/** Parses TPMT_PUBLIC. Throws TpmError `tpm-malformed`. */
 export function parseKey(bytes: Uint8Array): ParsedKey {
   const publicArea = parsePublic(bytes);
   return { publicArea, keyObject: keyObjectOf(publicArea.key) };

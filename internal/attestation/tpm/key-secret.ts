@@ -3,14 +3,15 @@ import type { FilePort } from '../../file/index.ts';
 import { Secret } from '../../secret/index.ts';
 import { readPcrs, sealSecret, unsealSecret, type Tpm } from '../../tpm/index.ts';
 
+/** Where the secret of the attestation key is. */
 export interface KeySecretOptions {
   readonly tpm: Tpm;
   readonly files: FilePort;
-  /** Where the sealed secret lies; it is of no use without this TPM in this state. */
+  /** Path of the sealed secret. Only this TPM, with these PCR values, can unseal it. */
   readonly path: string;
   /**
-   * PCRs that must be as they were when the secret was made: those that tell the agent's software. Never one that is
-   * extended later in the life of a boot, before the secret is needed again.
+   * PCRs that must have the same values as when the secret was created: those that measure the software of the agent. Not a
+   * PCR that is extended after startup.
    */
   readonly pcrs: readonly number[];
 }
@@ -19,9 +20,9 @@ const SECRET_BYTES = 32;
 const MAX_SEALED_BYTES = 4096;
 
 /**
- * The secret behind this machine's attestation key, which binds the key's use to the software that can unseal it. Made
- * and sealed to the present PCR values the first time. `tpm-policy-failed` when other software runs now: it must not
- * get a new key under the old one's name, so nothing is made anew.
+ * Unseals the secret that the attestation key of this machine depends on, so that only the measured software can use the key.
+ * Creates the secret and seals it to the current PCR values the first time. Throws TpmError `tpm-policy-failed` when other
+ * software is running; it does not create a new secret then.
  */
 export function openKeySecret(options: KeySecretOptions, signal: AbortSignal): Promise<Secret<Uint8Array>> {
   const { tpm, files, path, pcrs } = options;
@@ -35,7 +36,7 @@ export function openKeySecret(options: KeySecretOptions, signal: AbortSignal): P
   });
 }
 
-/** Seals the open secret to the values that the next boot will have: what an upgrade does before it restarts. */
+/** Seals the secret to the PCR values of the next boot, before an upgrade restarts the machine. */
 export function resealKeySecret(
   { tpm, files, path }: Omit<KeySecretOptions, 'pcrs'>,
   secret: Secret<Uint8Array>,

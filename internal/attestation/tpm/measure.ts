@@ -11,34 +11,37 @@ import {
 import { MAX_ATTACHED_LOG_BYTES } from './issuer.ts';
 import { RESETTABLE_PCRS } from './rules.ts';
 
-/** What a machine measured, ready to become reference values of a configuration. */
+/** The registers of a machine, from which reference values are made. */
 export interface MachineMeasurement {
-  /** In the form of the policy: register name to accepted values. Only registers that something was extended into. */
+  /** In the form of the policy: accepted values by register name. Only registers that were extended. */
   readonly registers: Readonly<
     Record<string, { readonly accepted: readonly string[]; readonly warnOnly: false }>
   >;
-  /** All 24, also those that are zero or resettable and cannot be reference values. */
+  /** All 24 PCRs in hex, also those that are zero or resettable and cannot be reference values. */
   readonly values: Readonly<Record<string, string>>;
   readonly eventLog: MeasuredLog | undefined;
 }
 
+/** The firmware event log of a machine. */
 export interface MeasuredLog {
-  /** Registers that the log leads to exactly, and those it does not: software extended them beside the log. */
+  /** Registers to which the log replays, and those that software extended without logging it. */
   readonly explained: readonly string[];
   readonly unexplained: readonly string[];
   readonly events: readonly MeasuredEvent[];
 }
 
+/** An event of the log. */
 export interface MeasuredEvent {
   readonly register: string;
   readonly type: string;
   readonly sha256: string;
-  /** Whether the register vouches for `text`. */
+  /** Whether the register proves `text`. */
   readonly dataMeasured: boolean;
   /** Printable part of the event's data. */
   readonly text: string;
 }
 
+/** What to measure. */
 export interface MeasureOptions {
   readonly tpm: Tpm;
   readonly eventLog?: { readonly files: FilePort; readonly path: string };
@@ -46,7 +49,7 @@ export interface MeasureOptions {
 
 const MAX_TEXT = 120;
 
-/** Reads all registers and the event log of this machine. Nothing is signed: run it on a machine you trust. */
+/** Reads all registers and the event log of this machine. The result is not signed, so the machine must be trusted. */
 export async function measureMachine(
   options: MeasureOptions,
   signal: AbortSignal,
@@ -95,13 +98,13 @@ function describeEvent(event: LogEvent): MeasuredEvent {
   };
 }
 
-/** Firmware strings are ASCII or UTF-16; zero bytes and controls are dropped, and so is what no terminal should get. */
+/** The printable ASCII characters of firmware strings, which are ASCII or UTF-16. */
 function printable(data: Uint8Array): string {
   const text = Buffer.from(data.filter((byte) => byte >= 0x20 && byte < 0x7f)).toString('latin1');
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
 }
 
-/** At its start value: zero, or all ones for the registers of a dynamic launch that never came. */
+/** Whether a register has its start value: zero, or all ones for the registers of a dynamic launch. */
 function isUnused(value: Uint8Array): boolean {
   return isZero(value) || value.every((byte) => byte === 0xff);
 }

@@ -12,20 +12,21 @@ import { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
 import { quoteErrors, type QuoteErrorCode } from './errors.ts';
 import { refusalFromTpmError, STATEMENT_CODES, verifyStatementSignature } from './verify-quote.ts';
 
+/** What a certificate of an NV counter must match. */
 export interface NvCertificateOptions {
-  /** TPMT_PUBLIC of a key whose Name the caller trusts already. */
+  /** TPMT_PUBLIC of a key whose Name the caller trusts. */
   readonly attestationKey: Uint8Array;
-  /** What was given to the TPM to be signed along: the verifier's nonce, hashed with what it is for. */
+  /** The extraData that was passed to the TPM: a hash of the verifier's nonce and its purpose. */
   readonly extraData: Uint8Array;
-  /** The index as it must be defined, written bit included. */
+  /** The expected definition of the index, including the written bit. */
   readonly index: NvPublic;
 }
 
 const COUNTER_BYTES = 8;
 
-/** Verifies that a TPM certified the whole of one counter, and answers its value. The caller compares it with the record. */
+/** Verifies a TPM's certificate of a counter and returns the value. Throws AttestationError. */
 export function verifyCounterCertificate(certificate: SignedAttest, options: NvCertificateOptions): bigint {
-  const checks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'judging an NV certificate');
+  const checks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'verifying an NV certificate');
   const key = checkAttestationKey(options.attestationKey, checks);
   const statement = readNvStatement(certificate.attest, checks);
   verifyStatementSignature(key, certificate, checks);

@@ -6,7 +6,7 @@ import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import { AttestationKeyCache } from './key-cache.ts';
 import { checkRegisterNames, verifyTpmEvidence, type VerifiedTpmEvidence } from './verify-evidence.ts';
 
-/** Judges TPM evidence: genuine and bound to this session first, then registers and machine as the policy wants. */
+/** Verifies TPM evidence: its signature and binding to the session, then registers and machine against the policy. */
 export class TpmValidator implements Validator {
   readonly variant = 'tpm';
   readonly #keys = new AttestationKeyCache();
@@ -16,7 +16,7 @@ export class TpmValidator implements Validator {
     if (policy.tpm === undefined || collateral.tpm === undefined) {
       throw new AppraisalError(
         'attestation-policy-missing',
-        'judging a TPM quote: the policy or the endorsements have no section for it',
+        'verifying a TPM quote: the policy or the endorsements have no section "tpm"',
       );
     }
     checkRegisterNames(policy);
@@ -42,11 +42,12 @@ export class TpmValidator implements Validator {
   }
 }
 
+/** PCR values by register name (`pcr0`…). */
 export function tpmMeasurements(values: ReadonlyMap<number, Uint8Array>): ReadonlyMap<string, Uint8Array> {
   return new Map([...values].map(([pcr, value]) => [`pcr${pcr}`, value]));
 }
 
-/** Signed facts. `quoteId` is the one to remember a quote by: the signature has a twin, what it signs has not. */
+/** The signed facts of TPM evidence. `quoteId` identifies a quote. */
 export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
   const { key, clock, statement, proof, quoteId, eventCount, lockCounter } = verified;
   return {
@@ -64,7 +65,7 @@ export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
   };
 }
 
-/** The clock in a verdict with a TPM in it, to be kept as `lastSeen` of its key. */
+/** The TPM clock in a verdict, to be recorded as `lastSeen` of its key; undefined if no TPM was involved. */
 export function clockOfVerdict({ claims }: Pick<Verdict, 'claims'>): TpmClock | undefined {
   const [clockMs, resetCount, restartCount, safe] = ['clockMs', 'resetCount', 'restartCount', 'safe'].map(
     (name) => claims[name] ?? claims[`tpm.${name}`],
@@ -75,15 +76,15 @@ export function clockOfVerdict({ claims }: Pick<Verdict, 'claims'>): TpmClock | 
 }
 
 /**
- * How often the machine was locked, from the claims of a verdict, also where a processor vouches for the TPM; undefined for
- * evidence that does not say. More than the cluster has on record: it was locked again since, so it was wiped and put back.
+ * How often the machine was locked, from the claims of a verdict; undefined if the evidence has no lock counter. A higher value
+ * than the recorded one means that the machine was locked again since: it was wiped and its disk was restored.
  */
 export function lockCounterOf({ claims }: Pick<Verdict, 'claims'>): bigint | undefined {
   const counted = claims['lockCounter'] ?? claims['tpm.lockCounter'];
   return typeof counted === 'string' ? BigInt(counted) : undefined;
 }
 
-/** What this evidence does not show, for the operator. */
+/** What this evidence does not prove, for the operator. */
 function limitsOf({ pcrValues, machineIdentity }: VerifiedTpmEvidence): string[] {
   const firmware = [...pcrValues].filter(([pcr]) => pcr <= 7);
   return [

@@ -23,30 +23,31 @@ import { verifyCounterCertificate } from './nv-certificate.ts';
 import { verifyQuote, type VerifiedQuote } from './verify-quote.ts';
 import { RESETTABLE_PCRS, type KnownAttestationKey, type TpmEndorsements, type TpmRules } from './rules.ts';
 
+/** Inputs of `verifyTpmEvidence()`. */
 export interface TpmVerifyOptions {
   readonly rules: TpmRules;
   readonly endorsements: TpmEndorsements;
-  /** A cache's; parses each time unless said. */
+  /** Default: parses without a cache. */
   readonly parseKey?: KeyParser;
 }
 
-/** A quote for this session by a key that may sign. Register values and machines are the common policy's to judge. */
+/** A quote for this session by an accepted key. Register values and machine are not yet compared with the policy. */
 export interface VerifiedTpmEvidence extends VerifiedQuote {
   readonly machineIdentity: MachineIdentity;
   readonly clock: ClockInfo;
-  /** Names this quote for ever: a hash over what was signed, which no twin of the signature shares. */
+  /** Identifies the quote: a hash over what was signed, independent of the form of the signature. */
   readonly quoteId: string;
   readonly proof: TpmEvidence['proof'];
-  /** Events of the firmware's log; undefined when there was none. */
+  /** Number of events in the firmware event log; undefined if there was none. */
   readonly eventCount: number | undefined;
-  /** How often this machine was locked, as its TPM certified it for this quote; undefined when it does not say. */
+  /** How often this machine was locked, as its TPM certified for this quote; undefined if it did not. */
   readonly lockCounter: bigint | undefined;
   readonly checks: CheckList<QuoteErrorCode>;
 }
 
 /**
- * Judges TPM evidence: well-formed, signed by a fit key, that key known, bound to this session, PCRs as signed, clock
- * forward, event log leading to the PCRs. Throws an `AttestationError` that names the first check that fails.
+ * Verifies TPM evidence: form, key, signature, known key, binding to this session, PCR values, clock, event log. Throws
+ * AttestationError for the first check that fails.
  */
 export function verifyTpmEvidence(
   evidence: Uint8Array,
@@ -55,7 +56,7 @@ export function verifyTpmEvidence(
 ): VerifiedTpmEvidence {
   checkSizes(evidence, binding);
   checkRules(rules);
-  const checks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'judging a TPM quote');
+  const checks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'verifying a TPM quote');
   const document = decodeTpmEvidence(evidence);
   const nameHex = nameOfBytes(document.attestationKey);
   const known = endorsements.attestationKeys.get(nameHex);
@@ -84,7 +85,7 @@ export function verifyTpmEvidence(
   };
 }
 
-/** Rules that would let everything pass are no rules. */
+/** Refuses a `tpm` section that requires nothing. Throws AppraisalError `attestation-policy-invalid`. */
 export function checkRules(rules: TpmRules): void {
   const lasting = rules.requiredPcrs.filter((pcr) => !RESETTABLE_PCRS.includes(pcr));
   const inRange = [...rules.requiredPcrs, ...rules.loggedPcrs].every(
@@ -92,13 +93,13 @@ export function checkRules(rules: TpmRules): void {
   );
   if (lasting.length === 0 || !inRange) {
     throw new AppraisalError('attestation-policy-invalid', 'reading the TPM rules', {
-      expected: 'PCRs of 0 to 23, and to be required not only 16 and 23',
+      expected: 'PCRs from 0 to 23, and at least one required PCR other than 16 and 23',
       actual: `required ${rules.requiredPcrs.join(',')}, logged ${rules.loggedPcrs.join(',')}`,
     });
   }
 }
 
-/** A register that any software resets cannot be a reference value. */
+/** Refuses reference values for resettable PCRs. Throws AppraisalError `attestation-policy-invalid`. */
 export function checkRegisterNames(policy: Policy): void {
   for (const pcr of RESETTABLE_PCRS) {
     if (policy.registers.has(`pcr${pcr}`)) {
@@ -110,7 +111,7 @@ export function checkRegisterNames(policy: Policy): void {
   }
 }
 
-/** The key's Name decides whose it is, and the signature has been verified with it. */
+/** The machine that the key belongs to, by its Name. The signature was verified with this key. */
 function identify(
   nameHex: string,
   known: KnownAttestationKey | undefined,
@@ -128,7 +129,7 @@ function identify(
   return { kind: 'tpm-ak', id: nameHex, proof: 'pinned' };
 }
 
-/** From the binding over leaf and path to the root, which with the log's hash is what the TPM signed as extraData. */
+/** Checks that the extraData of the quote covers the binding (through leaf, path and root) and the event log. */
 function checkBound(
   { proof, eventLog, lockCounter }: TpmEvidence,
   binding: Uint8Array,
@@ -148,7 +149,7 @@ function checkBound(
   });
 }
 
-/** By the same key, for this very quote: the certificate of another one is a value of another time. */
+/** The certificate must be by the same key and for this quote: otherwise its value could be older. */
 function verifyLockCounter(
   { attestationKey, lockCounter }: TpmEvidence,
   { statement }: VerifiedQuote,
@@ -185,7 +186,7 @@ function rootOf(
   }
 }
 
-/** The Name that these bytes have if they are a key with a SHA-256 Name, to look it up before it is parsed. */
+/** The Name of a key with a SHA-256 Name, for a lookup before the key is parsed. */
 function nameOfBytes(attestationKey: Uint8Array): string {
   return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;
 }

@@ -15,23 +15,24 @@ import type { QuoteErrorCode } from './errors.ts';
 import type { QuoteParts } from './evidence.ts';
 import { RESETTABLE_PCRS } from './rules.ts';
 
-/** A quote that a key in a TPM signed, over PCRs whose values are known. Which TPM, and when, is not yet said. */
+/** A quote that a key in a TPM signed, with its PCR values. Which TPM, and for which session, is not yet verified. */
 export interface VerifiedQuote {
   readonly key: AttestationKey;
   readonly statement: QuoteAttest;
   readonly pcrValues: ReadonlyMap<number, Uint8Array>;
 }
 
+/** Options of `verifyQuote()`. */
 export interface QuoteOptions {
-  /** The Qualified Name of a key that is no primary of the endorsement hierarchy; computed from the key otherwise. */
+  /** Qualified Name of a key that is not a primary key of the endorsement hierarchy; default: computed from the key. */
   readonly qualifiedNameHex?: string | undefined;
-  /** Nobody here knows which key is above it: a primary of the endorsement hierarchy passes, of others nothing is said. */
+  /** Set if the parent of the key is unknown: the signer is then checked only for primary keys of the endorsement hierarchy. */
   readonly parentUnknown?: boolean | undefined;
-  /** A cache's; parses each time unless said. */
+  /** Default: parses without a cache. */
   readonly parseKey?: KeyParser | undefined;
 }
 
-/** Verifies form, key, signature, signer and PCR values of a quote. */
+/** Verifies form, key, signature, signer and PCR values of a quote. Throws AttestationError `quote-…`. */
 export function verifyQuote(
   parts: QuoteParts,
   checks: CheckList<QuoteErrorCode>,
@@ -48,7 +49,7 @@ export function verifyQuote(
   return { key, statement, pcrValues: parts.pcrValues };
 }
 
-/** The signature must be of the key's own scheme and in its one form, and right. */
+/** Verifies the signature of a statement, which must use the scheme of the key and be in canonical form. */
 export function verifyStatementSignature(
   key: AttestationKey,
   { attest, signature: bytes }: Pick<QuoteParts, 'attest' | 'signature'>,
@@ -67,7 +68,7 @@ export function verifyStatementSignature(
   checks.require('quote-signature', isSignedBy(key.keyObject, signature, attest));
 }
 
-/** PCRs: one bank, at least one that software cannot reset, and exactly the values that were signed. */
+/** Checks the PCRs: one bank, at least one that software cannot reset, and exactly the signed values. */
 function checkPcrValues(
   { selection, pcrDigest: signed }: QuoteAttest,
   values: ReadonlyMap<number, Uint8Array>,
@@ -86,7 +87,7 @@ function checkPcrValues(
     expected: selection.pcrs.join(','),
     actual: given.join(','),
   });
-  // The digest is made with the hash of the signature, whatever the bank (Part 3, 18.4).
+  // The digest uses the hash algorithm of the signature, independent of the bank (Part 3, 18.4).
   checks.require('quote-pcr-digest', equalBytes(pcrDigest(values, key.scheme.hash), signed), {
     expected: toHex(signed),
     actual: toHex(pcrDigest(values, key.scheme.hash)),
@@ -109,7 +110,7 @@ function readSignature(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): Tp
   }
 }
 
-/** Fields whose wrong value is a check of its own and more than bad form. */
+/** Fields with their own check; other malformed fields share one code. */
 const STATEMENT_CODES: Readonly<Record<string, QuoteErrorCode>> = {
   magic: 'quote-magic',
   type: 'quote-type',
@@ -121,7 +122,7 @@ const SIGNATURE_CODES: Readonly<Record<string, QuoteErrorCode>> = {
   'signature hash': 'quote-signature-algorithm',
 };
 
-/** The refusal that a reader's `tpm-malformed` is. */
+/** Turns TpmError `tpm-malformed` of a parser into the refusal for its field. Returns other errors unchanged. */
 export function refusalFromTpmError(
   error: unknown,
   codes: Readonly<Record<string, QuoteErrorCode>>,

@@ -1,6 +1,6 @@
 /**
- * Attestation reports of confidential machines through the kernel's configfs-tsm, the one interface that SEV-SNP and
- * TDX share. Plain file operations on attributes; runs on the machine that is to be proved.
+ * Requests attestation reports from the kernel through configfs-tsm, the common interface of SEV-SNP and TDX. Runs on the
+ * machine that is attested.
  */
 export { TsmError, tsmErrors, type TsmErrorCode } from './errors.ts';
 export {

@@ -3,26 +3,31 @@ import { Backoff, type Clock } from '../../clock/index.ts';
 import { FileError, type KernelFilePort } from '../../file/index.ts';
 import { TsmError } from './errors.ts';
 
+/** The kernel's name of the technology: SEV-SNP or TDX. */
 export type TsmProvider = 'sev_guest' | 'tdx_guest';
 
+/** Ports of `requestTsmReport()`. */
 export interface TsmPorts {
   readonly files: KernelFilePort;
   readonly clock: Clock;
 }
 
+/** A request for a report. */
 export interface TsmRequest {
   readonly provider: TsmProvider;
-  /** 64 bytes that the report shall carry. */
+  /** 64 bytes that the report will contain: the binding. */
   readonly inblob: Uint8Array;
   readonly signal: AbortSignal;
 }
 
+/** A report of the kernel. */
 export interface TsmReport {
   readonly outblob: Uint8Array;
-  /** What the host adds: for SNP its certificate table; empty when there is none. */
+  /** Data of the host: for SNP its certificate table; empty if there is none. */
   readonly auxblob: Uint8Array;
 }
 
+/** The configfs directory in which a report is requested by creating a directory. */
 export const TSM_REPORT_PATH = '/sys/kernel/config/tsm/report';
 
 const MAX_OUTBLOB_BYTES = 32 << 10;
@@ -33,9 +38,10 @@ const PAUSES = { firstMs: 50, factor: 2, longestMs: 50 * 2 ** ATTEMPTS };
 const TRANSIENT = new Set(['EBUSY', 'EINTR', 'EAGAIN']);
 
 /**
- * Asks the kernel for a report (Documentation/ABI/testing/configfs-tsm-report). An object of our own is created, filled
- * and removed again. `generation` counts the writes to it: when it is not what we wrote, somebody else wrote too, and
- * the report may carry another binding, so it is thrown away.
+ * Requests a report from the kernel (Documentation/ABI/testing/configfs-tsm-report) through a directory that is removed again.
+ * Its attribute `generation` counts writes. If it changed unexpectedly, another process wrote to the directory, and the report,
+ * which may have another binding, is discarded.
+ * @throws TsmError
  */
 export async function requestTsmReport(ports: TsmPorts, request: TsmRequest): Promise<TsmReport> {
   const backoff = new Backoff(PAUSES);
@@ -46,7 +52,7 @@ export async function requestTsmReport(ports: TsmPorts, request: TsmRequest): Pr
     } catch (error) {
       if (!isTransient(error)) throw asTsmError(error);
       if (attempt === ATTEMPTS) {
-        throw new TsmError('tsm-busy', `asking for a report: busy ${ATTEMPTS} times`, { cause: error });
+        throw new TsmError('tsm-busy', `requesting a report: busy in ${ATTEMPTS} attempts`, { cause: error });
       }
     }
     await ports.clock.sleep(backoff.nextMs(), request.signal);
@@ -68,7 +74,7 @@ async function fillEntry(files: KernelFilePort, entry: string, request: TsmReque
   if (provider !== request.provider) {
     throw new TsmError(
       'tsm-provider',
-      `asking for a report: the kernel’s provider is ${JSON.stringify(provider)}`,
+      `requesting a report: the kernel provides ${JSON.stringify(provider)}, ${request.provider} expected`,
       {
         details: { expected: request.provider, actual: provider },
       },
@@ -80,8 +86,8 @@ async function fillEntry(files: KernelFilePort, entry: string, request: TsmReque
   const auxblob = await readOptional(files, `${entry}/auxblob`, MAX_AUXBLOB_BYTES);
   const after = await readGeneration(files, entry);
   if (after !== before + 1n) {
-    throw new TsmError('tsm-refused', `asking for a report: generation ${after}, ${before + 1n} expected`, {
-      details: { reason: 'somebody else wrote to our request' },
+    throw new TsmError('tsm-refused', `requesting a report: generation ${after}, ${before + 1n} expected`, {
+      details: { reason: 'another process wrote to the request' },
     });
   }
   return { outblob, auxblob };
@@ -100,7 +106,7 @@ async function readText(files: KernelFilePort, path: string): Promise<string> {
     .trimEnd();
 }
 
-/** TDX has no auxblob at all; SNP has an empty one when the host gives no certificates. */
+/** TDX has no auxblob; SNP has an empty one when the host provides no certificates. */
 async function readOptional(files: KernelFilePort, path: string, maxBytes: number): Promise<Uint8Array> {
   try {
     return await files.readAttribute(path, maxBytes);
@@ -118,7 +124,7 @@ function asTsmError(error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === undefined) return error;
   const isAbsent = errno === 'ENOENT' || errno === 'ENXIO';
-  return new TsmError(isAbsent ? 'tsm-unavailable' : 'tsm-refused', 'asking for a report', { cause: error });
+  return new TsmError(isAbsent ? 'tsm-unavailable' : 'tsm-refused', 'requesting a report', { cause: error });
 }
 
 function errnoOf(error: unknown): string | undefined {
