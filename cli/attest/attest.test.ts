@@ -181,7 +181,9 @@ describe('attest explain', () => {
       meaning: expect.stringContaining('AMD’s'),
       fix: expect.stringMatching(/./),
     });
-    expect(text).toContain('meaning: A document that was passed with an SNP report was not issued by one of AMD’s CAs');
+    expect(text).toContain(
+      'meaning: A document that was passed with an SNP report was not issued by one of AMD’s CAs',
+    );
     expect(text).not.toContain('?');
   });
 
