@@ -21,20 +21,20 @@ import { bundleProgram, filesAtStart, inputsAtStart, PROGRAMS, type Program } fr
 import { buildRpmPackage, specText, type RpmPackage } from './rpm.ts';
 import { buildTarball } from './tarball.ts';
 
-let folder: string;
+let directory: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cluster-build-'));
+  directory = mkdtempSync(join(tmpdir(), 'cluster-build-'));
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 function source(name: string, text: string): string {
-  writeFileSync(join(folder, name), text);
-  return join(folder, name);
+  writeFileSync(join(directory, name), text);
+  return join(directory, name);
 }
 
 describe('bundleProgram()', () => {
   test('makes one file that runs alone, CommonJS packages, lazy imports and JSON included', async () => {
-    mkdirSync(join(folder, 'node_modules/old'), { recursive: true });
+    mkdirSync(join(directory, 'node_modules/old'), { recursive: true });
     source('node_modules/old/package.json', '{"name":"old","version":"1.2.3","main":"index.js"}');
     source('node_modules/old/index.js', 'module.exports = require("node:path").basename;');
     source('data.json', '{"greeting":"hello"}');
@@ -47,14 +47,14 @@ describe('bundleProgram()', () => {
        const { name } = await import('./lazy.ts');
        process.stdout.write([data.greeting, basename('/a/b'), name, NamedError.name].join());`,
     );
-    const metafile = await bundleProgram(folder, join(folder, 'dist'), {
+    const metafile = await bundleProgram(directory, join(directory, 'dist'), {
       name: 'p',
       entry: 'main.ts',
       shape: 'file',
     });
-    rmSync(join(folder, 'node_modules'), { recursive: true });
-    rmSync(join(folder, 'lazy.ts'));
-    expect(execFileSync(process.execPath, [join(folder, 'dist/p.mjs')]).toString()).toBe(
+    rmSync(join(directory, 'node_modules'), { recursive: true });
+    rmSync(join(directory, 'lazy.ts'));
+    expect(execFileSync(process.execPath, [join(directory, 'dist/p.mjs')]).toString()).toBe(
       'hello,b,lazy,NamedError',
     );
     expect(bundledPackages(metafile)).toEqual(['node_modules/old']);
@@ -67,25 +67,25 @@ describe('bundleProgram()', () => {
        createServer();
        process.stdout.write(process.moduleLoadList.filter((name) => /http|undici/.test(name)).join());`,
     );
-    await bundleProgram(folder, join(folder, 'dist'), { name: 'p', entry: 'main.ts', shape: 'file' });
-    const loaded = execFileSync(process.execPath, [join(folder, 'dist/p.mjs')]).toString();
+    await bundleProgram(directory, join(directory, 'dist'), { name: 'p', entry: 'main.ts', shape: 'file' });
+    const loaded = execFileSync(process.execPath, [join(directory, 'dist/p.mjs')]).toString();
     expect(loaded).toContain('NativeModule _http_server');
     expect(loaded).not.toContain('undici');
   });
 });
 
 describe('a program that is a directory', () => {
-  const program: Program = { name: 'p', entry: 'main.ts', shape: 'folder' };
+  const program: Program = { name: 'p', entry: 'main.ts', shape: 'directory' };
   const files = (): Record<string, string> =>
     Object.fromEntries(
-      readdirSync(join(folder, 'dist/p')).map((name) => [
+      readdirSync(join(directory, 'dist/p')).map((name) => [
         name,
-        readFileSync(join(folder, 'dist/p', name), 'utf8'),
+        readFileSync(join(directory, 'dist/p', name), 'utf8'),
       ]),
     );
 
   beforeEach(() => {
-    mkdirSync(join(folder, 'dist'));
+    mkdirSync(join(directory, 'dist'));
     source('later.ts', `export const later: string = 'later';`);
     source('first.ts', `export const first: string = 'first';`);
     source(
@@ -96,26 +96,26 @@ describe('a program that is a directory', () => {
   });
 
   test('starts with what it imports outright, and loads the rest when it is needed', async () => {
-    const metafile = await bundleProgram(folder, join(folder, 'dist'), program);
+    const metafile = await bundleProgram(directory, join(directory, 'dist'), program);
     expect(inputsAtStart(metafile, 'main.ts')).toEqual(['first.ts', 'main.ts']);
     const run = (...args: string[]): string =>
-      execFileSync(process.execPath, [join(folder, 'dist/p/main.mjs'), ...args]).toString();
+      execFileSync(process.execPath, [join(directory, 'dist/p/main.mjs'), ...args]).toString();
     expect([run(), run('more')]).toEqual(['first', 'later']);
   });
 
   test('is the same bytes each time, and keeps no piece of an earlier build', async () => {
-    await bundleProgram(folder, join(folder, 'dist'), program);
+    await bundleProgram(directory, join(directory, 'dist'), program);
     const before = files();
-    writeFileSync(join(folder, 'dist/p/stale.mjs'), '');
-    await bundleProgram(folder, join(folder, 'dist'), program);
+    writeFileSync(join(directory, 'dist/p/stale.mjs'), '');
+    await bundleProgram(directory, join(directory, 'dist'), program);
     expect(files()).toEqual(before);
-    expect(readdirSync(join(folder, 'dist'))).toEqual(['p']);
+    expect(readdirSync(join(directory, 'dist'))).toEqual(['p']);
   });
 
   test('takes files that the build writes instead of those in the checkout', async () => {
     const written = { 'first.ts': async () => `export const first = 'written';` };
-    await bundleProgram(folder, join(folder, 'dist'), { ...program, written });
-    expect(execFileSync(process.execPath, [join(folder, 'dist/p/main.mjs')]).toString()).toBe('written');
+    await bundleProgram(directory, join(directory, 'dist'), { ...program, written });
+    expect(execFileSync(process.execPath, [join(directory, 'dist/p/main.mjs')]).toString()).toBe('written');
   });
 });
 
@@ -124,7 +124,7 @@ describe('the programs that are shipped', () => {
   const bundle = (name: string) => {
     const program = PROGRAMS.find((each) => each.name === name);
     if (program === undefined) throw new Error(`no program ${name}`);
-    return bundleProgram(root, folder, program);
+    return bundleProgram(root, directory, program);
   };
   const isKubernetesClient = (path: string): boolean => path.startsWith('internal/kube/');
 
@@ -138,14 +138,14 @@ describe('the programs that are shipped', () => {
     ]);
     expect(inputsAtStart(metafile, 'cli/app/index.ts').filter(isKubernetesClient)).toEqual([]);
     const needed = filesAtStart(metafile, 'cli/main.ts').map((path) => basename(path));
-    for (const name of readdirSync(join(folder, 'cluster'))) {
-      if (!needed.includes(name)) rmSync(join(folder, 'cluster', name));
+    for (const name of readdirSync(join(directory, 'cluster'))) {
+      if (!needed.includes(name)) rmSync(join(directory, 'cluster', name));
     }
     const answers = await collectAnswers();
     const samples = ['', '--version', '-h', 'mini up --help', 'help init', 'completion fish'];
     for (const line of samples) {
       const args = line.split(' ').filter((word) => word !== '');
-      const said = execFileSync(process.execPath, [join(folder, 'cluster/main.mjs'), ...args]).toString();
+      const said = execFileSync(process.execPath, [join(directory, 'cluster/main.mjs'), ...args]).toString();
       expect({ line, text: said }).toEqual({
         line,
         text: answers.find((answer) => answer.args.join(' ') === line)?.text,
@@ -156,7 +156,7 @@ describe('the programs that are shipped', () => {
   test('cluster tells that nobody took an answer that it has ready', async () => {
     await bundle('cluster');
     const script = `"$@" completion bash | true; echo "\${PIPESTATUS[0]}"; "$@" --help 2> /dev/null > /dev/full; echo $?`;
-    const command = [process.execPath, join(folder, 'cluster/main.mjs')];
+    const command = [process.execPath, join(directory, 'cluster/main.mjs')];
     expect(execFileSync('bash', ['-c', script, 'bash', ...command]).toString()).toBe('141\n20\n');
   });
 
@@ -200,12 +200,12 @@ describe('licenses', () => {
   test('tells name, version, license and text', () => {
     source('package.json', '{"name":"a","version":"1.0.0","license":"MIT"}');
     source('LICENSE.md', 'Do what you like.\n');
-    expect(licenseText(folder, ['.'])).toBe('a 1.0.0 (MIT)\n\nDo what you like.\n');
+    expect(licenseText(directory, ['.'])).toBe('a 1.0.0 (MIT)\n\nDo what you like.\n');
   });
 
   test('refuses a package that names no license', () => {
     source('package.json', '{"name":"a","version":"1.0.0"}');
-    expect(() => licenseText(folder, ['.'])).toThrow('bundling a: it names no license');
+    expect(() => licenseText(directory, ['.'])).toThrow('bundling a: it names no license');
   });
 });
 
@@ -229,7 +229,7 @@ describe('Debian packages', () => {
     description: 'Hot.',
     depends: ['water', 'cup (>= 2)'],
     entries: [
-      { kind: 'folder', path: '/etc/tea', mode: 0o700 },
+      { kind: 'directory', path: '/etc/tea', mode: 0o700 },
       { kind: 'copy', path: '/usr/bin/tea', mode: 0o755, from },
       { kind: 'text', path: '/usr/share/doc/tea/readme', mode: 0o644, text: 'drink' },
     ],
@@ -246,8 +246,8 @@ describe('Debian packages', () => {
   });
 
   test('belong to root, have the modes that were asked for, and one time', () => {
-    const target = buildDebianPackage(folder, 0, content(source('tea', '#!/bin/sh\n')));
-    expect(target).toBe(resolve(folder, 'tea_1.0.0_all.deb'));
+    const target = buildDebianPackage(directory, 0, content(source('tea', '#!/bin/sh\n')));
+    expect(target).toBe(resolve(directory, 'tea_1.0.0_all.deb'));
     const listed = execFileSync('dpkg-deb', ['--contents', target], {
       env: { ...process.env, TZ: 'UTC' },
     }).toString();
@@ -270,11 +270,11 @@ describe('Debian packages', () => {
 
   test('of the same content are the same bytes, whatever the umask and the times of the sources', () => {
     const from = source('tea', '#!/bin/sh\n');
-    const first = readFileSync(buildDebianPackage(folder, 1000, content(from)));
+    const first = readFileSync(buildDebianPackage(directory, 1000, content(from)));
     utimesSync(from, 1, 1);
     const umask = process.umask(0o077);
     try {
-      expect(readFileSync(buildDebianPackage(folder, 1000, content(from)))).toEqual(first);
+      expect(readFileSync(buildDebianPackage(directory, 1000, content(from)))).toEqual(first);
     } finally {
       process.umask(umask);
     }
@@ -291,7 +291,7 @@ describe('RPM packages', () => {
     requires: ['water', 'cup >= 2'],
     recommends: ['milk'],
     entries: [
-      { kind: 'folder', path: '/etc/tea', mode: 0o700 },
+      { kind: 'directory', path: '/etc/tea', mode: 0o700 },
       { kind: 'copy', path: '/usr/bin/tea', mode: 0o755, from },
       { kind: 'text', path: '/usr/share/doc/tea/readme', mode: 0o644, text: 'drink' },
     ],
@@ -311,8 +311,8 @@ describe('RPM packages', () => {
   });
 
   test('carry payload, modes, dependencies and scriptlets as they were given', () => {
-    const target = buildRpmPackage(folder, 0, content(source('tea', 'echo brewed\n')));
-    expect(target).toBe(resolve(folder, 'tea-1.0.0~rc1-1.x86_64.rpm'));
+    const target = buildRpmPackage(directory, 0, content(source('tea', 'echo brewed\n')));
+    expect(target).toBe(resolve(directory, 'tea-1.0.0~rc1-1.x86_64.rpm'));
     const format = '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEMTIMES} %{FILENAMES}\n]';
     expect(query(target, '--queryformat', format).trim().split('\n')).toEqual([
       'drwx------ root 0 /etc/tea',
@@ -327,9 +327,9 @@ describe('RPM packages', () => {
 
   test('of the same content are the same bytes', () => {
     const from = source('tea', '#!/bin/sh\n');
-    const first = readFileSync(buildRpmPackage(folder, 1000, content(from)));
+    const first = readFileSync(buildRpmPackage(directory, 1000, content(from)));
     utimesSync(from, 1, 1);
-    expect(readFileSync(buildRpmPackage(folder, 1000, content(from)))).toEqual(first);
+    expect(readFileSync(buildRpmPackage(directory, 1000, content(from)))).toEqual(first);
   });
 });
 
@@ -338,13 +338,13 @@ test('a tarball has the files below root/ and the notes beside them, the same by
     ...{ name: 'tea', version: '1.0.0', architecture: 'amd64', notes: 'Pour.\n' },
     entries: [{ kind: 'text', path: '/etc/tea/pot', mode: 0o640, text: 'x' }],
   } as const;
-  const target = buildTarball(folder, 0, options);
-  expect(target).toBe(resolve(folder, 'tea-1.0.0-linux-amd64.tar.gz'));
+  const target = buildTarball(directory, 0, options);
+  expect(target).toBe(resolve(directory, 'tea-1.0.0-linux-amd64.tar.gz'));
   const listed = execFileSync('tar', ['--list', '--verbose', '--numeric-owner', '--file', target]).toString();
   expect(listed).toMatch(/-rw-r--r-- 0\/0 .* tea-1\.0\.0\/INSTALL\n/);
   expect(listed).toMatch(/-rw-r----- 0\/0 .* tea-1\.0\.0\/root\/etc\/tea\/pot\n/);
   const first = readFileSync(target);
-  expect(readFileSync(buildTarball(folder, 0, options))).toEqual(first);
+  expect(readFileSync(buildTarball(directory, 0, options))).toEqual(first);
 });
 
 describe('the agent’s package', () => {

@@ -19,10 +19,10 @@ export function nodeBinary(root: string, architecture: Architecture): string {
   }
   if (ARCHITECTURES[architecture] !== process.arch) return pinned; // strip only knows its own architecture
   const { size, mtimeMs } = statSync(pinned);
-  const folder = resolve(root, 'node_modules/.cache/build');
-  const stripped = resolve(folder, `node-${architecture}-${size}-${Math.round(mtimeMs)}`);
+  const directory = resolve(root, 'node_modules/.cache/build');
+  const stripped = resolve(directory, `node-${architecture}-${size}-${Math.round(mtimeMs)}`);
   if (existsSync(stripped)) return stripped;
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(directory, { recursive: true });
   const partial = `${stripped}.${process.pid}`;
   copyFileSync(pinned, partial);
   execFileSync('strip', ['--strip-all', partial]);

@@ -82,9 +82,9 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
   const { root, dist, architecture } = options;
   const text = (path: string, content: string): Entry => ({ kind: 'text', path, mode: 0o644, text: content });
   return [
-    { kind: 'folder', path: '/etc/cluster', mode: 0o700 },
-    folder('/usr/lib/cluster'),
-    folder(`${units}/${dirname(CONTAINER_SCOPES_DROPIN)}`),
+    { kind: 'directory', path: '/etc/cluster', mode: 0o700 },
+    directory('/usr/lib/cluster'),
+    directory(`${units}/${dirname(CONTAINER_SCOPES_DROPIN)}`),
     copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),
     ...['bootstrapper', 'joinservice', 'signer', 'apilb'].map((name) =>
       copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
@@ -122,7 +122,7 @@ export function cliPackage(options: PackageOptions): Formats {
 function cliEntries(options: PackageOptions): readonly Entry[] {
   const { root, dist, architecture } = options;
   return [
-    folder('/usr/lib/cluster-cli'),
+    directory('/usr/lib/cluster-cli'),
     copy(nodeBinary(root, architecture), '/usr/lib/cluster-cli/node', 0o755),
     ...globSync('cluster/*.mjs', { cwd: dist })
       .sort()
@@ -148,14 +148,14 @@ function copy(from: string, path: string, mode = 0o644): Entry {
 }
 
 /** One of the package's own: an RPM leaves a directory behind that it does not name. */
-function folder(path: string): Entry {
-  return { kind: 'folder', path, mode: 0o755 };
+function directory(path: string): Entry {
+  return { kind: 'directory', path, mode: 0o755 };
 }
 
 function documents(name: string, { root, licenses }: PackageOptions): readonly Entry[] {
   const documents = `/usr/share/doc/${name}`;
   return [
-    folder(documents),
+    directory(documents),
     copy(resolve(root, 'LICENSE'), `${documents}/copyright`),
     { kind: 'text', path: `${documents}/third-party-licenses`, mode: 0o644, text: licenses },
   ];

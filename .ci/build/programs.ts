@@ -11,7 +11,7 @@ export interface Program {
    * `file`: `<name>.mjs`, for what stays running: a newer package may replace its files under it, and it must not
    * come back for one. `directory`: `<name>/main.mjs` and the pieces that it loads when it needs them, for what starts often.
    */
-  readonly shape: 'file' | 'folder';
+  readonly shape: 'file' | 'directory';
   /** Source files that the build writes: path in the checkout → text. */
   readonly written?: Readonly<Record<string, () => Promise<string>>>;
 }
@@ -20,7 +20,7 @@ export const PROGRAMS: readonly Program[] = [
   {
     name: 'cluster',
     entry: 'cli/main.ts',
-    shape: 'folder',
+    shape: 'directory',
     written: { 'cli/answers/ready.ts': readyModule },
   },
   { name: 'bootstrapper', entry: 'bootstrapper/main.ts', shape: 'file' },
@@ -96,7 +96,7 @@ export async function bundleProgram(root: string, dist: string, program: Program
   const made = mkdtempSync(join(dist, `${program.name}-`));
   const pieces = { splitting: true, outdir: made, outExtension: { '.js': '.mjs' } };
   const { metafile } = await build({ ...target, ...pieces, chunkNames: '[name]-[hash]' });
-  replaceFolder(resolve(dist, program.name), made);
+  replaceDirectory(resolve(dist, program.name), made);
   return metafile as Metafile;
 }
 
@@ -120,7 +120,7 @@ export function filesAtStart({ outputs }: Metafile, entry: string): readonly str
 }
 
 /** Pieces of an earlier build must not stay; whoever starts the program meanwhile finds the old one or the new one. */
-function replaceFolder(target: string, made: string): void {
+function replaceDirectory(target: string, made: string): void {
   chmodSync(made, 0o755);
   const old = `${made}.old`;
   if (existsSync(target)) renameSync(target, old);

@@ -50,7 +50,7 @@ export function specText(
     ...Object.entries(scripts).flatMap(([which, text]) => [`%${which}`, text.trimEnd()]),
     '%files',
     ...entries.map(({ kind, path, mode }) => {
-      return `${kind === 'folder' ? '%dir ' : ''}%attr(${mode.toString(8).padStart(4, '0')}, root, root) ${path}`;
+      return `${kind === 'directory' ? '%dir ' : ''}%attr(${mode.toString(8).padStart(4, '0')}, root, root) ${path}`;
     }),
     '',
   ].join('\n');
@@ -61,24 +61,29 @@ export function buildRpmPackage(dist: string, epochSeconds: number, options: Rpm
   const architecture = RPM_ARCHITECTURES[options.architecture];
   const version = options.version.replaceAll('-', '~');
   const file = `${options.name}-${version}-1.${architecture}.rpm`;
-  const folder = mkdtempSync(join(tmpdir(), 'cluster-rpm-'));
+  const directory = mkdtempSync(join(tmpdir(), 'cluster-rpm-'));
   try {
     const scripts = Object.fromEntries(
       Object.entries(options.scripts ?? {}).map(([name, from]) => [name, readFileSync(from, 'utf8')]),
     );
     withStage({ entries: options.entries, epochSeconds }, (stage) => {
-      const spec = join(folder, `${options.name}.spec`);
+      const spec = join(directory, `${options.name}.spec`);
       writeFileSync(spec, specText(options, scripts, stage));
-      const define = ['--define', `_topdir ${folder}`, '--define', '_rpmfilename %{name}.rpm'];
+      const define = ['--define', `_topdir ${directory}`, '--define', '_rpmfilename %{name}.rpm'];
       const argv = ['-bb', '--quiet', '--target', `${architecture}-linux`, ...define, spec];
       execFileSync('rpmbuild', argv, {
-        env: { PATH: process.env['PATH'], HOME: folder, SOURCE_DATE_EPOCH: String(epochSeconds), TZ: 'UTC' },
+        env: {
+          PATH: process.env['PATH'],
+          HOME: directory,
+          SOURCE_DATE_EPOCH: String(epochSeconds),
+          TZ: 'UTC',
+        },
         stdio: ['ignore', 'ignore', 'inherit'],
       });
     });
-    copyFileSync(join(folder, 'RPMS', `${options.name}.rpm`), resolve(dist, file));
+    copyFileSync(join(directory, 'RPMS', `${options.name}.rpm`), resolve(dist, file));
     return resolve(dist, file);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 }

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 
 /** One entry of a package: a directory, a copy of a file, or a file with this text. */
 export type Entry = { readonly path: string; readonly mode: number } & (
-  | { readonly kind: 'folder' }
+  | { readonly kind: 'directory' }
   | { readonly kind: 'copy'; readonly from: string }
   | { readonly kind: 'text'; readonly text: string }
 );
@@ -45,15 +45,15 @@ export function withStage<T>(
 
 export function place(stage: string, entry: Entry): void {
   const target = join(stage, entry.path);
-  mkdirSync(entry.kind === 'folder' ? target : dirname(target), { recursive: true });
+  mkdirSync(entry.kind === 'directory' ? target : dirname(target), { recursive: true });
   if (entry.kind === 'copy') copyFileSync(entry.from, target);
   if (entry.kind === 'text') writeFileSync(target, entry.text);
   chmodSync(target, entry.mode);
 }
 
 /** Of everything below a directory, in KiB. */
-export function sizeInKiB(folder: string): number {
-  const sizes = [...walk(folder)].map((path) => statSync(path).size);
+export function sizeInKiB(directory: string): number {
+  const sizes = [...walk(directory)].map((path) => statSync(path).size);
   return Math.ceil(sizes.reduce((sum, size) => sum + size, 0) / 1024);
 }
 
@@ -63,11 +63,11 @@ function setModes(stage: string, entries: readonly Entry[]): void {
   for (const { path, mode } of entries) chmodSync(join(stage, path), mode);
 }
 
-function* walk(folder: string): Generator<string> {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
+function* walk(directory: string): Generator<string> {
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name);
     if (entry.isDirectory()) yield* walk(path);
     else yield path;
   }
-  yield folder;
+  yield directory;
 }

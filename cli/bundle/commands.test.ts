@@ -73,14 +73,14 @@ describe('bundle ls', () => {
 
 /** A machine with a whole bundle, and the context of a command on it. */
 async function startPlace() {
-  const folder = await temporaryDirectory();
-  const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  const directory = await temporaryDirectory();
+  const fake = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   await fake.installToolchain();
   const host = new RecordingHost();
   const context = fakeBuildContext(fake);
   const { ports, cache, env, signal } = context;
   const { manifest, manifestPath } = await buildBundle(context, VERSION);
-  const paths = { cache, data: folder.path, config: folder.path, workspace: folder.path };
+  const paths = { cache, data: directory.path, config: directory.path, workspace: directory.path };
   const command: CommandContext = { host, ports, paths, env, signal };
   return {
     host,
@@ -92,6 +92,6 @@ async function startPlace() {
         manifest.components.find((component) => component.name === name)?.sha256 ?? '',
       ),
     text: () => host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : [])).join('\n'),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }

@@ -56,7 +56,7 @@ export async function prepareLayers(
   );
   const layer = await host.step('mini-agent', 'Installing the agent package', (progress) =>
     ensureAgentLayer(machines, {
-      folder: paths.layers,
+      directory: paths.layers,
       rootfs,
       packagePath,
       onProgress: (text) => progress.update(text),

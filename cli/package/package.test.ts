@@ -12,14 +12,14 @@ import { readControl } from './deb-file.ts';
 import { runPackageRepo } from './index.ts';
 import { sha256Of } from './repository.ts';
 
-let folder: string;
+let temporary: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cluster-repo-'));
+  temporary = mkdtempSync(join(tmpdir(), 'cluster-repo-'));
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => rmSync(temporary, { recursive: true, force: true }));
 
 function build(name: string, version: string, compression = 'zstd'): string {
-  const stage = join(folder, `stage-${name}-${version}`);
+  const stage = join(temporary, `stage-${name}-${version}`);
   mkdirSync(join(stage, 'DEBIAN'), { recursive: true });
   const fields = {
     Package: name,
@@ -29,7 +29,7 @@ function build(name: string, version: string, compression = 'zstd'): string {
   };
   const control = Object.entries(fields).map(([key, value]) => `${key}: ${value}\n`);
   writeFileSync(join(stage, 'DEBIAN/control'), `${control.join('')}Description: ${name}\n It is good.\n`);
-  const target = join(folder, `any-name-${name}-${version}.deb`);
+  const target = join(temporary, `any-name-${name}-${version}.deb`);
   execFileSync('dpkg-deb', [`-Z${compression}`, '--uniform-compression', '--build', stage, target], {
     stdio: 'ignore',
   });
@@ -45,7 +45,7 @@ function contextOf(more: Readonly<Record<string, string>> = {}) {
       commands: new ExecaRunner({ path: env.PATH }),
       clock: new SystemClock(),
     },
-    paths: { cache: folder, data: folder, config: folder, workspace: folder },
+    paths: { cache: temporary, data: temporary, config: temporary, workspace: temporary },
     env,
     signal: new AbortController().signal,
   };
@@ -53,7 +53,7 @@ function contextOf(more: Readonly<Record<string, string>> = {}) {
 
 describe('cluster package repo', () => {
   test('makes what apt reads: hashes of the index in Release, hashes of packages in the index', async () => {
-    const directory = join(folder, 'repo');
+    const directory = join(temporary, 'repo');
     const debs = [build('tea', '1.0.0'), build('cup', '2.0', 'gzip')];
     const context = contextOf();
     await runPackageRepo(context, { directory, debs, key: undefined });
@@ -73,7 +73,7 @@ describe('cluster package repo', () => {
   });
 
   test('keeps older versions when newer ones come, and takes the same one twice', async () => {
-    const directory = join(folder, 'repo');
+    const directory = join(temporary, 'repo');
     for (const version of ['1.0.0', '1.1.0', '1.1.0'])
       await runPackageRepo(contextOf(), { directory, debs: [build('tea', version)], key: undefined });
     const index = readFileSync(join(directory, 'Packages'), 'utf8');
@@ -81,7 +81,7 @@ describe('cluster package repo', () => {
   });
 
   test('signs with a key of gpg, for machines that have its public half', async () => {
-    const home = join(folder, 'gpg');
+    const home = join(temporary, 'gpg');
     mkdirSync(home, { mode: 0o700 });
     const env = { PATH: '/usr/bin:/bin', GNUPGHOME: home };
     const quiet = [
@@ -95,7 +95,7 @@ describe('cluster package repo', () => {
     ];
     execFileSync('gpg', quiet, { env, stdio: 'ignore' });
     try {
-      const directory = join(folder, 'repo');
+      const directory = join(temporary, 'repo');
       const context = contextOf(env);
       await runPackageRepo(context, { directory, debs: [build('tea', '1')], key: 'ops@example.org' });
       execFileSync('gpg', ['--verify', join(directory, 'InRelease')], { env, stdio: 'ignore' });
@@ -114,8 +114,8 @@ describe('cluster package repo', () => {
   });
 
   test('refuses an empty repository and a file that is not there', async () => {
-    const directory = join(folder, 'repo');
-    for (const debs of [[], [join(folder, 'none.deb')]]) {
+    const directory = join(temporary, 'repo');
+    for (const debs of [[], [join(temporary, 'none.deb')]]) {
       const made = runPackageRepo(contextOf(), { directory, debs, key: undefined });
       await expect(made).rejects.toMatchObject({ code: 'package-not-found' });
     }

@@ -19,14 +19,14 @@ const KUBELET: Component = {
   scope: 'node',
 };
 
-let folder: string;
+let directory: string;
 let store: BlobStore;
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'blobs-'));
+  directory = await mkdtemp(join(tmpdir(), 'blobs-'));
   store = open('store');
 });
-afterEach(() => rm(folder, { recursive: true }));
+afterEach(() => rm(directory, { recursive: true }));
 
 describe('append() and commit()', () => {
   test('make a blob of pieces that came one after the other', async () => {
@@ -176,11 +176,11 @@ describe('seeds', () => {
   test('are read, verified, and never written to', async () => {
     await fill(open('seed'));
     const seeded = open('store', 'seed');
-    const before = await readdir(join(folder, 'seed'), { recursive: true });
+    const before = await readdir(join(directory, 'seed'), { recursive: true });
     expect(await seeded.has(KUBELET.sha256)).toBe(true);
     expect(await seeded.verify(KUBELET, signal)).toContain('/seed/');
     await seeded.put(chunksOf('something else'), { signal });
-    expect(await readdir(join(folder, 'seed'), { recursive: true })).toEqual(before);
+    expect(await readdir(join(directory, 'seed'), { recursive: true })).toEqual(before);
   });
 
   test('with a flipped byte are refused like any other', async () => {
@@ -199,7 +199,7 @@ describe('put()', () => {
     const digest = await store.put(chunksOf('the kubelet,', ' more or less'), { signal });
     expect(digest).toEqual({ sha256: KUBELET.sha256, sizeBytes: KUBELET.sizeBytes });
     await store.verify(KUBELET, signal);
-    expect(await readdir(join(folder, 'store', 'partial'))).toEqual(['sha256']);
+    expect(await readdir(join(directory, 'store', 'partial'))).toEqual(['sha256']);
   });
 
   test('refuses other bytes than expected by name and leaves nothing', async () => {
@@ -208,8 +208,8 @@ describe('put()', () => {
       code: 'bundle-blob-corrupt',
       details: { name: 'kubelet' },
     });
-    expect(await readdir(join(folder, 'store', 'blobs', 'sha256'))).toEqual([]);
-    expect(await readdir(join(folder, 'store', 'partial'))).toEqual(['sha256']);
+    expect(await readdir(join(directory, 'store', 'blobs', 'sha256'))).toEqual([]);
+    expect(await readdir(join(directory, 'store', 'partial'))).toEqual(['sha256']);
   });
 
   test('leaves nothing when its source fails', async () => {
@@ -219,7 +219,7 @@ describe('put()', () => {
       throw new Error('cut');
     };
     await expect(store.put(failing(), { signal })).rejects.toThrow('cut');
-    expect(await readdir(join(folder, 'store', 'partial'))).toEqual(['sha256']);
+    expect(await readdir(join(directory, 'store', 'partial'))).toEqual(['sha256']);
   });
 });
 
@@ -247,7 +247,7 @@ test('missing() names what no root holds, of the scopes asked for', async () => 
 });
 
 function open(root: string, ...seeds: string[]): BlobStore {
-  const at = (name: string): string => join(folder, name);
+  const at = (name: string): string => join(directory, name);
   return new BlobStore({
     files: new DiskFiles(),
     streams: new DiskStreams(),

@@ -7,32 +7,31 @@ import { BundleError } from './errors.ts';
 import { KeyedLock } from './keyed-lock.ts';
 
 const READ_ONLY = 0o444;
-/** Blobs are no secret, and the service that hands them on has a user of its own; who gets there, the root decides. */
-const READABLE_FOLDER = 0o755;
+/** Blobs are not secret, and the join service reads them as another user. The mode of the root decides who gets there. */
+const READABLE_DIRECTORY = 0o755;
 const HASHED_AT_ONCE = 512 * 1024;
 
-/** One blob, as a manifest speaks of it. The name is for messages; without a length, any is right. */
+/** A blob as a manifest names it. The name is for messages; without `sizeBytes`, any size is accepted. */
 export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Component, 'sizeBytes'>>;
 
 export interface BlobStoreOptions {
   readonly files: FilePort;
   readonly streams: StreamPort;
-  /** Absolute directories. The first is written to; the others are seeds that are only read. */
+  /** Absolute paths. The store writes to the first directory and only reads the others (seeds). */
   readonly roots: readonly [string, ...string[]];
 }
 
 /**
- * Files by the hash of their bytes.
+ * A content-addressed store of files.
  *
  * ```
- * <root>/blobs/sha256/<hex>      complete, checked when it came, 0444
- * <root>/partial/sha256/<hex>    the first bytes of one that is on its way, 0600
+ * <root>/blobs/sha256/<hex>      complete, its hash was checked, 0444
+ * <root>/partial/sha256/<hex>    the beginning of a blob that is being received, 0600
  * ```
  *
- * A name that is there says that the bytes were right when they were written; `verify` says that they
- * still are and is called before use, seeds included. Several processes may use one root: bytes
- * under a partial name are the same for every writer of honest bytes, and a dishonest one is caught
- * by `commit`, which hashes what it is about to publish.
+ * A complete blob had the right bytes when it was written. `verify` checks that it still has them: call it before each use, for
+ * seeds too. Several processes may use one root: honest writers of a partial blob write the same bytes, and `commit` hashes the
+ * bytes before it publishes them.
  */
 export class BlobStore {
   readonly #files: FilePort;
@@ -46,12 +45,12 @@ export class BlobStore {
     this.#roots = options.roots;
   }
 
-  /** Whether the blob is complete in any root. Says nothing about its bytes: see `verify`. */
+  /** Whether a root has the complete blob. Does not check its bytes: see `verify`. */
   async has(sha256: string): Promise<boolean> {
     return (await this.#find(sha256)) !== undefined;
   }
 
-  /** Where a complete blob lies. @throws BundleError `bundle-blob-missing` */
+  /** The path of a complete blob. @throws BundleError `bundle-blob-missing` */
   async path(sha256: string): Promise<string> {
     const found = await this.#find(sha256);
     if (found === undefined) {
@@ -61,18 +60,18 @@ export class BlobStore {
   }
 
   /**
-   * Re-hashes the blob and answers its path. Call it before every use.
+   * Hashes the blob again and returns its path. Call it before every use.
    * @throws BundleError `bundle-blob-missing`, `bundle-blob-corrupt`
    */
   async verify(blob: string | BlobReference, signal: AbortSignal): Promise<string> {
     const { sha256 } = named(blob);
     const path = await this.path(sha256);
     const digest = await this.#digestOf(path, signal);
-    refuseOther(blob, digest, path);
+    checkMatches(blob, digest, path);
     return path;
   }
 
-  /** The bytes of a complete blob from `offset` on, not checked: for sending to who checks. */
+  /** The bytes of a complete blob from `offset` on, unchecked: for a receiver that checks them. */
   async *read(
     sha256: string,
     options: { readonly offset?: number; readonly signal: AbortSignal },
@@ -80,21 +79,21 @@ export class BlobStore {
     yield* this.#streams.readChunks(await this.path(sha256), options);
   }
 
-  /** The components of these scopes that no root holds; all scopes unless said. */
+  /** The components of these scopes (default: all) that no root has. */
   async missing(manifest: BundleManifest, scopes?: readonly ComponentScope[]): Promise<readonly Component[]> {
     const wanted = manifest.components.filter((one) => scopes === undefined || scopes.includes(one.scope));
     const held = await Promise.all(wanted.map((one) => this.has(one.sha256)));
     return wanted.filter((_, index) => held[index] === false);
   }
 
-  /** How many bytes of an incomplete blob are there: the offset to go on from. */
+  /** The size of a partial blob: the offset at which to continue. */
   async partialSize(sha256: string): Promise<number> {
     return (await this.#files.stat(this.#partial(sha256)))?.sizeBytes ?? 0;
   }
 
   /**
-   * Adds a piece. It must start where the pieces before it end; a piece that is there already,
-   * whole, is fine (its acknowledgement was lost). Answers the new partial size.
+   * Appends a piece to a partial blob. It must start where the pieces before it end; a piece that is stored already is accepted,
+   * because its acknowledgement may have been lost. Returns the new size.
    * @throws BundleError `bundle-offset` with `details.expected`, `bundle-too-long`
    */
   append(blob: string | BlobReference, offset: number, bytes: Uint8Array): Promise<number> {
@@ -102,15 +101,12 @@ export class BlobStore {
     return this.#locks.run(sha256, async () => {
       const end = offset + bytes.length;
       if (sizeBytes !== undefined && end > sizeBytes) {
-        throw new BundleError(
-          'bundle-too-long',
-          `receiving ${name}: bytes up to ${end}, it has ${sizeBytes}`,
-        );
+        throw new BundleError('bundle-too-long', `receiving ${name}: ${end} bytes, expected ${sizeBytes}`);
       }
       const expected = await this.partialSize(sha256);
       if (end <= expected && offset >= 0) return expected;
       if (offset !== expected) {
-        const message = `receiving ${name}: a piece at ${offset}, the next byte is ${expected}`;
+        const message = `receiving ${name}: piece at offset ${offset}, expected offset ${expected}`;
         throw new BundleError('bundle-offset', message, { details: { expected } });
       }
       await this.#prepare();
@@ -120,9 +116,9 @@ export class BlobStore {
   }
 
   /**
-   * Completes a blob: hashes what came and publishes it. Other bytes are refused by name and thrown
-   * away, so that the next attempt starts anew. Fine when the blob is complete already.
-   * @throws BundleError `bundle-blob-corrupt`, `bundle-blob-missing` when nothing has come
+   * Completes a partial blob: hashes it and publishes it. A blob with other bytes is removed, so that the next attempt starts from
+   * the beginning. Does nothing when the blob is complete already.
+   * @throws BundleError `bundle-blob-corrupt`, `bundle-blob-missing` when nothing was received
    */
   commit(blob: string | BlobReference, signal: AbortSignal): Promise<void> {
     const { sha256 } = named(blob);
@@ -131,25 +127,25 @@ export class BlobStore {
       try {
         await this.#publish(blob, this.#partial(sha256), signal);
       } catch (error) {
-        // Another process may have completed the same blob in between and moved the pieces away.
+        // Another process may have completed the same blob meanwhile.
         if ((await this.#files.stat(this.#complete(sha256))) === undefined) throw error;
       }
     });
   }
 
-  /** Forgets the pieces of an incomplete blob. */
+  /** Removes a partial blob. */
   async discard(sha256: string): Promise<void> {
     await this.#files.remove(this.#partial(sha256));
   }
 
-  /** Stores a stream whose hash is not known beforehand; with `expected`, other bytes are refused. */
+  /** Stores a stream whose hash is not known yet; with `expected`, other bytes are refused. */
   async put(chunks: AsyncIterable<Uint8Array>, options: PutOptions): Promise<Digest> {
     await this.#prepare();
     const incoming = join(this.#roots[0], 'partial', `incoming-${randomUUID()}`);
     try {
       const digest = await digestOf(this.#written(chunks, incoming));
       options.signal.throwIfAborted();
-      if (options.expected !== undefined) refuseOther(options.expected, digest, incoming);
+      if (options.expected !== undefined) checkMatches(options.expected, digest, incoming);
       const known = (await this.#files.stat(this.#complete(digest.sha256)))?.sizeBytes === digest.sizeBytes;
       if (!known) await this.#streams.publish(incoming, this.#complete(digest.sha256), READ_ONLY);
       return digest;
@@ -158,7 +154,7 @@ export class BlobStore {
     }
   }
 
-  /** Removes a blob from the first root: a damaged one, before it is made anew. */
+  /** Removes a blob from the first root: a damaged one, before it is stored again. */
   async remove(sha256: string): Promise<void> {
     await this.#files.remove(this.#complete(sha256));
   }
@@ -179,7 +175,7 @@ export class BlobStore {
     }
     const digest = await this.#digestOf(partial, signal);
     try {
-      refuseOther(blob, digest, partial);
+      checkMatches(blob, digest, partial);
     } catch (error) {
       await this.discard(sha256);
       throw error;
@@ -202,7 +198,7 @@ export class BlobStore {
 
   async #prepare(): Promise<void> {
     await this.#files.makeDirectory(this.#roots[0]);
-    await this.#files.makeDirectory(join(this.#roots[0], 'blobs', 'sha256'), READABLE_FOLDER);
+    await this.#files.makeDirectory(join(this.#roots[0], 'blobs', 'sha256'), READABLE_DIRECTORY);
     await this.#files.makeDirectory(join(this.#roots[0], 'partial', 'sha256'));
   }
 
@@ -220,17 +216,17 @@ export interface PutOptions {
   readonly signal: AbortSignal;
 }
 
-/** A bare hash has no name to show. */
+/** A bare hash has no name for messages. */
 function named(blob: string | BlobReference): BlobReference {
   return typeof blob === 'string' ? { name: `blob ${blob}`, sha256: blob } : blob;
 }
 
-function refuseOther(blob: string | BlobReference, digest: Digest, path: string): void {
+function checkMatches(blob: string | BlobReference, digest: Digest, path: string): void {
   const { name, sha256, sizeBytes } = named(blob);
   if (digest.sha256 === sha256 && digest.sizeBytes === (sizeBytes ?? digest.sizeBytes)) return;
   throw new BundleError(
     'bundle-blob-corrupt',
-    `checking ${name}: ${path} has SHA-256 ${digest.sha256} and ${digest.sizeBytes} bytes, ${sha256} was promised`,
+    `checking ${name}: ${path} has SHA-256 ${digest.sha256} and ${digest.sizeBytes} bytes, expected SHA-256 ${sha256}`,
     { details: { name, path, sha256, found: digest.sha256 } },
   );
 }

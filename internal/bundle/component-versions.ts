@@ -2,9 +2,9 @@ import type { Architecture } from './component.ts';
 import { BundleError } from './errors.ts';
 
 /**
- * Everything that goes into a bundle, as data. Versions carry a leading `v` where their project's
- * tags do. Sources: kubeadm's own constants (cmd/kubeadm/app/constants) for etcd, CoreDNS and pause;
- * containerd's support matrix; the rest is the newest that was seen to work together.
+ * The versions of everything in a bundle, with a leading `v` where the tags of the project have one. Sources: the constants of
+ * kubeadm (cmd/kubeadm/app/constants) for etcd, CoreDNS and pause; the support matrix of containerd; for the rest, the newest
+ * versions that were tested together.
  */
 export interface BundleVersions {
   readonly kubernetes: string;
@@ -14,11 +14,11 @@ export interface BundleVersions {
   readonly containerd: string;
   readonly runc: string;
   readonly cniPlugins: string;
-  /** containernetworking/plugins of the last release that had the flannel plugin in it. */
+  /** The last release of containernetworking/plugins that has the flannel plugin. */
   readonly flannelCni: string;
   readonly flannel: string;
   readonly helm: string;
-  /** Our own programs and charts in the bundle. */
+  /** Of our own programs and charts. */
   readonly own: string;
 }
 
@@ -40,20 +40,20 @@ const RELEASES: readonly BundleVersions[] = [
 
 export const DEFAULT_KUBERNETES_VERSION = 'v1.35.4';
 
-/** The versions of Kubernetes that have a recipe, oldest first. */
+/** The supported versions of Kubernetes, oldest first. */
 export const KUBERNETES_VERSIONS: readonly string[] = RELEASES.map((each) => each.kubernetes);
 
-/** @throws BundleError `bundle-version-unknown` */
+/** The versions for one version of Kubernetes (`v1.35.4`). @throws BundleError `bundle-version-unknown` */
 export function versionsFor(kubernetesVersion: string): BundleVersions {
   const found = RELEASES.find((each) => each.kubernetes === kubernetesVersion);
   if (found !== undefined) return found;
   throw new BundleError(
     'bundle-version-unknown',
-    `choosing Kubernetes ${JSON.stringify(kubernetesVersion)}: there are recipes for ${KUBERNETES_VERSIONS.join(', ')}`,
+    `Kubernetes version ${JSON.stringify(kubernetesVersion)} not supported: use one of ${KUBERNETES_VERSIONS.join(', ')}`,
   );
 }
 
-/** The references under which kubeadm and our charts expect the images. */
+/** The image references that kubeadm and our charts expect, by component name. */
 export function imageReferences(versions: BundleVersions) {
   const { kubernetes, coredns, pause, etcd, flannel, own } = versions;
   return {
@@ -70,9 +70,8 @@ export function imageReferences(versions: BundleVersions) {
 }
 
 /**
- * The one Go toolchain that makes bundles: every machine uses this very one, so that all of them make
- * the same bytes. The module proxy serves it; the hashes are those of the Go checksum database
- * (sum.golang.org), in its `h1:` form (golang.org/x/mod/sumdb/dirhash, Hash1).
+ * The Go toolchain that builds bundles. All machines use this one, so that all of them build the same bytes. The module proxy serves
+ * it. The hashes are those of the Go checksum database (sum.golang.org) in `h1:` form (golang.org/x/mod/sumdb/dirhash, Hash1).
  */
 export const GO_TOOLCHAIN = {
   version: '1.26.8',

@@ -2,8 +2,8 @@ export const COMPONENT_KINDS = ['binary', 'image', 'chart'] as const;
 export type ComponentKind = (typeof COMPONENT_KINDS)[number];
 
 /**
- * Who needs a component: every node, control-plane nodes only, the operator's machine, or nobody but
- * the comparison with plain kubeadm (`baseline`).
+ * Where a component is needed: on every node, on control-plane nodes, on the operator's machine, or in the benchmarks against
+ * manual kubeadm (`baseline`).
  */
 export const COMPONENT_SCOPES = ['node', 'controlplane', 'workstation', 'baseline'] as const;
 export type ComponentScope = (typeof COMPONENT_SCOPES)[number];
@@ -27,7 +27,7 @@ export interface Component {
   readonly scope: ComponentScope;
 }
 
-/** What a cluster of one Kubernetes version is made of. */
+/** All components of a cluster of one Kubernetes version. */
 export interface BundleManifest {
   readonly version: 1;
   readonly name: string;

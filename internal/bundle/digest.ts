@@ -3,7 +3,7 @@ import { BundleError } from './errors.ts';
 
 export const SHA256_HEX = /^[0-9a-f]{64}$/;
 
-/** Hash and length of a stream, in one pass and little memory. */
+/** SHA-256 (lower-case hex) and length of a stream. */
 export interface Digest {
   readonly sha256: string;
   readonly sizeBytes: number;
@@ -19,13 +19,10 @@ export async function digestOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint
   return { sha256: hash.digest('hex'), sizeBytes };
 }
 
-/** A digest becomes a file name: anything but 64 hex digits could name its way out of the store. */
+/** Only 64 hex digits become a file name: another text could be a path outside of the store. */
 export function checkDigest(sha256: string): string {
   if (!SHA256_HEX.test(sha256)) {
-    throw new BundleError(
-      'bundle-manifest-invalid',
-      `addressing a blob: ${JSON.stringify(sha256)} is no SHA-256`,
-    );
+    throw new BundleError('bundle-manifest-invalid', `${JSON.stringify(sha256)} is not a SHA-256`);
   }
   return sha256;
 }

@@ -1,16 +1,15 @@
 /**
- * Domain: what a cluster is made of. A bundle is a manifest (name, version, kind, hash, scope of each
- * component) and a content-addressed store of its bytes.
+ * Domain: bundles. A bundle has all components of a cluster: a manifest (name, version, kind, hash and scope of each component) and a
+ * content-addressed store of their files. `internal/bundlebuild` builds bundles.
  *
  * ```
- *   recipes (versions.ts) ──build or fetch──▶ BlobStore of the operator's machine + manifest
+ *   component-versions.ts ──build or fetch──▶ BlobStore of the operator's machine + manifest
  *                                                   │ append / commit over an authenticated session
  *                                                   ▼
  *                                             BlobStore of a node ──▶ the other nodes
  * ```
  *
- * Every store verifies bytes against their hash when they come and again before they are used; where
- * they came from never matters.
+ * Every store checks the hash of a file when it receives it and again before it is used; the sender is not trusted.
  */
 export { BundleCache, type CachedBundle } from './bundle-cache.ts';
 export { BlobStore, type BlobReference, type BlobStoreOptions, type PutOptions } from './blob-store.ts';

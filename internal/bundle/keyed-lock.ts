@@ -1,10 +1,10 @@
-/** Runs work one after the other for each key; keys don't wait for each other. */
+/** Runs work for the same key one after the other, and for different keys concurrently. */
 export class KeyedLock {
   readonly #tails = new Map<string, Promise<unknown>>();
 
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#tails.get(key) ?? Promise.resolve();
-    // The failure of one is told to its caller, not to the next in line.
+    // A failure is reported to its own caller, not to the next one.
     const result = before.then(work, work);
     this.#tails.set(key, result);
     const forget = (): void => {
@@ -14,7 +14,7 @@ export class KeyedLock {
     return result;
   }
 
-  /** How many keys are busy. */
+  /** Number of keys with running work. */
   get size(): number {
     return this.#tails.size;
   }

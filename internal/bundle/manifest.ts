@@ -10,13 +10,13 @@ import {
 import { BundleError } from './errors.ts';
 import { SHA256_HEX } from './digest.ts';
 
-/** A manifest of this size would name ten times what a bundle can sensibly hold. */
+/** Ten times the size of a real manifest. */
 export const MAX_MANIFEST_BYTES = 256 * 1024;
 
 const MAX_COMPONENTS = 200;
 const MAX_COMPONENT_BYTES = 4 * 1024 ** 3;
 
-/** One line of printable ASCII: what is shown to people must not be able to draw on their terminal. */
+/** One line of printable ASCII: text that is shown to people must not contain terminal control sequences. */
 const line = z
   .string()
   .regex(/^[\x20-\x7e]{1,1000}$/, 'one line of printable ASCII, at most 1000 characters');
@@ -28,7 +28,7 @@ const reference = z
 
 const component = z
   .strictObject({
-    // The name becomes part of paths and command lines on nodes: no dots, slashes or leading dash.
+    // The name becomes part of paths and command lines on nodes: neither dots, slashes nor a leading dash.
     name: z
       .string()
       .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/)
@@ -43,7 +43,7 @@ const component = z
   })
   .refine(
     (each) => (each.kind === 'image') === (each.references !== undefined),
-    'references belong to images, and every image has them',
+    'references are required for images and not allowed for other kinds',
   );
 
 const schema = z
@@ -56,20 +56,20 @@ const schema = z
   })
   .refine(
     (each) => each.name === bundleName(each.kubernetesVersion, each.architecture),
-    'the name is not that of its version and architecture',
+    'the name does not match version and architecture',
   )
   .refine(
     (each) => isStrictlySorted(each.components.map(({ name }) => name)),
-    'components are not sorted by name, each once',
+    'components are not sorted by name or have duplicates',
   )
   .refine(
     (each) => isUnique(each.components.flatMap((one) => one.references ?? [])),
-    'two images carry the same reference',
+    'two images have the same reference',
   );
 
 /**
- * Parses a manifest, which may come from another machine. Strict: unknown fields, other spellings and
- * impossible values are refused, so that what was signed or hashed is all there is.
+ * Parses a manifest, which may come from another machine. Unknown fields, other encodings and invalid values are refused, so that
+ * the bytes that were hashed have one meaning only.
  * @throws BundleError `bundle-manifest-invalid`
  */
 export function parseManifest(bytes: Uint8Array): BundleManifest {
@@ -85,13 +85,12 @@ export function parseManifest(bytes: Uint8Array): BundleManifest {
   const parsed = schema.safeParse(json);
   if (!parsed.success) throw invalid(z.prettifyError(parsed.error).replaceAll(/\s*\n\s*/g, ' '));
   const manifest = { ...parsed.data, components: parsed.data.components.map(withoutUndefined) };
-  // Repeated keys, other spacing or order: two readers could see two manifests in the same bytes.
-  if (!Buffer.from(encodeManifest(manifest)).equals(bytes))
-    throw invalid('not in the one encoding of a manifest');
+  // With repeated keys, two parsers could read different manifests from the same bytes.
+  if (!Buffer.from(encodeManifest(manifest)).equals(bytes)) throw invalid('not in canonical encoding');
   return manifest;
 }
 
-/** The one encoding of a manifest: fixed order of fields, two spaces, a newline at the end. */
+/** The canonical encoding: fixed order of fields, indented by two spaces, with a newline at the end. */
 export function encodeManifest(manifest: BundleManifest): Uint8Array {
   const { version, name, kubernetesVersion, architecture } = manifest;
   const components = [...manifest.components]
@@ -120,7 +119,7 @@ function withoutUndefined(one: z.infer<typeof component>): Component {
   return references === undefined ? rest : { ...rest, references };
 }
 
-/** By code unit, so that every machine sorts alike. */
+/** By UTF-16 code unit: the same order on all machines. */
 function compareNames(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -149,8 +149,8 @@ interface Workshop extends AsyncDisposable {
 }
 
 async function workshop(until = signal): Promise<Workshop> {
-  const folder = await temporaryDirectory();
-  const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  const directory = await temporaryDirectory();
+  const fake = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   await fake.installToolchain();
   const context = fakeBuildContext(fake, until);
   return {
@@ -158,6 +158,6 @@ async function workshop(until = signal): Promise<Workshop> {
     reporter: context.reporter,
     context,
     bundles: openBundleCache(context),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }

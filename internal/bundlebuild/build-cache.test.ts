@@ -10,8 +10,8 @@ const signal = new AbortController().signal;
 const KEY = recipeKey('kubelet');
 
 test('find() gives what was remembered as long as its blob is there', async () => {
-  await using folder = await temporaryDirectory();
-  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+  await using directory = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   const store = openBundleCache(context).store;
   const cache = new BuildCache(context, store);
   const made = { ...(await store.put(chunksOf('kubelet'), { signal })), source: 'here' };
@@ -27,8 +27,8 @@ test('find() gives what was remembered as long as its blob is there', async () =
 test.each(['', '{', '{}', '{"sha256":"../../x","sizeBytes":1,"source":"x"}'])(
   'find() takes a damaged record %j for none',
   async (text) => {
-    await using folder = await temporaryDirectory();
-    const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+    await using directory = await temporaryDirectory();
+    const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
     const store = openBundleCache(context).store;
     const cache = new BuildCache(context, store);
     await cache.save(KEY, { ...(await store.put(chunksOf('x'), { signal })), source: 'here' });

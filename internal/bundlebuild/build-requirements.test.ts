@@ -6,14 +6,14 @@ import { buildRequirements, checkRequirements } from './build-requirements.ts';
 const ALL = { cgo: true, packages: true };
 
 test('checkRequirements() is content when everything is there', async () => {
-  await using folder = await temporaryDirectory();
-  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+  await using directory = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   await expect(checkRequirements(context, ALL)).resolves.toBeUndefined();
 });
 
 test('checkRequirements() names everything that is missing and one command that brings it', async () => {
-  await using folder = await temporaryDirectory();
-  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  await using directory = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   for (const each of ['gcc', 'libseccomp.a', 'dpkg-deb']) workshop.lacks.add(each);
   await expect(checkRequirements(fakeBuildContext(workshop), ALL)).rejects.toMatchObject({
     code: 'bundlebuild-requirements',
@@ -25,8 +25,8 @@ test('checkRequirements() names everything that is missing and one command that 
 });
 
 test('checkRequirements() asks for no compiler where nothing is compiled', async () => {
-  await using folder = await temporaryDirectory();
-  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  await using directory = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   for (const each of ['gcc', 'apt-get']) workshop.lacks.add(each);
   await expect(
     checkRequirements(fakeBuildContext(workshop), { cgo: false, packages: false }),

@@ -144,13 +144,13 @@ describe('fetchBundle()', () => {
 });
 
 async function startPlace(upstream?: FileServer) {
-  const folder = await temporaryDirectory();
+  const directory = await temporaryDirectory();
   const server = upstream ?? (await FileServer.start());
   if (upstream === undefined) await publish(server);
-  const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  const fake = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   await fake.installToolchain();
   const context = fakeBuildContext(fake);
-  const lockFile = join(folder.path, 'bundle.lock.json');
+  const lockFile = join(directory.path, 'bundle.lock.json');
   return {
     server,
     fake,
@@ -159,7 +159,7 @@ async function startPlace(upstream?: FileServer) {
     fetch: () => fetchBundle(context, { kubernetesVersion: 'v1.35.4', lockFile, mirror: server.url }),
     async [Symbol.asyncDispose]() {
       if (upstream === undefined) await server[Symbol.asyncDispose]();
-      await folder[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
     },
   };
 }

@@ -3,15 +3,15 @@ import type { Readable } from 'node:stream';
 
 const MAX_CHARACTERS = 8 * 1024 * 1024;
 const TAIL_CHARACTERS = 2000;
-/** A "line" that goes on longer is handed out in pieces: somebody else's program decides what comes. */
+/** A longer line is passed on in pieces: another program decides what it writes. */
 const MAX_LINE_CHARACTERS = 64 * 1024;
 
-/** What is kept of one output stream: its beginning up to a limit, and its end for error messages. */
+/** Keeps the beginning of an output stream up to a limit, and its last characters for error messages. */
 export class CapturedOutput {
   readonly #decoder = new StringDecoder('utf8');
   readonly #onLine: (line: string) => void;
   #text: string[] = [];
-  #room = MAX_CHARACTERS;
+  #left = MAX_CHARACTERS;
   #tail = '';
   #line = '';
 
@@ -20,7 +20,7 @@ export class CapturedOutput {
     stream.on('data', (chunk: Buffer) => this.#take(chunk));
   }
 
-  /** At most 8 Mi characters; the rest is cut. */
+  /** The first 8 Mi characters. */
   get text(): string {
     return this.#text.join('');
   }
@@ -29,7 +29,7 @@ export class CapturedOutput {
     return this.#tail.trim();
   }
 
-  /** Hands out what came after the last line break. */
+  /** Passes on the text after the last line break. */
   end(): void {
     if (this.#line !== '') this.#onLine(this.#line);
     this.#line = '';
@@ -37,8 +37,8 @@ export class CapturedOutput {
 
   #take(chunk: Buffer): void {
     const text = this.#decoder.write(chunk);
-    if (this.#room > 0) this.#text.push(text.slice(0, this.#room));
-    this.#room -= text.length;
+    if (this.#left > 0) this.#text.push(text.slice(0, this.#left));
+    this.#left -= text.length;
     this.#tail = (this.#tail + text).slice(-TAIL_CHARACTERS);
     const lines = (this.#line + text).split(/\r?\n/);
     this.#line = lines.pop() ?? '';

@@ -1,30 +1,30 @@
-/** One run of one program. No shell, no inherited environment. */
+/** One run of one program, without a shell and without the environment of this process. */
 export interface Command {
-  /** Program and arguments. Never a secret: arguments are visible to every user of the machine. */
+  /** Program and arguments. Never a secret: all users of the machine can see arguments. */
   readonly argv: readonly [string, ...string[]];
-  /** The whole environment of the child; PATH alone unless said. */
+  /** The whole environment of the child; default: PATH only. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Standard input; empty unless said. */
+  /** Standard input; default: empty. */
   readonly input?: string | Uint8Array;
-  /** Each line of stdout and stderr as it comes. What it throws becomes the failure of the run, at its end. */
+  /** Called for each line of stdout and stderr. An error that it throws is thrown by `run` after the program has ended. */
   readonly onLine?: (line: string, stream: 'stdout' | 'stderr') => void;
   readonly timeoutMs?: number;
-  /** Exit codes that are an answer and not a failure; [0] unless said. */
+  /** Exit codes that are not a failure; default: [0]. */
   readonly okExitCodes?: readonly number[];
   readonly signal: AbortSignal;
 }
 
 export interface CommandResult {
   readonly exitCode: number;
-  /** At most 8 Mi characters; the rest is cut. */
+  /** The first 8 Mi characters. */
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /**
- * Programs as a port. Rejects with an `ExecError`, or with the signal's reason when it fired; not before the
- * program has ended. Programs that it left behind in the background are not waited for.
+ * Port: runs programs. Rejects with an `ExecError`, or with the reason of the signal, when the program has ended. Does not wait for
+ * processes that the program has left in the background.
  */
 export interface CommandRunner {
   run(command: Command): Promise<CommandResult>;

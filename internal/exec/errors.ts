@@ -5,28 +5,28 @@ export const execErrors = defineErrors({
     fault: 'system',
     exit: 'preflight',
     retryable: false,
-    meaning: 'A program that is needed is not on this machine.',
+    meaning: 'A required program is not installed on this machine.',
     fix: 'Install the program named in the message.',
   },
   'exec-failed': {
     fault: 'system',
     exit: 'internal',
     retryable: true,
-    meaning: 'A program ended with an error; its last output is in the message.',
-    fix: 'Read the last output of the program; run with --verbose for all of it.',
+    meaning: 'A program failed. The message has its exit code and its last output.',
+    fix: 'Correct the cause that the program names in its last output. `--verbose` shows the whole output.',
   },
   'exec-timeout': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'A program did not end within its time and was stopped.',
-    fix: 'See what the program waited for in its last output; a busy machine may need another try.',
+    meaning: 'A program did not end in time and was stopped.',
+    fix: 'Run the same command again: the machine may be busy. If it fails again, the last output of the program in the message shows what it waited for.',
   },
 });
 
 export type ExecErrorCode = keyof typeof execErrors;
 
-/** Keeps the evidence: argv, exit code or signal, and the tail of the output. */
+/** A program failed. The error has its argv, its exit code unless a signal ended it, and the end of its output. */
 export class ExecError extends CodedError<ExecErrorCode> {
   readonly argv: readonly string[];
   readonly exitCode: number | undefined;

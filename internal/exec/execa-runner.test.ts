@@ -148,9 +148,9 @@ describe('failure', () => {
     },
     {
       name: 'a missing working directory',
-      command: { argv: ['true'], cwd: '/no/such/folder', signal: never },
+      command: { argv: ['true'], cwd: '/no/such/directory', signal: never },
       code: 'exec-failed',
-      message: 'there is no directory /no/such/directory',
+      message: 'working directory /no/such/directory does not exist',
     },
     {
       name: 'a file that is no program',

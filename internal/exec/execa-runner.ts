@@ -5,14 +5,14 @@ import { ExecError } from './errors.ts';
 import { CapturedOutput } from './captured-output.ts';
 
 const GRACE_MS = 5000;
-/** How long output is waited for after the end of the program itself. */
+/** How long to wait for output after the program itself has ended. */
 const DRAIN_MS = 500;
 
-/** Runs real programs, each in a process group of its own: SIGTERM to all of it on abort, SIGKILL after a grace. */
+/** Runs real programs, each in a process group of its own. On abort, the group gets SIGTERM and after a grace period SIGKILL. */
 export class ExecaRunner implements CommandRunner {
   readonly #path: string;
 
-  /** `path` is the PATH of every child that brings no environment of its own. */
+  /** `path` is the PATH of every child, unless its own environment has one. */
   constructor(options: { readonly path: string }) {
     this.#path = options.path;
   }
@@ -33,9 +33,9 @@ export class ExecaRunner implements CommandRunner {
       ...(command.input === undefined ? { stdin: 'ignore' as const } : { input: command.input }),
     });
     const listener = new LineListener(command.onLine);
-    const stdout = new CapturedOutput(subprocess.stdout, (line) => listener.hear(line, 'stdout'));
-    const stderr = new CapturedOutput(subprocess.stderr, (line) => listener.hear(line, 'stderr'));
-    // What the program has started may hold its output open for ever. We wait for the program, not for those.
+    const stdout = new CapturedOutput(subprocess.stdout, (line) => listener.onLine(line, 'stdout'));
+    const stderr = new CapturedOutput(subprocess.stderr, (line) => listener.onLine(line, 'stderr'));
+    // A background process may keep the output open forever: only the program itself is waited for.
     const ended = new AbortController();
     subprocess.nodeChildProcess.once('exit', () => {
       void drained(ended.signal).then(() =>
@@ -55,7 +55,7 @@ export class ExecaRunner implements CommandRunner {
   }
 }
 
-/** Keeps what a caller's listener throws away from the stream it would crash. */
+/** Catches errors of the caller's listener: thrown inside a stream, they would end the process. */
 class LineListener {
   readonly #onLine: Command['onLine'];
   readonly #errors: unknown[] = [];
@@ -64,7 +64,7 @@ class LineListener {
     this.#onLine = onLine;
   }
 
-  hear(line: string, stream: 'stdout' | 'stderr'): void {
+  onLine(line: string, stream: 'stdout' | 'stderr'): void {
     try {
       if (this.#errors.length === 0) this.#onLine?.(line, stream);
     } catch (error) {
@@ -77,12 +77,12 @@ class LineListener {
   }
 }
 
-/** Resolves when all has ended, or when it has been waited for long enough. */
+/** Resolves when everything has ended, or after DRAIN_MS. */
 async function drained(ended: AbortSignal): Promise<void> {
   await Promise.allSettled([new SystemClock().sleep(DRAIN_MS, ended)]);
 }
 
-/** As much of execa's result as a failure needs. */
+/** The part of execa's result that describes a failure. */
 interface Ended {
   readonly exitCode?: number | undefined;
   readonly timedOut: boolean;
@@ -96,8 +96,12 @@ function failure(command: Command, result: Ended, outputTail: string): ExecError
   if (result.code !== 'ENOENT') {
     return new ExecError('exec-failed', what, result.exitCode === undefined ? { cause: result } : {});
   }
-  // The system has one word for a missing program and a missing working directory.
-  const noFolder = command.cwd !== undefined && result.message?.includes('"cwd" option is invalid') === true;
-  if (!noFolder) return new ExecError('exec-not-found', what);
-  return new ExecError('exec-failed', { ...what, outputTail: `there is no directory ${command.cwd}` });
+  // ENOENT means a missing program or a missing working directory.
+  const isDirectoryMissing =
+    command.cwd !== undefined && result.message?.includes('"cwd" option is invalid') === true;
+  if (!isDirectoryMissing) return new ExecError('exec-not-found', what);
+  return new ExecError('exec-failed', {
+    ...what,
+    outputTail: `working directory ${command.cwd} does not exist`,
+  });
 }

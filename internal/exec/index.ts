@@ -1,4 +1,4 @@
-/** Port: child processes. argv only, explicit environment, bounded output, killed with their signal. */
+/** Port: child processes, with argv instead of a shell, an explicit environment and bounded output. An abort signal ends them. */
 export type { Command, CommandResult, CommandRunner } from './command.ts';
 export { ExecError, execErrors, type ExecErrorCode } from './errors.ts';
 export { ExecaRunner } from './execa-runner.ts';

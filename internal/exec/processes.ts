@@ -3,23 +3,23 @@ import { constants } from 'node:os';
 import { kill } from 'node:process';
 import { ExecError } from './errors.ts';
 
-/** A program that outlives its starter: its own session, no standard streams. */
+/** A program that outlives this process, in a session of its own and without standard streams. */
 export interface DetachedProgram {
   readonly argv: readonly [string, ...string[]];
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
 }
 
-/** A program that has this process's standard streams until it ends. */
+/** A program that uses the standard streams of this process until it ends. */
 export interface AttachedProgram {
   readonly argv: readonly [string, ...string[]];
   readonly env?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
-/** Programs whose life is not that of one call: see `CommandRunner` for all others. */
+/** Port: programs that run longer than one call or at the terminal. `CommandRunner` runs all others. */
 export interface ProcessPort {
-  /** Starts and lets go. Resolves with the process id once the program runs. */
+  /** Resolves with the process id when the program runs. */
   startDetached(program: DetachedProgram): Promise<number>;
   /** Runs in the foreground and resolves with the exit code; 128 + n when signal n ended it. */
   runAttached(program: AttachedProgram): Promise<number>;
@@ -27,11 +27,11 @@ export interface ProcessPort {
   sendSignal(pid: number, signal: NodeJS.Signals | number): boolean;
 }
 
-/** The processes of this machine. */
+/** Real processes. */
 export class HostProcesses implements ProcessPort {
   readonly #path: string;
 
-  /** `path` is the PATH of every child that brings no environment of its own. */
+  /** `path` is the PATH of every child, unless its own environment has one. */
   constructor(options: { readonly path: string }) {
     this.#path = options.path;
   }
@@ -83,7 +83,7 @@ function notStarted(argv: readonly string[], cause: unknown): ExecError {
   return new ExecError(missing ? 'exec-not-found' : 'exec-failed', { argv, outputTail: '' }, { cause });
 }
 
-/** What a shell would add to 128. */
+/** The number that a shell adds to 128. */
 function signalNumber(signal: NodeJS.Signals | null): number {
   return signal === null ? 0 : constants.signals[signal];
 }

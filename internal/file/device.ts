@@ -1,9 +1,9 @@
 import { open, type FileHandle } from 'node:fs/promises';
-import { fileError } from './errors.ts';
+import { attempt } from './errors.ts';
 
-/** An open character device. Each write and each read is one system call, which is one message for many devices. */
+/** An open character device. Each write and each read is one system call: for many devices, that is one message. */
 export interface DeviceHandle extends AsyncDisposable {
-  /** All bytes in one write(2); a device that takes fewer is an error. */
+  /** Writes all bytes in one write(2); a shorter write is an error. */
   write(bytes: Uint8Array): Promise<void>;
   /** One read(2) of at most `maxBytes`. */
   read(maxBytes: number): Promise<Uint8Array>;
@@ -11,11 +11,7 @@ export interface DeviceHandle extends AsyncDisposable {
 
 /** Opens a device for reading and writing. Rejects with a `FileError`. */
 export async function openDevice(path: string): Promise<DeviceHandle> {
-  try {
-    return new Device(path, await open(path, 'r+'));
-  } catch (error) {
-    throw fileError(`opening ${path}`, error);
-  }
+  return attempt(`opening ${path}`, async () => new Device(path, await open(path, 'r+')));
 }
 
 class Device implements DeviceHandle {
@@ -29,22 +25,18 @@ class Device implements DeviceHandle {
   }
 
   async write(bytes: Uint8Array): Promise<void> {
-    try {
+    await attempt(`writing to ${this.#path}`, async () => {
       const { bytesWritten } = await this.#handle.write(bytes, 0, bytes.length, null);
-      if (bytesWritten !== bytes.length) throw new Error(`${bytesWritten} of ${bytes.length} bytes taken`);
-    } catch (error) {
-      throw fileError(`writing to ${this.#path}`, error);
-    }
+      if (bytesWritten !== bytes.length) throw new Error(`${bytesWritten} of ${bytes.length} bytes written`);
+    });
   }
 
   async read(maxBytes: number): Promise<Uint8Array> {
-    try {
+    return attempt(`reading from ${this.#path}`, async () => {
       const buffer = new Uint8Array(maxBytes);
       const { bytesRead } = await this.#handle.read(buffer, 0, maxBytes, null);
       return buffer.slice(0, bytesRead);
-    } catch (error) {
-      throw fileError(`reading from ${this.#path}`, error);
-    }
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,14 +1,14 @@
+import type { Stats } from 'node:fs';
 import { chmod, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { appendSynced, type AppendPort } from './append.ts';
 import { isTemporary, readAtMost, syncDirectory, withTemporary, writeSynced } from './disk-io.ts';
-import { FileError, fileError } from './errors.ts';
-import type { FilePort, FileStat, WriteOptions } from './file-port.ts';
+import { attempt, FileError } from './errors.ts';
+import type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
 
 const SECRET_FILE = 0o600;
-const SECRET_FOLDER = 0o700;
+const SECRET_DIRECTORY = 0o700;
 
-/** The real disk. */
+/** The files of this machine. */
 export class DiskFiles implements FilePort, AppendPort {
   async read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
     return attempt(`reading ${path}`, async () => {
@@ -40,7 +40,7 @@ export class DiskFiles implements FilePort, AppendPort {
   ): Promise<boolean> {
     return attempt(`creating ${path}`, () =>
       withTemporary(path, async (temporary) => {
-        // link(2) of a complete, synced file: a crash cannot leave a half-written winner behind.
+        // link(2) of a complete, synced file: a crash leaves no incomplete file.
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
         const created = await link(temporary, path).then(
           () => true,
@@ -56,11 +56,17 @@ export class DiskFiles implements FilePort, AppendPort {
   }
 
   async appendSynced(path: string, data: string): Promise<void> {
-    await appendSynced(path, data);
+    await attempt(`appending to ${path}`, async () => {
+      await using handle = await open(path, 'a', SECRET_FILE);
+      const isNew = (await handle.stat()).size === 0;
+      await handle.writeFile(data);
+      await handle.datasync();
+      if (isNew) await syncDirectory(dirname(path));
+    });
   }
 
-  async makeDirectory(path: string, mode = SECRET_FOLDER): Promise<void> {
-    await attempt(`creating directory ${path}`, () => makeFolder(resolve(path), mode));
+  async makeDirectory(path: string, mode = SECRET_DIRECTORY): Promise<void> {
+    await attempt(`creating directory ${path}`, () => makeDirectory(resolve(path), mode));
   }
 
   async remove(path: string): Promise<void> {
@@ -94,48 +100,39 @@ export class DiskFiles implements FilePort, AppendPort {
   }
 
   async stat(path: string): Promise<FileStat | undefined> {
-    return attempt(`looking at ${path}`, async () => {
+    return attempt(`reading attributes of ${path}`, async () => {
       const stat = await lstat(path).catch(undefinedIfAbsent);
       if (stat === undefined) return undefined;
-      const kind = stat.isFile()
-        ? 'file'
-        : stat.isDirectory()
-          ? 'directory'
-          : stat.isSymbolicLink()
-            ? 'symlink'
-            : 'other';
-      return { kind, sizeBytes: stat.size, mode: stat.mode & 0o7777, modifiedMs: stat.mtimeMs };
+      return { kind: kindOf(stat), sizeBytes: stat.size, mode: stat.mode & 0o7777, modifiedMs: stat.mtimeMs };
     });
   }
 }
 
-async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw fileError(doing, error);
-  }
-}
-
 /**
- * A directory gets its name when its mode is what was asked for: the umask narrows what mkdir(2) makes, and nobody would widen
- * it again after a crash between that and chmod(2).
+ * The directory is renamed into place when it has its mode: the umask narrows the mode of mkdir(2), and after a crash between
+ * mkdir(2) and chmod(2) nothing would correct it.
  */
-async function makeFolder(path: string, mode: number): Promise<void> {
-  if (await isFolder(path)) return;
-  await makeFolder(dirname(path), mode);
+async function makeDirectory(path: string, mode: number): Promise<void> {
+  if (await isDirectory(path)) return;
+  await makeDirectory(dirname(path), mode);
   await withTemporary(path, async (temporary) => {
     await mkdir(temporary, { mode });
     await chmod(temporary, mode);
     await rename(temporary, path).catch(async (error: unknown) => {
-      if (!(await isFolder(path))) throw error; // somebody else has made it meanwhile
+      if (!(await isDirectory(path))) throw error; // another process has created it meanwhile
     });
   });
   await syncDirectory(dirname(path));
 }
 
-async function isFolder(path: string): Promise<boolean> {
+async function isDirectory(path: string): Promise<boolean> {
   return (await stat(path).catch(undefinedIfAbsent))?.isDirectory() ?? false;
+}
+
+function kindOf(stat: Stats): FileStat['kind'] {
+  if (stat.isFile()) return 'file';
+  if (stat.isDirectory()) return 'directory';
+  return stat.isSymbolicLink() ? 'symlink' : 'other';
 }
 
 function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {

@@ -2,17 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { open, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-/** What a crash may leave behind; no caller ever sees these names. */
+/** Whether a name is that of a temporary file, which a crash may leave behind. `DiskFiles.list` hides these. */
 export function isTemporary(name: string): boolean {
   return /^\..+\.[0-9a-f]{12}\.tmp$/.test(name);
 }
 
-/** Gives `work` a name beside `path` and leaves nothing of that name, unless it is the cleanup itself that fails. */
+/** Calls `work` with a temporary path in the directory of `path`, and removes whatever is at that path afterwards. */
 export async function withTemporary<T>(path: string, work: (temporary: string) => Promise<T>): Promise<T> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
   const [done] = await Promise.allSettled([work(temporary)]);
   const [removed] = await Promise.allSettled([rm(temporary, { recursive: true, force: true })]);
-  if (done.status === 'rejected') throw done.reason; // the first error counts
+  if (done.status === 'rejected') throw done.reason; // the first error is the one to report
   if (removed.status === 'rejected') throw removed.reason;
   return done.value;
 }
@@ -20,15 +20,15 @@ export async function withTemporary<T>(path: string, work: (temporary: string) =
 const LEAST_READ_BYTES = 4096;
 
 /**
- * Everything up to the end of the file, or undefined when that is more than `maxBytes`. Sizes lie: kernel
- * files say 0, and files grow while they are read.
+ * Reads to the end of the file; undefined when it has more than `maxBytes`. The stated size is a hint only: it is 0 for kernel
+ * files, and files grow while they are read.
  */
 export async function readAtMost(
   handle: FileHandle,
   expectedBytes: number,
   maxBytes: number,
 ): Promise<Uint8Array | undefined> {
-  // One more byte shows that there is no more. Files of /proc/sys give what one read has room for, and then nothing.
+  // The additional byte detects the end of the file. Files of /proc/sys answer only the first read, so that it must be large enough.
   let buffer = new Uint8Array(Math.max(expectedBytes + 1, LEAST_READ_BYTES));
   for (let length = 0; ;) {
     const { bytesRead } = await handle.read(buffer, length, buffer.length - length, null);
@@ -42,15 +42,15 @@ export async function readAtMost(
   }
 }
 
-/** A new file, complete and durable. Its directory is synced by the caller, when the name is final. */
+/** Writes a new file and syncs its content. The caller syncs the directory when the file has its final name. */
 export async function writeSynced(path: string, data: Uint8Array | string, mode: number): Promise<void> {
   await using handle = await open(path, 'wx', mode);
-  await handle.chmod(mode); // the umask must not widen or narrow what was asked for
+  await handle.chmod(mode); // independent of the umask
   await handle.writeFile(data);
   await handle.sync();
 }
 
-/** Makes the names in a directory durable. */
+/** Makes the names in a directory durable (fsync). */
 export async function syncDirectory(path: string): Promise<void> {
   await using handle = await open(path, 'r');
   await handle.sync();

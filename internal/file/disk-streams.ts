@@ -1,95 +1,77 @@
 import { constants } from 'node:fs';
 import { copyFile, open, rename, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fileError } from './errors.ts';
+import { syncDirectory } from './disk-io.ts';
+import { attempt } from './errors.ts';
 
 const CHUNK_BYTES = 256 * 1024;
+const WRITE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
 
-/** Big files as a port: never whole in memory. Every method rejects with a `FileError`. */
+/** Port: large files, which are never in memory as a whole. Every method rejects with a `FileError`. */
 export interface StreamPort {
   /**
-   * The bytes from `offset` on, in chunks. A symbolic link at the path is refused. With `into` each chunk is a part of that
-   * buffer and holds only until the next is asked for: who looks at hundreds of megabytes once gives V8 nothing to collect.
+   * The bytes from `offset` on, in chunks. A symbolic link is refused. With `into`, every chunk is a part of that buffer and valid
+   * until the next one is requested; that saves the garbage collector hundreds of megabytes when a file is only hashed.
    */
   readChunks(
     path: string,
     options: { readonly offset?: number; readonly into?: Uint8Array; readonly signal: AbortSignal },
   ): AsyncIterable<Uint8Array>;
-  /** Writes at `offset` (0600; created when it does not exist). Not durable before `publish`. */
+  /** Writes at `offset`; creates the file (0600) if needed. Not durable before `publish`. */
   writeAt(path: string, offset: number, bytes: Uint8Array): Promise<void>;
-  /** fsync, set the mode, rename, fsync of the directory: durable and complete under its new name. */
+  /** Syncs a file, sets its mode and renames it: it is complete and durable under its new name. */
   publish(from: string, to: string, mode: number): Promise<void>;
-  /** Copies a whole file inside the kernel, sharing blocks where the file system can. Not durable before `publish`. */
+  /** Copies a file inside the kernel; shares blocks where the file system can. Not durable before `publish`. */
   copy(from: string, to: string): Promise<void>;
-  /** Bytes that an unprivileged writer may still use where `path` lies. */
+  /** Bytes that an unprivileged user may still write to the file system of `path`. */
   freeBytes(path: string): Promise<number>;
 }
 
-/** The real disk. */
+/** The large files of this machine. */
 export class DiskStreams implements StreamPort {
   async *readChunks(
     path: string,
     options: { readonly offset?: number; readonly into?: Uint8Array; readonly signal: AbortSignal },
   ): AsyncGenerator<Uint8Array> {
     const doing = `reading ${path}`;
-    const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch((error: unknown) => {
-      throw fileError(doing, error);
-    });
-    await using closing = handle;
+    await using handle = await attempt(doing, () => open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
     for (let position = options.offset ?? 0; ;) {
       options.signal.throwIfAborted();
-      // A fresh buffer each time unless one was given: the consumer may keep it.
+      // Without `into`, the caller may keep each chunk.
       const into = options.into ?? Buffer.allocUnsafe(CHUNK_BYTES);
-      const { bytesRead, buffer } = await closing
-        .read(into, 0, into.length, position)
-        .catch((error: unknown) => {
-          throw fileError(doing, error);
-        });
+      const { bytesRead } = await attempt(doing, () => handle.read(into, 0, into.length, position));
       if (bytesRead === 0) return;
       position += bytesRead;
-      yield buffer.subarray(0, bytesRead);
+      yield into.subarray(0, bytesRead);
     }
   }
 
   async writeAt(path: string, offset: number, bytes: Uint8Array): Promise<void> {
-    try {
-      await using handle = await open(
-        path,
-        constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW,
-        0o600,
-      );
+    await attempt(`writing ${path}`, async () => {
+      await using handle = await open(path, WRITE_FLAGS, 0o600);
       for (let done = 0; done < bytes.length;) {
         const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, offset + done);
         done += bytesWritten;
       }
-    } catch (error) {
-      throw fileError(`writing ${path}`, error);
-    }
+    });
   }
 
   async publish(from: string, to: string, mode: number): Promise<void> {
-    try {
+    await attempt(`publishing ${to}`, async () => {
       await using file = await open(from, 'r');
       await file.chmod(mode);
       await file.sync();
       await rename(from, to);
-      await using folder = await open(dirname(to), 'r');
-      await folder.sync();
-    } catch (error) {
-      throw fileError(`publishing ${to}`, error);
-    }
+      await syncDirectory(dirname(to));
+    });
   }
 
   async copy(from: string, to: string): Promise<void> {
-    await copyFile(from, to, constants.COPYFILE_FICLONE).catch((error: unknown) => {
-      throw fileError(`copying ${from} to ${to}`, error);
-    });
+    await attempt(`copying ${from} to ${to}`, () => copyFile(from, to, constants.COPYFILE_FICLONE));
   }
 
   async freeBytes(path: string): Promise<number> {
-    const { bavail, bsize } = await statfs(path).catch((error: unknown) => {
-      throw fileError(`looking at the space of ${path}`, error);
-    });
+    const { bavail, bsize } = await attempt(`reading the free space of ${path}`, () => statfs(path));
     return bavail * bsize;
   }
 }

@@ -13,46 +13,52 @@ export const fileErrors = defineErrors({
     exit: 'readOnly',
     retryable: true,
     meaning: 'The file system is mounted read-only.',
-    fix: 'Look for disk errors in the kernel log, remount the file system writable, then run the same command again.',
+    fix: 'Look for disk errors with `dmesg`, remount the file system writable, then run the same command again.',
   },
   'file-permission': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning: 'This user may not do that with this path.',
-    fix: 'Run as the owner of the path, or correct its owner and mode.',
+    meaning: 'The user that runs this program lacks the permission for a file or directory.',
+    fix: 'Run the command as the owner of the path named in the message, or correct owner and mode of the path.',
   },
   'file-too-large': {
     fault: 'peer',
     exit: 'precondition',
     retryable: false,
-    meaning: 'A file is larger than anything that could be right; it was not read.',
-    fix: 'Look at the file named in the message: it is not what its name says.',
+    meaning: 'A file is larger than the limit for files of its kind. It was not read.',
+    fix: 'Check the content of the file named in the message: another file may have been put in its place.',
   },
   'file-io': {
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'A file operation failed: the path does not lead to what is needed, or the disk has an error.',
-    fix: 'Correct the path that the message names: each directory on the way must exist, and a file is no directory. For EIO look into the kernel log.',
+    meaning:
+      'A file operation failed: part of the path does not exist or is not a directory, or the disk has an error.',
+    fix: 'Check that every directory of the path named in the message exists and is a directory. For EIO, look for disk errors with `dmesg`.',
   },
 });
 
 export type FileErrorCode = keyof typeof fileErrors;
 
+/** A file operation failed. `details.errno` has the error of the system call. */
 export class FileError extends errorClass(fileErrors) {}
 
-/** Translates an errno once, at the port. */
-export function fileError(doing: string, error: unknown): FileError {
-  if (error instanceof FileError) return error;
-  const errno = (error as NodeJS.ErrnoException).code;
-  const code: FileErrorCode =
-    errno === 'ENOSPC' || errno === 'EDQUOT'
-      ? 'file-no-space'
-      : errno === 'EROFS'
-        ? 'file-read-only'
-        : errno === 'EACCES' || errno === 'EPERM'
-          ? 'file-permission'
-          : 'file-io';
-  return new FileError(code, doing, { cause: error, details: { errno } });
+const CODES: Readonly<Record<string, FileErrorCode>> = {
+  ENOSPC: 'file-no-space',
+  EDQUOT: 'file-no-space',
+  EROFS: 'file-read-only',
+  EACCES: 'file-permission',
+  EPERM: 'file-permission',
+};
+
+/** Does the work and turns its error into a `FileError` with `details.errno`. `doing` is the start of the message. */
+export async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof FileError) throw error;
+    const errno = (error as NodeJS.ErrnoException).code;
+    throw new FileError(CODES[errno ?? ''] ?? 'file-io', doing, { cause: error, details: { errno } });
+  }
 }

@@ -8,14 +8,14 @@ import { DiskFiles, type AppendPort, type FilePort } from './index.ts';
 const text = (bytes: Uint8Array | undefined): string | undefined =>
   bytes === undefined ? undefined : Buffer.from(bytes).toString();
 
-let folder: string;
+let directory: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-file-'));
+  directory = await mkdtemp(join(tmpdir(), 'cluster-file-'));
 });
 afterEach(async () => {
-  await rm(folder, { recursive: true, force: true });
+  await rm(directory, { recursive: true, force: true });
 });
-const at = (...names: string[]): string => join(folder, ...names);
+const at = (...names: string[]): string => join(directory, ...names);
 
 const ports: readonly { name: string; create: () => Promise<FilePort & AppendPort> }[] = [
   { name: 'DiskFiles', create: async () => new DiskFiles() },
@@ -23,7 +23,7 @@ const ports: readonly { name: string; create: () => Promise<FilePort & AppendPor
     name: 'MemoryFiles',
     create: async () => {
       const files = new MemoryFiles();
-      await files.makeDirectory(folder);
+      await files.makeDirectory(directory);
       return files;
     },
   },
@@ -60,7 +60,7 @@ describe.each(ports)('$name', ({ create }) => {
   });
 
   test('read() of a directory is an error', async () => {
-    await expect(files.read(folder, 10)).rejects.toMatchObject({
+    await expect(files.read(directory, 10)).rejects.toMatchObject({
       code: 'file-io',
       details: { errno: 'EISDIR' },
     });
@@ -80,9 +80,9 @@ describe.each(ports)('$name', ({ create }) => {
   });
 
   test('writeAtomic() does not replace a directory', async () => {
-    await files.makeDirectory(at('folder'));
-    await expect(files.writeAtomic(at('folder'), 'x')).rejects.toMatchObject({ code: 'file-io' });
-    expect(await files.list(folder)).toEqual(['folder']);
+    await files.makeDirectory(at('directory'));
+    await expect(files.writeAtomic(at('directory'), 'x')).rejects.toMatchObject({ code: 'file-io' });
+    expect(await files.list(directory)).toEqual(['directory']);
   });
 
   test('createExclusive() has one winner among many', async () => {
@@ -90,7 +90,7 @@ describe.each(ports)('$name', ({ create }) => {
     const won = await Promise.all(attempts);
     expect(won.filter(Boolean)).toHaveLength(1);
     expect(text(await files.read(at('lock'), 99))).toBe(String(won.indexOf(true)));
-    expect(await files.list(folder)).toEqual(['lock']);
+    expect(await files.list(directory)).toEqual(['lock']);
   });
 
   test('appendSynced() creates and then adds', async () => {
@@ -109,7 +109,7 @@ describe.each(ports)('$name', ({ create }) => {
 
   test('makeDirectory() may be called by many at once', async () => {
     await Promise.all(Array.from({ length: 20 }, () => files.makeDirectory(at('a', 'b'), 0o755)));
-    expect(await files.list(folder)).toEqual(['a']);
+    expect(await files.list(directory)).toEqual(['a']);
     expect(await files.stat(at('a', 'b'))).toMatchObject({ kind: 'directory', mode: 0o755 });
   });
 
@@ -123,7 +123,7 @@ describe.each(ports)('$name', ({ create }) => {
     await files.writeAtomic(at('a', 'b', 'file'), 'x');
     await files.writeAtomic(at('ab'), 'kept');
     for (const path of [at('a'), at('a'), at('none', 'deeper')]) await files.remove(path);
-    expect(await files.list(folder)).toEqual(['ab']);
+    expect(await files.list(directory)).toEqual(['ab']);
   });
 
   test('rename() moves a directory with all that is in it', async () => {
@@ -131,7 +131,7 @@ describe.each(ports)('$name', ({ create }) => {
     await files.makeDirectory(at('other'));
     await files.writeAtomic(at('from', 'deep', 'file'), 'x');
     await files.rename(at('from'), at('other', 'to'));
-    expect(await files.list(folder)).toEqual(['other']);
+    expect(await files.list(directory)).toEqual(['other']);
     expect(text(await files.read(at('other', 'to', 'deep', 'file'), 9))).toBe('x');
   });
 
@@ -162,7 +162,7 @@ describe.each(ports)('$name', ({ create }) => {
 
   test('list() is sorted, and empty for what is no directory', async () => {
     for (const name of ['b', 'a', 'c']) await files.writeAtomic(at(name), '');
-    expect(await files.list(folder)).toEqual(['a', 'b', 'c']);
+    expect(await files.list(directory)).toEqual(['a', 'b', 'c']);
     expect(await files.list(at('none'))).toEqual([]);
     expect(await files.list(at('a'))).toEqual([]);
   });
@@ -235,15 +235,15 @@ describe('DiskFiles on a real disk', () => {
   });
 
   test('leaves nothing beside a write that failed', async () => {
-    await files.makeDirectory(at('folder'));
-    await expect(files.writeAtomic(at('folder'), 'x')).rejects.toThrow();
-    expect(await readdir(folder)).toEqual(['folder']);
+    await files.makeDirectory(at('directory'));
+    await expect(files.writeAtomic(at('directory'), 'x')).rejects.toThrow();
+    expect(await readdir(directory)).toEqual(['directory']);
   });
 
   test('does not show what a crash left behind', async () => {
     await writeFile(at('.state.json.0123456789ab.tmp'), 'half');
     await writeFile(at('.hidden'), 'mine');
-    expect(await files.list(folder)).toEqual(['.hidden']);
+    expect(await files.list(directory)).toEqual(['.hidden']);
   });
 
   test('shows a reader the old or the new content, never a mixture', async () => {

@@ -1,35 +1,40 @@
-/** What a path is, as far as callers need to know. */
+/** What a path is. */
 export interface FileStat {
   readonly kind: 'file' | 'directory' | 'symlink' | 'other';
   readonly sizeBytes: number;
+  /** Permission bits. */
   readonly mode: number;
   readonly modifiedMs: number;
 }
 
 export interface WriteOptions {
-  /** Permission bits; 0o600 unless said. */
+  /** Permission bits; default: 0600. */
   readonly mode?: number;
 }
 
-/**
- * Files as a port: whole files, synced, or nothing. Every method rejects with a `FileError`.
- * Paths are absolute.
- */
+/** Port: whole files, synced to disk. Paths are absolute. Every method rejects with a `FileError`. */
 export interface FilePort {
-  /** The bytes, or undefined when the path does not exist. More than `maxBytes` is refused before it is read. */
+  /** The bytes, or undefined when the path does not exist. @throws FileError `file-too-large` beyond `maxBytes` */
   read(path: string, maxBytes: number): Promise<Uint8Array | undefined>;
-  /** Replaces the whole file: temp + fsync + rename + fsync of the directory. Readers see old or new, never between. */
+  /** Replaces the file with a rename: readers see the old or the new content, and a crash leaves one of both. */
   writeAtomic(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<void>;
-  /** Creates the file with its content or answers false when it already exists. Durable when it answers true. */
+  /** Creates the file with its content. Returns false when it exists. Durable when it returns true. */
   createExclusive(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<boolean>;
-  /** Creates a directory and its parents (0700 unless said), each with its mode or not at all; fine when it exists. */
+  /** Creates a directory and its parents (default mode: 0700) unless they exist. */
   makeDirectory(path: string, mode?: number): Promise<void>;
-  /** Removes a file or a whole directory; fine when absent. */
+  /** Removes a file, or a directory with its content, if it exists. */
   remove(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Makes durable what another program has written: its bytes and its name. Fails when it is not there. */
+  /** Makes durable what another program has written: the content and the name. Fails when the path does not exist. */
   sync(path: string): Promise<void>;
-  /** Names in a directory, sorted; empty when it does not exist. */
+  /** The names in a directory, sorted; empty when it does not exist. */
   list(path: string): Promise<readonly string[]>;
+  /** Does not follow a symbolic link. Undefined when the path does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
+}
+
+/** Port: journals. */
+export interface AppendPort {
+  /** Appends to the file, and creates it (0600) if needed. Durable when the promise resolves. Rejects with a `FileError`. */
+  appendSynced(path: string, data: string): Promise<void>;
 }

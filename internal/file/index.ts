@@ -1,8 +1,11 @@
-/** Port: files. Whole, synced, atomic; errno translated once. The only door to `node:fs`. */
-export type { AppendPort } from './append.ts';
+/**
+ * Port: files. A write is complete and durable or did not happen; errno becomes a `FileError` here. No other directory imports
+ * `node:fs`. The parent of a path is `dirname` of `node:path`.
+ */
 export { openDevice, type DeviceHandle } from './device.ts';
 export { DiskFiles } from './disk-files.ts';
-export { FileError, fileErrors, type FileErrorCode } from './errors.ts';
-export type { FilePort, FileStat, WriteOptions } from './file-port.ts';
-export { KernelFiles, type KernelFilePort } from './kernel-files.ts';
 export { DiskStreams, type StreamPort } from './disk-streams.ts';
+export { FileError, fileErrors, type FileErrorCode } from './errors.ts';
+export type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
+export { KernelFiles, type KernelFilePort } from './kernel-files.ts';
+export { readText } from './read-text.ts';

@@ -1,13 +1,12 @@
 import { mkdir, open, rmdir } from 'node:fs/promises';
-import { fileError } from './errors.ts';
+import { attempt } from './errors.ts';
 
 /**
- * Attributes of kernel file systems (configfs, sysfs) as a port. They are no files: a write is one message to a driver,
- * a read may compute for a second, sizes are made up, and temp-and-rename has no meaning. Every method rejects with a
- * `FileError` whose `details.errno` is the kernel's word.
+ * Port: attributes of configfs and sysfs. They are not regular files: each write is one message to a driver, a read may take a
+ * second, stated sizes are wrong, and a rename is not possible. Every method rejects with a `FileError` with `details.errno`.
  */
 export interface KernelFilePort {
-  /** Creates exactly this directory; in configfs that creates an object. Fails when it exists. */
+  /** Creates one directory, which creates an object in configfs. Fails when it exists. */
   makeDirectory(path: string): Promise<void>;
   removeDirectory(path: string): Promise<void>;
   /** All bytes of an attribute, at most `maxBytes`. */
@@ -16,7 +15,7 @@ export interface KernelFilePort {
   writeAttribute(path: string, data: Uint8Array): Promise<void>;
 }
 
-/** The real kernel. */
+/** The attributes of this machine's kernel. */
 export class KernelFiles implements KernelFilePort {
   async makeDirectory(path: string): Promise<void> {
     await attempt(`creating ${path}`, () => mkdir(path, { mode: 0o700 }));
@@ -29,7 +28,7 @@ export class KernelFiles implements KernelFilePort {
   async readAttribute(path: string, maxBytes: number): Promise<Uint8Array> {
     return attempt(`reading ${path}`, async () => {
       await using handle = await open(path, 'r');
-      // No stat: kernel attributes say 0 or 4096, whatever they hold.
+      // stat(2) says 0 or 4096 bytes for every attribute.
       const buffer = new Uint8Array(maxBytes + 1);
       let length = 0;
       while (length < buffer.length) {
@@ -45,15 +44,7 @@ export class KernelFiles implements KernelFilePort {
     await attempt(`writing ${path}`, async () => {
       await using handle = await open(path, 'w');
       const { bytesWritten } = await handle.write(data);
-      if (bytesWritten !== data.length) throw new Error(`${bytesWritten} of ${data.length} bytes taken`);
+      if (bytesWritten !== data.length) throw new Error(`${bytesWritten} of ${data.length} bytes written`);
     });
-  }
-}
-
-async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw fileError(doing, error);
   }
 }

@@ -9,7 +9,8 @@ import {
   type CgroupLayout,
 } from './host/cgroups.ts';
 import { LocalMachineError } from './errors.ts';
-import { output, readText, waitUntil, type HostPorts } from './host/host-ports.ts';
+import { readText } from '../file/index.ts';
+import { output, waitUntil, type HostPorts } from './host/host-ports.ts';
 import { lockCluster } from './local-cluster.ts';
 import { linkName, parseName } from './network/names.ts';
 import { removeNetwork, type NodeNetwork } from './network/cluster-network.ts';
@@ -31,14 +32,14 @@ export async function destroyCluster(
   host: HostPorts,
   options: { readonly root: string; readonly name: string; readonly signal: AbortSignal },
 ): Promise<boolean> {
-  const { directory: folder } = clusterPaths(`${options.root}/${parseName(options.name, 'cluster')}`);
-  await using _lock = await lockCluster(folder);
-  const network = await findNumber(host, folder);
-  const existed = network !== undefined || (await host.files.stat(folder)) !== undefined;
+  const { directory: directory } = clusterPaths(`${options.root}/${parseName(options.name, 'cluster')}`);
+  await using _lock = await lockCluster(directory);
+  const network = await findNumber(host, directory);
+  const existed = network !== undefined || (await host.files.stat(directory)) !== undefined;
   if (network !== undefined) await removeFromKernel(host, network, options.signal);
-  await unmountBelow(host, folder, options.signal);
-  await host.files.remove(folder);
-  await restoreInotifyLimit(host, { folder, signal: options.signal });
+  await unmountBelow(host, directory, options.signal);
+  await host.files.remove(directory);
+  await restoreInotifyLimit(host, { directory, signal: options.signal });
   if (network !== undefined) await releaseNumber(host, network); // last: until here a second try finds all
   await removeIfEmpty(host, options.root);
   return existed;
@@ -81,22 +82,22 @@ async function endScopes(
 }
 
 /** Nothing may be mounted below a directory that is about to be removed with all its content. */
-async function unmountBelow(host: HostPorts, folder: string, signal: AbortSignal): Promise<void> {
-  for (const point of await mountsBelow(host, folder)) await output(host, ['umount', point], signal);
-  const left = await mountsBelow(host, folder);
+async function unmountBelow(host: HostPorts, directory: string, signal: AbortSignal): Promise<void> {
+  for (const point of await mountsBelow(host, directory)) await output(host, ['umount', point], signal);
+  const left = await mountsBelow(host, directory);
   if (left.length > 0) {
     throw new LocalMachineError('localmachines-not-removed', `unmounting ${left.join(', ')}: still mounted`);
   }
 }
 
 /** Deepest first. */
-async function mountsBelow(host: HostPorts, folder: string): Promise<readonly string[]> {
-  return parseMountinfo((await readText(host, '/proc/self/mountinfo')) ?? '')
+async function mountsBelow(host: HostPorts, directory: string): Promise<readonly string[]> {
+  return parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '')
     .map(({ point }) => point)
-    .filter((point) => point.startsWith(`${folder}/`))
+    .filter((point) => point.startsWith(`${directory}/`))
     .reverse();
 }
 
-async function removeIfEmpty(host: HostPorts, folder: string): Promise<void> {
-  if ((await host.files.list(folder)).length === 0) await host.files.remove(folder);
+async function removeIfEmpty(host: HostPorts, directory: string): Promise<void> {
+  if ((await host.files.list(directory)).length === 0) await host.files.remove(directory);
 }

@@ -1,6 +1,7 @@
 import { readCgroupLayout, type CgroupLayout } from './host/cgroups.ts';
 import { LocalMachineError } from './errors.ts';
-import { readText, type HostPorts } from './host/host-ports.ts';
+import { readText } from '../file/index.ts';
+import { type HostPorts } from './host/host-ports.ts';
 import { acquireLock } from './host-lock.ts';
 import { parseName, tpmScope } from './network/names.ts';
 import { ensureSwitch, nextAddress, type NodeNetwork } from './network/cluster-network.ts';
@@ -123,7 +124,7 @@ export class LocalCluster {
 
   /** So many machines can watch their files beside those of all other clusters. */
   raiseInotifyLimit(machines: number, signal: AbortSignal): Promise<void> {
-    return raiseInotifyLimit(this.#host, { folder: this.paths.directory, machines, signal });
+    return raiseInotifyLimit(this.#host, { directory: this.paths.directory, machines, signal });
   }
 
   /** The switch that all machines are plugged into. Before several are started at once. */
@@ -145,7 +146,7 @@ export class LocalCluster {
       procFiles: { ...options.procFiles },
       ...(options.diskBytes === undefined ? {} : { diskBytes: options.diskBytes }),
     };
-    const status = (await readText(this.#host, '/proc/self/status')) ?? '';
+    const status = (await readText(this.#host.files, '/proc/self/status')) ?? '';
     const provisioning = provisioningFor({
       nodeName: name,
       address: record.address,
@@ -214,12 +215,14 @@ export async function listClusters(host: HostPorts, root: string): Promise<reado
   return found.filter((cluster) => cluster !== undefined);
 }
 
-export function lockCluster(folder: string): Promise<AsyncDisposable> {
-  return acquireLock(`cluster ${folder}`);
+export function lockCluster(directory: string): Promise<AsyncDisposable> {
+  return acquireLock(`cluster ${directory}`);
 }
 
-function seedBind(folder: string | undefined): LocalNodeRecord['binds'] {
-  return folder === undefined ? [] : [{ source: folder, target: `${SEED_IN_NODE}/blobs`, readOnly: true }];
+function seedBind(directory: string | undefined): LocalNodeRecord['binds'] {
+  return directory === undefined
+    ? []
+    : [{ source: directory, target: `${SEED_IN_NODE}/blobs`, readOnly: true }];
 }
 
 /** systemd's own v1 hierarchy has no controller and does not count. */

@@ -1,6 +1,6 @@
 /**
- * Port: what programs count, in Prometheus' text format, answered on the loopback of their machine. Nobody else reaches
- * it there; operators get it through a curator.
+ * Port: metrics of programs in Prometheus' text format, served on the loopback address of their machine. Operators get them through
+ * a curator.
  */
 export { mergeMetrics } from './merge-metrics.ts';
 export { renderMetrics, type MetricFamily, type MetricSample } from './render-metrics.ts';

@@ -1,13 +1,13 @@
-/** What one program told of itself, and how it is told apart from the others. */
+/** The metrics of one process, and the labels that distinguish it from others. */
 export interface MetricsPage {
   readonly labels: Readonly<Record<string, string>>;
-  /** Prometheus' text format; undefined where the program did not answer. */
+  /** Prometheus' text format; undefined when the process did not respond. */
   readonly page: string | undefined;
 }
 
 /**
- * Pages of several processes of one program as one page: each sample gets the labels of its page, and each family stays
- * together under one HELP and TYPE line, as the format demands (Prometheus text format 0.0.4).
+ * Merges the pages of several processes: each sample gets the labels of its page, and each family has one HELP and one TYPE line, as
+ * the format requires (Prometheus text format 0.0.4).
  */
 export function mergeMetrics(pages: readonly MetricsPage[]): string {
   const families = new Map<string, { readonly head: string[]; readonly samples: string[] }>();
@@ -29,7 +29,7 @@ export function mergeMetrics(pages: readonly MetricsPage[]): string {
     .join('');
 }
 
-/** `name{a="b"} 1` or `name 1`, with more labels. */
+/** Adds labels to `name{a="b"} 1` or `name 1`. */
 function labelled(sample: string, added: readonly string[]): string {
   const [, name = '', labels, rest = ''] = /^([^\s{]+)(?:\{(.*)\})?(\s.*)$/.exec(sample) ?? [];
   if (name === '') return sample;

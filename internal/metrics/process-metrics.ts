@@ -1,6 +1,6 @@
 import type { MetricFamily } from './render-metrics.ts';
 
-/** What a program's `main.ts` reads of its process. */
+/** Resource usage of a process, as its `main.ts` reads it. */
 export interface ProcessUsage {
   readonly uptimeSeconds: number;
   readonly residentBytes: number;
@@ -8,7 +8,7 @@ export interface ProcessUsage {
   readonly cpuMicroseconds: number;
 }
 
-/** What every program tells of itself. `program` is its label, so that texts of several can be put together. */
+/** The metrics that every program has, with its name as a label, so that those of several programs can be merged. */
 export function processMetrics(
   { program, version }: { readonly program: string; readonly version: string },
   usage: ProcessUsage,

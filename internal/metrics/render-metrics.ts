@@ -4,7 +4,7 @@ export interface MetricSample {
   readonly value: number;
 }
 
-/** A metric: its samples differ in their labels. */
+/** A metric; its samples have different labels. */
 export interface MetricFamily {
   /** snake_case with its unit, like "cluster_agent_uptime_seconds"; a counter ends in "_total". */
   readonly name: string;
@@ -13,7 +13,7 @@ export interface MetricFamily {
   readonly samples: readonly MetricSample[];
 }
 
-/** Prometheus' text exposition format, version 0.0.4. What is not a finite number is left out. */
+/** Prometheus' text exposition format, version 0.0.4. Values that are not finite are left out. */
 export function renderMetrics(families: readonly MetricFamily[]): string {
   return families
     .filter(({ samples }) => samples.length > 0)

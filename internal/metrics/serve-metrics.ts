@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { untilAborted, withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
 
-/** The loopback only: metrics tell strangers too much. */
+/** Loopback only: metrics are not for unauthenticated clients. */
 const HOST = '127.0.0.1';
 const MAX_BYTES = 4 * 1024 * 1024;
 const ANSWER_MS = 5_000;
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Answers GET /metrics until the signal fires. */
+/** Serves GET /metrics until the signal fires. */
 export async function serveMetrics(
   options: {
     readonly port: number;
@@ -44,7 +44,7 @@ export async function serveMetrics(
   }
 }
 
-/** The metrics of a program on this machine; undefined when it does not run or does not answer. */
+/** The metrics of a program on this machine; undefined when it does not run or does not respond. */
 export async function readMetrics(
   url: string,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
@@ -57,6 +57,6 @@ export async function readMetrics(
     });
   } catch {
     signal.throwIfAborted();
-    return undefined; // a program that does not run has no metrics, and the others' are wanted all the same
+    return undefined; // the metrics of the other programs are still useful
   }
 }

@@ -5,22 +5,22 @@ export const platformErrors = defineErrors({
     fault: 'operator',
     exit: 'locked',
     retryable: true,
-    meaning: 'Another process of this kind runs on this machine.',
-    fix: 'Leave it to the running one, or stop it first; the message names its process id.',
+    meaning: 'Another process of the same program runs on this machine.',
+    fix: 'Stop the process with the id in the message, or wait until it has ended.',
   },
   'platform-lock-failed': {
     fault: 'system',
     exit: 'internal',
     retryable: true,
-    meaning: 'The lock that keeps a second process of this kind out could not be taken.',
-    fix: 'Check the directory named in the message: it must exist and be writable.',
+    meaning: 'The lock against a second process of the same program could not be acquired.',
+    fix: 'Check that the directory named in the message exists and is writable.',
   },
   'platform-unit-failed': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: 'A systemd unit did not start or did not stay up; its last log lines are in the message.',
-    fix: 'Read the last lines of the unit in the message; `journalctl -u UNIT` on the machine shows all of them.',
+    meaning: 'A systemd unit did not start or did not keep running. The message has its last log lines.',
+    fix: 'Run `journalctl -u UNIT` on the machine for the whole log of the unit, and correct the cause that it names.',
   },
 });
 

@@ -1,4 +1,4 @@
-/** Port: the machine and its systemd. */
+/** Port: the machine (addresses, boot id), systemd units, and the lock against a second process of the same program. */
 export { PlatformError, platformErrors, type PlatformErrorCode } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { NODE_MEMORY } from './node-memory.ts';

@@ -1,19 +1,20 @@
 import { arch, hostname, networkInterfaces } from 'node:os';
-import type { FilePort } from '../file/index.ts';
+import { readText, type FilePort } from '../file/index.ts';
 
-/** Facts about the machine that the agent runs on, read when asked. */
+/** Port: facts about this machine, read at each call. */
 export interface MachinePort {
   hostname(): string;
-  /** Bundle name of the architecture: "amd64" or "arm64". */
+  /** As bundles name it: "amd64" or "arm64"; Node's name for others. */
   architecture(): string;
-  /** Addresses other machines may use, IPv4 first; no loopback, no link-local, none of container networks. */
+  /** Addresses for other machines, IPv4 first: not loopback, link-local, or of container networks. */
   addresses(): readonly string[];
-  /** Changes with each boot (/proc/sys/kernel/random/boot_id). */
+  /** Differs after each boot (/proc/sys/kernel/random/boot_id). */
   bootId(): Promise<string>;
 }
 
 const CONTAINER_INTERFACES = /^(lo|cni|flannel|veth|docker|kube|cilium|cali|tunl)/;
 
+/** The machine that this process runs on. */
 export class LinuxMachine implements MachinePort {
   readonly #files: FilePort;
   #bootId: string | undefined;
@@ -44,12 +45,12 @@ export class LinuxMachine implements MachinePort {
     return [...byFamily('IPv4'), ...byFamily('IPv6')];
   }
 
-  /** Read once: it cannot change while this process lives. */
+  /** Read once: it cannot change while this process runs. */
   async bootId(): Promise<string> {
     if (this.#bootId !== undefined) return this.#bootId;
-    const raw = await this.#files.read('/proc/sys/kernel/random/boot_id', 4096);
-    if (raw === undefined) throw new Error('reading the boot id: the kernel offers none');
-    this.#bootId = Buffer.from(raw).toString('utf8').trim();
+    const text = await readText(this.#files, '/proc/sys/kernel/random/boot_id');
+    if (text === undefined) throw new Error('reading the boot id: not supported by the kernel');
+    this.#bootId = text.trim();
     return this.#bootId;
   }
 }

@@ -3,15 +3,15 @@ import { basename, dirname, join } from 'node:path';
 import { FileError, type FilePort } from '../file/index.ts';
 
 const MAX_HOLDER_BYTES = 8192;
-/** The latest time there is: a lock's directory is never too old, whatever clocks say. */
+/** The latest possible time: the lock is never stale by its age. */
 const NEVER_OLD = new Date(8.64e15);
 
 type Done = (error?: unknown) => void;
 
 /**
- * The lock's directory as proper-lockfile sees a file system (its option `fs`). Two things differ from a plain directory: it
- * appears together with what its holder says of itself, in one rename(2), so that nobody ever meets a lock without a
- * name; and its time says nothing, so that no clock decides whether it is stale.
+ * The directory of a lock, as the file system that proper-lockfile works on (its option `fs`). It differs from a plain directory in
+ * two points: it appears together with the file that describes its holder, in one rename(2), so that every lock has a known holder;
+ * and its modification time is fixed, so that no clock makes it stale.
  */
 export class LockDirectory {
   readonly path: string;
@@ -26,11 +26,11 @@ export class LockDirectory {
   }
 
   mkdir(path: string, done: Done): void {
-    void this.#appear(path).then(done, done);
+    void this.#create(path).then(done, done);
   }
 
   rmdir(path: string, done: Done): void {
-    void this.#vanish(path).then(() => done(), done);
+    void this.#remove(path).then(() => done(), done);
   }
 
   stat(_path: string, done: (error: undefined, stat: { readonly mtime: Date }) => void): void {
@@ -42,8 +42,8 @@ export class LockDirectory {
     done();
   }
 
-  /** A rename onto a directory that is not empty fails, and a lock's directory never is: this is what lets only one in. */
-  async #appear(path: string): Promise<NodeJS.ErrnoException | undefined> {
+  /** rename(2) onto a directory that is not empty fails, and the directory of a lock is never empty: only one process wins. */
+  async #create(path: string): Promise<NodeJS.ErrnoException | undefined> {
     const prepared = `${path}.${randomUUID()}`;
     try {
       await this.#files.makeDirectory(prepared);
@@ -51,14 +51,14 @@ export class LockDirectory {
       await this.#files.rename(prepared, path);
       return undefined;
     } catch (error) {
-      // Gone: somebody who left took it for a leftover. That is as if the lock were taken, and is tried again.
+      // Gone: another process has removed it as a leftover. That counts as a held lock, and the caller tries again.
       if (!isTaken(error) && !isGone(error)) throw error;
       await this.#files.remove(prepared);
-      return Object.assign(new Error(`${path} is there`), { code: 'EEXIST' });
+      return Object.assign(new Error(`${path} exists`), { code: 'EEXIST' });
     }
   }
 
-  async #vanish(path: string): Promise<void> {
+  async #remove(path: string): Promise<void> {
     await removeLeftovers(this.#files, path);
     const aside = `${path}.${randomUUID()}`;
     await this.#files.rename(path, aside);
@@ -69,47 +69,47 @@ export class LockDirectory {
 export type HolderText =
   { readonly kind: 'text'; readonly text: string } | { readonly kind: 'foreign' } | { readonly kind: 'gone' };
 
-/** What the holder says of itself; `foreign` when the path is no lock of ours. */
+/** The description of the holder; `foreign` when the path is not a lock of ours. */
 export async function readHolderText(files: FilePort, path: string): Promise<HolderText> {
   const stat = await files.stat(path);
   if (stat !== undefined && stat.kind !== 'directory') return { kind: 'foreign' };
   const raw = await files.read(join(path, 'holder.json'), MAX_HOLDER_BYTES);
-  // Also an empty directory is no lock: the next one replaces it.
+  // An empty directory is not a lock either: the next holder replaces it.
   if (raw === undefined) return { kind: 'gone' };
   return { kind: 'text', text: Buffer.from(raw).toString('utf8') };
 }
 
 /**
- * Moves the lock of a dead holder out of the way. Its place is named after the dead and stays until somebody who got in
- * leaves again: whoever judged the same one dead, but comes later, finds the place taken and moves no living lock.
+ * Moves the lock of a holder that has ended aside, to a path with the id of that holder. The path stays until a later holder releases
+ * the lock: a slower process that has judged the same holder ended finds the path taken, and does not move the lock of a running one.
  */
 export async function removeStaleLock(
   files: FilePort,
   path: string,
-  dead: { readonly id: string; readonly text: string },
+  holder: { readonly id: string; readonly text: string },
 ): Promise<void> {
-  const grave = `${path}.${dead.id}`;
+  const aside = `${path}.${holder.id}`;
   try {
-    await files.rename(path, grave);
+    await files.rename(path, aside);
   } catch (error) {
-    if (isTaken(error) || isGone(error)) return; // somebody else was faster
+    if (isTaken(error) || isGone(error)) return; // another process was faster
     throw error;
   }
-  // The grave was already cleared away and a living one was moved: it gets its lock back.
-  const buried = await readHolderText(files, grave);
-  if (buried.kind === 'text' && buried.text !== dead.text) await files.rename(grave, path);
+  // The path had been removed already, and the lock of a running process was moved: it is moved back.
+  const moved = await readHolderText(files, aside);
+  if (moved.kind === 'text' && moved.text !== holder.text) await files.rename(aside, path);
 }
 
-/** What killed runs left: prepared directories that never became a lock, and locks of the dead. */
+/** Removes what killed processes have left: directories that never became a lock, and locks that were moved aside. */
 async function removeLeftovers(files: FilePort, path: string): Promise<void> {
-  const folder = dirname(path);
-  const leftovers = (await files.list(folder)).filter((name) => name.startsWith(`${basename(path)}.`));
+  const directory = dirname(path);
+  const leftovers = (await files.list(directory)).filter((name) => name.startsWith(`${basename(path)}.`));
   for (const name of leftovers) {
     try {
-      await files.remove(join(folder, name));
+      await files.remove(join(directory, name));
     } catch (error) {
       if (!isTaken(error) && !isGone(error)) throw error;
-      // It was none: somebody prepares it just now. Whether it goes or stays, they notice.
+      // Another process is preparing it right now, and notices if it is removed.
     }
   }
 }

@@ -1,10 +1,8 @@
-import { FileError, type FilePort } from '../file/index.ts';
-
-const MAX_BYTES = 8192;
+import { FileError, readText, type FilePort } from '../file/index.ts';
 
 /**
- * A process that can be told from every other one that ever ran on any machine: process ids come back, and so do
- * clocks; start times in ticks since boot and boot ids do not.
+ * Identifies one process among all that ever ran on any machine. Process ids are reused and clocks are set back, but the start time
+ * in ticks since boot together with the boot id is unique.
  */
 export interface ProcessIdentity {
   readonly pid: number;
@@ -14,7 +12,7 @@ export interface ProcessIdentity {
   readonly machineId: string;
 }
 
-/** Who this process is; undefined where there is no /proc. */
+/** The identity of this process; undefined without /proc. */
 export async function currentProcessIdentity(files: FilePort): Promise<ProcessIdentity | undefined> {
   const stat = await processStat(files, 'self');
   const bootId = await readLine(files, '/proc/sys/kernel/random/boot_id');
@@ -22,16 +20,16 @@ export async function currentProcessIdentity(files: FilePort): Promise<ProcessId
   return { ...stat, bootId, machineId: await machineId(files) };
 }
 
-/** Whether that process still runs; `unknown` when it is on another machine. */
+/** Whether the process still runs; `unknown` when it is on another machine. */
 export async function processStatus(
   files: FilePort,
   other: ProcessIdentity,
-): Promise<'alive' | 'dead' | 'unknown'> {
+): Promise<'running' | 'exited' | 'unknown'> {
   const bootId = await readLine(files, '/proc/sys/kernel/random/boot_id');
   if (bootId === undefined || (await machineId(files)) !== other.machineId) return 'unknown';
-  if (bootId !== other.bootId) return 'dead';
+  if (bootId !== other.bootId) return 'exited';
   const stat = await processStat(files, String(other.pid));
-  return stat?.startTicks === other.startTicks ? 'alive' : 'dead';
+  return stat?.startTicks === other.startTicks ? 'running' : 'exited';
 }
 
 async function processStat(
@@ -39,14 +37,14 @@ async function processStat(
   pid: string,
 ): Promise<Pick<ProcessIdentity, 'pid' | 'startTicks'> | undefined> {
   const line = await readLine(files, `/proc/${pid}/stat`).catch(undefinedIfEnded);
-  // The second field is the program's name in parentheses and may hold anything, parentheses included.
+  // The second field is the name of the program in parentheses and may contain parentheses itself.
   const rest = line?.slice(line.lastIndexOf(')') + 2).split(' ');
   const [own] = line?.split(' ') ?? [];
   const startTicks = rest?.[19];
   return own === undefined || startTicks === undefined ? undefined : { pid: Number(own), startTicks };
 }
 
-/** A process that ends between open(2) and read(2) of its file answers ESRCH. */
+/** read(2) fails with ESRCH when the process ends after open(2). */
 function undefinedIfEnded(error: unknown): undefined {
   if (error instanceof FileError && error.details['errno'] === 'ESRCH') return undefined;
   throw error;
@@ -57,6 +55,5 @@ async function machineId(files: FilePort): Promise<string> {
 }
 
 async function readLine(files: FilePort, path: string): Promise<string | undefined> {
-  const raw = await files.read(path, MAX_BYTES);
-  return raw === undefined ? undefined : Buffer.from(raw).toString('utf8').trim();
+  return (await readText(files, path))?.trim();
 }

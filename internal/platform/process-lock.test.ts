@@ -8,13 +8,13 @@ import { acquireProcessLock } from './process-lock.ts';
 import { currentProcessIdentity } from './process-identity.ts';
 
 const files = new DiskFiles();
-let folder: string;
+let directory: string;
 let path: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'guard-'));
-  path = join(folder, 'agent.lock');
+  directory = await mkdtemp(join(tmpdir(), 'guard-'));
+  path = join(directory, 'agent.lock');
 });
-afterEach(() => rm(folder, { recursive: true }));
+afterEach(() => rm(directory, { recursive: true }));
 
 /** The lock of a process, as it leaves it when it is killed. */
 async function leaveLock(owner: object | undefined): Promise<void> {
@@ -31,7 +31,7 @@ test('guardProcess() lets one in, tells the next one who it is, and leaves nothi
   });
   await first[Symbol.asyncDispose]();
   await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
-  expect(await readdir(folder)).toEqual([]);
+  expect(await readdir(directory)).toEqual([]);
 });
 
 const times = [new Date(0), new Date('2099-01-01')];
@@ -53,7 +53,7 @@ test.each(dead)('guardProcess() takes over from $name, whatever the time of its 
   await leaveLock({ ...(await currentProcessIdentity(files)), ...owner });
   await utimes(path, new Date('2099-01-01'), new Date('2099-01-01'));
   await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
-  expect(await readdir(folder)).toEqual([]);
+  expect(await readdir(directory)).toEqual([]);
 });
 
 test('guardProcess() leaves the lock of another machine alone, which it cannot ask about', async () => {
@@ -72,7 +72,7 @@ test('guardProcess() lets exactly one of many in, as often as they try', async (
     try {
       await using _lock = await acquireProcessLock(files, path);
       expect(++inside).toBe(1);
-      await files.stat(folder);
+      await files.stat(directory);
       inside--;
       return 'in';
     } catch (error) {
@@ -85,5 +85,5 @@ test('guardProcess() lets exactly one of many in, as often as they try', async (
     const results = await Promise.all(Array.from({ length: 6 }, enter));
     expect(results).toContain('in');
   }
-  expect(await readdir(folder)).toEqual([]);
+  expect(await readdir(directory)).toEqual([]);
 });

@@ -6,16 +6,16 @@ import { removeStaleLock, LockDirectory, readHolderText } from './lock-directory
 import { processStatus, currentProcessIdentity, type ProcessIdentity } from './process-identity.ts';
 
 const MAX_TRIES = 8;
-/** The largest delay of a timer: proper-lockfile touches its lock at half of it. */
+/** The longest delay of a timer: proper-lockfile touches its lock after half of it. */
 const NEVER_STALE_MS = 2 ** 31 - 1;
 
 /**
- * One process of a kind at a time. The lock is proper-lockfile's; whether its holder lives is asked of the kernel
- * (process id, start time, boot id), never of a file's time: a clock that was set must not let a second one in, nor keep
- * anybody out. A dead holder's lock is taken over, a living one's is reported.
- * @param path of the lock's directory; what lies beside it under the same name and a dot is the lock's own
- * @param about what others are told of the holder; JSON
- * @throws PlatformError `platform-already-running` with the holder's process id and what it says of itself
+ * Lets one process of a program run at a time. The lock is that of proper-lockfile. Whether its holder still runs is asked of the
+ * kernel (process id, start time, boot id) and not decided by the age of a file: a clock that is set must neither admit a second
+ * process nor lock out the first. The lock of a process that has ended is taken over.
+ * @param path of the lock's directory; paths that begin with it and a dot belong to the lock too
+ * @param about what other processes are told about the holder
+ * @throws PlatformError `platform-already-running` with the holder's process id and what it told, `platform-lock-failed`
  */
 export async function acquireProcessLock(
   files: FilePort,
@@ -30,39 +30,39 @@ export async function acquireProcessLock(
     const said = await readHolderText(files, path);
     if (said.kind === 'gone') continue;
     const other = said.kind === 'text' ? parseHolder(said.text) : undefined;
-    const life = other?.process === undefined ? 'unknown' : await processStatus(files, other.process);
-    if (said.kind !== 'text' || other === undefined || life !== 'dead') throw heldBy(path, other);
+    const status = other?.process === undefined ? 'unknown' : await processStatus(files, other.process);
+    if (said.kind !== 'text' || other === undefined || status !== 'exited') throw heldBy(path, other);
     await removeStaleLock(files, path, { id: other.id, text: said.text });
   }
   throw new PlatformError(
     'platform-already-running',
-    `locking ${path}: many processes start and end here at once`,
+    `locking ${path}: other processes keep taking the lock`,
   );
 }
 
 type Release = () => Promise<void>;
 
-/** undefined when somebody holds it. */
-async function tryLock(folder: LockDirectory): Promise<Release | undefined> {
+/** undefined when another process holds the lock. */
+async function tryLock(directory: LockDirectory): Promise<Release | undefined> {
   try {
-    // A name of its own for each try: proper-lockfile keeps one record a name, and another run's is not ours to end.
-    return await lock(`${folder.path}#${randomUUID()}`, {
+    // proper-lockfile keeps one record for each name: with a new name, the record of another run is left alone.
+    return await lock(`${directory.path}#${randomUUID()}`, {
       realpath: false,
-      lockfilePath: folder.path,
+      lockfilePath: directory.path,
       stale: NEVER_STALE_MS,
-      fs: folder,
-      // Only a file time can "compromise" the lock, and those are not trusted here.
+      fs: directory,
+      // proper-lockfile calls a lock compromised by its file time, which does not count here.
       onCompromised: () => undefined,
     });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ELOCKED') return undefined;
-    throw new PlatformError('platform-lock-failed', `locking ${folder.path}`, { cause: error });
+    throw new PlatformError('platform-lock-failed', `locking ${directory.path}`, { cause: error });
   }
 }
 
 function heldBy(path: string, holder: Holder | undefined): PlatformError {
   const pid = holder?.process?.pid;
-  const who = pid === undefined ? 'it is there and does not say whose it is' : `process ${pid} holds it`;
+  const who = pid === undefined ? 'held by an unknown process' : `held by process ${pid}`;
   return new PlatformError('platform-already-running', `locking ${path}: ${who}`, {
     details: { pid, about: holder?.about },
   });
@@ -74,7 +74,7 @@ interface Holder {
   readonly process: ProcessIdentity | undefined;
 }
 
-/** undefined when it is not ours to interpret. */
+/** undefined when the text is not one of ours. */
 function parseHolder(text: string): Holder | undefined {
   try {
     const { id, about, process } = JSON.parse(text) as Partial<Holder>;

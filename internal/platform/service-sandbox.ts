@@ -1,6 +1,6 @@
 /**
- * What every unprivileged service of ours gives up (systemd.exec(5)), as lines of its [Service] section. A unit adds its
- * user, its paths and what only it can do without; nobody takes a line away.
+ * Lines for the [Service] section of all our unprivileged services: the rights that they give up (systemd.exec(5)). A unit adds its
+ * user, its paths and further restrictions, and never removes a line.
  */
 export const SERVICE_SANDBOX = `ProtectSystem=strict
 ProtectHome=yes

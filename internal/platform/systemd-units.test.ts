@@ -123,8 +123,8 @@ describe('SystemdUnits', () => {
     { name: 'its own for another one of a package', shipped: 'of an older package', reloads: 1 },
   ])('install() of a drop-in does $name', async ({ shipped, reloads }) => {
     const files = new MemoryFiles();
-    for (const folder of ['/etc/systemd/system', '/lib/systemd/system/x.slice.d'])
-      await files.makeDirectory(folder);
+    for (const directory of ['/etc/systemd/system', '/lib/systemd/system/x.slice.d'])
+      await files.makeDirectory(directory);
     await files.writeAtomic('/lib/systemd/system/x.slice.d/cluster.conf', shipped);
     const commands = new FakeCommands();
     const installed = await new SystemdUnits({ files, commands }).install(

@@ -3,9 +3,9 @@ import type { CommandRunner } from '../exec/index.ts';
 import type { FilePort } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 
-const UNIT_FOLDER = '/etc/systemd/system';
+const UNIT_DIRECTORY = '/etc/systemd/system';
 /** Of packages; systemd read it when the machine or the package came (postinst). */
-const SHIPPED_FOLDER = '/lib/systemd/system';
+const SHIPPED_DIRECTORY = '/lib/systemd/system';
 const MAX_UNIT_BYTES = 64 * 1024;
 const START_MS = 120_000;
 const STOP_MS = 120_000;
@@ -55,13 +55,13 @@ export class SystemdUnits implements UnitPort {
   }
 
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
-    const path = `${UNIT_FOLDER}/${unit}`;
+    const path = `${UNIT_DIRECTORY}/${unit}`;
     const found = await this.#textOf(path);
     // To have systemd read a drop-in means to run all generators and to read all units again.
     if (
       isDropIn(unit) &&
       found === undefined &&
-      (await this.#textOf(`${SHIPPED_FOLDER}/${unit}`)) === content
+      (await this.#textOf(`${SHIPPED_DIRECTORY}/${unit}`)) === content
     )
       return false;
     const isWritten = found === content;
@@ -199,7 +199,7 @@ export class SystemdUnits implements UnitPort {
 /** There while what is written is not yet what runs. systemd takes no file for a unit whose name begins with a dot. */
 function pendingPath(unit: string): string {
   const slash = unit.lastIndexOf('/') + 1;
-  return `${UNIT_FOLDER}/${unit.slice(0, slash)}.${unit.slice(slash)}.pending`;
+  return `${UNIT_DIRECTORY}/${unit.slice(0, slash)}.${unit.slice(slash)}.pending`;
 }
 
 function isDropIn(unit: string): boolean {

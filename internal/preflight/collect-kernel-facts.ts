@@ -1,9 +1,8 @@
-import type { FilePort } from '../file/index.ts';
+import { readText, type FilePort } from '../file/index.ts';
 import type { MachineFacts } from './machine-facts.ts';
 import { REQUIRED_MODULES, REQUIRED_SYSCTLS } from './node-requirements.ts';
 
-const MAX_PROC_BYTES = 1024 * 1024;
-/** There as soon as the kernel has br_netfilter, built in or loaded: /sys/module does not name what is built in. */
+/** Exists when br_netfilter is loaded or built in; /sys/module does not list built-in modules. */
 const BRIDGE_FILE = '/proc/sys/net/bridge/bridge-nf-call-iptables';
 const CGROUP_V2_FILE = '/sys/fs/cgroup/cgroup.controllers';
 
@@ -12,12 +11,7 @@ type KernelFacts = Pick<
   'swaps' | 'kernelRelease' | 'modules' | 'sysctls' | 'cgroup' | 'memoryBytes' | 'processors'
 >;
 
-/** A file of the kernel as text; undefined when it is not there. */
-export async function readText(files: FilePort, path: string): Promise<string | undefined> {
-  const bytes = await files.read(path, MAX_PROC_BYTES);
-  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
-}
-
+/** What the kernel tells in /proc and /sys. Parameters and modules are those of node-requirements.ts. */
 export async function kernelFacts(files: FilePort): Promise<KernelFacts> {
   const text = async (path: string): Promise<string> => (await readText(files, path)) ?? '';
   return {
@@ -48,7 +42,7 @@ async function sysctls(files: FilePort): Promise<MachineFacts['sysctls']> {
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** cgroup v2 has its controllers in a file; those of v1 are enabled in /proc/cgroups (cgroups(7)). */
+/** The controllers: cgroup v2 lists them in a file of its own, v1 in /proc/cgroups (cgroups(7)). */
 async function cgroup(files: FilePort): Promise<MachineFacts['cgroup']> {
   const unified = await readText(files, CGROUP_V2_FILE);
   if (unified !== undefined) return { version: 2, controllers: unified.trim().split(/\s+/).sort() };

@@ -75,7 +75,7 @@ describe('collectMachineFacts()', () => {
       addresses: ['192.0.2.7'],
       nameResolvesTo: [],
       // The nearest directory that exists is asked.
-      room: [{ directory: '/var/lib/cluster', freeBytes: 7, neededBytes: 5 }],
+      diskSpace: [{ directory: '/var/lib/cluster', freeBytes: 7, neededBytes: 5 }],
       clockSync: 'unknown',
     });
     expect([facts.programs['ip'], facts.programs['conntrack']]).toEqual(['/usr/sbin/ip', undefined]);

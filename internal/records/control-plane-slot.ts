@@ -1,11 +1,11 @@
 /**
- * Where control planes wait for their turn to change etcd's members. Written by the nodes themselves
- * (bootstrapper/consensus/membership/slot.ts), read by whoever shows the queue.
+ * The queue of control planes that wait to change the members of etcd, one at a time. The nodes write it themselves
+ * (bootstrapper/consensus/membership/slot.ts); curators read it to show positions.
  *
  * ```
- * slots/control-plane/queue/NODE   bound to the node's lease; the oldest one holds the slot
- * slots/control-plane/intent       what the holder is about; outlives it, so that the next one can clear up
- * slots/control-plane/pace         how long the last one took, for estimates
+ * slots/control-plane/queue/NODE   on the lease of the node; the oldest entry holds the slot
+ * slots/control-plane/intent       the change of the holder; outlives it, so that the next holder can clean up
+ * slots/control-plane/pace         duration of the last change, for estimates
  * ```
  */
 export const SLOT_QUEUE_PREFIX = 'slots/control-plane/queue/';
@@ -15,13 +15,13 @@ export const SLOT_PACE_KEY = 'slots/control-plane/pace';
 const FIRST_PACE_MS = 15_000;
 const MAX_PACE_BYTES = 4096;
 
-/** `position`: 0 for the node that holds the slot, 1 for the next one. */
+/** Position 0 holds the slot, position 1 is next. */
 export interface SlotPosition {
   readonly position: number;
   readonly estimateMs: number;
 }
 
-/** Everybody's turn by node id. `queue` is in any order; `pace` as it is on record, or undefined before the first. */
+/** The position of each node by its id. `queue` may be in any order; `pace` is the record's value, undefined before the first change. */
 export function slotPositions(
   queue: readonly { readonly key: string; readonly createRevision: bigint }[],
   pace: Uint8Array | undefined,
@@ -36,7 +36,7 @@ export function slotPositions(
   );
 }
 
-/** How long one takes, in ms; of a record that cannot be read, what the first one is given. */
+/** The expected duration of one change; a default when the record is missing or damaged. */
 function slotPaceMs(pace: Uint8Array | undefined): number {
   if (pace === undefined || pace.length > MAX_PACE_BYTES) return FIRST_PACE_MS;
   try {

@@ -5,9 +5,8 @@ export const recordErrors = defineErrors({
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning:
-      "A record in the cluster's own part of etcd is not what it should be, or was written by a newer version.",
-    fix: 'Compare the versions of the agents on all control-plane nodes; the message names the key.',
+    meaning: 'A record of the cluster in etcd is damaged, or was written by a newer version.',
+    fix: 'Compare the agent versions of all control-plane nodes (`cluster node ls`) and upgrade the older ones. The message has the key of the record.',
   },
 });
 

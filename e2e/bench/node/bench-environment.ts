@@ -55,7 +55,7 @@ export class BenchEnvironment implements AsyncDisposable {
       signal,
     });
     const layer = await ensureAgentLayer(machines, {
-      folder: join(CACHE, 'layers'),
+      directory: join(CACHE, 'layers'),
       rootfs,
       packagePath: bench.agent,
       onProgress: () => undefined,

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { readTar, type TarMember } from './tar-reader.ts';
 import { tarFileOf, writeTar, type TarEntry } from './tar-writer.ts';
 
-const LONG = `${'folder/'.repeat(20)}file`;
+const LONG = `${'directory/'.repeat(20)}file`;
 
 describe('writeTar() and readTar()', () => {
   test('give back names, modes, links and content', async () => {

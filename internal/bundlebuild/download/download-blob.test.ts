@@ -142,14 +142,14 @@ class HastyClock implements Clock {
 }
 
 async function startPlace() {
-  const folder = await temporaryDirectory();
+  const directory = await temporaryDirectory();
   const server = await FileServer.start();
   server.files.set(PATH, BYTES);
   const clock = new HastyClock();
   const files = new DiskFiles();
   const streams = new DiskStreams();
   const ports = { files, streams, commands: absent, clock, http: new FetchHttp() };
-  const store = new BlobStore({ files, streams, roots: [folder.path] });
+  const store = new BlobStore({ files, streams, roots: [directory.path] });
   const never = new AbortController().signal;
   return {
     server,
@@ -166,7 +166,7 @@ async function startPlace() {
     verified: async () => (await store.verify(SHA256, never)) !== '',
     async [Symbol.asyncDispose]() {
       await server[Symbol.asyncDispose]();
-      await folder[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
     },
   };
 }

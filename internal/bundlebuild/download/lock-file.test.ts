@@ -10,8 +10,8 @@ const A = 'a'.repeat(64);
 const B = 'b'.repeat(64);
 
 test('a lock file holds to the hash that it saw first', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'bundle.lock.json');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'bundle.lock.json');
   const first = await LockFile.open(new DiskFiles(), path);
   first.check(URL, A);
   await first.add(URL, A);
@@ -33,8 +33,8 @@ test.each([
   `{"version":1,"files":{"${URL}":"abc"}}`,
   '{"version":1,"files":{"x":1}}',
 ])('a lock file with %j is refused', async (text) => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'bundle.lock.json');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'bundle.lock.json');
   await writeFile(path, text);
   await expect(LockFile.open(new DiskFiles(), path)).rejects.toMatchObject({
     code: 'bundlebuild-lock-invalid',

@@ -17,9 +17,9 @@ const ETCD: GoModuleRecipe = {
 
 describe('GoBuilder', () => {
   test('fetches the pinned versions, then compiles without paths, version control or local settings', async () => {
-    await using folder = await temporaryDirectory();
-    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
-    const { builder, lines } = builderIn(workshop, folder.path);
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+    const { builder, lines } = builderIn(workshop, directory.path);
     const prepared = await builder.prepare(ETCD);
     expect(prepared.packages).toBe(3);
     const programs = await builder.build(prepared, (line) => lines.push(line));
@@ -33,9 +33,9 @@ describe('GoBuilder', () => {
   });
 
   test('runs the tool of its own toolchain in an environment of its own', async () => {
-    await using folder = await temporaryDirectory();
-    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
-    await builderIn(workshop, folder.path).builder.prepare(ETCD);
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+    await builderIn(workshop, directory.path).builder.prepare(ETCD);
     const [command] = workshop.ran;
     expect(command?.argv[0]).toBe('/goroot/bin/go');
     expect(command?.env).toMatchObject({
@@ -49,9 +49,9 @@ describe('GoBuilder', () => {
   });
 
   test('links C statically where a program has parts in C', async () => {
-    await using folder = await temporaryDirectory();
-    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
-    const { builder } = builderIn(workshop, folder.path);
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+    const { builder } = builderIn(workshop, directory.path);
     await builder.build(
       await builder.prepare({ ...ETCD, cgo: true, tags: ['seccomp', 'netgo'] }),
       () => undefined,
@@ -63,18 +63,18 @@ describe('GoBuilder', () => {
   });
 
   test('replaces the staging modules of Kubernetes by the published ones of the same release', async () => {
-    await using folder = await temporaryDirectory();
-    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     const from = { kind: 'modules', modules: ['k8s.io/kubernetes@v1.35.4'] } as const;
-    await builderIn(workshop, folder.path).builder.prepare({ ...ETCD, id: 'kubernetes', from });
+    await builderIn(workshop, directory.path).builder.prepare({ ...ETCD, id: 'kubernetes', from });
     const edit = workshop.argumentsOf('go').find((args) => args[1] === 'edit');
     expect(edit).toEqual(['mod', 'edit', '-replace=k8s.io/api=k8s.io/api@v0.35.4']);
   });
 
   test('takes our own programs from this repository', async () => {
-    await using folder = await temporaryDirectory();
-    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
-    const { builder } = builderIn(workshop, folder.path);
+    await using directory = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+    const { builder } = builderIn(workshop, directory.path);
     const own = { ...ETCD, id: 'own', from: { kind: 'own' }, programs: { pause: 'pause' } } as const;
     const { directory: module } = await builder.prepare(own);
     expect(await readFile(join(module, 'pause/main.go'), 'utf8')).toContain('package main');

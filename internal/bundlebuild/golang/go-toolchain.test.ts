@@ -22,14 +22,14 @@ describe('hash1()', () => {
 
 describe('installToolchain()', () => {
   test('unpacks what has the locked hash, makes programs executable, and restores go.mod', async () => {
-    await using folder = await temporaryDirectory();
-    const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+    await using directory = await temporaryDirectory();
+    const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
     const archive = zipArchive({
       [`${PREFIX}/bin/go`]: '#!',
       [`${PREFIX}/pkg/tool/linux_amd64/link`]: '#!',
       [`${PREFIX}/src/_go.mod`]: 'module std',
     });
-    const goroot = join(folder.path, 'v0.0.1-go9.linux-amd64');
+    const goroot = join(directory.path, 'v0.0.1-go9.linux-amd64');
     await installToolchain(context, archive, { goroot, hash: await goModuleHash(readZip(archive)) });
     expect((await stat(join(goroot, 'bin/go'))).mode & 0o100).toBe(0o100);
     expect((await stat(join(goroot, 'pkg/tool/linux_amd64/link'))).mode & 0o100).toBe(0o100);
@@ -41,21 +41,21 @@ describe('installToolchain()', () => {
     { name: 'a path out of its directory', path: `${PREFIX}/../../evil`, hash: undefined },
     { name: 'a path beside its directory', path: 'golang.org/other/bin/go', hash: undefined },
   ])('refuses $name and leaves nothing', async ({ path, hash }) => {
-    await using folder = await temporaryDirectory();
-    const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+    await using directory = await temporaryDirectory();
+    const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
     const archive = zipArchive({ [path]: 'x' });
-    const goroot = join(folder.path, 'v0.0.1-go9.linux-amd64');
+    const goroot = join(directory.path, 'v0.0.1-go9.linux-amd64');
     const to = { goroot, hash: hash ?? (await goModuleHash(readZip(archive)).catch(() => '')) };
     await expect(installToolchain(context, archive, to)).rejects.toMatchObject({
       code: 'bundlebuild-toolchain',
     });
-    expect(await readdir(folder.path)).toEqual([]);
+    expect(await readdir(directory.path)).toEqual([]);
   });
 });
 
 test('ensureToolchain() asks the first proxy once and refuses what has another hash than the locked one', async () => {
-  await using folder = await temporaryDirectory();
-  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
+  await using directory = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   const asked: string[] = [];
   const http = {
     get: (url: string) => {
@@ -71,8 +71,8 @@ test('ensureToolchain() asks the first proxy once and refuses what has another h
 });
 
 test('ensureToolchain() fetches nothing when the toolchain is there', async () => {
-  await using folder = await temporaryDirectory();
-  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
+  await using directory = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   await workshop.installToolchain();
   const goroot = await ensureToolchain(fakeBuildContext(workshop), progress);
   expect(goroot).toBe(join(workshop.cache, `go/toolchain/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64`));

@@ -5,9 +5,9 @@ import { fakeBuildContext } from '../fake-build-context.ts';
 import { readNetworkTools } from './network-tools.ts';
 
 test('readNetworkTools() takes programs, modules and links from packages and says which', async () => {
-  await using folder = await temporaryDirectory();
-  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
-  const { entries, source } = await readNetworkTools(context, join(folder.path, 'packages'));
+  await using directory = await temporaryDirectory();
+  const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
+  const { entries, source } = await readNetworkTools(context, join(directory.path, 'packages'));
   const paths = entries.map((each) => each.path);
   expect(paths).toEqual(expect.arrayContaining(['usr/sbin/xtables-nft-multi', 'bin/ip', 'bin/busybox']));
   expect(paths).toContain('usr/lib/x86_64-linux-gnu/xtables/libxt_comment.so');
@@ -22,24 +22,24 @@ test('readNetworkTools() takes programs, modules and links from packages and say
 });
 
 test('readNetworkTools() lets apt work on a system of its own and never on the host', async () => {
-  await using folder = await temporaryDirectory();
-  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
-  await readNetworkTools(fakeBuildContext(workshop), join(folder.path, 'packages'));
+  await using directory = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
+  await readNetworkTools(fakeBuildContext(workshop), join(directory.path, 'packages'));
   const runs = workshop.argumentsOf('apt-get');
   expect(runs).toHaveLength(2);
   for (const args of runs) {
     for (const setting of ['Dir::State::status', 'Dir::State::lists', 'Dir::Cache::archives']) {
-      expect(args.join(' ')).toContain(`${setting}=${folder.path}/packages/`);
+      expect(args.join(' ')).toContain(`${setting}=${directory.path}/packages/`);
     }
   }
   expect(runs[1]).toEqual(expect.arrayContaining(['install', '--download-only', '--no-install-recommends']));
 });
 
 test('readNetworkTools() names a library that no package brings', async () => {
-  await using folder = await temporaryDirectory();
+  await using directory = await temporaryDirectory();
   const elf = elfFile({ libraries: ['libgone.so.1'] });
-  const context = fakeBuildContext(new FakeBuildTools({ folder: folder.path, elf }));
-  await expect(readNetworkTools(context, join(folder.path, 'packages'))).rejects.toMatchObject({
+  const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf }));
+  await expect(readNetworkTools(context, join(directory.path, 'packages'))).rejects.toMatchObject({
     code: 'bundlebuild-packages',
     message: expect.stringContaining('libgone.so.1'),
   });

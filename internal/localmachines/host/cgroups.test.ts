@@ -75,9 +75,9 @@ describe('inScope()', () => {
 
 describe('thawScope()', () => {
   test('thaws all that is frozen below a scope, and nothing else', async () => {
-    await using folder = await temporaryDirectory();
-    const inner = join(folder.path, 'clustermini.slice/clu1-n1.scope/kubepods/pod');
-    const other = join(folder.path, 'clustermini.slice/clu2-n1.scope');
+    await using directory = await temporaryDirectory();
+    const inner = join(directory.path, 'clustermini.slice/clu1-n1.scope/kubepods/pod');
+    const other = join(directory.path, 'clustermini.slice/clu2-n1.scope');
     for (const each of [inner, other]) {
       await mkdir(each, { recursive: true });
       await writeFile(join(each, 'freezer.state'), 'FROZEN\n');
@@ -85,7 +85,7 @@ describe('thawScope()', () => {
     const commands = new ExecaRunner({ path: '/usr/bin:/bin' });
     const processes = new HostProcesses({ path: '' });
     const host = { files: new MemoryFiles(), commands, clock: new FakeClock(), processes };
-    const frozen = { point: folder.path, version: 1, id: 'freezer' } as const;
+    const frozen = { point: directory.path, version: 1, id: 'freezer' } as const;
     const { signal } = new AbortController();
     await thawScope(host, { ...layout(UNIFIED, false), hierarchies: [frozen] }, 'clu1-n1.scope', signal);
     expect(await readFile(join(inner, 'freezer.state'), 'utf8')).toBe('THAWED\n');
@@ -95,17 +95,17 @@ describe('thawScope()', () => {
 
 describe('removeScope()', () => {
   const scope = 'clu1-n1.scope';
-  const folder = `/sys/fs/cgroup/clustermini.slice/${scope}`;
+  const directory = `/sys/fs/cgroup/clustermini.slice/${scope}`;
 
   /** A kernel that still holds the cgroup for some tries. */
   async function start(busyFor: number) {
     const files = new MemoryFiles();
-    await files.makeDirectory(folder);
+    await files.makeDirectory(directory);
     const clock = new FakeClock();
     let tries = 0;
     const run = async (): Promise<CommandResult> => {
       const isFree = ++tries > busyFor;
-      if (isFree) await files.remove(folder);
+      if (isFree) await files.remove(directory);
       return { exitCode: isFree ? 0 : 1, stdout: '', stderr: '' };
     };
     const processes = new HostProcesses({ path: '' });
@@ -120,7 +120,7 @@ describe('removeScope()', () => {
     await clock.advance(60);
     await clock.advance(60);
     await removing;
-    expect([tries(), await files.stat(folder)]).toEqual([3, undefined]);
+    expect([tries(), await files.stat(directory)]).toEqual([3, undefined]);
   });
 
   test('says so when it never lets go', async () => {

@@ -1,6 +1,7 @@
 import { LocalMachineError } from '../errors.ts';
 import type { HostPorts } from './host-ports.ts';
-import { output, readText, waitUntil } from './host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output, waitUntil } from './host-ports.ts';
 import { isScopeOf } from '../network/names.ts';
 import { isZombie, parseMountinfo, parseNamespacePids, parseProcessCgroups, type MountFact } from './proc.ts';
 
@@ -42,7 +43,7 @@ function isController(option: string): boolean {
 }
 
 export async function readCgroupLayout(host: HostPorts): Promise<CgroupLayout> {
-  const mounts = parseMountinfo((await readText(host, '/proc/self/mountinfo')) ?? '');
+  const mounts = parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '');
   const managed = (await host.files.stat('/run/systemd/system')) !== undefined;
   return { hierarchies: hierarchiesFrom(mounts), managed };
 }
@@ -91,8 +92,8 @@ export async function scopeMembers(
   scope: string,
   signal: AbortSignal,
 ): Promise<readonly number[]> {
-  const folders = await existingFolders(host, layout, scope);
-  const [first, ...rest] = folders;
+  const directories = await existingDirectories(host, layout, scope);
+  const [first, ...rest] = directories;
   if (first === undefined) return [];
   // A cgroup may vanish under `find`: that is an answer, not a failure.
   const argv = ['find', first, ...rest, '-name', 'cgroup.procs', '-exec', 'cat', '{}', '+'] as const;
@@ -149,11 +150,11 @@ export async function removeScope(
 ): Promise<void> {
   // The kernel lets go of a cgroup a moment after its last process has ended; until then rmdir(2) says EBUSY.
   const gone = await waitUntil(host, { withinMs: RELEASE_MS, everyMs: POLL_MS, signal }, async () => {
-    for (const folder of await existingFolders(host, layout, scope)) {
-      const argv = ['find', folder, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', ';'] as const;
+    for (const directory of await existingDirectories(host, layout, scope)) {
+      const argv = ['find', directory, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', ';'] as const;
       await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
     }
-    return (await existingFolders(host, layout, scope)).length === 0;
+    return (await existingDirectories(host, layout, scope)).length === 0;
   });
   if (!gone)
     throw new LocalMachineError(
@@ -176,19 +177,19 @@ export async function removeSliceIfEmpty(
   else await removeScope(host, layout, '', signal);
 }
 
-async function existingFolders(
+async function existingDirectories(
   host: HostPorts,
   layout: CgroupLayout,
   scope: string,
 ): Promise<readonly string[]> {
-  const folders = layout.hierarchies.map(
+  const directories = layout.hierarchies.map(
     ({ point }) => `${point}/${SLICE}${scope === '' ? '' : `/${scope}`}`,
   );
-  const stats = await Promise.all(folders.map((folder) => host.files.stat(folder)));
-  return folders.filter((_, at) => stats[at] !== undefined);
+  const stats = await Promise.all(directories.map((directory) => host.files.stat(directory)));
+  return directories.filter((_, at) => stats[at] !== undefined);
 }
 
 /** A process may end between being listed and being looked at; /proc then says ENOENT or ESRCH. */
 async function readStatus(host: HostPorts, pid: number): Promise<string | undefined> {
-  return readText(host, `/proc/${pid}/status`).catch(() => undefined);
+  return readText(host.files, `/proc/${pid}/status`).catch(() => undefined);
 }

@@ -63,12 +63,12 @@ function stubHost(state: HostState): { readonly host: HostPorts; readonly comman
   return { host, commands };
 }
 
-const check = async (state: HostState, folders: readonly string[] = ['/data/cluster']) =>
-  checkHost(stubHost(state).host, { requirements: hostRequirements, directories: folders, signal });
+const check = async (state: HostState, directories: readonly string[] = ['/data/cluster']) =>
+  checkHost(stubHost(state).host, { requirements: hostRequirements, directories: directories, signal });
 
 describe('preflight()', () => {
   test('has nothing to say about a fit host', async () => {
-    expect(await check({})).toEqual({ lacks: [], commands: [] });
+    expect(await check({})).toEqual({ missing: [], commands: [] });
   });
 
   test('names everything at once: packages in one command', async () => {
@@ -145,8 +145,8 @@ describe('preflight()', () => {
 
   test.each(['/data/a:b', '/data/a,b', '/data/a b', '/data/a\\b'])(
     'refuses %j, which cannot be written into mount options',
-    async (folder) => {
-      const { missing: lacks } = await check({}, [folder]);
+    async (directory) => {
+      const { missing: lacks } = await check({}, [directory]);
       expect(lacks).toMatchObject([{ kind: 'folder' }]);
     },
   );

@@ -1,6 +1,7 @@
 import { hierarchiesFrom } from './cgroups.ts';
 import { LocalMachineError } from '../errors.ts';
-import { output, readText, type HostPorts } from './host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output, type HostPorts } from './host-ports.ts';
 import { parseMountinfo } from './proc.ts';
 import type { HostRequirements } from './host-requirements.ts';
 
@@ -39,7 +40,7 @@ export async function checkHost(host: HostPorts, options: HostCheckOptions): Pro
     // Probes need root and the programs they call; without them they would blame the kernel.
     ...(root && programs.length === 0 ? await lackingFeatures(host, requirements, signal) : []),
     ...(await lackingControllers(host, requirements)),
-    ...(await unfitFolders(host, options)),
+    ...(await unfitDirectories(host, options)),
   ];
   return { missing: lacks, commands: commandsFor(lacks) };
 }
@@ -126,10 +127,10 @@ async function lackingControllers(
   host: HostPorts,
   requirements: HostRequirements,
 ): Promise<readonly MissingRequirement[]> {
-  const mountinfo = (await readText(host, '/proc/self/mountinfo')) ?? '';
+  const mountinfo = (await readText(host.files, '/proc/self/mountinfo')) ?? '';
   const present = controllersFrom(
     mountinfo,
-    (await readText(host, '/sys/fs/cgroup/cgroup.controllers')) ?? '',
+    (await readText(host.files, '/sys/fs/cgroup/cgroup.controllers')) ?? '',
   );
   const lacks: MissingRequirement[] = requirements.controllers
     .filter((name) => !present.has(name))
@@ -148,26 +149,26 @@ async function lackingControllers(
   return lacks;
 }
 
-async function unfitFolders(
+async function unfitDirectories(
   host: HostPorts,
   options: HostCheckOptions,
 ): Promise<readonly MissingRequirement[]> {
   const lacks: MissingRequirement[] = [];
-  for (const folder of options.directories) {
-    if (/[:,\\\s]/.test(folder)) {
+  for (const directory of options.directories) {
+    if (/[:,\\\s]/.test(directory)) {
       const fix =
         'set XDG_DATA_HOME and XDG_CACHE_HOME to directories without colon, comma, backslash and blank';
-      lacks.push({ kind: 'folder', name: `mountable path for ${folder}`, fix });
+      lacks.push({ kind: 'folder', name: `mountable path for ${directory}`, fix });
       continue;
     }
-    const existing = await nearestExisting(host, folder);
+    const existing = await nearestExisting(host, directory);
     const argv = ['df', '--output=fstype,avail', '--block-size=1', existing] as const;
     const [type, free] =
       (await output(host, [...argv], options.signal)).trim().split('\n').at(-1)?.trim().split(/\s+/) ?? [];
     if (type === 'overlay') {
       const fix =
         'set XDG_DATA_HOME and XDG_CACHE_HOME to directories on a disk: an overlay cannot carry another one';
-      lacks.push({ kind: 'folder', name: `disk below ${folder}`, fix });
+      lacks.push({ kind: 'folder', name: `disk below ${directory}`, fix });
     }
     if (Number(free) < options.requirements.freeBytes) {
       const gib = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
@@ -178,8 +179,8 @@ async function unfitFolders(
   return lacks;
 }
 
-async function nearestExisting(host: HostPorts, folder: string): Promise<string> {
-  for (let at = folder; at !== ''; at = at.slice(0, at.lastIndexOf('/'))) {
+async function nearestExisting(host: HostPorts, directory: string): Promise<string> {
+  for (let at = directory; at !== ''; at = at.slice(0, at.lastIndexOf('/'))) {
     if ((await host.files.stat(at)) !== undefined) return at;
   }
   return '/';

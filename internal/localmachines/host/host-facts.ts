@@ -1,5 +1,6 @@
 import { hierarchiesFrom, SLICE } from './cgroups.ts';
-import { readText, type HostPorts } from './host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { type HostPorts } from './host-ports.ts';
 import { RUN_DIRECTORY } from '../network/cluster-network.ts';
 import { NUMBERS_DIRECTORY } from '../network/cluster-numbers.ts';
 import { isZombie, parseMountinfo } from './proc.ts';
@@ -27,7 +28,7 @@ const SYSCTLS = [
   'vm/panic_on_oom',
 ];
 
-const FOLDERS = [RUN_DIRECTORY, NUMBERS_DIRECTORY, '/run/systemd/nspawn/propagate'];
+const DIRECTORIES = [RUN_DIRECTORY, NUMBERS_DIRECTORY, '/run/systemd/nspawn/propagate'];
 
 /** A snapshot of the host. `markers` are strings in command lines that only our programs have (directories). */
 export async function readHostFacts(
@@ -35,7 +36,7 @@ export async function readHostFacts(
   options: { readonly markers: readonly string[]; readonly signal: AbortSignal },
 ): Promise<HostFacts> {
   const { signal } = options;
-  const mounts = parseMountinfo((await readText(host, '/proc/self/mountinfo')) ?? '');
+  const mounts = parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '');
   const hierarchies = hierarchiesFrom(mounts);
   const topLevel = hierarchies.map(({ point }) => `find ${point} -mindepth 1 -maxdepth 1 -type d`).join('; ');
   const inSlice = hierarchies.map(({ point }) => `find ${point}/${SLICE} -type d`).join('; ');
@@ -54,12 +55,12 @@ export async function readHostFacts(
     ]),
     sysctls: await Promise.all(
       SYSCTLS.map(
-        async (name) => `${name} = ${((await readText(host, `/proc/sys/${name}`)) ?? 'absent').trim()}`,
+        async (name) => `${name} = ${((await readText(host.files, `/proc/sys/${name}`)) ?? 'absent').trim()}`,
       ),
     ),
-    folders: (
+    directories: (
       await Promise.all(
-        FOLDERS.map(async (path) => (await host.files.list(path)).map((name) => `${path}/${name}`)),
+        DIRECTORIES.map(async (path) => (await host.files.list(path)).map((name) => `${path}/${name}`)),
       )
     ).flat(),
   };
@@ -83,7 +84,7 @@ async function markedProcesses(host: HostPorts, markers: readonly string[]): Pro
   for (const pid of (await host.files.list('/proc')).filter((name) => /^\d+$/.test(name))) {
     const [commandLine, cgroup, status] = await Promise.all(
       ['cmdline', 'cgroup', 'status'].map(
-        (name) => readText(host, `/proc/${pid}/${name}`).catch(() => undefined), // ended meanwhile
+        (name) => readText(host.files, `/proc/${pid}/${name}`).catch(() => undefined), // ended meanwhile
       ),
     );
     if (commandLine === undefined || status === undefined || isZombie(status)) continue;

@@ -39,11 +39,11 @@ const limit = async (): Promise<number> =>
   Number(Buffer.from((await files.read(LIMIT, 100)) ?? '').toString());
 const record = () => files.read(`${CLAIMS}/inotify.json`, 10_000);
 let numbers = 0;
-async function up(folder: string, machines: number): Promise<void> {
-  await files.writeAtomic(`${CLAIMS}/clu${++numbers}`, folder);
-  await raiseInotifyLimit(host, { folder, machines, signal });
+async function up(directory: string, machines: number): Promise<void> {
+  await files.writeAtomic(`${CLAIMS}/clu${++numbers}`, directory);
+  await raiseInotifyLimit(host, { directory, machines, signal });
 }
-const down = (folder: string) => restoreInotifyLimit(host, { folder, signal });
+const down = (directory: string) => restoreInotifyLimit(host, { directory, signal });
 
 describe('the limit of inotify instances', () => {
   test('stays as it is for one machine', async () => {
@@ -83,9 +83,9 @@ describe('the limit of inotify instances', () => {
     await expect(up('/a', 5)).rejects.toMatchObject({ code: 'localmachines-preflight' });
     expect(await record()).toBeDefined();
     isReadOnly = false;
-    await raiseInotifyLimit(host, { folder: '/a', machines: 5, signal });
+    await raiseInotifyLimit(host, { directory: '/a', machines: 5, signal });
     expect(await limit()).toBe(1024);
-    await raiseInotifyLimit(host, { folder: '/a', machines: 5, signal });
+    await raiseInotifyLimit(host, { directory: '/a', machines: 5, signal });
     await down('/a');
     expect(await limit()).toBe(128);
   });
@@ -111,7 +111,7 @@ describe('the limit of inotify instances', () => {
   test('is raised again after the host has restarted', async () => {
     await up('/a', 5);
     await setLimit(128);
-    await raiseInotifyLimit(host, { folder: '/a', machines: 5, signal });
+    await raiseInotifyLimit(host, { directory: '/a', machines: 5, signal });
     expect(await limit()).toBe(1024);
     await down('/a');
     expect(await limit()).toBe(128);

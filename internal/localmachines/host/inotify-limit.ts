@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { describeError } from '../../errors/index.ts';
 import { LocalMachineError } from '../errors.ts';
-import { output, readText, type HostPorts } from './host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output, type HostPorts } from './host-ports.ts';
 import { waitForLock } from '../host-lock.ts';
 import { NUMBERS_DIRECTORY, readClaims } from '../network/cluster-numbers.ts';
 
@@ -34,14 +35,14 @@ type WatchRecord = z.infer<typeof shape>;
  */
 export async function raiseInotifyLimit(
   host: HostPorts,
-  cluster: { readonly folder: string; readonly machines: number; readonly signal: AbortSignal },
+  cluster: { readonly directory: string; readonly machines: number; readonly signal: AbortSignal },
 ): Promise<void> {
-  const { folder, machines, signal } = cluster;
+  const { directory, machines, signal } = cluster;
   await using _turn = await turn(host, signal);
   const record = await readRecord(host);
-  const others = await livingNeeds(host, record, folder);
+  const others = await livingNeeds(host, record, directory);
   const limit = await readLimit(host);
-  const needs = { ...others, [folder]: PER_MACHINE * machines };
+  const needs = { ...others, [directory]: PER_MACHINE * machines };
   const wanted = total(needs);
   const isOurs = record !== undefined && record.raised === limit;
   if (limit >= wanted && !isOurs) return;
@@ -54,13 +55,13 @@ export async function raiseInotifyLimit(
 /** A cluster is gone: the limit goes back to what it was unless the machines of another one need it. */
 export async function restoreInotifyLimit(
   host: HostPorts,
-  { folder, signal }: { readonly folder: string; readonly signal: AbortSignal },
+  { directory, signal }: { readonly directory: string; readonly signal: AbortSignal },
 ): Promise<void> {
   if ((await readRecord(host)) === undefined) return;
   await using _turn = await turn(host, signal);
   const record = await readRecord(host);
   if (record === undefined) return;
-  const needs = await livingNeeds(host, record, folder);
+  const needs = await livingNeeds(host, record, directory);
   if (total(needs) > Math.max(record.before, KERNEL_DEFAULT))
     return await writeRecord(host, { ...record, needs });
   // Whatever the record says, a host needs the kernel's own default.
@@ -81,7 +82,7 @@ async function livingNeeds(
 ): Promise<Readonly<Record<string, number>>> {
   const living = new Set((await readClaims(host)).values());
   const needs = Object.entries(record?.needs ?? {});
-  return Object.fromEntries(needs.filter(([folder]) => folder !== without && living.has(folder)));
+  return Object.fromEntries(needs.filter(([directory]) => directory !== without && living.has(directory)));
 }
 
 function total(needs: Readonly<Record<string, number>>): number {
@@ -90,7 +91,7 @@ function total(needs: Readonly<Record<string, number>>): number {
 
 /** Damaged or of another version it is as none: the limit then stays as it is. */
 async function readRecord(host: HostPorts): Promise<WatchRecord | undefined> {
-  const text = await readText(host, RECORD);
+  const text = await readText(host.files, RECORD);
   if (text === undefined) return undefined;
   try {
     return shape.parse(JSON.parse(text));
@@ -106,7 +107,7 @@ async function writeRecord(host: HostPorts, record: WatchRecord): Promise<void> 
 }
 
 async function readLimit(host: HostPorts): Promise<number> {
-  return Number((await readText(host, LIMIT)) ?? 'NaN');
+  return Number((await readText(host.files, LIMIT)) ?? 'NaN');
 }
 
 /** Where this machine is a container itself, the limit may be read-only. */

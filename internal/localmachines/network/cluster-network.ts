@@ -1,5 +1,6 @@
 import type { HostPorts } from '../host/host-ports.ts';
-import { output, readText } from '../host/host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output } from '../host/host-ports.ts';
 import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 import { parseMountinfo } from '../host/proc.ts';
@@ -169,12 +170,12 @@ export async function removeNetwork(
   network: NodeNetwork,
   signal: AbortSignal,
 ): Promise<void> {
-  const folder = runDirectory(network);
+  const directory = runDirectory(network);
   for (const point of await mountPoints(host)) {
-    if (point.startsWith(`${folder}/`)) await output(host, ['umount', point], signal);
+    if (point.startsWith(`${directory}/`)) await output(host, ['umount', point], signal);
   }
   await removeHostLink(host, network, signal);
-  await host.files.remove(folder);
+  await host.files.remove(directory);
   if ((await host.files.list(RUN_DIRECTORY)).length === 0) await host.files.remove(RUN_DIRECTORY);
 }
 
@@ -195,7 +196,7 @@ async function removeNamespace(
 }
 
 async function mountPoints(host: HostPorts): Promise<readonly string[]> {
-  return parseMountinfo((await readText(host, '/proc/self/mountinfo')) ?? '').map(({ point }) => point);
+  return parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '').map(({ point }) => point);
 }
 
 async function makeNamespace(

@@ -1,5 +1,6 @@
 import type { HostPorts } from '../host/host-ports.ts';
-import { output, readText } from '../host/host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output } from '../host/host-ports.ts';
 import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 import { LAST_NETWORK, routedNumbers, type NodeNetwork } from './cluster-network.ts';
@@ -21,11 +22,11 @@ export function chooseNumber(taken: ReadonlySet<number>, routed: ReadonlySet<num
 /** Claims a number for the cluster whose data lie in `directory`; the one it already holds, if it does. */
 export async function claimNumber(
   host: HostPorts,
-  folder: string,
+  directory: string,
   signal: AbortSignal,
 ): Promise<NodeNetwork> {
   const claimed = await readClaims(host);
-  for (const [number, owner] of claimed) if (owner === folder) return { number };
+  for (const [number, owner] of claimed) if (owner === directory) return { number };
   const routed = routedNumbers(
     await output(host, ['ip', '-j', '-4', 'route', 'show', 'table', 'all'], signal),
   );
@@ -33,14 +34,14 @@ export async function claimNumber(
   await host.files.makeDirectory(NUMBERS_DIRECTORY);
   for (;;) {
     const number = chooseNumber(taken, routed);
-    if (await host.files.createExclusive(claimFile(number), folder)) return { number };
+    if (await host.files.createExclusive(claimFile(number), directory)) return { number };
     taken.add(number); // somebody was quicker
   }
 }
 
 /** The number that the cluster in `directory` holds. */
-export async function findNumber(host: HostPorts, folder: string): Promise<NodeNetwork | undefined> {
-  for (const [number, owner] of await readClaims(host)) if (owner === folder) return { number };
+export async function findNumber(host: HostPorts, directory: string): Promise<NodeNetwork | undefined> {
+  for (const [number, owner] of await readClaims(host)) if (owner === directory) return { number };
   return undefined;
 }
 
@@ -55,7 +56,7 @@ export async function readClaims(host: HostPorts): Promise<ReadonlyMap<number, s
   for (const name of await host.files.list(NUMBERS_DIRECTORY)) {
     const number = /^clu(\d+)$/.exec(name)?.[1];
     if (number === undefined) continue;
-    claims.set(Number(number), (await readText(host, `${NUMBERS_DIRECTORY}/${name}`)) ?? '');
+    claims.set(Number(number), (await readText(host.files, `${NUMBERS_DIRECTORY}/${name}`)) ?? '');
   }
   return claims;
 }

@@ -10,7 +10,8 @@ import {
   type CgroupLayout,
 } from '../host/cgroups.ts';
 import { LocalMachineError } from '../errors.ts';
-import { readText, waitUntil, type HostPorts } from '../host/host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { waitUntil, type HostPorts } from '../host/host-ports.ts';
 import { machineName, nodeScope, tpmScope } from '../network/names.ts';
 import { ensureSwitch, connectNode, disconnectNode, type NodeNetwork } from '../network/cluster-network.ts';
 import { ensureDisk, writeMachineFiles } from './node-disk.ts';
@@ -156,7 +157,7 @@ export class LocalNode {
 
   /** `sha256:…` of the agent's key as the agent wrote it down, once it runs: what `cluster init --fingerprint` takes. */
   async agentFingerprint(): Promise<string | undefined> {
-    const text = await readText(this.#host, `${this.paths.data}/cluster/machine/fingerprint`);
+    const text = await readText(this.#host.files, `${this.paths.data}/cluster/machine/fingerprint`);
     return text === undefined || text.trim() === '' ? undefined : text.trim();
   }
 
@@ -207,7 +208,7 @@ export class LocalNode {
       return answer?.exitCode === 0;
     });
     if (up && !ended) return;
-    const tail = ((await readText(this.#host, this.paths.console)) ?? '').slice(-CONSOLE_TAIL).trim();
+    const tail = ((await readText(this.#host.files, this.paths.console)) ?? '').slice(-CONSOLE_TAIL).trim();
     const why = ended ? 'it ended' : `not up within ${BOOT_MS} ms`;
     throw new LocalMachineError(
       'localmachines-boot-failed',
@@ -217,7 +218,7 @@ export class LocalNode {
 
   /** The supervisor was there and is gone; while it only just starts its scope has somebody in it. */
   async #hasEnded(signal: AbortSignal): Promise<boolean> {
-    const console = await readText(this.#host, this.paths.console);
+    const console = await readText(this.#host.files, this.paths.console);
     return console !== undefined && console !== '' && (await this.#members(signal)).length === 0;
   }
 
@@ -249,7 +250,8 @@ export class LocalNode {
     signal: AbortSignal,
   ): Promise<readonly [string, ...string[]]> {
     const leader = await this.#leader(signal);
-    const cgroups = leader === undefined ? undefined : await readText(this.#host, `/proc/${leader}/cgroup`);
+    const cgroups =
+      leader === undefined ? undefined : await readText(this.#host.files, `/proc/${leader}/cgroup`);
     if (leader === undefined || cgroups === undefined) {
       throw new LocalMachineError(
         'localmachines-not-running',

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { output, readText, type HostPorts } from '../host/host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output, type HostPorts } from '../host/host-ports.ts';
 import { hostAddress, type NodeNetwork } from '../network/cluster-network.ts';
 import { DATA_DIRECTORIES, type ClusterPaths, type NodePaths } from './node-paths.ts';
 import type { LocalNodeRecord } from './node-record.ts';
@@ -19,8 +20,8 @@ export async function writeNodeDisk(
   const { network, paths, record, provisioning } = options;
   const { files } = host;
   // The upper directory's mode is that of the machine's root directory.
-  for (const folder of [paths.upper, `${paths.upper}/etc`, paths.work, paths.merged]) {
-    await files.makeDirectory(folder, 0o755);
+  for (const directory of [paths.upper, `${paths.upper}/etc`, paths.work, paths.merged]) {
+    await files.makeDirectory(directory, 0o755);
   }
   await files.makeDirectory(`${paths.upper}/etc/cluster`, 0o700);
   const etc = (name: string, text: string, mode = 0o644): Promise<void> =>
@@ -70,6 +71,6 @@ export async function writeMachineFiles(
 }
 
 async function isMounted(host: HostPorts, point: string): Promise<boolean> {
-  const mounts = parseMountinfo((await readText(host, '/proc/self/mountinfo')) ?? '');
+  const mounts = parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '');
   return mounts.some((mount) => mount.point === point);
 }

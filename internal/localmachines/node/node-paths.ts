@@ -7,13 +7,13 @@ export interface ClusterPaths {
   readonly workspace: string;
 }
 
-export function clusterPaths(folder: string): ClusterPaths {
+export function clusterPaths(directory: string): ClusterPaths {
   return {
-    directory: folder,
-    launch: `${folder}/launch`,
-    manufacturer: `${folder}/tpm-manufacturer`,
-    nodes: `${folder}/nodes`,
-    workspace: `${folder}/workspace`,
+    directory: directory,
+    launch: `${directory}/launch`,
+    manufacturer: `${directory}/tpm-manufacturer`,
+    nodes: `${directory}/nodes`,
+    workspace: `${directory}/workspace`,
   };
 }
 
@@ -33,17 +33,17 @@ export interface NodePaths {
 }
 
 export function nodePaths(cluster: ClusterPaths, name: string): NodePaths {
-  const folder = `${cluster.nodes}/${name}`;
+  const directory = `${cluster.nodes}/${name}`;
   return {
-    directory: folder,
-    record: `${folder}/node.json`,
-    upper: `${folder}/upper`,
-    work: `${folder}/work`,
-    merged: `${folder}/merged`,
-    data: `${folder}/data`,
-    machine: `${folder}/machine`,
-    tpm: `${folder}/tpm`,
-    console: `${folder}/console.log`,
+    directory: directory,
+    record: `${directory}/node.json`,
+    upper: `${directory}/upper`,
+    work: `${directory}/work`,
+    merged: `${directory}/merged`,
+    data: `${directory}/data`,
+    machine: `${directory}/machine`,
+    tpm: `${directory}/tpm`,
+    console: `${directory}/console.log`,
   };
 }
 

@@ -22,24 +22,24 @@ const SOCKET = 'tpm.sock';
 const EK_CERTIFICATE = 'ek-secp384r1.crt';
 
 /** Writes the configuration of a manufacturer CA; swtpm_localca makes its keys at first use. */
-export async function prepareManufacturer(host: HostPorts, folder: string): Promise<void> {
+export async function prepareManufacturer(host: HostPorts, directory: string): Promise<void> {
   const manufacturer = [
-    `statedir = ${folder}`,
-    `signingkey = ${folder}/signkey.pem`,
-    `issuercert = ${folder}/issuercert.pem`,
-    `certserial = ${folder}/certserial`,
+    `statedir = ${directory}`,
+    `signingkey = ${directory}/signkey.pem`,
+    `issuercert = ${directory}/issuercert.pem`,
+    `certserial = ${directory}/certserial`,
   ];
   const setup = [
     'create_certs_tool = /usr/bin/swtpm_localca',
-    `create_certs_tool_config = ${folder}/localca.conf`,
-    `create_certs_tool_options = ${folder}/localca.options`,
+    `create_certs_tool_config = ${directory}/localca.conf`,
+    `create_certs_tool_options = ${directory}/localca.options`,
     'active_pcr_banks = sha256',
   ];
   const options = ['--platform-manufacturer cluster', '--platform-version 1', '--platform-model local'];
-  await host.files.makeDirectory(folder);
-  await host.files.writeAtomic(`${folder}/localca.conf`, `${manufacturer.join('\n')}\n`);
-  await host.files.writeAtomic(`${folder}/localca.options`, `${options.join('\n')}\n`);
-  await host.files.writeAtomic(`${folder}/setup.conf`, `${setup.join('\n')}\n`);
+  await host.files.makeDirectory(directory);
+  await host.files.writeAtomic(`${directory}/localca.conf`, `${manufacturer.join('\n')}\n`);
+  await host.files.writeAtomic(`${directory}/localca.options`, `${options.join('\n')}\n`);
+  await host.files.writeAtomic(`${directory}/setup.conf`, `${setup.join('\n')}\n`);
 }
 
 /** Makes the chip unless it is made. One that was interrupted half-way is made anew. */
@@ -53,19 +53,19 @@ export async function manufactureTpm(
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
-  const { directory: folder, scope } = options.tpm;
-  if ((await host.files.stat(`${folder}/manufactured`)) !== undefined) return;
-  await host.files.remove(folder);
-  for (const sub of ['state', 'certs', 'run']) await host.files.makeDirectory(`${folder}/${sub}`);
+  const { directory: directory, scope } = options.tpm;
+  if ((await host.files.stat(`${directory}/manufactured`)) !== undefined) return;
+  await host.files.remove(directory);
+  for (const sub of ['state', 'certs', 'run']) await host.files.makeDirectory(`${directory}/${sub}`);
   // In the TPM's scope, so that `mini down` finds it even when this process is killed meanwhile.
   // prettier-ignore
-  const argv = inScope(layout, { launch: options.launch, scope, log: `${folder}/swtpm.log` }, [
+  const argv = inScope(layout, { launch: options.launch, scope, log: `${directory}/swtpm.log` }, [
     'swtpm_setup', '--tpm2', '--create-ek-cert', '--create-platform-cert', '--pcr-banks', 'sha256',
-    '--config', `${options.manufacturer}/setup.conf`, '--tpmstate', `${folder}/state`,
-    '--write-ek-cert-files', `${folder}/certs`,
+    '--config', `${options.manufacturer}/setup.conf`, '--tpmstate', `${directory}/state`,
+    '--write-ek-cert-files', `${directory}/certs`,
   ]);
   await output(host, argv, options.signal);
-  await host.files.writeAtomic(`${folder}/manufactured`, '');
+  await host.files.writeAtomic(`${directory}/manufactured`, '');
 }
 
 /** Switches the chip on: registers start at zero, as after a power cycle. */
@@ -74,15 +74,15 @@ export async function startTpm(
   layout: CgroupLayout,
   options: { readonly tpm: SoftwareTpm; readonly launch: string },
 ): Promise<void> {
-  const { directory: folder, scope } = options.tpm;
-  await host.files.remove(`${folder}/run/${SOCKET}`);
+  const { directory: directory, scope } = options.tpm;
+  await host.files.remove(`${directory}/run/${SOCKET}`);
   // prettier-ignore
-  const argv = inScope(layout, { launch: options.launch, scope, log: `${folder}/swtpm.log` }, [
-    'swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${folder}/state`, '--flags', 'not-need-init,startup-clear',
+  const argv = inScope(layout, { launch: options.launch, scope, log: `${directory}/swtpm.log` }, [
+    'swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${directory}/state`, '--flags', 'not-need-init,startup-clear',
     // Relative: an address of a unix socket has at most 107 bytes.
     '--server', `type=unixio,path=${SOCKET}`,
   ]);
-  await host.processes.startDetached({ argv, cwd: `${folder}/run` });
+  await host.processes.startDetached({ argv, cwd: `${directory}/run` });
 }
 
 /** `sha256:…` over the public key (SubjectPublicKeyInfo) of the P-384 endorsement key. */

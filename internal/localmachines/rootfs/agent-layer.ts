@@ -17,18 +17,18 @@ export async function ensureAgentLayer(
   host: HostPorts,
   options: {
     /** `<cache>/layers`. */
-    readonly folder: string;
+    readonly directory: string;
     readonly rootfs: string;
     readonly packagePath: string;
     readonly onProgress: (text: string) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<string> {
-  const { folder, rootfs, packagePath, onProgress, signal } = options;
+  const { directory, rootfs, packagePath, onProgress, signal } = options;
   const bytes = await host.files.read(packagePath, MAX_PACKAGE_BYTES);
   if (bytes === undefined) throw new TypeError(`installing ${packagePath}: there is no such file`);
   const key = createHash('sha256').update(bytes).update(rootfs).digest('hex').slice(0, 16);
-  const target = `${folder}/${key}`;
+  const target = `${directory}/${key}`;
   if ((await host.files.stat(target)) !== undefined) return target;
   await using _turn = await waitForLock(`layer ${target}`, {
     clock: host.clock,
@@ -52,7 +52,7 @@ export async function ensureAgentLayer(
   });
   await host.files.rename(`${partial}/upper`, target);
   await host.files.remove(partial);
-  await pruneCache(host, { folder, keep: target });
+  await pruneCache(host, { directory, keep: target });
   return target;
 }
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { aptSourcesFor } from './apt-sources.ts';
 import type { HostPorts } from '../host/host-ports.ts';
-import { output, readText } from '../host/host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { output } from '../host/host-ports.ts';
 import { waitForLock } from '../host-lock.ts';
 import { packageDependencies } from './package-dependencies.ts';
 import { pruneCache } from './prune-cache.ts';
@@ -96,7 +97,7 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
       signal: options.signal,
     });
     await host.files.rename(partial, target);
-    await pruneCache(host, { folder: options.directory, keep: target });
+    await pruneCache(host, { directory: options.directory, keep: target });
   } finally {
     await host.files.remove(temporary);
     if (sources !== undefined) await host.files.remove(sources);
@@ -133,15 +134,15 @@ function reportPhase(line: string, report: (phase: string) => void): void {
 
 /** A file with the host's sources for the suite, or undefined when it has none. */
 async function writeHostSources(host: HostPorts, options: RootfsOptions): Promise<string | undefined> {
-  const folder = '/etc/apt/sources.list.d';
+  const directory = '/etc/apt/sources.list.d';
   const paths = [
     '/etc/apt/sources.list',
-    ...(await host.files.list(folder)).map((name) => `${folder}/${name}`),
+    ...(await host.files.list(directory)).map((name) => `${directory}/${name}`),
   ];
   const files = await Promise.all(
     paths
       .filter((path) => /\.(list|sources)$/.test(path))
-      .map(async (path) => ({ path, text: (await readText(host, path)) ?? '' })),
+      .map(async (path) => ({ path, text: (await readText(host.files, path)) ?? '' })),
   );
   const lines = aptSourcesFor(baseRootfs.suite, files);
   if (lines.length === 0) return undefined;

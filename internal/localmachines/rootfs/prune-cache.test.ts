@@ -8,7 +8,7 @@ const HOUR_MS = 60 * 60 * 1000;
 test('pruneCache() removes what no node stands on, but nothing young, used or asked for', async () => {
   const clock = new FakeClock();
   const old = clock.nowMs() - 2 * HOUR_MS;
-  const folders: Readonly<Record<string, readonly string[]>> = {
+  const directories: Readonly<Record<string, readonly string[]>> = {
     '/cache/layers': ['old', 'used', 'wanted', 'young', 'torn.partial'],
     '/var/lib/cluster-mini': ['clu3'],
     '/data/mini/a/nodes': ['n1', 'half-made'],
@@ -34,7 +34,7 @@ test('pruneCache() removes what no node stands on, but nothing young, used or as
     commands: { run: refuse },
     processes: { startDetached: refuse, runAttached: refuse, sendSignal: refuse },
     files: {
-      list: async (path) => folders[path] ?? [],
+      list: async (path) => directories[path] ?? [],
       read: async (path) => (texts[path] === undefined ? undefined : new TextEncoder().encode(texts[path])),
       stat: async (path) => ({
         kind: 'directory',
@@ -50,6 +50,6 @@ test('pruneCache() removes what no node stands on, but nothing young, used or as
       sync: refuse,
     },
   };
-  await pruneCache(host, { folder: '/cache/layers', keep: '/cache/layers/wanted' });
+  await pruneCache(host, { directory: '/cache/layers', keep: '/cache/layers/wanted' });
   expect(removed).toEqual(['/cache/layers/old', '/cache/layers/torn.partial']);
 });

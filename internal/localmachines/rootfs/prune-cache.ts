@@ -1,4 +1,5 @@
-import { readText, type HostPorts } from '../host/host-ports.ts';
+import { readText } from '../../file/index.ts';
+import { type HostPorts } from '../host/host-ports.ts';
 import { clusterPaths, nodePaths } from '../node/node-paths.ts';
 import { parseLocalNodeRecord } from '../node/node-record.ts';
 import { readClaims } from '../network/cluster-numbers.ts';
@@ -13,12 +14,12 @@ const YOUNG_MS = 60 * 60 * 1000;
  */
 export async function pruneCache(
   host: HostPorts,
-  options: { readonly folder: string; readonly keep: string },
+  options: { readonly directory: string; readonly keep: string },
 ): Promise<void> {
-  const used = await usedFolders(host);
+  const used = await usedDirectories(host);
   const oldest = host.clock.nowMs() - YOUNG_MS;
-  for (const name of await host.files.list(options.folder)) {
-    const path = `${options.folder}/${name}`;
+  for (const name of await host.files.list(options.directory)) {
+    const path = `${options.directory}/${name}`;
     if (path === options.keep || used.has(path)) continue;
     const stat = await host.files.stat(path);
     if (stat?.kind === 'directory' && stat.modifiedMs < oldest) await host.files.remove(path);
@@ -26,13 +27,13 @@ export async function pruneCache(
 }
 
 /** The lower directories of all nodes of all clusters of this machine, whoever made them. */
-async function usedFolders(host: HostPorts): Promise<ReadonlySet<string>> {
+async function usedDirectories(host: HostPorts): Promise<ReadonlySet<string>> {
   const used = new Set<string>();
-  for (const folder of (await readClaims(host)).values()) {
-    const cluster = clusterPaths(folder);
+  for (const directory of (await readClaims(host)).values()) {
+    const cluster = clusterPaths(directory);
     for (const name of await host.files.list(cluster.nodes)) {
       const path = nodePaths(cluster, name).record;
-      const text = await readText(host, path);
+      const text = await readText(host.files, path);
       if (text === undefined) continue; // half-made: its directory is younger than we look back
       for (const layer of parseLocalNodeRecord(path, new TextEncoder().encode(text)).layers) used.add(layer);
     }

@@ -44,9 +44,9 @@ export class FakeBuildTools implements CommandRunner {
   readonly #elf: Uint8Array;
 
   /** `directory` is a fresh temporary directory; `elf` is what every program of the packages consists of. */
-  constructor(options: { readonly folder: string; readonly elf: Uint8Array }) {
+  constructor(options: { readonly directory: string; readonly elf: Uint8Array }) {
     this.#elf = options.elf;
-    this.cache = join(options.folder, 'cache');
+    this.cache = join(options.directory, 'cache');
     this.ports = { files: this.#files, streams: new UnsyncedStreams(), commands: this, clock: this.clock };
   }
 

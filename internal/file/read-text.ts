@@ -1,0 +1,17 @@
+import type { FilePort } from './file-port.ts';
+
+/** More than any text file that a program here reads; /proc/self/mountinfo of a busy host is the largest. */
+const MAX_TEXT_BYTES = 4 * 1024 * 1024;
+
+/**
+ * The text of a UTF-8 file, or undefined when it does not exist. A longer file is refused.
+ * @throws FileError `file-too-large` and whatever `FilePort.read` throws
+ */
+export async function readText(
+  files: Pick<FilePort, 'read'>,
+  path: string,
+  maxBytes = MAX_TEXT_BYTES,
+): Promise<string | undefined> {
+  const bytes = await files.read(path, maxBytes);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
+}
