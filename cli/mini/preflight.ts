@@ -1,5 +1,10 @@
-import { hostRequirements, checkHost, requiredPackages } from '../../internal/localmachines/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
+import {
+  checkHost,
+  describeMissing,
+  hostRequirements,
+  requiredPackages,
+} from '../../internal/localmachines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { machineHostFrom } from './paths.ts';
 
@@ -10,16 +15,17 @@ export async function runMiniPreflight(context: CommandContext): Promise<ExitNam
     directories: [context.paths.data, context.paths.cache],
     signal: context.signal,
   });
+  const ready = lacks.length === 0;
   const packages = requiredPackages(hostRequirements);
-  context.host.result({ ready: lacks.length === 0, lacks, commands, packages }, () =>
-    lacks.length === 0
+  context.host.result({ ready, lacks, commands, packages }, () =>
+    ready
       ? 'This machine can run local clusters.'
       : [
-          'Missing on this machine:',
-          ...lacks.map(({ kind, name }) => `  ${name} (${kind})`),
-          'To install:',
+          'This machine cannot run local clusters:',
+          ...lacks.map((each) => `  ${describeMissing(each)}`),
+          'To fix this, run:',
           ...commands.map((command) => `  ${command}`),
         ].join('\n'),
   );
-  return lacks.length === 0 ? 'ok' : 'preflight';
+  return ready ? 'ok' : 'preflight';
 }

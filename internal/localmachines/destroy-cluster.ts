@@ -1,3 +1,4 @@
+import { readMounts } from '../platform/index.ts';
 import {
   findLeader,
   listScopes,
@@ -9,14 +10,12 @@ import {
   type CgroupLayout,
 } from './host/cgroups.ts';
 import { LocalMachineError } from './errors.ts';
-import { readText } from '../file/index.ts';
 import { output, waitUntil, type HostPorts } from './host/host-ports.ts';
 import { lockCluster } from './local-cluster.ts';
 import { linkName, parseName } from './network/names.ts';
 import { removeNetwork, type NodeNetwork } from './network/cluster-network.ts';
 import { clusterPaths } from './node/node-paths.ts';
 import { findNumber, releaseNumber } from './network/cluster-numbers.ts';
-import { parseMountinfo } from './host/proc.ts';
 import { restoreInotifyLimit } from './host/inotify-limit.ts';
 
 const DEATH_MS = 20_000;
@@ -92,7 +91,7 @@ async function unmountBelow(host: HostPorts, directory: string, signal: AbortSig
 
 /** Deepest first. */
 async function mountsBelow(host: HostPorts, directory: string): Promise<readonly string[]> {
-  return parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '')
+  return (await readMounts(host.files))
     .map(({ point }) => point)
     .filter((point) => point.startsWith(`${directory}/`))
     .reverse();

@@ -22,6 +22,7 @@ export type { ClusterPaths, NodePaths } from './node/node-paths.ts';
 export type { LocalNodeRecord } from './node/node-record.ts';
 export {
   checkHost,
+  describeMissing,
   requireHost,
   type MissingRequirement,
   type HostCheckOptions,

@@ -1,7 +1,7 @@
 import { readCgroupLayout, type CgroupLayout } from './host/cgroups.ts';
 import { LocalMachineError } from './errors.ts';
 import { readText } from '../file/index.ts';
-import { type HostPorts } from './host/host-ports.ts';
+import type { HostPorts } from './host/host-ports.ts';
 import { acquireLock } from './host-lock.ts';
 import { parseName, tpmScope } from './network/names.ts';
 import { ensureSwitch, nextAddress, type NodeNetwork } from './network/cluster-network.ts';

@@ -1,6 +1,7 @@
 /** Port: the machine (addresses, boot id), systemd units, and the lock against a second process of the same program. */
 export { PlatformError, platformErrors, type PlatformErrorCode } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './linux-machine.ts';
+export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';
 export { NODE_MEMORY } from './node-memory.ts';
 export { SERVICE_SANDBOX } from './service-sandbox.ts';
 export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';

@@ -1,35 +1,35 @@
-/** How a check ended for one subject. `skipped`: it could not be judged here, and the cause says why. */
+/** The result of a check for one subject. `skipped`: the check was not possible, and the cause says why. */
 export type CheckStatus = 'ok' | 'warning' | 'failed' | 'skipped';
 
-/** What makes a figure good again without any harm to what else runs on the machine. */
+/** A change that makes the check pass and does no harm to other programs of the machine. */
 export type Repair =
   | { readonly kind: 'load-module'; readonly module: string }
   | { readonly kind: 'set-sysctl'; readonly key: string; readonly value: string };
 
-/** One figure of one subject beside its threshold. A check tells it also when it is good. */
+/** What a check has found for one subject, and what it requires. Passed checks have a result too. */
 export interface CheckResult {
-  /** Of the error catalogue: `cluster help errors CODE` explains it. */
+  /** An error code: `cluster help errors CODE` explains it. */
   readonly code: string;
-  /** What was looked at: "port 6443", "/var/lib/cluster", "net.ipv4.ip_forward". */
+  /** What was checked: "port 6443", "/var/lib/cluster", "net.ipv4.ip_forward". */
   readonly subject: string;
   readonly status: CheckStatus;
-  /** What was found. */
+  /** The value that was found. */
   readonly figure: string;
-  /** What is needed. */
+  /** The value that is required. */
   readonly threshold: string;
-  /** One sentence about what is wrong; empty when the figure is good. */
+  /** What is wrong, in one sentence; empty when the check has passed. */
   readonly cause: string;
-  /** What to do; empty when the figure is good. */
+  /** What to do about it; empty when the check has passed. */
   readonly fix: string;
   readonly repair?: Repair;
 }
 
-/** What a check says of one subject; its code and its fix unless said come from the check. */
+/** The result of a check for one subject, without the code and the default fix of the check. */
 export interface Observation {
   readonly subject: string;
   readonly figure: string;
   readonly threshold: string;
-  /** Why it is not good, and how bad that is; undefined: it is good. */
+  /** Undefined: passed. */
   readonly problem?:
     | {
         readonly status: Exclude<CheckStatus, 'ok'>;
@@ -40,15 +40,20 @@ export interface Observation {
     | undefined;
 }
 
-/** One entry of a registry: pure, so that the same check serves an init, a report, a gate and an alert. */
+/** The problem of a failed check; undefined without a cause. */
+export function failed(cause: string | undefined): Observation['problem'] {
+  return cause === undefined ? undefined : { status: 'failed', cause };
+}
+
+/** One check, as a pure function of the facts: the same check serves an init, a report and an alert. */
 export interface Check<Facts> {
   readonly code: string;
-  /** What to do unless an observation says something better: that of the error catalogue. */
+  /** The default fix, from the error catalogue. */
   readonly fix: string;
   readonly observe: (facts: Facts) => readonly Observation[];
 }
 
-/** What all checks of a registry say, in its order. */
+/** The results of all checks, in the order of the list. */
 export function runChecks<Facts>(checks: readonly Check<Facts>[], facts: Facts): readonly CheckResult[] {
   return checks.flatMap(({ code, fix, observe }) =>
     observe(facts).map(({ problem, ...seen }) => {
@@ -60,7 +65,7 @@ export function runChecks<Facts>(checks: readonly Check<Facts>[], facts: Facts):
   );
 }
 
-/** Those that stop what was asked for. */
+/** The results that prevent an init or a join. */
 export function failedChecks(results: readonly CheckResult[]): readonly CheckResult[] {
   return results.filter(({ status }) => status === 'failed');
 }

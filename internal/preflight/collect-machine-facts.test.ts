@@ -6,6 +6,7 @@ import { FakeClock } from '../testing/fake-clock.ts';
 import { FakeCommands } from '../testing/host/fake-commands.ts';
 import { MemoryFiles } from '../testing/host/memory-files.ts';
 import { collectMachineFacts, type CollectOptions } from './index.ts';
+import { parseMountinfo } from '../platform/index.ts';
 import { readOnlyPaths } from './read-only-paths.ts';
 
 const never = new AbortController().signal;
@@ -130,7 +131,7 @@ describe('collectMachineFacts()', () => {
   }
 
   test('finds out that a port is held, on whatever address', async () => {
-    await expect(withSquatter(false)).resolves.toBe('another program listens there');
+    await expect(withSquatter(false)).resolves.toBe('in use by another program');
   });
 
   test('takes no other check of this machine for a program that listens', async () => {
@@ -163,6 +164,6 @@ describe('readOnlyPaths()', () => {
     },
     { name: 'nothing in a file that is none', mounts: ['', 'x', ' - '], want: [] },
   ])('finds $name', ({ mounts, want }) => {
-    expect([...readOnlyPaths(mounts.join('\n'), PATHS)]).toEqual(want);
+    expect([...readOnlyPaths(parseMountinfo(mounts.join('\n')), PATHS)]).toEqual(want);
   });
 });

@@ -6,7 +6,7 @@ import type { Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
 import type { CommandRunner } from '../exec/index.ts';
 import { FileError, readText, type FilePort } from '../file/index.ts';
-import type { MachinePort } from '../platform/index.ts';
+import { readMounts, type MachinePort } from '../platform/index.ts';
 import { kernelFacts } from './collect-kernel-facts.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
 import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITABLE_DIRECTORIES } from './node-requirements.ts';
@@ -14,7 +14,7 @@ import { findTpmProblem, type TpmLocation } from './probe-tpm.ts';
 import { readOnlyPaths } from './read-only-paths.ts';
 
 const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
-/** Of systemd-resolved: the servers that it asks. /etc/resolv.conf names the machine itself then. */
+/** The servers of systemd-resolved, where it runs: /etc/resolv.conf then has only the machine itself. */
 const RESOLVED_CONF = '/run/systemd/resolve/resolv.conf';
 const TIME_SERVICE_MS = 5_000;
 const SECOND_TRY_MS = 300;
@@ -24,43 +24,38 @@ export interface CollectPorts {
   readonly machine: Pick<MachinePort, 'addresses'>;
   readonly clock: Clock;
   freeBytes(directory: string): Promise<number>;
-  /** Asks the time service; without it nobody knows whether the clock is synchronized. */
+  /** Runs timedatectl; without it, `clockSync` is unknown. */
   readonly commands?: CommandRunner | undefined;
 }
 
 export interface CollectOptions {
   readonly nodeName: string;
   readonly configuredAddress: string | undefined;
-  /** Bytes that must be free on the file systems of these directories. */
+  /** Directory → bytes that must be free on its file system. */
   readonly neededBytes: Readonly<Record<string, number>>;
   readonly allowsCgroupV1: boolean;
-  /** What is to be said of the provisioning, where it was read; the agent does not run without a good one. */
+  /** The problem of the provisioning file, if the caller has read it. */
   readonly provisioningProblem?: string | undefined;
-  /** The TPM of the provisioning; undefined: none, or who asks has looked at it. */
+  /** The TPM of the provisioning; undefined: none, or the caller has checked it already. */
   readonly tpm?: TpmLocation | undefined;
-  /** The machine is a node: its own services hold the ports. */
+  /** The machine is a node: its own services listen on the ports. */
   readonly isNode: boolean;
   readonly callerClockMs: number | undefined;
   /**
-   * Whether a file may be written and removed again. Only before the machine is changed anyway: a file system that is full or
-   * damaged is found out by that alone. Otherwise the mount options are believed, and nothing at all is changed.
+   * Whether to write and remove a file in each directory, which finds full and damaged file systems. Otherwise only the mount options
+   * are read, and nothing is changed.
    */
   readonly mayWriteTestFiles: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Looks at the machine that this program runs on. */
+/** Reads the facts of the machine that this program runs on. */
 export async function collectMachineFacts(
   ports: CollectPorts,
   options: CollectOptions,
 ): Promise<MachineFacts> {
   const { files, machine, clock } = ports;
-  const {
-    nodeName,
-    configuredAddress: wantedAddress,
-    allowsCgroupV1: acceptsCgroupV1,
-    callerClockMs: askerMs,
-  } = options;
+  const { nodeName, configuredAddress, allowsCgroupV1, callerClockMs } = options;
   return {
     ...(await kernelFacts(files)),
     provisioningProblem: options.provisioningProblem,
@@ -70,27 +65,29 @@ export async function collectMachineFacts(
     },
     ports: options.isNode ? undefined : await tryPorts(clock, options.signal),
     addresses: machine.addresses(),
-    configuredAddress: wantedAddress,
+    configuredAddress,
     nodeName,
     nameResolvesTo: await resolve(nodeName),
     resolvConf: (await readText(files, RESOLVED_CONF)) ?? (await readText(files, '/etc/resolv.conf')) ?? '',
-    diskSpace: await room(ports, options.neededBytes),
-    writableDirectories: options.mayWriteTestFiles ? await probeWritten(files) : await mountedWritten(files),
-    allowsCgroupV1: acceptsCgroupV1,
+    diskSpace: await diskSpace(ports, options.neededBytes),
+    writableDirectories: options.mayWriteTestFiles
+      ? await writeTestFiles(files)
+      : await readMountOptions(files),
+    allowsCgroupV1,
     programs: await findPrograms(files),
     clockSync: await clockSync(ports, options.signal),
     nowMs: clock.nowMs(),
-    callerClockMs: askerMs,
+    callerClockMs,
   };
 }
 
-async function room(
+async function diskSpace(
   ports: CollectPorts,
   needed: CollectOptions['neededBytes'],
 ): Promise<MachineFacts['diskSpace']> {
   return Promise.all(
     Object.entries(needed).map(async ([directory, neededBytes]) => {
-      // One that cannot be asked is told by the check of what can be written.
+      // A file system with an error is reported by the check of writable directories.
       const freeBytes = await ports
         .freeBytes(await nearest(ports.files, directory))
         .catch(() => Number.MAX_SAFE_INTEGER);
@@ -99,7 +96,7 @@ async function room(
   );
 }
 
-/** A directory that does not exist yet will lie on the file system of the nearest one that does. */
+/** A directory that does not exist yet will be on the file system of its nearest existing parent. */
 async function nearest(files: FilePort, directory: string): Promise<string> {
   if (directory === '/' || (await files.stat(directory)) !== undefined) return directory;
   return nearest(files, dirname(directory));
@@ -110,7 +107,7 @@ async function tryPorts(clock: Clock, signal: AbortSignal): Promise<readonly Por
   return Promise.all(
     entries.map(async ({ port, user }) => {
       if ((await tryPort(port)) === undefined) return { port, user };
-      // Another program that checks this machine holds each port for a moment, as this one does.
+      // Another program that checks this machine may listen on the port for a moment, as this one does.
       await clock.sleep(SECOND_TRY_MS, signal);
       return { port, user, problem: await tryPort(port) };
     }),
@@ -125,7 +122,7 @@ async function tryPort(port: number): Promise<string | undefined> {
     return undefined;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
-      ? 'another program listens there'
+      ? 'in use by another program'
       : describeError(error);
   } finally {
     server.close();
@@ -136,11 +133,11 @@ async function resolve(name: string): Promise<readonly string[]> {
   try {
     return (await lookup(name, { all: true })).map(({ address }) => address);
   } catch {
-    return []; // a name that nobody knows cannot point elsewhere
+    return []; // an unknown name does not resolve to another machine
   }
 }
 
-async function probeWritten(files: FilePort): Promise<MachineFacts['writableDirectories']> {
+async function writeTestFiles(files: FilePort): Promise<MachineFacts['writableDirectories']> {
   return Promise.all(
     WRITABLE_DIRECTORIES.map(async (path) => {
       try {
@@ -157,17 +154,16 @@ async function probeWritten(files: FilePort): Promise<MachineFacts['writableDire
 
 function whyUnwritable(error: unknown): string {
   const code = error instanceof FileError ? error.code : undefined;
-  if (code === 'file-read-only') return 'its file system is read-only';
-  if (code === 'file-no-space') return 'its file system is full';
+  if (code === 'file-read-only') return 'file system is read-only';
+  if (code === 'file-no-space') return 'file system is full';
   return describeError(error);
 }
 
-async function mountedWritten(files: FilePort): Promise<MachineFacts['writableDirectories']> {
-  const mounts = (await readText(files, '/proc/self/mountinfo')) ?? '';
-  const readOnly = readOnlyPaths(mounts, WRITABLE_DIRECTORIES);
+async function readMountOptions(files: FilePort): Promise<MachineFacts['writableDirectories']> {
+  const readOnly = readOnlyPaths(await readMounts(files), WRITABLE_DIRECTORIES);
   return WRITABLE_DIRECTORIES.map((path) => ({
     path,
-    ...(readOnly.has(path) ? { problem: 'its file system is read-only' } : {}),
+    ...(readOnly.has(path) ? { problem: 'file system is read-only' } : {}),
   }));
 }
 
@@ -186,10 +182,10 @@ async function clockSync(
 ): Promise<MachineFacts['clockSync']> {
   if (commands === undefined) return 'unknown';
   const argv = ['timedatectl', 'show', '--property=NTPSynchronized', '--value'] as const;
-  const said = await commands.run({ argv, timeoutMs: TIME_SERVICE_MS, signal }).catch(() => {
+  const result = await commands.run({ argv, timeoutMs: TIME_SERVICE_MS, signal }).catch(() => {
     signal.throwIfAborted();
     return undefined; // no systemd, or no bus
   });
-  const word = said?.stdout.trim();
+  const word = result?.stdout.trim();
   return word === 'yes' || word === 'no' ? word : 'unknown';
 }

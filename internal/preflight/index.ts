@@ -1,12 +1,11 @@
 /**
- * Checks: the one registry of what is looked at on a machine, and of what is good.
+ * Domain: the preflight checks of a machine, in one list.
  *
- *     collectMachineFacts (ports) ─▶ MachineFacts ─▶ judge(MACHINE_CHECKS) ─▶ CheckResult[]: code, figure, threshold, cause, fix
+ *     collectMachineFacts (ports) ─▶ MachineFacts ─▶ runChecks(MACHINE_CHECKS) ─▶ CheckResult[]
  *
- * It lies in internal/, because three sides use it: the agent before an init or a join, `cluster preflight` on a machine, and
- * the CLI that shows what an agent has found. Judging is pure and tells good figures too, so that a doctor, a gate or an alert
- * can use the same checks; a registry for other facts (a node, a cluster) is another list of `Check<Facts>` beside this one.
- * What a machine must have is data in node-requirements.ts, from which the agent's packages are built as well.
+ * The agent runs them before an init or a join, `cluster preflight` runs them on a machine, and the CLI shows the results of an agent.
+ * Checks are pure functions of facts. Checks of other facts (a node, a cluster) would be another list of `Check<Facts>`. The
+ * requirements of a node are data in node-requirements.ts, from which the agent's packages are built too.
  */
 export {
   failedChecks,

@@ -1,4 +1,4 @@
-import type { Observation } from './check.ts';
+import { failed, type Observation } from './check.ts';
 import type { PreflightErrorCode } from './errors.ts';
 import type { MachineFacts } from './machine-facts.ts';
 import {
@@ -14,13 +14,13 @@ type Observe = (facts: MachineFacts) => readonly Observation[];
 const modules: Observe = ({ modules }) =>
   REQUIRED_MODULES.map(({ module, usedBy }) => {
     const seen = { subject: `module ${module}`, threshold: `loaded (${usedBy})` };
-    if (modules.has(module)) return { ...seen, figure: 'there' };
+    if (modules.has(module)) return { ...seen, figure: 'loaded' };
     return {
       ...seen,
-      figure: 'missing',
+      figure: 'not loaded',
       problem: {
         status: 'failed',
-        cause: `the kernel module ${module} is not loaded (modprobe ${module})`,
+        cause: `kernel module ${module} is not loaded (run: modprobe ${module})`,
         repair: { kind: 'load-module', module },
       },
     };
@@ -29,32 +29,32 @@ const modules: Observe = ({ modules }) =>
 const sysctls: Observe = ({ sysctls }) =>
   Object.entries(REQUIRED_SYSCTLS).map(([key, value]) => {
     const found = sysctls[key];
-    const seen = { subject: key, figure: found ?? 'unknown to the kernel', threshold: value };
+    const seen = { subject: key, figure: found ?? 'not available', threshold: value };
     if (found === value) return seen;
     if (found === undefined) {
-      const cause = 'the kernel does not know it before the module br_netfilter is loaded';
+      const cause = 'not available before kernel module br_netfilter is loaded';
       return { ...seen, problem: { status: 'skipped', cause } };
     }
     return {
       ...seen,
       problem: {
         status: 'failed',
-        cause: `${key} is ${found}, it must be ${value} (sysctl -w ${key}=${value})`,
+        cause: `${key} is ${found}, must be ${value} (run: sysctl -w ${key}=${value})`,
         repair: { kind: 'set-sysctl', key, value },
       },
     };
   });
 
-const cgroups: Observe = ({ cgroup, allowsCgroupV1: acceptsCgroupV1 }) => {
+const cgroups: Observe = ({ cgroup, allowsCgroupV1 }) => {
   const missing = REQUIRED_CONTROLLERS.filter((name) => !cgroup.controllers.includes(name));
-  const isOld = cgroup.version === 1 && !acceptsCgroupV1;
-  const cause = 'the machine has cgroup v1, which kubelets refuse from Kubernetes 1.35 on';
+  const isOld = cgroup.version === 1 && !allowsCgroupV1;
+  const cause = 'the machine has cgroup v1, which the kubelet refuses since Kubernetes 1.35';
   return [
     {
       subject: 'cgroup version',
       figure: `v${cgroup.version}`,
-      threshold: acceptsCgroupV1 ? 'v2, or v1 as the provisioning allows' : 'v2',
-      problem: isOld ? { status: 'failed', cause } : undefined,
+      threshold: allowsCgroupV1 ? 'v2, or v1 (allowed by the provisioning)' : 'v2',
+      problem: failed(isOld ? cause : undefined),
     },
     {
       subject: 'cgroup controllers',
@@ -65,8 +65,8 @@ const cgroups: Observe = ({ cgroup, allowsCgroupV1: acceptsCgroupV1 }) => {
           ? undefined
           : {
               status: 'failed',
-              cause: `the cgroup controllers ${missing.join(', ')} are not enabled`,
-              fix: `Enable them on the kernel command line (${missing.map((name) => `cgroup_enable=${name}`).join(' ')}), then boot again.`,
+              cause: `cgroup controllers not enabled: ${missing.join(', ')}`,
+              fix: `Add ${missing.map((name) => `cgroup_enable=${name}`).join(' ')} to the kernel command line, then reboot.`,
             },
     },
   ];
@@ -75,14 +75,15 @@ const cgroups: Observe = ({ cgroup, allowsCgroupV1: acceptsCgroupV1 }) => {
 const kernel: Observe = ({ kernelRelease }) => {
   const seen = { subject: 'kernel', figure: kernelRelease, threshold: `at least ${OLDEST_KERNEL}` };
   if (!isAtLeast(kernelRelease, OLDEST_KERNEL)) {
-    const cause = `the kernel is ${kernelRelease}, Kubernetes supports ${OLDEST_KERNEL} and newer`;
-    return [{ ...seen, problem: { status: 'failed', cause } }];
+    const cause = `kernel ${kernelRelease} is not supported: Kubernetes needs ${OLDEST_KERNEL} or later`;
+    return [{ ...seen, problem: failed(cause) }];
   }
   if (isAtLeast(kernelRelease, RECOMMENDED_KERNEL)) return [seen];
-  const cause = `the kernel is ${kernelRelease}; cgroup v2 is complete from ${RECOMMENDED_KERNEL} on`;
+  const cause = `kernel ${kernelRelease} has no complete cgroup v2: ${RECOMMENDED_KERNEL} or later is recommended`;
   return [{ ...seen, problem: { status: 'warning', cause } }];
 };
 
+/** The checks of kernel, modules, parameters and cgroups. */
 export const KERNEL_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ['preflight-module', modules],
   ['preflight-sysctl', sysctls],
@@ -90,7 +91,7 @@ export const KERNEL_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] 
   ['preflight-kernel', kernel],
 ];
 
-/** Of "MAJOR.MINOR…"; what is no version is too old, because nobody can tell. */
+/** Compares "MAJOR.MINOR…"; a text without a version counts as too old. */
 function isAtLeast(release: string, least: string): boolean {
   const [[major, minor], [leastMajor, leastMinor]] = [numbers(release), numbers(least)];
   return major > leastMajor || (major === leastMajor && minor >= leastMinor);

@@ -96,7 +96,7 @@ describe('MACHINE_CHECKS', () => {
       name: 'a full disk',
       given: { diskSpace: [{ directory: '/var/lib/containerd', freeBytes: 9 << 20, neededBytes: 10 << 20 }] },
       want: 'preflight-disk',
-      says: '/var/lib/containerd has 9 MiB free, 10 MiB are needed',
+      says: '/var/lib/containerd: 9.0 MiB free, 10.0 MiB required',
     },
     {
       name: 'a read-only disk',
@@ -168,7 +168,7 @@ describe('MACHINE_CHECKS', () => {
       name: 'a clock that is behind that of the workstation',
       given: { callerClockMs: NOW_MS + 6 * 60_000 },
       want: 'preflight-clock',
-      says: '360 s behind',
+      says: '6m behind',
     },
   ];
   test.each(unfit)('fail for $name, with a cause and a fix', ({ given, want, says }) => {
@@ -192,8 +192,8 @@ describe('MACHINE_CHECKS', () => {
       want: 'preflight-dns',
       says: '4 name servers',
     },
-    { name: 'an untold clock', given: { clockSync: 'no' }, want: 'preflight-clock', says: 'no time service' },
-    { name: 'little memory', given: { memoryBytes: 1 << 30 }, want: 'preflight-size', says: '1024 MiB' },
+    { name: 'an untold clock', given: { clockSync: 'no' }, want: 'preflight-clock', says: 'time service' },
+    { name: 'little memory', given: { memoryBytes: 1 << 30 }, want: 'preflight-size', says: '1.0 GiB' },
     { name: 'one processor', given: { processors: 1 }, want: 'preflight-size', says: '1 processor' },
     {
       name: 'a kernel of yesterday',

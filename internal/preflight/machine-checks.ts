@@ -1,7 +1,9 @@
-import type { Check, Observation } from './check.ts';
+import { formatDuration } from '../clock/index.ts';
+import { formatBytes } from '../printable/index.ts';
+import { failed, type Check, type Observation } from './check.ts';
 import { preflightErrors, type PreflightErrorCode } from './errors.ts';
 import { KERNEL_CHECKS } from './kernel-checks.ts';
-import type { MachineFacts, DiskSpace } from './machine-facts.ts';
+import type { MachineFacts } from './machine-facts.ts';
 import { NAME_CHECKS } from './name-checks.ts';
 import {
   EARLIEST_TIME_MS,
@@ -16,44 +18,47 @@ type Observe = (facts: MachineFacts) => readonly Observation[];
 const provisioning: Observe = ({ provisioningProblem: cause }) => [
   {
     subject: 'provisioning',
-    figure: cause === undefined ? 'fine' : 'refused',
-    threshold: 'as the agent takes it',
-    problem: cause === undefined ? undefined : { status: 'failed', cause },
+    figure: cause === undefined ? 'valid' : 'invalid',
+    threshold: 'valid',
+    problem: failed(cause),
   },
 ];
 
-const tpm: Observe = ({ tpm }) => [
-  {
-    subject: tpm === undefined ? 'TPM' : `TPM ${tpm.path}`,
-    figure: tpm === undefined ? 'none is provisioned' : tpm.problem === undefined ? 'answers' : 'of no use',
-    threshold: 'answers, where one is provisioned',
-    problem:
-      tpm?.problem === undefined
-        ? undefined
-        : { status: 'failed', cause: `the TPM at ${tpm.path}: ${tpm.problem}` },
-  },
-];
+const tpm: Observe = ({ tpm }) => {
+  const threshold = 'responds, if configured';
+  if (tpm === undefined) return [{ subject: 'TPM', figure: 'none configured', threshold }];
+  const { path, problem } = tpm;
+  return [
+    {
+      subject: `TPM ${path}`,
+      figure: problem === undefined ? 'responds' : 'not usable',
+      threshold,
+      problem: failed(problem && `TPM ${path} is not usable: ${problem}`),
+    },
+  ];
+};
 
-const readOnly: Observe = ({ writableDirectories: written }) =>
-  written.map(({ path, problem }) => ({
+const readOnly: Observe = ({ writableDirectories }) =>
+  writableDirectories.map(({ path, problem }) => ({
     subject: path,
     figure: problem === undefined ? 'writable' : 'not writable',
     threshold: 'writable',
-    problem: problem === undefined ? undefined : { status: 'failed', cause: `${path}: ${problem}` },
+    problem: failed(problem && `${path} is not writable: ${problem}`),
   }));
 
-const disk: Observe = ({ diskSpace: room }) => room.map(judgeRoom);
-
-function judgeRoom({ directory, freeBytes, neededBytes }: DiskSpace): Observation {
-  const [free, needed] = [mebibytes(freeBytes), mebibytes(neededBytes)];
-  const cause = `the file system of ${directory} has ${free} free, ${needed} are needed`;
-  return {
-    subject: directory,
-    figure: `${free} free`,
-    threshold: `at least ${needed}`,
-    problem: freeBytes < neededBytes ? { status: 'failed', cause } : undefined,
-  };
-}
+const disk: Observe = ({ diskSpace }) =>
+  diskSpace.map(({ directory, freeBytes, neededBytes }) => {
+    const [free, needed] = [formatBytes(freeBytes), formatBytes(neededBytes)];
+    const isShort = freeBytes < neededBytes;
+    return {
+      subject: directory,
+      figure: `${free} free`,
+      threshold: `at least ${needed}`,
+      problem: failed(
+        isShort ? `not enough space in ${directory}: ${free} free, ${needed} required` : undefined,
+      ),
+    };
+  });
 
 const swap: Observe = ({ swaps }) => {
   const devices = swapDevices(swaps);
@@ -63,23 +68,20 @@ const swap: Observe = ({ swaps }) => {
     subject: `swap ${device}`,
     figure: 'on',
     threshold,
-    problem: { status: 'failed', cause: `swap is on: ${device}` },
+    problem: failed(`swap is enabled: ${device}`),
   }));
 };
 
 const ports: Observe = ({ ports }) => {
   if (ports === undefined) {
-    const cause = 'this machine is a node, and its own services listen there';
+    const cause = 'this machine is a node: its own services listen on these ports';
     return [{ subject: 'ports', figure: 'in use', threshold: 'free', problem: { status: 'skipped', cause } }];
   }
   return ports.map(({ port, user, problem }) => ({
     subject: `port ${port}`,
     figure: problem === undefined ? 'free' : 'in use',
     threshold: `free (${user})`,
-    problem:
-      problem === undefined
-        ? undefined
-        : { status: 'failed', cause: `port ${port}: needed by the ${user}: ${problem}` },
+    problem: failed(problem && `port ${port} (${user}) is not available: ${problem}`),
   }));
 };
 
@@ -92,57 +94,68 @@ const programs: Observe = ({ programs }) =>
       ...seen,
       problem: {
         status: 'failed',
-        cause: `${program} is missing (Debian package ${deb})`,
-        fix: `Install it: \`apt-get install ${deb}\` (Debian, Ubuntu) or \`dnf install ${rpm}\` (Fedora, RHEL).`,
+        cause: `program ${program} not found (Debian package ${deb})`,
+        fix: `Run \`apt-get install ${deb}\` (Debian, Ubuntu) or \`dnf install ${rpm}\` (Fedora, RHEL).`,
       },
     };
   });
 
 const clock: Observe = (facts) => [clockOffset(facts), clockService(facts)];
 
-function clockOffset({ nowMs, callerClockMs: askerMs }: MachineFacts): Observation {
+function clockOffset({ nowMs, callerClockMs }: MachineFacts): Observation {
   const figure = `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
   const subject = 'clock';
   if (nowMs < EARLIEST_TIME_MS) {
     const earliest = new Date(EARLIEST_TIME_MS).toISOString().slice(0, 10);
-    const cause = `the clock says ${figure}, which is before ${earliest}`;
-    return { subject, figure, threshold: `after ${earliest}`, problem: { status: 'failed', cause } };
+    const problem = failed(`the clock is wrong: ${figure} is before ${earliest}`);
+    return { subject, figure, threshold: `after ${earliest}`, problem };
   }
-  const threshold = `within ${MAX_CLOCK_OFFSET_MS / 60_000} min of the workstation`;
-  if (askerMs === undefined) return { subject, figure, threshold };
-  const apartSeconds = Math.round(Math.abs(nowMs - askerMs) / 1000);
-  const cause = `the clock is ${apartSeconds} s ${nowMs < askerMs ? 'behind' : 'ahead of'} that of the workstation`;
-  const isFar = apartSeconds * 1000 > MAX_CLOCK_OFFSET_MS;
-  return { subject, figure, threshold, problem: isFar ? { status: 'failed', cause } : undefined };
+  const threshold = `within ${formatDuration(MAX_CLOCK_OFFSET_MS)} of the workstation`;
+  if (callerClockMs === undefined) return { subject, figure, threshold };
+  const offsetMs = Math.abs(nowMs - callerClockMs);
+  const side = nowMs < callerClockMs ? 'behind' : 'ahead of';
+  const cause = `the clock is ${formatDuration(offsetMs)} ${side} that of the workstation`;
+  return {
+    subject,
+    figure,
+    threshold,
+    problem: failed(offsetMs > MAX_CLOCK_OFFSET_MS ? cause : undefined),
+  };
 }
 
 function clockService({ clockSync }: MachineFacts): Observation {
-  const seen = { subject: 'time service', threshold: 'the clock is synchronized' };
+  const seen = { subject: 'time service', threshold: 'clock synchronized' };
   if (clockSync === 'yes') return { ...seen, figure: 'synchronized' };
   if (clockSync === 'no') {
-    const cause = 'no time service has set the clock; it will drift until certificates are not valid';
+    const cause =
+      'the clock is not synchronized by a time service: when it drifts, certificates are rejected';
     return { ...seen, figure: 'not synchronized', problem: { status: 'warning', cause } };
   }
-  const cause = 'timedatectl gave no answer';
-  return { ...seen, figure: 'unknown', problem: { status: 'skipped', cause } };
+  return {
+    ...seen,
+    figure: 'unknown',
+    problem: { status: 'skipped', cause: 'timedatectl does not respond' },
+  };
 }
 
 const size: Observe = ({ memoryBytes, processors }) => {
-  const few = processors < RECOMMENDED_PROCESSORS;
-  const little = memoryBytes < RECOMMENDED_MEMORY_BYTES;
-  const [memory, wanted] = [mebibytes(memoryBytes), mebibytes(RECOMMENDED_MEMORY_BYTES)];
+  const isSmall = memoryBytes < RECOMMENDED_MEMORY_BYTES;
+  const isSlow = processors < RECOMMENDED_PROCESSORS;
+  const memory = formatBytes(memoryBytes);
   return [
     {
       subject: 'memory',
       figure: memory,
-      threshold: `at least ${wanted} for a control plane`,
-      problem: little ? { status: 'warning', cause: `the machine has ${memory} of memory` } : undefined,
+      threshold: `at least ${formatBytes(RECOMMENDED_MEMORY_BYTES)} for a control plane`,
+      problem: isSmall ? { status: 'warning', cause: `the machine has only ${memory} of memory` } : undefined,
     },
     {
       subject: 'processors',
       figure: String(processors),
       threshold: `at least ${RECOMMENDED_PROCESSORS} for a control plane`,
-      problem: few ? { status: 'warning', cause: `the machine has ${processors} processor` } : undefined,
+      problem: isSlow
+        ? { status: 'warning', cause: `the machine has only ${processors} processor` }
+        : undefined,
     },
   ];
 };
@@ -161,7 +174,7 @@ const ENTRIES: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ['preflight-size', size],
 ];
 
-/** Everything that would make an init or a join fail later, worst first: a broken disk before what it causes. */
+/** All checks of a machine. A problem comes before those that it causes: a full disk before a missing program. */
 export const MACHINE_CHECKS: readonly Check<MachineFacts>[] = ENTRIES.map(([code, observe]) => ({
   code,
   fix: preflightErrors[code].fix,
@@ -174,8 +187,4 @@ function swapDevices(swaps: string): readonly string[] {
     .slice(1)
     .map((line) => line.split(/\s+/)[0] ?? '')
     .filter((device) => device !== '');
-}
-
-function mebibytes(bytes: number): string {
-  return `${Math.floor(bytes / 1024 / 1024)} MiB`;
 }

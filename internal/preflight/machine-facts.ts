@@ -1,52 +1,55 @@
-/** What was seen of a machine, so that judging it is pure. */
+/** Everything that the checks of a machine are functions of. */
 export interface MachineFacts {
-  /** Why the agent would refuse its provisioning; undefined: it would not, or there is none yet. */
+  /** Why the provisioning file is invalid; undefined: it is valid, or does not exist yet. */
   readonly provisioningProblem: string | undefined;
-  /** The TPM that the provisioning names, and why it is of no use; undefined: it names none. */
+  /** The TPM of the provisioning, and why it is not usable; undefined: none is configured. */
   readonly tpm: { readonly path: string; readonly problem: string | undefined } | undefined;
   /** /proc/swaps */
   readonly swaps: string;
-  /** Ports that were tried; undefined: the machine is a node already, and its own services listen there. */
+  /** The required ports; undefined: the machine is a node, and its own services listen on them. */
   readonly ports: readonly PortProbe[] | undefined;
   readonly addresses: readonly string[];
-  /** The address the machine is to use; undefined: the first of its own. */
+  /** The address of the provisioning; undefined: the first address of the machine is used. */
   readonly configuredAddress: string | undefined;
   readonly nodeName: string;
-  /** What the resolver says of the node's name; empty when it knows nothing. */
+  /** The addresses that the name of the node resolves to. */
   readonly nameResolvesTo: readonly string[];
-  /** What pods resolve names with: /etc/resolv.conf, or that of systemd-resolved where it runs. */
+  /** The resolv.conf that pods get: /etc/resolv.conf, or that of systemd-resolved where it runs. */
   readonly resolvConf: string;
-  /** Directories on file systems that need room. */
+  /** Directories with a minimum of free space. */
   readonly diskSpace: readonly DiskSpace[];
-  /** Directories that are written to, with what keeps the agent from it. */
+  /** Directories that must be writable, and why they are not. */
   readonly writableDirectories: readonly { readonly path: string; readonly problem?: string | undefined }[];
-  /** As `uname -r` says it. */
+  /** As in `uname -r`. */
   readonly kernelRelease: string;
-  /** Of `REQUIRED_MODULES`: those that the kernel has, loaded or built in. */
+  /** The modules of `REQUIRED_MODULES` that are loaded or built in. */
   readonly modules: ReadonlySet<string>;
-  /** Kernel parameters by name; undefined: the kernel does not know it. */
+  /** Kernel parameters by name; undefined: not available. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
   readonly cgroup: { readonly version: 1 | 2; readonly controllers: readonly string[] };
-  /** The provisioning says `kubelet.failCgroupV1: false`. */
+  /** The provisioning has `kubelet.failCgroupV1: false`. */
   readonly allowsCgroupV1: boolean;
-  /** Programs of `REQUIRED_PROGRAMS` by name: where each is, undefined when it is missing. */
+  /** The programs of `REQUIRED_PROGRAMS` by name: the path of each, undefined when it is missing. */
   readonly programs: Readonly<Record<string, string | undefined>>;
   readonly memoryBytes: number;
   readonly processors: number;
   readonly nowMs: number;
-  /** The clock of who asks, at the same moment; undefined: nobody asks from elsewhere. */
+  /** The clock of the calling workstation at the same moment; undefined: the caller is on this machine. */
   readonly callerClockMs: number | undefined;
-  /** Whether a time service says that it has set the clock. */
+  /** Whether a time service has synchronized the clock. */
   readonly clockSync: 'yes' | 'no' | 'unknown';
 }
 
+/** A required port. */
 export interface PortProbe {
   readonly port: number;
+  /** The program that will listen on it. */
   readonly user: string;
-  /** Why nobody else can listen there; undefined: the port is free. */
+  /** Why no program can listen on the port; undefined: it is free. */
   readonly problem?: string | undefined;
 }
 
+/** Free and required space in a directory. */
 export interface DiskSpace {
   readonly directory: string;
   readonly freeBytes: number;

@@ -1,24 +1,23 @@
 import { isIP } from 'node:net';
-import type { Observation } from './check.ts';
+import { failed, type Observation } from './check.ts';
 import type { PreflightErrorCode } from './errors.ts';
 import type { MachineFacts } from './machine-facts.ts';
 
 type Observe = (facts: MachineFacts) => readonly Observation[];
 
-/** Addresses of one link alone are left out where facts are collected (internal/platform). */
-const NO_ADDRESS =
-  'the machine has no address but those of loopback and of single links (169.254.0.0/16, fe80::/10)';
-/** glibc and the kubelet read no more (resolv.conf(5), MAXNS). */
+/** internal/platform leaves out link-local addresses when it collects the facts. */
+const NO_ADDRESS = 'the machine has only loopback and link-local addresses (169.254.0.0/16, fe80::/10)';
+/** glibc and the kubelet ignore further ones (resolv.conf(5), MAXNS). */
 const MAX_NAMESERVERS = 3;
 
-const address: Observe = ({ addresses, configuredAddress: wantedAddress }) => {
-  const threshold = wantedAddress ?? 'one that other machines reach';
+const address: Observe = ({ addresses, configuredAddress }) => {
+  const threshold = configuredAddress ?? 'reachable from other machines';
   const figure = addresses.join(', ') || 'none';
   const seen = { subject: 'address', figure, threshold };
-  if (addresses.length === 0) return [{ ...seen, problem: { status: 'failed', cause: NO_ADDRESS } }];
-  if (wantedAddress === undefined || addresses.includes(wantedAddress)) return [seen];
-  const cause = `the machine is configured with ${wantedAddress} but has ${figure}`;
-  return [{ ...seen, problem: { status: 'failed', cause } }];
+  if (addresses.length === 0) return [{ ...seen, problem: failed(NO_ADDRESS) }];
+  if (configuredAddress === undefined || addresses.includes(configuredAddress)) return [seen];
+  const cause = `the configured address is ${configuredAddress}, but the machine has ${figure}`;
+  return [{ ...seen, problem: failed(cause) }];
 };
 
 const hostname: Observe = (facts) => {
@@ -26,9 +25,9 @@ const hostname: Observe = (facts) => {
   return [
     {
       subject: `hostname ${facts.nodeName}`,
-      figure: facts.nameResolvesTo.join(', ') || 'resolves to nothing',
-      threshold: 'a name of this machine alone',
-      problem: cause === undefined ? undefined : { status: 'failed', cause },
+      figure: facts.nameResolvesTo.join(', ') || 'does not resolve',
+      threshold: 'resolves to this machine only',
+      problem: failed(cause),
     },
   ];
 };
@@ -37,18 +36,18 @@ function problemOfName({
   nodeName,
   nameResolvesTo,
   addresses,
-  configuredAddress: wantedAddress,
+  configuredAddress,
 }: MachineFacts): string | undefined {
   if (nodeName === 'localhost' || nodeName.startsWith('localhost.'))
-    return `the machine is called ${nodeName}, as every other machine is to itself`;
+    return `the name of the machine is ${nodeName}, which is not unique`;
   const others = nameResolvesTo.filter(
     (each) =>
       !addresses.includes(each) &&
-      each !== wantedAddress && // that the machine does not have it is another check's to tell
+      each !== configuredAddress && // whether the machine has it is another check
       !isLoopback(each),
   );
   if (others.length === 0 || addresses.length === 0) return undefined;
-  return `${nodeName} resolves to ${others.join(', ')}, this machine has ${addresses.join(', ')}`;
+  return `${nodeName} resolves to ${others.join(', ')}, but this machine has ${addresses.join(', ')}`;
 }
 
 const dns: Observe = ({ resolvConf }) => {
@@ -56,22 +55,23 @@ const dns: Observe = ({ resolvConf }) => {
   const seen = {
     subject: 'name servers',
     figure: servers.join(', ') || 'none',
-    threshold: `1 to ${MAX_NAMESERVERS} that pods reach`,
+    threshold: `1 to ${MAX_NAMESERVERS}, reachable from pods`,
   };
   const cause = problemOfServers(servers);
   return [cause === undefined ? seen : { ...seen, problem: { status: 'warning', cause } }];
 };
 
 function problemOfServers(servers: readonly string[]): string | undefined {
-  if (servers.length === 0) return 'no name server is configured: pods resolve names of the cluster only';
+  if (servers.length === 0) return 'no name server is configured: pods resolve only names of the cluster';
   const loopback = servers.filter(isLoopback);
   if (loopback.length > 0)
-    return `${loopback.join(', ')} is this machine itself; inside a pod it is the pod: CoreDNS would ask itself`;
+    return `name server ${loopback.join(', ')} is a loopback address: in the pod of CoreDNS it would be CoreDNS itself`;
   if (servers.length > MAX_NAMESERVERS)
-    return `${servers.length} name servers are configured; only the first ${MAX_NAMESERVERS} are asked`;
+    return `${servers.length} name servers are configured, but only the first ${MAX_NAMESERVERS} are used`;
   return undefined;
 }
 
+/** The checks of address, host name and name servers. */
 export const NAME_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ['preflight-address', address],
   ['preflight-hostname', hostname],

@@ -1,11 +1,9 @@
 import { PORTS } from '../endpoint/index.ts';
 
-/**
- * What a machine must have to become a node, as data. The checks judge by it, and the packages of the agent are built from
- * it: their dependencies, their file in modules-load.d and their file in sysctl.d.
- */
+// The requirements of a node, as data. The checks use them, and the packages of the agent are built from them: their dependencies
+// and their files in modules-load.d and sysctl.d.
 
-/** A program that the agent, the kubelet or the container runtime runs, and the packages that bring it. */
+/** A program that the agent, the kubelet or the container runtime runs, and the packages that contain it. */
 export interface RequiredProgram {
   readonly program: string;
   /** Of Debian and its relatives. */
@@ -15,38 +13,39 @@ export interface RequiredProgram {
   readonly usedBy: string;
 }
 
-// kubeadm asks for losetup, mount and cp (cmd/kubeadm/app/preflight/checks_linux.go, v1.35), until 1.31 for conntrack too.
+/** kubeadm requires losetup, mount and cp (cmd/kubeadm/app/preflight/checks_linux.go, v1.35), up to 1.31 also conntrack. */
 export const REQUIRED_PROGRAMS: readonly RequiredProgram[] = [
   { program: 'ip', deb: 'iproute2', rpm: 'iproute', usedBy: 'network chart' },
   { program: 'iptables', deb: 'iptables', rpm: 'iptables', usedBy: 'CNI plugins, kubelet' },
-  { program: 'nft', deb: 'nftables', rpm: 'nftables', usedBy: 'the guard of the cloud metadata' },
+  { program: 'nft', deb: 'nftables', rpm: 'nftables', usedBy: 'block of the cloud metadata service' },
   { program: 'mount', deb: 'mount', rpm: 'util-linux', usedBy: 'kubelet' },
   { program: 'losetup', deb: 'mount', rpm: 'util-linux', usedBy: 'kubelet' },
   { program: 'nsenter', deb: 'util-linux', rpm: 'util-linux', usedBy: 'kubelet' },
-  { program: 'conntrack', deb: 'conntrack', rpm: 'conntrack-tools', usedBy: 'kube-proxy to 1.31' },
+  { program: 'conntrack', deb: 'conntrack', rpm: 'conntrack-tools', usedBy: 'kube-proxy up to 1.31' },
   { program: 'ethtool', deb: 'ethtool', rpm: 'ethtool', usedBy: 'network chart' },
   { program: 'modprobe', deb: 'kmod', rpm: 'kmod', usedBy: 'systemd, kube-proxy' },
 ];
 
-/** A kernel module, and the file that is there once the kernel has it, built in or loaded. */
+/** A kernel module, loaded or built in. */
 export interface RequiredModule {
   readonly module: string;
   readonly usedBy: string;
 }
 
+/** The modules of every node. */
 export const REQUIRED_MODULES: readonly RequiredModule[] = [
   { module: 'overlay', usedBy: 'containerd' },
   { module: 'br_netfilter', usedBy: 'kube-proxy' },
 ];
 
-/** Kernel parameters (sysctl) and their values. Those below `net.bridge` exist only with br_netfilter. */
+/** Kernel parameters (sysctl) and their values. `net.bridge` exists only with br_netfilter. */
 export const REQUIRED_SYSCTLS: Readonly<Record<string, string>> = {
   'net.ipv4.ip_forward': '1',
   'net.bridge.bridge-nf-call-iptables': '1',
   'net.bridge.bridge-nf-call-ip6tables': '1',
 };
 
-/** TCP ports that must be free before a machine becomes a node, and who will listen there. */
+/** TCP ports that must be free before a machine becomes a node, and the programs that will listen on them. */
 export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.kubernetesEtcd.client]: 'Kubernetes etcd, clients',
   [PORTS.kubernetesEtcd.peer]: 'Kubernetes etcd, peers',
@@ -54,9 +53,9 @@ export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.stateEtcd.peer]: 'state etcd, peers',
   [PORTS.apiServer]: 'API server',
   [PORTS.apiBalancer]: 'node-local balancer',
-  [PORTS.join]: 'joinservice',
+  [PORTS.join]: 'join service',
   [PORTS.curator]: 'curator',
-  [PORTS.authorization]: 'webhook of the API server',
+  [PORTS.authorization]: 'authorization webhook',
   [PORTS.curatorRelay]: 'relay to curators',
   [PORTS.joinRelay]: 'relay to join services',
   [PORTS.kubeletHealth]: 'kubelet health',
@@ -66,10 +65,10 @@ export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
   [PORTS.scheduler]: 'scheduler',
 };
 
-/** Controllers without which a kubelet does not start (system-validators, validators/cgroup_validator_linux.go). */
+/** The cgroup controllers that the kubelet requires (system-validators, validators/cgroup_validator_linux.go). */
 export const REQUIRED_CONTROLLERS = ['cpu', 'cpuset', 'memory', 'pids'] as const;
 
-/** Directories that the agent writes below. */
+/** Directories that the agent writes to. */
 export const WRITABLE_DIRECTORIES = [
   '/etc/systemd/system',
   '/etc/kubernetes',
@@ -78,29 +77,32 @@ export const WRITABLE_DIRECTORIES = [
   '/var/lib/cluster',
 ] as const;
 
-/** The oldest kernel that upstream tests (system-validators), and the oldest with all of cgroup v2 that a kubelet uses. */
+/** The oldest kernel that upstream tests (system-validators). */
 export const OLDEST_KERNEL = '5.4';
+/** The first kernel with all cgroup v2 features of the kubelet. */
 export const RECOMMENDED_KERNEL = '5.8';
 
-/** What kubeadm asks of a control plane (ControlPlaneMem, ControlPlaneNumCPU); a worker may have less. */
+/** The minimum of kubeadm for a control plane (ControlPlaneMem, ControlPlaneNumCPU); a worker may have less. */
 export const RECOMMENDED_MEMORY_BYTES = 1700 * 1024 ** 2;
 export const RECOMMENDED_PROCESSORS = 2;
 
-/** Certificates that one machine makes must be valid on the others. */
+/** A certificate that one machine issues must be valid on all others at once. */
 export const MAX_CLOCK_OFFSET_MS = 5 * 60 * 1000;
-/** No machine's clock is right that is before the year in which this program was written: 2026-01-01. */
+/** 2026-01-01: a clock that is before the release of this program is wrong. */
 export const EARLIEST_TIME_MS = 1_767_225_600_000;
 
+/** The packaged file with the modules to load at boot. */
 export const MODULES_FILE = '/usr/lib/modules-load.d/cluster.conf';
+/** The packaged file with the kernel parameters. */
 export const SYSCTL_FILE = '/usr/lib/sysctl.d/60-cluster.conf';
 
-/** `MODULES_FILE` (modules-load.d(5)). */
+/** The content of `MODULES_FILE` (modules-load.d(5)). */
 export function modulesFile(): string {
   const lines = REQUIRED_MODULES.flatMap(({ module, usedBy }) => [`# ${usedBy}`, module]);
   return `# Kernel modules of a node (package cluster-agent).\n${lines.join('\n')}\n`;
 }
 
-/** `SYSCTL_FILE` (sysctl.d(5)). A leading dash: the parameter may be missing, as below net.bridge without its module. */
+/** The content of `SYSCTL_FILE` (sysctl.d(5)). With a leading dash, errors are ignored: net.bridge needs its module. */
 export function sysctlFile(): string {
   const lines = Object.entries(REQUIRED_SYSCTLS).map(([key, value]) => `-${key} = ${value}`);
   return `# Kernel parameters of a node (package cluster-agent). A file of the same name in /etc/sysctl.d replaces this one.\n${lines.join('\n')}\n`;

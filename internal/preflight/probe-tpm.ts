@@ -2,13 +2,13 @@ import type { Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
 import { deviceSource, getRandom, socketSource, Tpm } from '../tpm/index.ts';
 
-/** Where a provisioning says that the TPM is. */
+/** The device or socket of a TPM. */
 export interface TpmLocation {
   readonly kind: 'device' | 'socket';
   readonly path: string;
 }
 
-/** Why the TPM is of no use: it cannot be opened, or does not answer. Undefined: it answers. Changes nothing in it. */
+/** Why the TPM is not usable (it cannot be opened or does not respond); undefined when it is. Does not change its state. */
 export async function findTpmProblem(
   { kind, path }: TpmLocation,
   clock: Clock,

@@ -1,3 +1,4 @@
+import { parseMountinfo } from '../../platform/index.ts';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -11,7 +12,6 @@ import {
   thawScope,
   type CgroupLayout,
 } from './cgroups.ts';
-import { parseMountinfo } from './proc.ts';
 
 const HYBRID = [
   '30 29 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755',

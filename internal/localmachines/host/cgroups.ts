@@ -1,9 +1,10 @@
+import { readMounts, type Mount } from '../../platform/index.ts';
 import { LocalMachineError } from '../errors.ts';
 import type { HostPorts } from './host-ports.ts';
 import { readText } from '../../file/index.ts';
 import { output, waitUntil } from './host-ports.ts';
 import { isScopeOf } from '../network/names.ts';
-import { isZombie, parseMountinfo, parseNamespacePids, parseProcessCgroups, type MountFact } from './proc.ts';
+import { isZombie, parseNamespacePids, parseProcessCgroups } from './proc.ts';
 
 /** All scopes of all local clusters lie in this slice, in each hierarchy. No dash: a dash nests slices. */
 export const SLICE = 'clustermini.slice';
@@ -28,7 +29,7 @@ export interface CgroupLayout {
 
 const NOT_CONTROLLERS = new Set(['rw', 'ro', 'xattr', 'clone_children', 'seclabel', 'nsdelegate']);
 
-export function hierarchiesFrom(mounts: readonly MountFact[]): readonly Hierarchy[] {
+export function hierarchiesFrom(mounts: readonly Mount[]): readonly Hierarchy[] {
   return mounts
     .filter((mount) => mount.point.startsWith('/sys/fs/cgroup') && /^cgroup2?$/.test(mount.type))
     .map((mount) =>
@@ -43,7 +44,7 @@ function isController(option: string): boolean {
 }
 
 export async function readCgroupLayout(host: HostPorts): Promise<CgroupLayout> {
-  const mounts = parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '');
+  const mounts = await readMounts(host.files);
   const managed = (await host.files.stat('/run/systemd/system')) !== undefined;
   return { hierarchies: hierarchiesFrom(mounts), managed };
 }

@@ -2,7 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import { ExecError, type Command, type CommandResult } from '../../exec/index.ts';
 import { FakeClock } from '../../testing/index.ts';
 import type { HostPorts } from './host-ports.ts';
-import { commandsFor, controllersFrom, checkHost, requireHost } from './check-host.ts';
+import { parseMountinfo } from '../../platform/index.ts';
+import { hierarchiesFrom } from './cgroups.ts';
+import { checkHost, commandsFor, controllersFrom, requireHost } from './check-host.ts';
 import { hostRequirements, requiredPackages } from './host-requirements.ts';
 
 const signal = new AbortController().signal;
@@ -64,7 +66,7 @@ function stubHost(state: HostState): { readonly host: HostPorts; readonly comman
 }
 
 const check = async (state: HostState, directories: readonly string[] = ['/data/cluster']) =>
-  checkHost(stubHost(state).host, { requirements: hostRequirements, directories: directories, signal });
+  checkHost(stubHost(state).host, { requirements: hostRequirements, directories, signal });
 
 describe('preflight()', () => {
   test('has nothing to say about a fit host', async () => {
@@ -80,11 +82,11 @@ describe('preflight()', () => {
       'swtpm',
       'swtpm_setup',
       'unshare',
-      'disk space at /data (1.0 GiB of 6.0 GiB)',
+      'disk space in /data (1.0 GiB free, 6.0 GiB required)',
     ]);
     expect(commands).toEqual([
       'apt-get install -y mmdebstrap swtpm swtpm-tools util-linux',
-      'free space at /data',
+      'free space in /data',
     ]);
   });
 
@@ -124,7 +126,7 @@ describe('preflight()', () => {
     {
       name: 'a data directory on an overlay',
       state: { disk: `overlay ${1e12}` },
-      want: 'disk below /data/cluster',
+      want: 'disk for /data/cluster',
     },
     {
       name: 'a keyring that is not there',
@@ -172,7 +174,11 @@ test('commandsFor() says each thing once', () => {
 
 test('controllersFrom() adds up v1 hierarchies and the v2 one', () => {
   const mounts = '1 0 0:1 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n';
-  expect([...controllersFrom(mounts, 'hugetlb\n')]).toEqual(['cpu', 'cpuacct', 'hugetlb']);
+  expect([...controllersFrom(hierarchiesFrom(parseMountinfo(mounts)), 'hugetlb\n')]).toEqual([
+    'cpu',
+    'cpuacct',
+    'hugetlb',
+  ]);
 });
 
 test('requiredPackages() has each package once, sorted, for a set-up script', () => {

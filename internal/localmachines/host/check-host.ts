@@ -1,21 +1,25 @@
-import { hierarchiesFrom } from './cgroups.ts';
-import { LocalMachineError } from '../errors.ts';
+import { dirname } from 'node:path';
 import { readText } from '../../file/index.ts';
+import { readMounts } from '../../platform/index.ts';
+import { formatBytes } from '../../printable/index.ts';
+import { LocalMachineError } from '../errors.ts';
+import { hierarchiesFrom, type Hierarchy } from './cgroups.ts';
 import { output, type HostPorts } from './host-ports.ts';
-import { parseMountinfo } from './proc.ts';
 import type { HostRequirements } from './host-requirements.ts';
 
-/** One thing the host lacks, and the command or act that brings it. */
+/** A requirement that the host does not meet. */
 export interface MissingRequirement {
   readonly kind: 'user' | 'program' | 'file' | 'kernel' | 'cgroup' | 'disk' | 'folder';
   readonly name: string;
+  /** A command, or what else to do. */
   readonly fix: string;
+  /** The Debian package that contains a program or file. */
   readonly package?: string;
 }
 
 export interface HostReport {
   readonly missing: readonly MissingRequirement[];
-  /** What to type, in this order. */
+  /** The commands to run, in this order. */
   readonly commands: readonly string[];
 }
 
@@ -26,50 +30,62 @@ export interface HostCheckOptions {
   readonly signal: AbortSignal;
 }
 
-/** Names everything that is missing at once, and changes nothing. */
+/** Finds all requirements that the host does not meet. Changes nothing. */
 export async function checkHost(host: HostPorts, options: HostCheckOptions): Promise<HostReport> {
   const { requirements, signal } = options;
-  const programs = await lackingPrograms(host, requirements, signal);
-  const files = await lackingFiles(host, requirements);
-  const root = (await output(host, ['id', '-u'], signal)).trim() === '0';
+  const programs = await missingPrograms(host, requirements, signal);
+  const isRoot = (await output(host, ['id', '-u'], signal)).trim() === '0';
   const user: MissingRequirement = { kind: 'user', name: 'root', fix: 'run the command with sudo' };
-  const lacks = [
-    ...(root ? [] : [user]),
+  const missing = [
+    ...(isRoot ? [] : [user]),
     ...programs,
-    ...files,
-    // Probes need root and the programs they call; without them they would blame the kernel.
-    ...(root && programs.length === 0 ? await lackingFeatures(host, requirements, signal) : []),
-    ...(await lackingControllers(host, requirements)),
-    ...(await unfitDirectories(host, options)),
+    ...(await missingFiles(host, requirements)),
+    // Without root and their programs, the probes would fail for another reason than the kernel.
+    ...(isRoot && programs.length === 0 ? await missingFeatures(host, requirements, signal) : []),
+    ...(await missingControllers(host, requirements)),
+    ...(await unusableDirectories(host, options)),
   ];
-  return { missing: lacks, commands: commandsFor(lacks) };
+  return { missing, commands: commandsFor(missing) };
 }
 
-/** `preflight`, or an error that names what is missing and what to type. */
+/** Checks the host. @throws LocalMachineError `localmachines-preflight` with everything that is missing and the commands to run */
 export async function requireHost(host: HostPorts, options: HostCheckOptions): Promise<void> {
   const { missing: lacks, commands } = await checkHost(host, options);
   if (lacks.length === 0) return;
+  const problems = lacks.map((each) => describeMissing(each)).join(', ');
   throw new LocalMachineError(
     'localmachines-preflight',
-    `preparing local machines: this machine lacks ${lacks.map(({ name }) => name).join(', ')}`,
-    { details: { lacks, commands }, fix: `Run: ${commands.join('; ')}. Then run the same command again.` },
+    `this machine cannot run local clusters: ${problems}`,
+    {
+      details: { lacks, commands },
+      fix: `Run: ${commands.join('; ')}. Then run the same command again.`,
+    },
   );
 }
 
-/** Packages in one command, everything else as it stands. */
-export function commandsFor(lacks: readonly MissingRequirement[]): readonly string[] {
-  const packages = [...new Set(lacks.flatMap((lack) => lack.package ?? []))].sort();
+/** One missing requirement for people. */
+export function describeMissing({ kind, name }: MissingRequirement): string {
+  return kind === 'user' ? `must be run as ${name}` : `missing ${name}`;
+}
+
+/** One command for all packages, then everything else. */
+export function commandsFor(missing: readonly MissingRequirement[]): readonly string[] {
+  const packages = [...new Set(missing.flatMap((each) => each.package ?? []))].sort();
   const install = packages.length === 0 ? [] : [`apt-get install -y ${packages.join(' ')}`];
-  return [...install, ...new Set(lacks.filter((lack) => lack.package === undefined).map(({ fix }) => fix))];
+  const others = missing.filter((each) => each.package === undefined).map(({ fix }) => fix);
+  return [...install, ...new Set(others)];
 }
 
-/** The controllers of all hierarchies: v1's from their mounts, v2's from its root directory. */
-export function controllersFrom(mountinfo: string, v2Controllers: string): ReadonlySet<string> {
-  const v1 = hierarchiesFrom(parseMountinfo(mountinfo)).flatMap(({ id }) => id.split(','));
-  return new Set([...v1, ...v2Controllers.split(/\s+/)].filter((each) => each !== ''));
+/** The cgroup controllers of all hierarchies: of v1 from their mounts, of v2 from the file in its root directory. */
+export function controllersFrom(
+  hierarchies: readonly Hierarchy[],
+  v2Controllers: string,
+): ReadonlySet<string> {
+  const v1 = hierarchies.flatMap(({ id }) => id.split(','));
+  return new Set([...v1, ...v2Controllers.split(/\s+/)].filter((name) => name !== ''));
 }
 
-async function lackingPrograms(
+async function missingPrograms(
   host: HostPorts,
   requirements: HostRequirements,
   signal: AbortSignal,
@@ -79,86 +95,78 @@ async function lackingPrograms(
   const missing = (await output(host, ['sh', '-c', script, 'sh', ...names], signal)).split('\n');
   return requirements.programs
     .filter(({ program }) => missing.includes(program))
-    .map(({ program, package: from }) => ({
-      kind: 'program',
-      name: program,
-      fix: `apt-get install -y ${from}`,
-      package: from,
-    }));
+    .map(({ program, package: from }) => ({ kind: 'program', name: program, ...installed(from) }));
 }
 
-async function lackingFiles(
+async function missingFiles(
   host: HostPorts,
   requirements: HostRequirements,
 ): Promise<readonly MissingRequirement[]> {
   const stats = await Promise.all(requirements.files.map(({ path }) => host.files.stat(path)));
   return requirements.files
     .filter((_, at) => stats[at] === undefined)
-    .map(({ path, package: from }) => ({
-      kind: 'file',
-      name: path,
-      fix: `apt-get install -y ${from}`,
-      package: from,
-    }));
+    .map(({ path, package: from }) => ({ kind: 'file', name: path, ...installed(from) }));
 }
 
-async function lackingFeatures(
+function installed(from: string): Required<Pick<MissingRequirement, 'fix' | 'package'>> {
+  return { fix: `apt-get install -y ${from}`, package: from };
+}
+
+async function missingFeatures(
   host: HostPorts,
   requirements: HostRequirements,
   signal: AbortSignal,
 ): Promise<readonly MissingRequirement[]> {
-  const answers = await Promise.all(
+  const results = await Promise.all(
     requirements.kernel.map(({ probe }) =>
       host.commands.run({ argv: probe, signal }).then(
         () => true,
         () => {
           signal.throwIfAborted();
-          return false; // whatever it died of, the kernel did not do it
+          return false; // whatever the error is, the kernel did not do it
         },
       ),
     ),
   );
   return requirements.kernel
-    .filter((_, at) => answers[at] === false)
+    .filter((_, at) => results[at] === false)
     .map(({ feature, fix }) => ({ kind: 'kernel', name: feature, fix }));
 }
 
-async function lackingControllers(
+async function missingControllers(
   host: HostPorts,
   requirements: HostRequirements,
 ): Promise<readonly MissingRequirement[]> {
-  const mountinfo = (await readText(host.files, '/proc/self/mountinfo')) ?? '';
-  const present = controllersFrom(
-    mountinfo,
-    (await readText(host.files, '/sys/fs/cgroup/cgroup.controllers')) ?? '',
-  );
-  const lacks: MissingRequirement[] = requirements.controllers
+  const hierarchies = hierarchiesFrom(await readMounts(host.files));
+  const v2Controllers = (await readText(host.files, '/sys/fs/cgroup/cgroup.controllers')) ?? '';
+  const present = controllersFrom(hierarchies, v2Controllers);
+  const missing: MissingRequirement[] = requirements.controllers
     .filter((name) => !present.has(name))
     .map((name) => ({
       kind: 'cgroup',
       name: `cgroup controller ${name}`,
       fix: `start the kernel with cgroup_enable=${name}`,
     }));
-  const hierarchies = hierarchiesFrom(parseMountinfo(mountinfo));
-  const v1 = hierarchies.some(({ version }) => version === 1);
-  if (v1 && !hierarchies.some(({ id }) => id === 'name=systemd')) {
+  const hasV1 = hierarchies.some(({ version }) => version === 1);
+  if (hasV1 && !hierarchies.some(({ id }) => id === 'name=systemd')) {
     const point = '/sys/fs/cgroup/systemd';
     const fix = `mkdir -p ${point} && mount -t cgroup -o none,name=systemd cgroup ${point}`;
-    lacks.push({ kind: 'cgroup', name: 'cgroup hierarchy name=systemd', fix });
+    missing.push({ kind: 'cgroup', name: 'cgroup hierarchy name=systemd', fix });
   }
-  return lacks;
+  return missing;
 }
 
-async function unfitDirectories(
+async function unusableDirectories(
   host: HostPorts,
   options: HostCheckOptions,
 ): Promise<readonly MissingRequirement[]> {
-  const lacks: MissingRequirement[] = [];
+  const { freeBytes } = options.requirements;
+  const missing: MissingRequirement[] = [];
   for (const directory of options.directories) {
     if (/[:,\\\s]/.test(directory)) {
       const fix =
-        'set XDG_DATA_HOME and XDG_CACHE_HOME to directories without colon, comma, backslash and blank';
-      lacks.push({ kind: 'folder', name: `mountable path for ${directory}`, fix });
+        'set XDG_DATA_HOME and XDG_CACHE_HOME to directories without colon, comma, backslash and space';
+      missing.push({ kind: 'folder', name: `mountable path for ${directory}`, fix });
       continue;
     }
     const existing = await nearestExisting(host, directory);
@@ -167,21 +175,18 @@ async function unfitDirectories(
       (await output(host, [...argv], options.signal)).trim().split('\n').at(-1)?.trim().split(/\s+/) ?? [];
     if (type === 'overlay') {
       const fix =
-        'set XDG_DATA_HOME and XDG_CACHE_HOME to directories on a disk: an overlay cannot carry another one';
-      lacks.push({ kind: 'folder', name: `disk below ${directory}`, fix });
+        'set XDG_DATA_HOME and XDG_CACHE_HOME to directories on a disk: an overlay cannot be the base of another one';
+      missing.push({ kind: 'folder', name: `disk for ${directory}`, fix });
     }
-    if (Number(free) < options.requirements.freeBytes) {
-      const gib = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
-      const name = `disk space at ${existing} (${gib(Number(free))} of ${gib(options.requirements.freeBytes)})`;
-      lacks.push({ kind: 'disk', name, fix: `free space at ${existing}` });
+    if (Number(free) < freeBytes) {
+      const name = `disk space in ${existing} (${formatBytes(Number(free))} free, ${formatBytes(freeBytes)} required)`;
+      missing.push({ kind: 'disk', name, fix: `free space in ${existing}` });
     }
   }
-  return lacks;
+  return missing;
 }
 
 async function nearestExisting(host: HostPorts, directory: string): Promise<string> {
-  for (let at = directory; at !== ''; at = at.slice(0, at.lastIndexOf('/'))) {
-    if ((await host.files.stat(at)) !== undefined) return at;
-  }
-  return '/';
+  if (directory === '/' || (await host.files.stat(directory)) !== undefined) return directory;
+  return nearestExisting(host, dirname(directory));
 }

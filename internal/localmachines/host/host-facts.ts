@@ -1,9 +1,10 @@
+import { readMounts } from '../../platform/index.ts';
 import { hierarchiesFrom, SLICE } from './cgroups.ts';
 import { readText } from '../../file/index.ts';
-import { type HostPorts } from './host-ports.ts';
+import type { HostPorts } from './host-ports.ts';
 import { RUN_DIRECTORY } from '../network/cluster-network.ts';
 import { NUMBERS_DIRECTORY } from '../network/cluster-numbers.ts';
-import { isZombie, parseMountinfo } from './proc.ts';
+import { isZombie } from './proc.ts';
 
 /** What local clusters could leave behind on a host, as lines that can be compared. */
 export type HostFacts = Readonly<Record<string, readonly string[]>>;
@@ -36,7 +37,7 @@ export async function readHostFacts(
   options: { readonly markers: readonly string[]; readonly signal: AbortSignal },
 ): Promise<HostFacts> {
   const { signal } = options;
-  const mounts = parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '');
+  const mounts = await readMounts(host.files);
   const hierarchies = hierarchiesFrom(mounts);
   const topLevel = hierarchies.map(({ point }) => `find ${point} -mindepth 1 -maxdepth 1 -type d`).join('; ');
   const inSlice = hierarchies.map(({ point }) => `find ${point}/${SLICE} -type d`).join('; ');

@@ -1,9 +1,8 @@
+import { readMounts } from '../../platform/index.ts';
 import type { HostPorts } from '../host/host-ports.ts';
-import { readText } from '../../file/index.ts';
 import { output } from '../host/host-ports.ts';
 import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
-import { parseMountinfo } from '../host/proc.ts';
 
 /**
  * The network of one cluster: 198.18.N.0/24 on a bridge that lies in a network namespace of its own,
@@ -196,7 +195,7 @@ async function removeNamespace(
 }
 
 async function mountPoints(host: HostPorts): Promise<readonly string[]> {
-  return parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '').map(({ point }) => point);
+  return (await readMounts(host.files)).map(({ point }) => point);
 }
 
 async function makeNamespace(

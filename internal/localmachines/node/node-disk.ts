@@ -1,10 +1,9 @@
+import { readMounts } from '../../platform/index.ts';
 import { randomBytes } from 'node:crypto';
-import { readText } from '../../file/index.ts';
 import { output, type HostPorts } from '../host/host-ports.ts';
 import { hostAddress, type NodeNetwork } from '../network/cluster-network.ts';
 import { DATA_DIRECTORIES, type ClusterPaths, type NodePaths } from './node-paths.ts';
 import type { LocalNodeRecord } from './node-record.ts';
-import { parseMountinfo } from '../host/proc.ts';
 import { kubeletTunables, launchScript, nodeInitScript } from './node-scripts.ts';
 
 /** A new machine's own files on top of the shared root file system. Made anew when interrupted. */
@@ -71,6 +70,6 @@ export async function writeMachineFiles(
 }
 
 async function isMounted(host: HostPorts, point: string): Promise<boolean> {
-  const mounts = parseMountinfo((await readText(host.files, '/proc/self/mountinfo')) ?? '');
+  const mounts = await readMounts(host.files);
   return mounts.some((mount) => mount.point === point);
 }

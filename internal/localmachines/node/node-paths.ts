@@ -9,7 +9,7 @@ export interface ClusterPaths {
 
 export function clusterPaths(directory: string): ClusterPaths {
   return {
-    directory: directory,
+    directory,
     launch: `${directory}/launch`,
     manufacturer: `${directory}/tpm-manufacturer`,
     nodes: `${directory}/nodes`,
@@ -35,7 +35,7 @@ export interface NodePaths {
 export function nodePaths(cluster: ClusterPaths, name: string): NodePaths {
   const directory = `${cluster.nodes}/${name}`;
   return {
-    directory: directory,
+    directory,
     record: `${directory}/node.json`,
     upper: `${directory}/upper`,
     work: `${directory}/work`,

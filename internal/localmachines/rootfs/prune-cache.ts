@@ -1,5 +1,5 @@
 import { readText } from '../../file/index.ts';
-import { type HostPorts } from '../host/host-ports.ts';
+import type { HostPorts } from '../host/host-ports.ts';
 import { clusterPaths, nodePaths } from '../node/node-paths.ts';
 import { parseLocalNodeRecord } from '../node/node-record.ts';
 import { readClaims } from '../network/cluster-numbers.ts';
