@@ -162,7 +162,7 @@ describe('readOnlyPaths()', () => {
       mounts: [mount('/', 'rw'), mount('/opt', 'rw'), mount('/opt', 'ro')],
       want: ['/opt/cluster'],
     },
-    { name: 'nothing in a file that is none', mounts: ['', 'x', ' - '], want: [] },
+    { name: 'nothing in a file that is none', mounts: [''], want: [] },
   ])('finds $name', ({ mounts, want }) => {
     expect([...readOnlyPaths(parseMountinfo(mounts.join('\n')), PATHS)]).toEqual(want);
   });
