@@ -23,9 +23,9 @@ const POLL_MS = 50;
 const NSPAWN_PROPAGATE = '/run/systemd/nspawn/propagate';
 
 /**
- * Takes a local cluster away with everything it has on this machine, whatever state it is in: it
- * goes by what the kernel shows under the cluster's number and directory, not by records, so it also
- * cleans up after a `kill -9` at any point of `up`. Answers false when there was nothing.
+ * Removes a local cluster with everything of it on this machine, in whatever state it is. It finds the parts by the number and the
+ * directory of the cluster in the kernel, not by records, so it also cleans up after a `kill -9` at any point of `mini up`. Returns
+ * false when the cluster did not exist.
  */
 export async function destroyCluster(
   host: HostPorts,
@@ -39,7 +39,7 @@ export async function destroyCluster(
   await unmountBelow(host, directory, options.signal);
   await host.files.remove(directory);
   await restoreInotifyLimit(host, { directory, signal: options.signal });
-  if (network !== undefined) await releaseNumber(host, network); // last: until here a second try finds all
+  if (network !== undefined) await releaseNumber(host, network); // last: a second attempt needs it to find the rest
   await removeIfEmpty(host, options.root);
   return existed;
 }
@@ -55,7 +55,7 @@ async function removeFromKernel(host: HostPorts, network: NodeNetwork, signal: A
   await removeSliceIfEmpty(host, layout, signal);
 }
 
-/** Ends all processes of a cluster, machines first, and removes their cgroups. New ones cannot come: the lock is ours. */
+/** Ends all processes of a cluster and removes their cgroups. The caller holds the lock, so no new process appears. */
 async function endScopes(
   host: HostPorts,
   layout: CgroupLayout,
@@ -73,19 +73,22 @@ async function endScopes(
     if (!gone) {
       throw new LocalMachineError(
         'localmachines-not-removed',
-        `ending processes of ${scope}: still there after SIGKILL`,
+        `processes of ${scope} still run after SIGKILL`,
       );
     }
     await removeScope(host, layout, scope, signal);
   }
 }
 
-/** Nothing may be mounted below a directory that is about to be removed with all its content. */
+/** Before a directory is removed with its content, nothing may be mounted below it. */
 async function unmountBelow(host: HostPorts, directory: string, signal: AbortSignal): Promise<void> {
   for (const point of await mountsBelow(host, directory)) await output(host, ['umount', point], signal);
   const left = await mountsBelow(host, directory);
   if (left.length > 0) {
-    throw new LocalMachineError('localmachines-not-removed', `unmounting ${left.join(', ')}: still mounted`);
+    throw new LocalMachineError(
+      'localmachines-not-removed',
+      `still mounted after umount: ${left.join(', ')}`,
+    );
   }
 }
 

@@ -5,8 +5,9 @@ import { LocalMachineError } from './errors.ts';
 const POLL_MS = 250;
 
 /**
- * One holder at a time on this machine, for as long as its process lives: an abstract unix socket
- * (unix(7)) is taken atomically, leaves no file, and the kernel frees it however the holder ends.
+ * A lock with one holder on this machine. It is an abstract unix socket (unix(7)): bound atomically, without a file, and freed by the
+ * kernel however the process of the holder ends.
+ * @throws LocalMachineError `localmachines-locked` when another process holds it
  */
 export async function acquireLock(what: string): Promise<AsyncDisposable> {
   const server = createServer((connection) => connection.destroy());
@@ -14,7 +15,7 @@ export async function acquireLock(what: string): Promise<AsyncDisposable> {
     server.once('error', (cause: NodeJS.ErrnoException) =>
       reject(
         cause.code === 'EADDRINUSE'
-          ? new LocalMachineError('localmachines-locked', `locking ${what}: another process holds it`, {
+          ? new LocalMachineError('localmachines-locked', `locking ${what}: held by another process`, {
               cause,
             })
           : cause,
@@ -28,17 +29,18 @@ export async function acquireLock(what: string): Promise<AsyncDisposable> {
   };
 }
 
+/** How long to wait for a lock. */
 export interface LockWaitOptions {
   readonly clock: Clock;
   readonly limitMs: number;
-  /** Told once, when somebody else is at it. */
+  /** Called once when another process holds the lock. */
   readonly onWait: () => void;
   readonly signal: AbortSignal;
 }
 
 /**
- * The same for what is shared: who holds it makes the very thing that is wanted here, so it is waited for.
- * @throws MachinesError `localmachines-locked` when the other one has not let go in time
+ * Waits for a lock on shared data: its holder is building what the caller needs.
+ * @throws LocalMachineError `localmachines-locked` when the lock is not free in time
  */
 export async function waitForLock(what: string, options: LockWaitOptions): Promise<AsyncDisposable> {
   const { clock, limitMs, onWait, signal } = options;

@@ -1,13 +1,13 @@
 /**
- * Port: machines of one's own. Each node is a systemd-nspawn container with a root file system, a
- * network namespace, cgroups, disk directories and a software TPM of its own, in which the real agent
- * runs under a real systemd. Used by `cluster mini` and by the end-to-end stories.
+ * Port: local machines, for `cluster mini` and the end-to-end stories only. Each node is a systemd-nspawn container with its own root
+ * file system, network namespace, cgroups, disk directories and software TPM, in which the real agent runs under a real systemd.
  *
- *     preflight → ensureRootfs → ensureAgentLayer → createCluster → addNode → start
+ *     checkHost → ensureRootfs → ensureAgentLayer → createCluster → addNode → start
  *                      (cache, shared)                 (<data>/mini/<name>)
  *
- * Everything a cluster has in the kernel is named after its number, and everything on disk lies in
- * its directory or in the cache; `destroyCluster` goes by these facts alone.
+ * Everything of a cluster in the kernel has the number of the cluster in its name, and everything on disk is in its directory or in the
+ * cache. `destroyCluster` relies on this and on no record. `host` is about the machine that runs the nodes, `rootfs` about their shared
+ * file systems, `network` about the switch between them, `node` about a single node.
  */
 export { createCluster, findCluster, listClusters, LocalCluster, type NewNode } from './local-cluster.ts';
 export { destroyCluster } from './destroy-cluster.ts';

@@ -18,20 +18,20 @@ import { raiseInotifyLimit } from './host/inotify-limit.ts';
 
 const CAP_SYS_RESOURCE = 24; // capability.h
 
-/** What a new node is to be. */
+/** The properties of a new node. */
 export interface NewNode {
   readonly name: string;
-  /** Lower directories of its root file system, top first: agent layer, root file system. */
+  /** The overlay's lower directories, top first: agent layer, root file system. */
   readonly layers: readonly string[];
-  /** Raw Ed25519 public keys of the owners, base64; never none, which would be anybody. */
+  /** Raw Ed25519 public keys of the owners, base64. */
   readonly ownerKeys: readonly [string, ...string[]];
-  /** Where it may find its cluster, "host:port" of control planes; none where somebody comes to it. */
+  /** Control planes to join, "host:port"; none for a machine that is initialized. */
   readonly joinEndpoints?: readonly string[];
-  /** One of `addressesFor`; otherwise the lowest free one. */
+  /** An address from `addressesFor`; default: the lowest free one. */
   readonly address?: string;
-  /** The `blobs` directory of a store of the host, which the node may read; without it the node's store starts empty. */
+  /** The `blobs` directory of a store on the host that the node may read; default: the store of the node starts empty. */
   readonly seedDirectory?: string;
-  /** Fault knobs; see `NodeRecord`. */
+  /** For fault injection: see `LocalNodeRecord`. */
   readonly procFiles?: Readonly<Record<string, string>>;
   readonly binds?: LocalNodeRecord['binds'];
   readonly diskBytes?: number;
@@ -59,7 +59,7 @@ export class LocalCluster {
     this.network = options.network;
   }
 
-  /** Keeps everybody else from changing this cluster's machines. */
+  /** Locks the machines of this cluster against other processes. */
   lock(): Promise<AsyncDisposable> {
     return lockCluster(this.paths.directory);
   }
@@ -88,7 +88,7 @@ export class LocalCluster {
     return node;
   }
 
-  /** The address that each of these has, or will have when it is added with it. */
+  /** The address of each of these nodes; for a new one, the address to add it with. */
   async addressesFor(names: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const nodes = await this.nodes();
     const taken = nodes.map(({ address }) => address);
@@ -103,8 +103,8 @@ export class LocalCluster {
   }
 
   /**
-   * Makes the TPM of a machine before the machine: `sha256:…` of its endorsement key, which says who the machine will
-   * be. One at a time: the manufacturer counts its certificates in a file.
+   * Creates the TPM of a machine before the machine. Returns the identity that the machine will have: `sha256:…` of its endorsement
+   * key. Not to be called concurrently: the manufacturer counts its certificates in a file.
    */
   async manufactureTpm(name: string, signal: AbortSignal): Promise<string> {
     const { tpm: directory } = nodePaths(this.paths, parseName(name, 'node'));
@@ -117,22 +117,22 @@ export class LocalCluster {
     if (fingerprint === undefined)
       throw new LocalMachineError(
         'localmachines-boot-failed',
-        `making the TPM of ${name}: it has no certificate`,
+        `TPM of ${name} has no endorsement certificate`,
       );
     return fingerprint;
   }
 
-  /** So many machines can watch their files beside those of all other clusters. */
+  /** Raises the inotify limit for this number of machines, beside those of all other clusters. */
   raiseInotifyLimit(machines: number, signal: AbortSignal): Promise<void> {
     return raiseInotifyLimit(this.#host, { directory: this.paths.directory, machines, signal });
   }
 
-  /** The switch that all machines are plugged into. Before several are started at once. */
+  /** Creates the network switch of all nodes. To be called before several nodes are started concurrently. */
   ensureSwitch(signal: AbortSignal): Promise<void> {
     return ensureSwitch(this.#host, this.network, signal);
   }
 
-  /** Makes a machine that has never been switched on. The record comes last: a half-made one is made again. */
+  /** Creates a machine without starting it. Its record is written last: an incomplete machine is created again. */
   async addNode(options: NewNode): Promise<LocalNode> {
     const name = parseName(options.name, 'node');
     const paths = nodePaths(this.paths, name);
@@ -164,7 +164,7 @@ export class LocalCluster {
     return this.#node(record);
   }
 
-  /** A TPM that was made ahead is the identity that somebody may already have written down. */
+  /** The TPM stays: its identity may be in the inventory of a cluster already. */
   async #removeAllButTpm(paths: NodePaths): Promise<void> {
     for (const name of await this.#host.files.list(paths.directory)) {
       const path = `${paths.directory}/${name}`;
@@ -184,7 +184,7 @@ export class LocalCluster {
   }
 }
 
-/** Makes the cluster's directory and claims its network, or finds both. `root` is `<data>/mini`. */
+/** Creates the directory of the cluster and claims a network for it, unless it has them. `root` is `<data>/mini`. */
 export async function createCluster(
   host: HostPorts,
   options: { readonly root: string; readonly name: string; readonly signal: AbortSignal },
@@ -197,6 +197,7 @@ export async function createCluster(
   return new LocalCluster({ host, layout: await readCgroupLayout(host), name, paths, network });
 }
 
+/** The cluster with this name; undefined when it does not exist. `root` is `<data>/mini`. */
 export async function findCluster(
   host: HostPorts,
   options: { readonly root: string; readonly name: string },
@@ -215,6 +216,7 @@ export async function listClusters(host: HostPorts, root: string): Promise<reado
   return found.filter((cluster) => cluster !== undefined);
 }
 
+/** Locks the cluster whose data are in this directory. @throws LocalMachineError `localmachines-locked` */
 export function lockCluster(directory: string): Promise<AsyncDisposable> {
   return acquireLock(`cluster ${directory}`);
 }
@@ -225,7 +227,7 @@ function seedBind(directory: string | undefined): LocalNodeRecord['binds'] {
     : [{ source: directory, target: `${SEED_IN_NODE}/blobs`, readOnly: true }];
 }
 
-/** systemd's own v1 hierarchy has no controller and does not count. */
+/** systemd's own v1 hierarchy has no controllers. */
 function hasV1Controllers(layout: CgroupLayout): boolean {
   return layout.hierarchies.some(({ version, id }) => version === 1 && !id.startsWith('name='));
 }

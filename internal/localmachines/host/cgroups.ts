@@ -6,29 +6,30 @@ import { output, waitUntil } from './host-ports.ts';
 import { isScopeOf } from '../network/names.ts';
 import { isZombie, parseNamespacePids, parseProcessCgroups } from './proc.ts';
 
-/** All scopes of all local clusters lie in this slice, in each hierarchy. No dash: a dash nests slices. */
+/** The slice with all scopes of all local clusters, in each hierarchy. Without a dash, because a dash nests slices. */
 export const SLICE = 'clustermini.slice';
 
 const RELEASE_MS = 20_000;
 const POLL_MS = 50;
 
-/** One mounted cgroup hierarchy: v1 has one for each controller (and one of systemd), v2 is the only one. */
+/** A mounted cgroup hierarchy: v1 has one for each controller and one of systemd, v2 has only one. */
 export interface Hierarchy {
   readonly point: string;
   readonly version: 1 | 2;
-  /** As /proc/PID/cgroup names it: `memory`, `cpu,cpuacct`, `name=systemd`; empty for v2. */
+  /** Its name in /proc/PID/cgroup: `memory`, `cpu,cpuacct`, `name=systemd`; empty for v2. */
   readonly id: string;
 }
 
-/** How this host keeps cgroups. */
+/** The cgroup hierarchies of this host. */
 export interface CgroupLayout {
   readonly hierarchies: readonly Hierarchy[];
-  /** systemd is the host's process 1 and must be asked for scopes; otherwise directories are made by hand. */
+  /** Process 1 of the host is systemd, which then creates the scopes; otherwise this program creates the directories. */
   readonly managed: boolean;
 }
 
 const NOT_CONTROLLERS = new Set(['rw', 'ro', 'xattr', 'clone_children', 'seclabel', 'nsdelegate']);
 
+/** The cgroup hierarchies among these mounts. */
 export function hierarchiesFrom(mounts: readonly Mount[]): readonly Hierarchy[] {
   return mounts
     .filter((mount) => mount.point.startsWith('/sys/fs/cgroup') && /^cgroup2?$/.test(mount.type))
@@ -43,13 +44,14 @@ function isController(option: string): boolean {
   return !NOT_CONTROLLERS.has(option) && !option.startsWith('release_agent=');
 }
 
+/** Reads the layout of this host. */
 export async function readCgroupLayout(host: HostPorts): Promise<CgroupLayout> {
   const mounts = await readMounts(host.files);
   const managed = (await host.files.stat('/run/systemd/system')) !== undefined;
   return { hierarchies: hierarchiesFrom(mounts), managed };
 }
 
-/** The argv that starts `program` in a scope of its own. `launch` is the path of the launch script. */
+/** The argv that starts `program` in its own scope. `launch` is the path of the launch script. */
 export function inScope(
   layout: CgroupLayout,
   options: { readonly launch: string; readonly scope: string; readonly log: string },
@@ -86,7 +88,7 @@ export async function listScopes(
   return [...new Set(found.flat())].filter((name) => isScopeOf(number, name)).sort();
 }
 
-/** The living processes of a scope, in any hierarchy. */
+/** The running processes of a scope, in any hierarchy. */
 export async function scopeMembers(
   host: HostPorts,
   layout: CgroupLayout,
@@ -96,7 +98,7 @@ export async function scopeMembers(
   const directories = await existingDirectories(host, layout, scope);
   const [first, ...rest] = directories;
   if (first === undefined) return [];
-  // A cgroup may vanish under `find`: that is an answer, not a failure.
+  // A cgroup may disappear while `find` runs.
   const argv = ['find', first, ...rest, '-name', 'cgroup.procs', '-exec', 'cat', '{}', '+'] as const;
   const { stdout } = await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
   const pids = [
@@ -111,7 +113,7 @@ export async function scopeMembers(
   return pids.filter((_, at) => statuses[at] !== undefined && !isZombie(statuses[at]));
 }
 
-/** Process 1 of the node in a scope: two namespaces deep, number 1 in the inner one. Pods lie deeper. */
+/** Process 1 of the node in a scope: it is in a nested PID namespace with number 1. Pods are nested deeper. */
 export async function findLeader(host: HostPorts, pids: readonly number[]): Promise<number | undefined> {
   for (const pid of pids) {
     const status = await readStatus(host, pid);
@@ -123,8 +125,8 @@ export async function findLeader(host: HostPorts, pids: readonly number[]): Prom
 }
 
 /**
- * Lets go of processes that stand still: a container runtime freezes a container while it changes what that may use, and
- * one that was killed in that moment leaves it so. In cgroup v1 not even SIGKILL reaches them then; in v2 it does.
+ * Thaws frozen processes: a container runtime that is killed while it changes the limits of a container leaves it frozen. In cgroup v1,
+ * SIGKILL has no effect on frozen processes.
  */
 export async function thawScope(
   host: HostPorts,
@@ -137,19 +139,19 @@ export async function thawScope(
   );
   if (freezer === undefined) return;
   const thaw = 'find "$1" -name freezer.state | while read -r each; do echo THAWED > "$each"; done';
-  // A cgroup may vanish in between: then nobody stands still in it.
+  // A cgroup may disappear meanwhile.
   const argv = ['sh', '-c', thaw, 'sh', `${freezer.point}/${SLICE}/${scope}`] as const;
   await host.commands.run({ argv: [...argv], okExitCodes: [0, 1, 2], signal });
 }
 
-/** Removes the empty cgroups of a scope. systemd removes those it made by itself. */
+/** Removes the empty cgroups of a scope. systemd removes its own ones itself. */
 export async function removeScope(
   host: HostPorts,
   layout: CgroupLayout,
   scope: string,
   signal: AbortSignal,
 ): Promise<void> {
-  // The kernel lets go of a cgroup a moment after its last process has ended; until then rmdir(2) says EBUSY.
+  // For a moment after the last process has ended, rmdir(2) fails with EBUSY.
   const gone = await waitUntil(host, { withinMs: RELEASE_MS, everyMs: POLL_MS, signal }, async () => {
     for (const directory of await existingDirectories(host, layout, scope)) {
       const argv = ['find', directory, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', ';'] as const;
@@ -157,14 +159,10 @@ export async function removeScope(
     }
     return (await existingDirectories(host, layout, scope)).length === 0;
   });
-  if (!gone)
-    throw new LocalMachineError(
-      'localmachines-not-removed',
-      `removing the cgroups of ${scope}: still in use`,
-    );
+  if (!gone) throw new LocalMachineError('localmachines-not-removed', `cgroups of ${scope} still in use`);
 }
 
-/** Removes the slice when no cluster has a scope in it any more. */
+/** Removes the slice when it has no scopes. */
 export async function removeSliceIfEmpty(
   host: HostPorts,
   layout: CgroupLayout,
@@ -190,7 +188,7 @@ async function existingDirectories(
   return directories.filter((_, at) => stats[at] !== undefined);
 }
 
-/** A process may end between being listed and being looked at; /proc then says ENOENT or ESRCH. */
+/** Undefined for a process that has ended meanwhile (ENOENT, ESRCH). */
 async function readStatus(host: HostPorts, pid: number): Promise<string | undefined> {
   return readText(host.files, `/proc/${pid}/status`).catch(() => undefined);
 }

@@ -6,10 +6,10 @@ import { RUN_DIRECTORY } from '../network/cluster-network.ts';
 import { NUMBERS_DIRECTORY } from '../network/cluster-numbers.ts';
 import { isZombie } from './proc.ts';
 
-/** What local clusters could leave behind on a host, as lines that can be compared. */
+/** Everything that local clusters could leave behind on a host, as lines to compare. */
 export type HostFacts = Readonly<Record<string, readonly string[]>>;
 
-/** Host-wide tunables that Kubernetes, bridges and firewalls like to change. */
+/** Kernel parameters of the host that Kubernetes, bridges and firewalls change. */
 const SYSCTLS = [
   'kernel/keys/root_maxbytes',
   'kernel/keys/root_maxkeys',
@@ -31,7 +31,7 @@ const SYSCTLS = [
 
 const DIRECTORIES = [RUN_DIRECTORY, NUMBERS_DIRECTORY, '/run/systemd/nspawn/propagate'];
 
-/** A snapshot of the host. `markers` are strings in command lines that only our programs have (directories). */
+/** A snapshot of the host. `markers` are directories that only the command lines of local clusters contain. */
 export async function readHostFacts(
   host: HostPorts,
   options: { readonly markers: readonly string[]; readonly signal: AbortSignal },
@@ -48,7 +48,7 @@ export async function readHostFacts(
     routes: await lines(host, ['ip', 'route', 'show', 'table', 'all'], signal),
     namespaces: await lines(host, ['ip', 'netns', 'list'], signal),
     cgroups: [...(await shell(topLevel)), ...(await shell(inSlice))].sort(),
-    processes: await markedProcesses(host, options.markers),
+    processes: await processesOfClusters(host, options.markers),
     firewall: withoutCounters([
       ...(await lines(host, ['iptables-save'], signal)),
       ...(await lines(host, ['ip6tables-save'], signal)),
@@ -67,7 +67,7 @@ export async function readHostFacts(
   };
 }
 
-/** What came (`+`) and what went (`-`), one line each; empty when the host is as it was. */
+/** The added (`+`) and removed (`-`) lines; empty when the host is unchanged. */
 export function compareHostFacts(before: HostFacts, after: HostFacts): readonly string[] {
   const kinds = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return kinds.flatMap((kind) => {
@@ -80,24 +80,24 @@ export function compareHostFacts(before: HostFacts, after: HostFacts): readonly 
   });
 }
 
-async function markedProcesses(host: HostPorts, markers: readonly string[]): Promise<readonly string[]> {
+async function processesOfClusters(host: HostPorts, markers: readonly string[]): Promise<readonly string[]> {
   const found: string[] = [];
   for (const pid of (await host.files.list('/proc')).filter((name) => /^\d+$/.test(name))) {
     const [commandLine, cgroup, status] = await Promise.all(
       ['cmdline', 'cgroup', 'status'].map(
-        (name) => readText(host.files, `/proc/${pid}/${name}`).catch(() => undefined), // ended meanwhile
+        (name) => readText(host.files, `/proc/${pid}/${name}`).catch(() => undefined), // the process has ended
       ),
     );
     if (commandLine === undefined || status === undefined || isZombie(status)) continue;
     const command = commandLine.replaceAll('\0', ' ').trim();
     const scope = new RegExp(`${SLICE}/([^/\\n]+)`).exec(cgroup ?? '')?.[1];
-    const marked = markers.some((marker) => command.includes(marker));
-    if (scope !== undefined || marked) found.push(`${scope ?? 'no scope'}: ${pid} ${command}`);
+    const isOurs = markers.some((marker) => command.includes(marker));
+    if (scope !== undefined || isOurs) found.push(`${scope ?? 'no scope'}: ${pid} ${command}`);
   }
   return found;
 }
 
-/** The lines a program prints; none when it is not installed or has nothing to look at. */
+/** The output lines of a program; none when it is not installed or fails. */
 async function lines(
   host: HostPorts,
   argv: readonly [string, ...string[]],

@@ -1,14 +1,14 @@
-/** A program that local clusters call on the host, and the Debian package that brings it. */
+/** A program that local clusters run on the host, and its Debian package. */
 export interface ProgramRequirement {
   readonly program: string;
   readonly package: string;
 }
 
-/** Something the kernel must be able to do. The probe runs in namespaces of its own and leaves nothing. */
+/** A kernel feature. The probe runs in its own namespaces and leaves nothing behind. */
 export interface KernelRequirement {
   readonly feature: string;
   readonly probe: readonly [string, ...string[]];
-  /** The command that brings it where the kernel has it as a module. */
+  /** The command that loads the kernel module of the feature. */
   readonly fix: string;
 }
 
@@ -24,7 +24,7 @@ const inNetwork = (...argv: readonly string[]): readonly [string, ...string[]] =
   ...argv,
 ];
 
-/** Everything a host must have, as data: preflight checks it, set-up scripts install it. */
+/** The requirements of local clusters: `checkHost` checks them, set-up scripts install them. */
 export const hostRequirements = {
   programs: [
     { program: 'certtool', package: 'gnutls-bin' },
@@ -45,7 +45,7 @@ export const hostRequirements = {
   /** Files instead of programs. */
   files: [{ path: '/usr/share/keyrings/debian-archive-keyring.gpg', package: 'debian-archive-keyring' }],
   kernel: [
-    { feature: 'network namespaces', probe: inNetwork('true'), fix: 'a kernel with CONFIG_NET_NS' },
+    { feature: 'network namespaces', probe: inNetwork('true'), fix: 'boot a kernel with CONFIG_NET_NS' },
     {
       feature: 'veth links',
       probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'veth', 'peer', 'name', 'probe1'),
@@ -77,18 +77,19 @@ export const hostRequirements = {
       fix: 'modprobe overlay',
     },
   ],
-  /** cgroup controllers that a kubelet insists on. */
+  /** The cgroup controllers that the kubelet requires. */
   controllers: ['cpu', 'cpuset', 'memory', 'pids'],
-  /** For root file system, layers and one node; the bundle is counted by who fills it. */
+  /** For root file system, layers and one node, without the bundle. */
   freeBytes: 6 * 1024 ** 3,
 } as const satisfies HostRequirements;
 
-/** The packages to install on Debian and its relatives. */
+/** The Debian packages to install, sorted. */
 export function requiredPackages(requirements: HostRequirements): readonly string[] {
   const all = [...requirements.programs, ...requirements.files].map((each) => each.package);
   return [...new Set(all)].sort();
 }
 
+/** See `hostRequirements`. */
 export interface HostRequirements {
   readonly programs: readonly ProgramRequirement[];
   readonly files: readonly { readonly path: string; readonly package: string }[];

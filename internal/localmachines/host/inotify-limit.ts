@@ -7,40 +7,41 @@ import { waitForLock } from '../host-lock.ts';
 import { NUMBERS_DIRECTORY, readClaims } from '../network/cluster-numbers.ts';
 
 /**
- * systemd, containerd and the kubelet of each machine watch files, and the kernel counts the watchers of all machines
- * together. Linux allows 128, which is enough for one machine.
+ * systemd, containerd and the kubelet of each machine use inotify, and the kernel has one limit for all of them. The default of 128
+ * instances is sufficient for one machine.
  */
 const LIMIT = '/proc/sys/fs/inotify/max_user_instances';
 const KERNEL_DEFAULT = 128;
 const PER_MACHINE = 128;
-/** Raised once for most clusters, and not again for each machine that is added. */
+/** Sufficient for most clusters, so that the limit is raised once and not for each machine. */
 const COMFORTABLE = 1024;
 const RECORD = `${NUMBERS_DIRECTORY}/inotify.json`;
-const TURN_MS = 10_000;
+const LOCK_MS = 10_000;
 
 const shape = z.strictObject({
   version: z.literal(1),
-  /** What the limit was, and is to be again. */
+  /** The limit before, to be restored. */
   before: z.int(),
-  /** What it was raised to. Any other value is somebody else's, and stays. */
+  /** The raised limit. Any other value was set by another program and stays. */
   raised: z.int(),
-  /** How many watchers the machines of each cluster need, by the cluster's directory. */
+  /** Directory of a cluster → instances that its machines need. */
   needs: z.record(z.string(), z.int()),
 });
 type WatchRecord = z.infer<typeof shape>;
 
 /**
- * Raises the limit as far as the machines of a cluster need it beside those of all others. What it was is on disk before it is
- * changed: whoever takes the last cluster away puts it back, also after a crash. @throws MachinesError `localmachines-preflight`
+ * Raises the inotify limit so that it is sufficient for the machines of a cluster beside those of all others. The limit before is on
+ * disk first: the removal of the last cluster restores it, also after a crash.
+ * @throws LocalMachineError `localmachines-preflight`
  */
 export async function raiseInotifyLimit(
   host: HostPorts,
   cluster: { readonly directory: string; readonly machines: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const { directory, machines, signal } = cluster;
-  await using _turn = await turn(host, signal);
+  await using _lock = await lockLimit(host, signal);
   const record = await readRecord(host);
-  const others = await livingNeeds(host, record, directory);
+  const others = await needsOfExisting(host, record, directory);
   const limit = await readLimit(host);
   const needs = { ...others, [directory]: PER_MACHINE * machines };
   const wanted = total(needs);
@@ -52,44 +53,44 @@ export async function raiseInotifyLimit(
   if (raised !== limit) await writeLimit(host, raised, signal);
 }
 
-/** A cluster is gone: the limit goes back to what it was unless the machines of another one need it. */
+/** Restores the limit after the removal of a cluster, unless the machines of another cluster need it. */
 export async function restoreInotifyLimit(
   host: HostPorts,
   { directory, signal }: { readonly directory: string; readonly signal: AbortSignal },
 ): Promise<void> {
   if ((await readRecord(host)) === undefined) return;
-  await using _turn = await turn(host, signal);
+  await using _lock = await lockLimit(host, signal);
   const record = await readRecord(host);
   if (record === undefined) return;
-  const needs = await livingNeeds(host, record, directory);
+  const needs = await needsOfExisting(host, record, directory);
   if (total(needs) > Math.max(record.before, KERNEL_DEFAULT))
     return await writeRecord(host, { ...record, needs });
-  // Whatever the record says, a host needs the kernel's own default.
+  // Never below the default of the kernel, whatever the record says.
   const back = Math.max(record.before, KERNEL_DEFAULT);
   if ((await readLimit(host)) === record.raised) await writeLimit(host, back, signal);
   await host.files.remove(RECORD);
 }
 
-function turn({ clock }: HostPorts, signal: AbortSignal): Promise<AsyncDisposable> {
-  return waitForLock('inotify limit', { clock, limitMs: TURN_MS, onWait: () => undefined, signal });
+function lockLimit({ clock }: HostPorts, signal: AbortSignal): Promise<AsyncDisposable> {
+  return waitForLock('inotify limit', { clock, limitMs: LOCK_MS, onWait: () => undefined, signal });
 }
 
-/** Of all clusters that still hold their number, without one. */
-async function livingNeeds(
+/** The needs of all existing clusters except one. */
+async function needsOfExisting(
   host: HostPorts,
   record: WatchRecord | undefined,
   without: string,
 ): Promise<Readonly<Record<string, number>>> {
-  const living = new Set((await readClaims(host)).values());
+  const existing = new Set((await readClaims(host)).values());
   const needs = Object.entries(record?.needs ?? {});
-  return Object.fromEntries(needs.filter(([directory]) => directory !== without && living.has(directory)));
+  return Object.fromEntries(needs.filter(([directory]) => directory !== without && existing.has(directory)));
 }
 
 function total(needs: Readonly<Record<string, number>>): number {
   return Object.values(needs).reduce((sum, each) => sum + each, 0);
 }
 
-/** Damaged or of another version it is as none: the limit then stays as it is. */
+/** A damaged record, or one of another version, is ignored: the limit then stays. */
 async function readRecord(host: HostPorts): Promise<WatchRecord | undefined> {
   const text = await readText(host.files, RECORD);
   if (text === undefined) return undefined;
@@ -110,7 +111,7 @@ async function readLimit(host: HostPorts): Promise<number> {
   return Number((await readText(host.files, LIMIT)) ?? 'NaN');
 }
 
-/** Where this machine is a container itself, the limit may be read-only. */
+/** The limit may be read-only when this machine is a container itself. */
 async function writeLimit(host: HostPorts, limit: number, signal: AbortSignal): Promise<void> {
   try {
     await output(host, ['sh', '-c', `echo "$1" > ${LIMIT}`, 'sh', String(limit)], signal);

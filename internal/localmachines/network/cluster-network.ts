@@ -5,9 +5,8 @@ import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 
 /**
- * The network of one cluster: 198.18.N.0/24 on a bridge that lies in a network namespace of its own,
- * the switch. So the host's firewall, forwarding and other bridges neither see nor change what nodes
- * say to each other, and the nodes' only way out is one link to the host:
+ * The network of one cluster: 198.18.N.0/24 on a bridge in its own network namespace, the switch. The firewall, forwarding and bridges
+ * of the host do not see the traffic between nodes, and the only link out of the network goes to the host:
  *
  *     host ── clu<N> .1 ══ host ┐
  *                               sw .254 (bridge; anything else is unreachable)
@@ -15,20 +14,22 @@ import { linkName } from './names.ts';
  *     node n2 ─ eth0 .12 ══ p12 ┘
  */
 export interface NodeNetwork {
-  /** N; also in the name of everything that the cluster has in the kernel. */
+  /** N; also in the name of everything of the cluster in the kernel. */
   readonly number: number;
 }
 
-/** Kept namespaces, one directory for each cluster. */
+/** Bind-mounted network namespaces, one directory for each cluster. */
 export const RUN_DIRECTORY = '/run/cluster-mini';
 const FIRST_HOST = 11;
 const LAST_HOST = 250;
 export const LAST_NETWORK = 250;
 
+/** The address of the host. */
 export function hostAddress({ number }: NodeNetwork): string {
   return `198.18.${number}.1`;
 }
 
+/** The address of the switch, the default gateway of the nodes. */
 export function switchAddress({ number }: NodeNetwork): string {
   return `198.18.${number}.254`;
 }
@@ -39,13 +40,10 @@ export function nextAddress({ number }: NodeNetwork, taken: readonly string[]): 
     const address = `198.18.${number}.${host}`;
     if (!taken.includes(address)) return address;
   }
-  throw new LocalMachineError(
-    'localmachines-no-network',
-    `choosing an address in 198.18.${number}.0/24: all taken`,
-  );
+  throw new LocalMachineError('localmachines-no-network', `no free address in 198.18.${number}.0/24`);
 }
 
-/** Numbers whose network the host already routes somewhere, from `ip -j -4 route show table all`. */
+/** The numbers whose networks the host has routes to, from `ip -j -4 route show table all`. */
 export function routedNumbers(routesJson: string): ReadonlySet<number> {
   const routes = JSON.parse(routesJson) as readonly { readonly dst?: string }[];
   const numbers = routes.flatMap(({ dst }) => {
@@ -55,26 +53,26 @@ export function routedNumbers(routesJson: string): ReadonlySet<number> {
   return new Set(numbers);
 }
 
+/** The directory with the namespaces of a cluster. */
 export function runDirectory({ number }: NodeNetwork): string {
   return `${RUN_DIRECTORY}/${linkName(number)}`;
 }
 
-/** The kept network namespace of a node, or of the switch when no node is named. */
+/** The bind mount of the network namespace of a node, or of the switch. */
 export function namespaceFile(network: NodeNetwork, node: string | undefined): string {
   return `${runDirectory(network)}/${node === undefined ? 'switch' : `node-${node}`}`;
 }
 
 /**
- * The link address of whoever has this IP address: locally administered (IEEE 802 §8.4) and the same for ever, so that
- * neighbours that remember it are right after a power cycle too. A made-up one each time would leave them sending to a
- * machine that is no more, for as long as their kernels trust what they know.
+ * The link-layer address for an IP address: locally administered (IEEE 802 §8.4) and always the same, so that the neighbor tables of
+ * other nodes stay valid when a node is power-cycled.
  */
 export function linkAddress(address: string): string {
   const last = address.split('.').map((byte) => Number(byte).toString(16).padStart(2, '0'));
   return `02:63:${last.join(':')}`;
 }
 
-/** The commands that make the switch, in a namespace that exists. */
+/** The commands that create the switch in an existing namespace. */
 export function switchCommands(network: NodeNetwork): readonly (readonly [string, ...string[]])[] {
   const namespace = namespaceFile(network, undefined);
   const link = linkName(network.number);
@@ -85,7 +83,7 @@ export function switchCommands(network: NodeNetwork): readonly (readonly [string
     [...inside, 'ip', 'link', 'add', 'sw', 'address', linkAddress(switchAddress(network)), 'type', 'bridge', 'forward_delay', '0'],
     [...inside, 'ip', 'address', 'add', `${switchAddress(network)}/24`, 'dev', 'sw'],
     [...inside, 'ip', 'link', 'set', 'sw', 'up'],
-    // Forwarding to "unreachable" answers at once; without it packets to elsewhere would vanish and callers hang.
+    // With this route, connections to other networks fail at once instead of timing out.
     [...inside, 'ip', 'route', 'add', 'unreachable', 'default'],
     [...inside, 'sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward'],
     // prettier-ignore
@@ -96,7 +94,7 @@ export function switchCommands(network: NodeNetwork): readonly (readonly [string
   ];
 }
 
-/** The commands that plug a node in, in a namespace that exists. */
+/** The commands that connect an existing namespace of a node to the switch. */
 export function nodeCommands(
   network: NodeNetwork,
   node: AttachedNode,
@@ -116,12 +114,12 @@ export function nodeCommands(
   ];
 }
 
-/** The node's end at the switch: taking it down there is a pulled cable. */
+/** The switch's end of the link of a node. Setting it down disconnects the node. */
 export function portName(address: string): string {
   return `p${address.split('.')[3] ?? ''}`;
 }
 
-/** Makes the switch unless it is there. A half-made one is made again. */
+/** Creates the switch unless it exists. An incomplete one is created again. */
 export async function ensureSwitch(
   host: HostPorts,
   network: NodeNetwork,
@@ -132,12 +130,12 @@ export async function ensureSwitch(
   if (kept && (await host.files.stat(complete)) !== undefined) return;
   await removeNamespace(host, network, undefined, signal);
   await removeHostLink(host, network, signal);
-  await makeNamespace(host, network, undefined, signal);
+  await createNamespace(host, network, undefined, signal);
   await runPlan(host, switchCommands(network), signal);
   await host.files.writeAtomic(complete, '');
 }
 
-/** A fresh namespace with the node's cable: nothing of an earlier start survives in it. */
+/** Creates a new namespace for the node, with a link to the switch. An earlier namespace is removed. */
 export async function connectNode(
   host: HostPorts,
   network: NodeNetwork,
@@ -145,11 +143,11 @@ export async function connectNode(
   signal: AbortSignal,
 ): Promise<void> {
   await disconnectNode(host, network, node, signal);
-  await makeNamespace(host, network, node.name, signal);
+  await createNamespace(host, network, node.name, signal);
   await runPlan(host, nodeCommands(network, node), signal);
 }
 
-/** Takes the node's namespace away with all that is in it; fine when there is none. */
+/** Removes the namespace of the node, if it exists, with everything in it. */
 export async function disconnectNode(
   host: HostPorts,
   network: NodeNetwork,
@@ -157,13 +155,13 @@ export async function disconnectNode(
   signal: AbortSignal,
 ): Promise<void> {
   await removeNamespace(host, network, node.name, signal);
-  // The kernel ends a namespace in its own time; the cable must not linger at the switch until then.
+  // The kernel removes a namespace asynchronously; the link must leave the switch now.
   const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--'] as const;
   const argv = [...atSwitch, 'ip', 'link', 'delete', portName(node.address)] as const;
   await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
 }
 
-/** Takes the whole network away: namespaces, links, directory. Fine when half of it or none is there. */
+/** Removes the whole network, as far as it exists: namespaces, links, directory. */
 export async function removeNetwork(
   host: HostPorts,
   network: NodeNetwork,
@@ -198,7 +196,7 @@ async function mountPoints(host: HostPorts): Promise<readonly string[]> {
   return (await readMounts(host.files)).map(({ point }) => point);
 }
 
-async function makeNamespace(
+async function createNamespace(
   host: HostPorts,
   network: NodeNetwork,
   node: string | undefined,
@@ -218,7 +216,7 @@ async function runPlan(
   for (const argv of plan) await output(host, argv, signal);
 }
 
-/** What the network has to know of a node. */
+/** A node of the network. */
 export interface AttachedNode {
   readonly name: string;
   readonly address: string;

@@ -5,21 +5,18 @@ import { LocalMachineError } from '../errors.ts';
 import { linkName } from './names.ts';
 import { LAST_NETWORK, routedNumbers, type NodeNetwork } from './cluster-network.ts';
 
-/** Who holds which number, for all users and data directories of this machine; outlives a reboot of it. */
+/** The claims of numbers by clusters of all users of this machine. Survives reboots. */
 export const NUMBERS_DIRECTORY = '/var/lib/cluster-mini';
 
-/** The lowest number that no cluster holds and whose network the host does not route yet. */
+/** The lowest number that no cluster has and to whose network the host has no route. */
 export function chooseNumber(taken: ReadonlySet<number>, routed: ReadonlySet<number>): number {
   for (let number = 1; number <= LAST_NETWORK; number++) {
     if (!taken.has(number) && !routed.has(number)) return number;
   }
-  throw new LocalMachineError(
-    'localmachines-no-network',
-    'choosing a node network in 198.18.0.0/16: none is free',
-  );
+  throw new LocalMachineError('localmachines-no-network', 'no free network in 198.18.0.0/16');
 }
 
-/** Claims a number for the cluster whose data lie in `directory`; the one it already holds, if it does. */
+/** Claims a number for the cluster whose data are in `directory`, or returns the one that it has. */
 export async function claimNumber(
   host: HostPorts,
   directory: string,
@@ -35,22 +32,23 @@ export async function claimNumber(
   for (;;) {
     const number = chooseNumber(taken, routed);
     if (await host.files.createExclusive(claimFile(number), directory)) return { number };
-    taken.add(number); // somebody was quicker
+    taken.add(number); // another process was faster
   }
 }
 
-/** The number that the cluster in `directory` holds. */
+/** The number of the cluster whose data are in `directory`. */
 export async function findNumber(host: HostPorts, directory: string): Promise<NodeNetwork | undefined> {
   for (const [number, owner] of await readClaims(host)) if (owner === directory) return { number };
   return undefined;
 }
 
+/** Frees the number of a removed cluster. */
 export async function releaseNumber(host: HostPorts, network: NodeNetwork): Promise<void> {
   await host.files.remove(claimFile(network.number));
   if ((await host.files.list(NUMBERS_DIRECTORY)).length === 0) await host.files.remove(NUMBERS_DIRECTORY);
 }
 
-/** The data directory of each number's holder. */
+/** Number → data directory of its cluster. */
 export async function readClaims(host: HostPorts): Promise<ReadonlyMap<number, string>> {
   const claims = new Map<number, string>();
   for (const name of await host.files.list(NUMBERS_DIRECTORY)) {

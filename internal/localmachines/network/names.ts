@@ -1,23 +1,22 @@
 import { LocalMachineError } from '../errors.ts';
 
-/** Names of clusters and nodes: they become host names, cgroup names and link names. */
+/** The names of clusters and nodes become host names, cgroup names and link names. */
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,18}[a-z0-9])?$/;
 
-/** The name, or an error that says what a name looks like. */
+/** Checks a name. @throws LocalMachineError `localmachines-invalid-name` */
 export function parseName(name: string, of: 'cluster' | 'node'): string {
   if (!NAME.test(name)) {
     throw new LocalMachineError(
       'localmachines-invalid-name',
-      `naming ${of} ${JSON.stringify(name)}: at most 20 lower-case letters, digits and dashes`,
+      `invalid ${of} name ${JSON.stringify(name)}: at most 20 lower-case letters, digits and dashes are allowed`,
     );
   }
   return name;
 }
 
 /**
- * Everything a local cluster leaves in the kernel carries its number, unique on the machine:
- * `clu7` the host's link, `clu7-n1.scope` a node's cgroup, `clu7-n1.tpm.scope` its TPM's.
- * Cleaning up goes by these names alone and needs no record.
+ * Everything of a local cluster in the kernel has its number in its name, which is unique on the machine: `clu7` is the link of the
+ * host, `clu7-n1.scope` the cgroup of a node, `clu7-n1.tpm.scope` that of its TPM. The removal of a cluster needs these names only.
  */
 export function linkName(number: number): string {
   return `clu${number}`;
@@ -31,12 +30,12 @@ export function nodeScope(number: number, node: string): string {
   return `${machineName(number, node)}.scope`;
 }
 
-/** A dot cannot be in a node's name, so no node's scope is called like another one's TPM. */
+/** The name of a node has no dot, so no node has the scope name of a TPM. */
 export function tpmScope(number: number, node: string): string {
   return `${machineName(number, node)}.tpm.scope`;
 }
 
-/** Whether a cgroup belongs to cluster `number`. */
+/** Whether a cgroup is of cluster `number`. */
 export function isScopeOf(number: number, scope: string): boolean {
   return scope.startsWith(`${linkName(number)}-`) && scope.endsWith('.scope');
 }

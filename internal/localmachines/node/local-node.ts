@@ -1,3 +1,4 @@
+import { formatDuration } from '../../clock/index.ts';
 import type { CommandResult } from '../../exec/index.ts';
 import {
   findLeader,
@@ -31,13 +32,13 @@ const TPM_START_MS = 30_000;
 const POWER_OFF_MS = 90_000;
 const DEATH_MS = 20_000;
 const POLL_MS = 50;
-/** Each look into a machine that boots starts a dozen processes, which it and those that boot beside it would have to wait for. */
+/** Each poll starts a dozen processes, which slow down the machines that are booting. */
 const BOOT_POLL_MS = 200;
 const CONSOLE_TAIL = 1500;
 
 /**
- * One local machine. What it *is* lies in its directory; whether it *runs* is asked of the kernel each
- * time (its cgroup and who is in there), never of a record, so that no crash can make it wrong.
+ * One local machine. Its configuration is in its directory. Whether it runs is read from the kernel each time (the processes in its
+ * cgroup) and not from a record, which could be wrong after a crash.
  */
 export class LocalNode {
   readonly record: LocalNodeRecord;
@@ -75,10 +76,10 @@ export class LocalNode {
     return (await this.#leader(signal)) !== undefined;
   }
 
-  /** Switches the machine on and resolves when its systemd takes commands. Fine when it is on. */
+  /** Starts the machine unless it runs. Resolves when its systemd accepts commands. */
   async start(signal: AbortSignal): Promise<void> {
     if (await this.isRunning(signal)) return;
-    await this.cutPower(signal); // what an interrupted start has left
+    await this.cutPower(signal); // removes the rest of an interrupted start
     await writeMachineFiles(this.#host, this.#cluster, this.paths, this.record);
     await ensureDisk(this.#host, this.paths, this.record, signal);
     await ensureSwitch(this.#host, this.#network, signal);
@@ -88,13 +89,13 @@ export class LocalNode {
       await this.#startContainer();
       await this.#waitForBoot(signal);
     } catch (error) {
-      // Off is off; the first error is the one to tell. A signal of our own: the caller's may have fired.
+      // The first error is the one to report. With its own signal, because that of the caller may have fired.
       await this.cutPower(new AbortController().signal).catch(() => undefined);
       throw error;
     }
   }
 
-  /** Orderly power-off; after `withinMs` the power is cut. Says which of the two it was. */
+  /** Shuts the machine down; after `withinMs`, its power is cut. Returns which of the two has ended it. */
   async stop(signal: AbortSignal, withinMs = POWER_OFF_MS): Promise<'orderly' | 'cut'> {
     const leader = await this.#leader(signal);
     if (leader !== undefined) this.#host.processes.sendSignal(leader, POWER_OFF_SIGNAL);
@@ -106,9 +107,8 @@ export class LocalNode {
   }
 
   /**
-   * As if the plug were pulled: no process of the machine or its TPM runs another instruction. The
-   * leader goes first, since the kernel ends all of its namespace with it; the container's supervisor
-   * alone would leave the machine running. Fine when it is off.
+   * Ends the machine and its TPM like a power failure, if it runs. The leader is killed first, because the kernel then kills all
+   * processes of its namespace; without the supervisor of the container alone, the machine would go on running.
    */
   async cutPower(signal: AbortSignal): Promise<void> {
     const { number } = this.#network;
@@ -120,7 +120,7 @@ export class LocalNode {
     await this.#host.files.remove(`/run/systemd/nspawn/propagate/${machineName(number, this.name)}`);
   }
 
-  /** Runs a program in the machine and collects its output. */
+  /** Runs a program in the machine and returns its output. */
   async exec(
     program: readonly [string, ...string[]],
     options: {
@@ -135,13 +135,13 @@ export class LocalNode {
     return this.#host.commands.run({ argv: await this.#enter(program, env ?? {}, options.signal), ...rest });
   }
 
-  /** Runs a program in the machine with this process's standard streams; resolves with its exit code. */
+  /** Runs a program in the machine with the standard streams of this process. Resolves with its exit code. */
   async attach(
     program: readonly [string, ...string[]],
     options: {
       readonly signal: AbortSignal;
       readonly env?: Readonly<Record<string, string>>;
-      /** Our standard streams are a terminal, and the program is to have one too. */
+      /** The standard streams are a terminal, and the program gets a terminal of its own. */
       readonly terminal?: boolean;
     },
   ): Promise<number> {
@@ -150,12 +150,12 @@ export class LocalNode {
     return this.#host.processes.runAttached({ argv: run, signal: options.signal });
   }
 
-  /** `sha256:…` of the TPM's endorsement key: who this machine is. */
+  /** The identity of the machine: `sha256:…` of the endorsement key of its TPM. */
   async ekFingerprint(): Promise<string | undefined> {
     return readEkFingerprint(this.#host, this.#tpm());
   }
 
-  /** `sha256:…` of the agent's key as the agent wrote it down, once it runs: what `cluster init --fingerprint` takes. */
+  /** `sha256:…` of the agent's key for `cluster init --fingerprint`; undefined until the agent runs. */
   async agentFingerprint(): Promise<string | undefined> {
     const text = await readText(this.#host.files, `${this.paths.data}/cluster/machine/fingerprint`);
     return text === undefined || text.trim() === '' ? undefined : text.trim();
@@ -163,7 +163,7 @@ export class LocalNode {
 
   async #startContainer(): Promise<void> {
     const { console } = this.paths;
-    // One console a start: what it says is about this start, and that of the one before is kept.
+    // A new console for each start; the previous one is kept.
     if ((await this.#host.files.stat(console)) !== undefined) {
       await this.#host.files.rename(console, `${console}.before`);
     }
@@ -189,7 +189,7 @@ export class LocalNode {
     if (!up)
       throw new LocalMachineError(
         'localmachines-boot-failed',
-        `starting the TPM of ${this.name}: see ${tpm.directory}/swtpm.log`,
+        `TPM of ${this.name} did not start: see ${tpm.directory}/swtpm.log`,
       );
   }
 
@@ -202,21 +202,21 @@ export class LocalNode {
       const answer = await this.exec([...argv], { okExitCodes: [0, 1, 3, 4], timeoutMs: 5000, signal }).catch(
         () => {
           signal.throwIfAborted();
-          return undefined; // the machine has no namespaces to enter yet
+          return undefined; // the namespaces of the machine do not exist yet
         },
       );
       return answer?.exitCode === 0;
     });
     if (up && !ended) return;
     const tail = ((await readText(this.#host.files, this.paths.console)) ?? '').slice(-CONSOLE_TAIL).trim();
-    const why = ended ? 'it ended' : `not up within ${BOOT_MS} ms`;
+    const why = ended ? 'it has exited' : `not ready within ${formatDuration(BOOT_MS)}`;
     throw new LocalMachineError(
       'localmachines-boot-failed',
-      `booting ${this.name}: ${why}; ${this.paths.console}: ${tail}`,
+      `node ${this.name} did not boot: ${why}; ${this.paths.console}: ${tail}`,
     );
   }
 
-  /** The supervisor was there and is gone; while it only just starts its scope has somebody in it. */
+  /** Whether the supervisor has written to the console and has no processes any more. */
   async #hasEnded(signal: AbortSignal): Promise<boolean> {
     const console = await readText(this.#host.files, this.paths.console);
     return console !== undefined && console !== '' && (await this.#members(signal)).length === 0;
@@ -235,7 +235,7 @@ export class LocalNode {
     if (!dead)
       throw new LocalMachineError(
         'localmachines-not-removed',
-        `ending processes of ${scope}: still there after SIGKILL`,
+        `processes of ${scope} still run after SIGKILL`,
       );
     await removeScope(this.#host, this.#layout, scope, signal);
   }
@@ -255,7 +255,7 @@ export class LocalNode {
     if (leader === undefined || cgroups === undefined) {
       throw new LocalMachineError(
         'localmachines-not-running',
-        `running ${program[0] ?? ''} on ${this.name}: it is off`,
+        `running ${program[0] ?? ''} on ${this.name}: node is not running`,
       );
     }
     const join = joinCgroupsOf(this.#layout, cgroups);

@@ -1,12 +1,13 @@
 import { readMounts } from '../../platform/index.ts';
 import { randomBytes } from 'node:crypto';
+import { dirname } from 'node:path';
 import { output, type HostPorts } from '../host/host-ports.ts';
 import { hostAddress, type NodeNetwork } from '../network/cluster-network.ts';
 import { DATA_DIRECTORIES, type ClusterPaths, type NodePaths } from './node-paths.ts';
 import type { LocalNodeRecord } from './node-record.ts';
 import { kubeletTunables, launchScript, nodeInitScript } from './node-scripts.ts';
 
-/** A new machine's own files on top of the shared root file system. Made anew when interrupted. */
+/** Writes the files of a new machine on top of the shared root file system. Repeated after an interruption. */
 export async function writeNodeDisk(
   host: HostPorts,
   options: {
@@ -18,7 +19,7 @@ export async function writeNodeDisk(
 ): Promise<void> {
   const { network, paths, record, provisioning } = options;
   const { files } = host;
-  // The upper directory's mode is that of the machine's root directory.
+  // The mode of the upper directory is that of the machine's root directory.
   for (const directory of [paths.upper, `${paths.upper}/etc`, paths.work, paths.merged]) {
     await files.makeDirectory(directory, 0o755);
   }
@@ -28,12 +29,12 @@ export async function writeNodeDisk(
   await etc('hostname', `${record.name}\n`);
   await etc('machine-id', `${randomBytes(16).toString('hex')}\n`, 0o444);
   await etc('hosts', `127.0.0.1 localhost\n::1 localhost\n${record.address} ${record.name}\n`);
-  // Nothing answers there; an address of loopback would be a loop to a cluster's own DNS.
+  // No name server listens there. With a loopback address, CoreDNS would forward queries to itself.
   await etc('resolv.conf', `nameserver ${hostAddress(network)}\n`);
   await etc('cluster/provisioning.json', `${JSON.stringify(provisioning, undefined, 2)}\n`, 0o600);
 }
 
-/** The machine's data directories, on the host's disk or on one of a size of its own. */
+/** Creates the data directories of the machine, on the disk of the host or on a tmpfs of limited size. */
 export async function ensureDisk(
   host: HostPorts,
   paths: NodePaths,
@@ -42,7 +43,7 @@ export async function ensureDisk(
 ): Promise<void> {
   await host.files.makeDirectory(paths.data, 0o755);
   if (record.diskBytes !== undefined && !(await isMounted(host, paths.data))) {
-    // Lives as long as the host is up, so it survives the node's power cycles and needs no loop device.
+    // A tmpfs survives power cycles of the node and needs no loop device.
     const options = `size=${record.diskBytes},mode=0755`;
     await output(host, ['mount', '-t', 'tmpfs', '-o', options, 'tmpfs', paths.data], signal);
   }
@@ -51,7 +52,7 @@ export async function ensureDisk(
   await host.files.makeDirectory(`${paths.data}/log/journal`, 0o755);
 }
 
-/** The scripts and shown files of this version of the program, afresh before each start. */
+/** Writes the scripts and the files for /proc of this version of the program, before each start. */
 export async function writeMachineFiles(
   host: HostPorts,
   cluster: ClusterPaths,
@@ -64,7 +65,7 @@ export async function writeMachineFiles(
   await host.files.writeAtomic(`${paths.machine}/node-init`, nodeInitScript);
   for (const [name, text] of Object.entries({ ...kubeletTunables, ...record.procFiles })) {
     const path = `${paths.machine}/proc/${name}`;
-    await host.files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
+    await host.files.makeDirectory(dirname(path), 0o755);
     await host.files.writeAtomic(path, text, { mode: 0o644 });
   }
 }

@@ -1,4 +1,4 @@
-/** Where a cluster and its nodes keep what they have, below `<data>/mini/<name>`. */
+/** The files of a cluster, below `<data>/mini/<name>`. */
 export interface ClusterPaths {
   readonly directory: string;
   readonly launch: string;
@@ -17,16 +17,17 @@ export function clusterPaths(directory: string): ClusterPaths {
   };
 }
 
+/** The files of one node. */
 export interface NodePaths {
   readonly directory: string;
   readonly record: string;
-  /** The node's own part of its root file system, and overlayfs's working directory. */
+  /** The upper and the work directory of the node's overlay. */
   readonly upper: string;
   readonly work: string;
   readonly merged: string;
-  /** What must not lie on an overlay, or is to be looked at from outside. */
+  /** Data that must not be on an overlay, or that the host reads. */
   readonly data: string;
-  /** Shown in the node as /usr/lib/cluster-mini. */
+  /** /usr/lib/cluster-mini in the node. */
   readonly machine: string;
   readonly tpm: string;
   readonly console: string;
@@ -47,7 +48,7 @@ export function nodePaths(cluster: ClusterPaths, name: string): NodePaths {
   };
 }
 
-/** Directories of `data`, where they are mounted in the node, and their mode. overlayfs cannot lie on overlayfs, hence the first two. */
+/** Directories of `data`, their mount points in the node, and their modes. The first two have overlays, which cannot be on an overlay. */
 export const DATA_DIRECTORIES = [
   { name: 'containerd', target: '/var/lib/containerd', mode: 0o711 },
   { name: 'kubelet', target: '/var/lib/kubelet', mode: 0o750 },

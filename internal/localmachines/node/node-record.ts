@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { LocalMachineError } from '../errors.ts';
 
-/** What is bind-mounted into a node beside its own disk. */
+/** A bind mount into a node. */
 const bind = z.strictObject({
   source: z.string(),
   target: z.string(),
@@ -12,16 +12,16 @@ const nodeRecord = z.strictObject({
   version: z.literal(1),
   name: z.string(),
   address: z.string(),
-  /** Lower directories of the root file system, top first. */
+  /** Lower directories of the overlay, top first. */
   layers: z.array(z.string()).min(1),
   binds: z.array(bind),
-  /** Files shown instead of the kernel's below /proc, by relative path: `swaps`, `sys/vm/panic_on_oom`. */
+  /** Files that replace those of the kernel below /proc, by relative path: `swaps`, `sys/vm/panic_on_oom`. */
   procFiles: z.record(z.string(), z.string()),
-  /** Size of the disk that carries all of the node's data; the host's own when absent. */
+  /** Size of a tmpfs with the data of the node; default: on the disk of the host. */
   diskBytes: z.int().positive().optional(),
 });
 
-/** A node as it was made; written before anything of it exists. */
+/** The configuration of a node, `node.json`. */
 export type LocalNodeRecord = Readonly<z.infer<typeof nodeRecord>>;
 
 export function parseLocalNodeRecord(path: string, bytes: Uint8Array): LocalNodeRecord {

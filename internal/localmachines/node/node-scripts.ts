@@ -1,13 +1,11 @@
-/**
- * The two shell scripts of local nodes. They are text here, because the CLI ships as one file and
- * has nothing else to bring them along; each cluster keeps its own copy.
- */
+// The two shell scripts of local nodes. They are text in the code, because the CLI is shipped as a bundle without other files. Each
+// cluster has its own copy.
 
 /**
- * Puts a program where it belongs before it starts, so that no child can escape by being quick.
+ * Starts a program in its cgroups and with its mounts, so that no child process runs outside of them.
  *   -l FILE            stdout and stderr go to the end of FILE
- *   -c CGROUP          join this cgroup, made if absent (several are possible)
- *   -m OPTIONS TARGET  mount an overlay; the caller has made a mount namespace for it
+ *   -c CGROUP          join this cgroup, created if needed; may be repeated
+ *   -m OPTIONS TARGET  mount an overlay, in the mount namespace of the caller
  */
 export const launchScript = `#!/bin/sh
 set -eu
@@ -36,8 +34,7 @@ exec "$@"
 `;
 
 /**
- * Process 1 of a node until it becomes systemd: makes what systemd-nspawn leaves read-only or
- * missing the way a kubelet needs it. Every step is measured need.
+ * Process 1 of a node until it executes systemd. Changes what systemd-nspawn leaves read-only or missing but the kubelet needs.
  */
 export const nodeInitScript = `#!/bin/sh
 set -eu
@@ -75,7 +72,7 @@ cd /
 exec /lib/systemd/systemd
 `;
 
-/** What a kubelet wants of the host-wide tunables (`--protect-kernel-defaults`); it writes them when they differ. */
+/** The kernel parameters that the kubelet requires (`--protect-kernel-defaults`): it writes those that differ. */
 export const kubeletTunables: Readonly<Record<string, string>> = {
   'sys/vm/overcommit_memory': '1\n',
   'sys/vm/panic_on_oom': '0\n',

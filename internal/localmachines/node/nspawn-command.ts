@@ -4,13 +4,13 @@ import { namespaceFile, type NodeNetwork } from '../network/cluster-network.ts';
 import { DATA_DIRECTORIES, type ClusterPaths, type NodePaths } from './node-paths.ts';
 import type { LocalNodeRecord } from './node-record.ts';
 
-/** Where the machine's own files are shown in a node. */
+/** Where a node sees `NodePaths.machine`. */
 export const MACHINE_DIRECTORY_IN_NODE = '/usr/lib/cluster-mini';
 
-/** systemd-nspawn's way to talk to a real node's systemd: an orderly power-off. */
+/** The signal that makes the systemd of a node shut down. */
 export const POWER_OFF_SIGNAL = 37; // SIGRTMIN+3, systemd(1)
 
-/** The node's command line: a private mount namespace with its root file system, then the container in it. */
+/** The argv of a node: a private mount namespace with its root file system, and the container in it. */
 export function nspawnArgv(options: {
   readonly network: NodeNetwork;
   readonly cluster: ClusterPaths;
@@ -21,10 +21,10 @@ export function nspawnArgv(options: {
   const overlay = overlayOptions(record.layers, node.upper, node.work);
   // prettier-ignore
   return [
-    // In here the overlay is seen by the node alone and goes when the node goes: nothing to unmount on the host.
+    // The overlay is visible in this namespace only and disappears with the node.
     'unshare', '--mount', '--propagation', 'slave', '--',
     'sh', cluster.launch, '-m', overlay, node.merged, '--',
-    // A kubelet needs /sys and /proc/sys writable, all capabilities and all system calls.
+    // The kubelet needs a writable /sys and /proc/sys, all capabilities and all system calls.
     'env', 'SYSTEMD_NSPAWN_API_VFS_WRITABLE=1', 'SYSTEMD_SECCOMP=0',
     'systemd-nspawn', '--quiet', '--keep-unit', '--register=no',
     `--directory=${node.merged}`,
@@ -41,7 +41,7 @@ export function nspawnArgv(options: {
   ];
 }
 
-/** The command line that runs a program in a node: its namespaces, a clean environment. */
+/** The argv that runs a program in the namespaces of a node, with a clean environment. */
 export function enterArgv(
   leader: number,
   program: readonly string[],
@@ -61,10 +61,7 @@ export function enterArgv(
   ];
 }
 
-/**
- * The same program at a terminal of its own (script(1)): keys go to it as they are, so that Ctrl-C is
- * for the program in the machine and not for us.
- */
+/** Runs the program at a terminal of its own (script(1)), so that Ctrl-C goes to the program in the machine. */
 export function atTerminal(argv: readonly string[]): readonly [string, ...string[]] {
   const command = argv.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
   return ['script', '--quiet', '--return', '--command', `exec ${command}`, '/dev/null'];

@@ -1,24 +1,24 @@
 import { TPM_SOCKET_IN_NODE } from './software-tpm.ts';
 
-/** Where a node that may use the host's blobs finds them: the root of a store, with `blobs` in it. */
+/** The mount point of the host's blobs in a node: the root of a store with a directory `blobs`. */
 export const SEED_IN_NODE = '/var/lib/cluster-seed';
 
-/** What differs from node to node in `/etc/cluster/provisioning.json`. */
+/** The values of `/etc/cluster/provisioning.json` of one node. */
 export interface ProvisioningInput {
   readonly nodeName: string;
   readonly address: string;
   /** Raw Ed25519 public keys, base64. */
   readonly ownerKeys: readonly [string, ...string[]];
-  /** Where it may find its cluster, "host:port". */
+  /** Control planes to join, "host:port". */
   readonly joinEndpoints: readonly string[];
   readonly seeded: boolean;
-  /** The host lacks CAP_SYS_RESOURCE, so that runc cannot lower a process's out-of-memory score. */
+  /** The host does not have CAP_SYS_RESOURCE: runc cannot lower the out-of-memory score of a process. */
   readonly restrictOomScoreAdj: boolean;
-  /** The host has cgroup v1 controllers, which kubelets from 1.35 on refuse unless told. */
+  /** The host has cgroup v1 controllers, which the kubelet refuses by default since 1.35. */
   readonly cgroupV1: boolean;
 }
 
-/** The provisioning file of a local node: what a person would put on a machine before its first start. */
+/** The provisioning file of a local node. */
 export function provisioningFor(facts: ProvisioningInput): Readonly<Record<string, unknown>> {
   return {
     version: 1,

@@ -4,24 +4,23 @@ import type { HostPorts } from '../host/host-ports.ts';
 import { output } from '../host/host-ports.ts';
 
 /**
- * A software TPM for each node: manufactured once, with certificates for its endorsement keys from
- * a manufacturer CA that the cluster has for itself. The state directory *is* the identity: copied, it
- * is a second machine with the same keys.
+ * The software TPM of a node. It is manufactured once, with certificates for its endorsement keys from the manufacturer CA of the
+ * cluster. The state is the identity: a copy of it is a second machine with the same keys.
  *
- *     <tpm>/state   what the chip remembers        <tpm>/certs   EK certificates (DER)
- *     <tpm>/run     the socket, seen by the node   <tpm>/swtpm.log
+ *     <tpm>/state   state of the chip              <tpm>/certs   EK certificates (DER)
+ *     <tpm>/run     the socket for the node        <tpm>/swtpm.log
  */
 export interface SoftwareTpm {
   readonly directory: string;
   readonly scope: string;
 }
 
-/** Where the node finds its TPM. */
+/** The socket of the TPM in the node. */
 export const TPM_SOCKET_IN_NODE = '/run/cluster-tpm/tpm.sock';
 const SOCKET = 'tpm.sock';
 const EK_CERTIFICATE = 'ek-secp384r1.crt';
 
-/** Writes the configuration of a manufacturer CA; swtpm_localca makes its keys at first use. */
+/** Writes the configuration of a manufacturer CA. swtpm_localca creates its keys at the first use. */
 export async function prepareManufacturer(host: HostPorts, directory: string): Promise<void> {
   const manufacturer = [
     `statedir = ${directory}`,
@@ -42,7 +41,7 @@ export async function prepareManufacturer(host: HostPorts, directory: string): P
   await host.files.writeAtomic(`${directory}/setup.conf`, `${setup.join('\n')}\n`);
 }
 
-/** Makes the chip unless it is made. One that was interrupted half-way is made anew. */
+/** Manufactures the chip unless it exists. An incomplete one is manufactured again. */
 export async function manufactureTpm(
   host: HostPorts,
   layout: CgroupLayout,
@@ -57,7 +56,7 @@ export async function manufactureTpm(
   if ((await host.files.stat(`${directory}/manufactured`)) !== undefined) return;
   await host.files.remove(directory);
   for (const sub of ['state', 'certs', 'run']) await host.files.makeDirectory(`${directory}/${sub}`);
-  // In the TPM's scope, so that `mini down` finds it even when this process is killed meanwhile.
+  // In the scope of the TPM, so that `mini down` finds the process even when this one is killed.
   // prettier-ignore
   const argv = inScope(layout, { launch: options.launch, scope, log: `${directory}/swtpm.log` }, [
     'swtpm_setup', '--tpm2', '--create-ek-cert', '--create-platform-cert', '--pcr-banks', 'sha256',
@@ -68,7 +67,7 @@ export async function manufactureTpm(
   await host.files.writeAtomic(`${directory}/manufactured`, '');
 }
 
-/** Switches the chip on: registers start at zero, as after a power cycle. */
+/** Starts the chip with registers at zero, as after a power cycle. */
 export async function startTpm(
   host: HostPorts,
   layout: CgroupLayout,
@@ -79,7 +78,7 @@ export async function startTpm(
   // prettier-ignore
   const argv = inScope(layout, { launch: options.launch, scope, log: `${directory}/swtpm.log` }, [
     'swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${directory}/state`, '--flags', 'not-need-init,startup-clear',
-    // Relative: an address of a unix socket has at most 107 bytes.
+    // A relative path, because the address of a unix socket has at most 107 bytes.
     '--server', `type=unixio,path=${SOCKET}`,
   ]);
   await host.processes.startDetached({ argv, cwd: `${directory}/run` });
@@ -93,7 +92,7 @@ export async function readEkFingerprint(host: HostPorts, tpm: SoftwareTpm): Prom
   return `sha256:${createHash('sha256').update(spki).digest('hex')}`;
 }
 
-/** Whether the chip takes connections. */
+/** Whether the chip accepts connections. */
 export async function isTpmListening(host: HostPorts, tpm: SoftwareTpm): Promise<boolean> {
   return (await host.files.stat(`${tpm.directory}/run/${SOCKET}`)) !== undefined;
 }

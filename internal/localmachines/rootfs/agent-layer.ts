@@ -5,13 +5,12 @@ import { pruneCache } from './prune-cache.ts';
 import { launchScript } from '../node/node-scripts.ts';
 
 const MAX_PACKAGE_BYTES = 1024 * 1024 * 1024;
-/** dpkg installs one package in seconds; a busy machine takes longer. */
+/** For the installation by another process: seconds, or longer on a busy machine. */
 const OTHERS_MS = 5 * 60_000;
 
 /**
- * The agent on top of the root file system, shared by all nodes that run this build of it: the real
- * Debian package, installed by the real dpkg with its own scripts into an overlay. The directory is
- * named by what went into it.
+ * Installs the agent into an overlay on the root file system, shared by all nodes with this build: dpkg installs the real Debian package
+ * with its scripts. Returns the directory, whose name is a hash of package and root file system.
  */
 export async function ensureAgentLayer(
   host: HostPorts,
@@ -26,14 +25,14 @@ export async function ensureAgentLayer(
 ): Promise<string> {
   const { directory, rootfs, packagePath, onProgress, signal } = options;
   const bytes = await host.files.read(packagePath, MAX_PACKAGE_BYTES);
-  if (bytes === undefined) throw new TypeError(`installing ${packagePath}: there is no such file`);
+  if (bytes === undefined) throw new TypeError(`installing ${packagePath}: file not found`);
   const key = createHash('sha256').update(bytes).update(rootfs).digest('hex').slice(0, 16);
   const target = `${directory}/${key}`;
   if ((await host.files.stat(target)) !== undefined) return target;
-  await using _turn = await waitForLock(`layer ${target}`, {
+  await using _lock = await waitForLock(`layer ${target}`, {
     clock: host.clock,
     limitMs: OTHERS_MS,
-    onWait: () => onProgress('another command installs the same package'),
+    onWait: () => onProgress('another command is installing the same package'),
     signal,
   });
   if ((await host.files.stat(target)) !== undefined) return target;
@@ -56,7 +55,7 @@ export async function ensureAgentLayer(
   return target;
 }
 
-/** dpkg in namespaces of its own that die with this process; the overlay is mounted in there only. */
+/** dpkg in its own namespaces, which end with this process. The overlay is mounted only there. */
 export function installArgv(options: {
   readonly partial: string;
   readonly rootfs: string;
@@ -72,7 +71,7 @@ export function installArgv(options: {
   ];
 }
 
-/** Lower directories from top to bottom. */
+/** The mount options of an overlay; `lower` from top to bottom. */
 export function overlayOptions(lower: readonly string[], upper: string, work: string): string {
   return `lowerdir=${lower.join(':')},upperdir=${upper},workdir=${work}`;
 }

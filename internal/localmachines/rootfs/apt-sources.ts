@@ -1,9 +1,4 @@
-/**
- * The package sources of the host, as far as they carry the distribution of the nodes, so that a
- * node's root file system comes from whatever mirror this machine is meant to use.
- */
-
-/** One file below /etc/apt: `*.list` has one source a line, `*.sources` is deb822 (sources.list(5)). */
+/** A file below /etc/apt: `*.list` has one source in each line, `*.sources` is deb822 (sources.list(5)). */
 export interface SourcesFile {
   readonly path: string;
   readonly text: string;
@@ -17,8 +12,8 @@ interface Source {
 }
 
 /**
- * One-line sources for `suite` with its updates and security suites; empty when the host has none
- * (another distribution), and the caller then leaves the choice to its tool's own default.
+ * The package sources of the host for `suite` and its updates and security suites, one in each line, so that root file systems come from
+ * the mirror of this machine. Empty when the host has another distribution.
  */
 export function aptSourcesFor(suite: string, files: readonly SourcesFile[]): readonly string[] {
   const wanted = [suite, `${suite}-updates`, `${suite}-security`];
@@ -49,7 +44,7 @@ function parseDeb822(text: string): readonly Source[] {
         uris: words('uris'),
         suites: words('suites'),
         components: words('components'),
-        // A key may also stand in the file itself; only a path can be handed on.
+        // The value may also be the key itself; only a path works in a one-line source.
         signedBy: signedBy?.startsWith('/') === true ? signedBy : undefined,
       },
     ];

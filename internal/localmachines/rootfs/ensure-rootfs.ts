@@ -8,29 +8,30 @@ import { packageDependencies } from './package-dependencies.ts';
 import { pruneCache } from './prune-cache.ts';
 
 /**
- * How the root file system of a node is made. Its hash is the name in the cache: change it and a new one is built. What a node
- * needs stands in the agent's package and is added from there, so that a local machine hides nothing that the package lacks.
+ * The recipe of the root file system, without the dependencies of the agent's package: those are added from the package, so that local
+ * machines show when it lacks one. The name in the cache is a hash of the recipe.
  */
 export const baseRootfs = {
   version: 2,
   suite: 'bookworm',
   variant: 'minbase',
-  // What a plain Debian machine has by itself. ca-certificates and socat: recommended by the agent, for images of pods and for
-  // stories. containerd, runc and all of Kubernetes come from the bundle.
+  // The packages of a plain Debian machine, and those that the agent recommends (ca-certificates for images of pods, socat for stories).
+  // containerd, runc and Kubernetes come from the bundle.
   include: ['ca-certificates', 'procps', 'socat', 'systemd', 'systemd-sysv'],
   hooks: [
-    // No seat, no console, no devices to settle and no clock to set in a container.
+    // A container has no seat, no console, no devices and no clock.
     'chroot "$1" systemctl mask systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket ' +
       'systemd-udev-trigger.service systemd-logind.service console-getty.service getty.target ' +
       'apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer',
-    // The log lies on the node's own disk; the kernel's log is the host's.
+    // The journal is on the disk of the node; the kernel log is that of the host.
     'mkdir -p "$1/etc/systemd/journald.conf.d"',
     'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
-    // Each node gets its own.
+    // Each node has its own.
     'rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/resolv.conf"',
   ],
 } as const;
 
+/** See `baseRootfs`. */
 export interface RootfsRecipe {
   readonly version: number;
   readonly suite: string;
@@ -39,42 +40,43 @@ export interface RootfsRecipe {
   readonly hooks: readonly string[];
 }
 
-/** A plain machine, and what the agent's package depends on. */
+/** The recipe with the dependencies of the agent's package. */
 export function rootfsRecipe(dependencies: readonly string[]): RootfsRecipe {
   return { ...baseRootfs, include: [...new Set([...baseRootfs.include, ...dependencies])].sort() };
 }
 
+/** The name of a root file system in the cache. */
 export function recipeHash(recipe: RootfsRecipe): string {
   return createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
 }
 
-/** Of another command that builds it: a minute, more where packages come slowly. */
+/** For a build by another process: a minute, or longer with a slow mirror. */
 const OTHERS_MS = 15 * 60_000;
 
 export interface RootfsOptions {
   /** `<cache>/rootfs`. */
   readonly directory: string;
-  /** The agent's Debian package, whose dependencies the machine is to have. */
+  /** The Debian package of the agent, whose dependencies are installed. */
   readonly packagePath: string;
   readonly onProgress: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** The directory of the root file system; built first when the cache has none (about a minute, 230 MB). */
+/** Returns the directory of the root file system. Builds it first if the cache does not have it (about a minute, 230 MB). */
 export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Promise<string> {
   const recipe = rootfsRecipe(await packageDependencies(host, options.packagePath, options.signal));
   const target = `${options.directory}/${recipeHash(recipe)}`;
   if ((await host.files.stat(target)) !== undefined) return target;
-  await using _turn = await waitForLock(`rootfs ${target}`, {
+  await using _lock = await waitForLock(`rootfs ${target}`, {
     clock: host.clock,
     limitMs: OTHERS_MS,
-    onWait: () => options.onProgress('another command builds it'),
+    onWait: () => options.onProgress('another command is building it'),
     signal: options.signal,
   });
   if ((await host.files.stat(target)) !== undefined) return target;
   const partial = `${target}.partial`;
-  await host.files.remove(partial); // of a build that was killed; nobody else builds while we hold the lock
-  // Not in /tmp, where a killed build would leave it for ever.
+  await host.files.remove(partial); // left by a build that was killed
+  // Not in /tmp, where a killed build would leave it forever.
   const temporary = `${target}.temporary`;
   await host.files.remove(temporary);
   await host.files.makeDirectory(temporary);
@@ -87,7 +89,7 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
         sources,
         aptOptions: await hostAptOptions(host, options.signal),
       }),
-      // The tool's own choice of directories and language, nothing of the caller's.
+      // Nothing from the environment of the caller.
       env: {
         PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
         LC_ALL: 'C.UTF-8',
@@ -105,7 +107,7 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
   return target;
 }
 
-/** mmdebstrap in namespaces of its own that die with this process, so that a killed build leaves neither mounts nor processes. */
+/** mmdebstrap in its own namespaces, which end with this process: a killed build leaves neither mounts nor processes. */
 export function buildArgv(options: {
   readonly recipe: RootfsRecipe;
   readonly target: string;
@@ -125,14 +127,13 @@ export function buildArgv(options: {
   ];
 }
 
-/** The tool's own phases (`I: extracting archives...`), without what its packages say. */
+/** Reports the phases of mmdebstrap (`I: extracting archives...`), without the output of packages. */
 function reportPhase(line: string, report: (phase: string) => void): void {
   const phase = /^I: (.*?)(?:\.\.\.)?$/.exec(line)?.[1];
-  if (phase !== undefined)
-    report(phase.startsWith('running --customize-hook') ? 'adjusting it for machines' : phase);
+  if (phase !== undefined) report(phase.startsWith('running --customize-hook') ? 'customizing it' : phase);
 }
 
-/** A file with the host's sources for the suite, or undefined when it has none. */
+/** Writes a file with the package sources of the host for the suite; undefined when it has none. */
 async function writeHostSources(host: HostPorts, options: RootfsOptions): Promise<string | undefined> {
   const directory = '/etc/apt/sources.list.d';
   const paths = [
@@ -151,7 +152,7 @@ async function writeHostSources(host: HostPorts, options: RootfsOptions): Promis
   return path;
 }
 
-/** How the host reaches its mirror (proxies, tolerance for snapshots); apt-config is absent on other distributions. */
+/** The apt options of the host for its mirror (proxies, snapshots). Other distributions have no apt-config. */
 async function hostAptOptions(host: HostPorts, signal: AbortSignal): Promise<readonly string[]> {
   const dump = await output(host, ['apt-config', 'dump'], signal).catch(() => {
     signal.throwIfAborted();

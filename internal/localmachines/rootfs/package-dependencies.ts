@@ -1,7 +1,7 @@
 import type { HostPorts } from '../host/host-ports.ts';
 import { output } from '../host/host-ports.ts';
 
-/** What a Debian package depends on: names, the first of alternatives, without versions. */
+/** The names of the packages that a Debian package depends on, without versions; of alternatives, the first one. */
 export async function packageDependencies(
   host: HostPorts,
   packagePath: string,

@@ -4,13 +4,12 @@ import { clusterPaths, nodePaths } from '../node/node-paths.ts';
 import { parseLocalNodeRecord } from '../node/node-record.ts';
 import { readClaims } from '../network/cluster-numbers.ts';
 
-/** Long enough for a directory that was just made to get into its first node's record. */
+/** Within this time, a new directory gets into the record of its first node. */
 const YOUNG_MS = 60 * 60 * 1000;
 
 /**
- * Removes cached directories that no node of this machine stands on any more: each build of the agent
- * makes a new layer, and nobody else would ever take the old ones away. `keep` is spared, and so is
- * what is young.
+ * Removes the cached directories that no node of this machine uses: each build of the agent has its own layer. Keeps `keep` and
+ * directories that are less than an hour old.
  */
 export async function pruneCache(
   host: HostPorts,
@@ -26,7 +25,7 @@ export async function pruneCache(
   }
 }
 
-/** The lower directories of all nodes of all clusters of this machine, whoever made them. */
+/** The lower directories of all nodes of all clusters of this machine. */
 async function usedDirectories(host: HostPorts): Promise<ReadonlySet<string>> {
   const used = new Set<string>();
   for (const directory of (await readClaims(host)).values()) {
@@ -34,7 +33,7 @@ async function usedDirectories(host: HostPorts): Promise<ReadonlySet<string>> {
     for (const name of await host.files.list(cluster.nodes)) {
       const path = nodePaths(cluster, name).record;
       const text = await readText(host.files, path);
-      if (text === undefined) continue; // half-made: its directory is younger than we look back
+      if (text === undefined) continue; // an incomplete node: its directories are less than an hour old
       for (const layer of parseLocalNodeRecord(path, new TextEncoder().encode(text)).layers) used.add(layer);
     }
   }
