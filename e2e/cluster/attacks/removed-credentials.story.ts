@@ -54,7 +54,7 @@ await test('a control plane is lost: papers in its name are tried at every door 
       'the machine has ended',
       120,
       () => cluster.try('n3', 'true'),
-      ({ stderr }) => /it is off/.test(stderr),
+      ({ stderr }) => /node is not running/.test(stderr),
     );
     await cluster.start('n3');
     const asked = (code: RegExp) =>

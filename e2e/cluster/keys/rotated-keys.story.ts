@@ -117,7 +117,7 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
       'the machine has ended',
       120,
       () => cluster.try('n3', 'true'),
-      ({ stderr }) => /it is off/.test(stderr),
+      ({ stderr }) => /node is not running/.test(stderr),
     );
     await cluster.start('n3');
     await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 240);

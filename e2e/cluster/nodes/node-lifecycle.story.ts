@@ -215,7 +215,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
         'the machine has ended',
         120,
         () => cluster.try('n2', 'true'),
-        ({ stderr }) => /it is off/.test(stderr),
+        ({ stderr }) => /node is not running/.test(stderr),
       );
       await cluster.start('n2');
       await eventually(
