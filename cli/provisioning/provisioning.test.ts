@@ -103,7 +103,7 @@ describe('cluster provisioning validate', () => {
   test('reports a missing file', async () => {
     const { context } = await createWorkspace();
     await expect(runProvisioningValidate(context, undefined)).rejects.toThrow(
-      'reading /etc/cluster/provisioning.json: it is empty or not there',
+      'reading /etc/cluster/provisioning.json: file is empty or does not exist',
     );
   });
 

@@ -256,13 +256,13 @@ describe('lockWorkspace()', () => {
     await files.writeAtomic(`${layout.lock}/holder.json`, 'nonsense');
     await expect(lock(files)).rejects.toMatchObject({
       code: 'workspace-locked',
-      message: expect.stringContaining('does not say whose'),
+      message: expect.stringContaining('held by an unknown process'),
     });
     await files.remove(layout.lock);
     await files.writeAtomic(layout.lock, 'a file');
     await expect(lock(files)).rejects.toMatchObject({
       code: 'workspace-locked',
-      message: expect.stringContaining('does not say whose'),
+      message: expect.stringContaining('held by an unknown process'),
     });
   });
 

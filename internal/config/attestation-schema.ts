@@ -4,31 +4,34 @@ import { PolicyError, policySchema, PolicyStore } from '../attestation/policy/in
 import { CertificateCache, parsePem, X509Error } from '../attestation/x509/index.ts';
 import { Asn1Error } from '../attestation/asn1/index.ts';
 
-/** Kinds of evidence that machines show. The owner's own kind is not among them: it is the operator's. */
+/** The kinds of evidence of machines. Operators have another kind, which is not configured here. */
 const MACHINE_VARIANTS = ['tpm', 'sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm', 'machine-key'] as const;
 const MAX_CERTIFICATES = 8;
 
 const certificate = z
   .string()
-  .refine(isCertificates, 'one or more certificates in PEM, from “-----BEGIN CERTIFICATE-----” on');
+  .refine(isCertificates, 'one or more certificates in PEM (“-----BEGIN CERTIFICATE-----”)');
 
 const manufacturers = z
   .strictObject({
     roots: z
       .array(certificate)
       .default([])
-      .describe('Root certificates of TPM manufacturers. Nobody is trusted unless written here.'),
-    intermediates: z.array(certificate).default([]).describe('Certificates between those and the TPMs.'),
+      .describe('Root certificates of the trusted TPM manufacturers. Default: none.'),
+    intermediates: z
+      .array(certificate)
+      .default([])
+      .describe('Intermediate certificates of the manufacturers.'),
     endorsementKeys: z
       .array(z.string().regex(/^[0-9a-f]{64}$/, 'SHA-256 of an endorsement key, 64 lower-case hex digits'))
       .default([])
-      .describe('TPMs that are trusted by their own key (SHA-256 of its SubjectPublicKeyInfo).'),
+      .describe('TPMs that are trusted by their endorsement key (SHA-256 of the SubjectPublicKeyInfo).'),
   })
   .prefault({});
 
 /**
- * Which evidence machines show and what of it passes. There is no default: a cluster whose configuration does not say how
- * machines prove themselves does not start.
+ * `attestation:` of `cluster.yaml`: which evidence machines send and which of it is accepted. There is no default: a configuration without
+ * this section is invalid.
  */
 export const attestationSchema = z
   .strictObject({
@@ -36,12 +39,12 @@ export const attestationSchema = z
       .array(z.enum(MACHINE_VARIANTS, `one of ${MACHINE_VARIANTS.join(', ')}`))
       .min(1, 'at least one kind of evidence')
       .refine((all) => new Set(all).size === all.length, 'each kind once')
-      .describe('Kinds of evidence that machines may show, best first.'),
+      .describe('Accepted kinds of evidence, preferred first.'),
     firstContact: z
       .enum(['endorsed', 'fingerprint'])
       .default('endorsed')
       .describe(
-        '`endorsed`: a manufacturer of `manufacturers` vouches for the TPM of the first machine. `fingerprint`: the operator does, by the fingerprint that the machine shows on its console; needed for `machine-key`, which is nothing but that.',
+        'How the first machine is trusted. `endorsed`: its TPM has a certificate of one of the `manufacturers`. `fingerprint`: the operator confirms the fingerprint on its console; required for `machine-key`.',
       ),
     manufacturers,
     lockPcr: z
@@ -49,23 +52,25 @@ export const attestationSchema = z
       .min(8)
       .max(15)
       .default(DEFAULT_LOCK_PCR)
-      .describe('The PCR that shows which cluster a machine is bound to; `tpm.lockPcr` of its provisioning.'),
+      .describe(
+        'PCR that shows which cluster a machine belongs to; the same as `tpm.lockPcr` of its provisioning.',
+      ),
     policy: z
       .looseObject({})
       .superRefine(checkPolicy)
       .optional()
       .describe(
-        'Reference values and allowed machines (docs/attestation.md); needed unless machines show keys only.',
+        'Reference values and allowed machines (docs/attestation.md); required unless `machine-key` is the only variant.',
       ),
   })
   .superRefine(checkWhole);
 
 export type AttestationConfig = z.output<typeof attestationSchema>;
 
-/** What a list of nothing but `machine-key` means: whoever is named by fingerprint passes, and nobody else. */
+/** The policy when `machine-key` is the only variant: only machines that the operator has named by fingerprint are accepted. */
 export const KEYS_ONLY_POLICY = { name: 'keys-only', profile: 'identity', machines: 'any-proved' } as const;
 
-/** Every problem where it stands. The policy stays as it is written: its readers parse it, and its hash is its version. */
+/** Reports every problem at its position. The policy stays unparsed, because its hash is its version. */
 function checkPolicy(policy: unknown, context: z.RefinementCtx): void {
   const parsed = policySchema.safeParse(policy);
   for (const { path, message } of parsed.error?.issues ?? []) {
@@ -78,11 +83,14 @@ function checkWhole(config: AttestationConfig, context: z.RefinementCtx): void {
   const problem = (path: string, message: string): void =>
     context.addIssue({ code: 'custom', path: [path], message });
   if (variants.includes('machine-key') && firstContact !== 'fingerprint') {
-    problem('firstContact', '“fingerprint”, because `machine-key` proves nothing without one');
+    problem('firstContact', '“fingerprint”, because a `machine-key` is trusted by its fingerprint only');
   }
   const isTrusting = manufacturers.roots.length + manufacturers.endorsementKeys.length > 0;
   if (variants.includes('tpm') && firstContact === 'endorsed' && !isTrusting) {
-    problem('manufacturers', '`roots` or `endorsementKeys`, because nobody else vouches for a TPM');
+    problem(
+      'manufacturers',
+      '`roots` or `endorsementKeys`, because an endorsed TPM needs a trusted manufacturer or key',
+    );
   }
   const isKeysOnly = variants.every((variant) => variant === 'machine-key');
   if (policy === undefined && !isKeysOnly) problem('policy', `reference values for ${variants.join(', ')}`);
@@ -104,7 +112,7 @@ function isCertificates(text: string): boolean {
   }
 }
 
-/** DER of each certificate of a PEM text; throws for what is none. */
+/** DER of each certificate of a PEM text. @throws X509Error, Asn1Error */
 export function certificatesIn(text: string): readonly Uint8Array[] {
   const cache = new CertificateCache();
   const options = { label: 'CERTIFICATE', maxBlocks: MAX_CERTIFICATES, allowBlankLines: true } as const;

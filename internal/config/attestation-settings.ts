@@ -3,11 +3,11 @@ import type { Variant } from '../attestation/index.ts';
 import type { EndorsementTrust } from '../attestation/enrolment/index.ts';
 import { certificatesIn, KEYS_ONLY_POLICY, type AttestationConfig } from './attestation-schema.ts';
 
-/** The section `attestation` as its users take it. */
+/** The section `attestation` for the code that uses it. */
 export interface AttestationSettings {
   /** For `createValidators`; never empty. */
   readonly variants: readonly [Variant, ...Variant[]];
-  /** For `PolicyStore` and `parsePolicy`: as it is written, so that its hash is the same everywhere. */
+  /** For `PolicyStore` and `parsePolicy`: unparsed, so that its hash is the same on all machines. */
   readonly policyInput: unknown;
   /** For `verifyEndorsement`. */
   readonly trust: EndorsementTrust;
@@ -15,6 +15,7 @@ export interface AttestationSettings {
   readonly lockPcr: number;
 }
 
+/** Converts a validated section. */
 export function attestationSettings(config: AttestationConfig): AttestationSettings {
   const { variants, policy, firstContact, lockPcr, manufacturers } = config;
   const [first, ...others] = variants;

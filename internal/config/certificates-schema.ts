@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DEFAULTS } from './defaults.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
-/** Shorter ones would be renewed more often than a slow TPM can quote. */
+/** The minimum: a slow TPM cannot quote more often. */
 const SHORTEST_MINUTES = 2;
 
 const minutes = z
@@ -10,27 +10,27 @@ const minutes = z
   .min(SHORTEST_MINUTES)
   .max(3650 * MINUTES_PER_DAY);
 
-/** `certificates:` of `cluster.yaml`: how long what members prove themselves with is valid. Renewed at two thirds. */
+/** `certificates:` of `cluster.yaml`: lifetimes. Certificates are renewed after two thirds of their lifetime. */
 export const certificatesSchema = z.strictObject({
   nodeMinutes: minutes
     .default(DEFAULTS.nodeCertificateMinutes)
     .describe(
-      'A node’s own certificate; 7 days unless said. A node that is off for longer proves itself anew when it comes back.',
+      'Lifetime of a node certificate; default: 7 days. A node that was down for longer must pass attestation again.',
     ),
   kubeletMinutes: minutes
     .default(DEFAULTS.kubeletCertificateMinutes)
-    .describe('The kubelet’s client and serving certificates; a year unless said.'),
+    .describe('Lifetime of the client and serving certificates of the kubelet; default: one year.'),
   controlPlaneMinutes: minutes
     .default(DEFAULTS.controlPlaneCertificateMinutes)
     .describe(
-      'The certificates of etcd, the API server and its clients; a year unless said. Set when the cluster is made. Kubernetes’ clients notice new ones within five minutes, so that less than 15 means connections that are refused once and opened again.',
+      'Lifetime of the certificates of etcd, the API server and its clients; default: one year. Set when the cluster is initialized. Clients reload certificates within five minutes: with less than 15 minutes, connections may be refused once.',
     ),
   operatorMinutes: minutes
     .default(DEFAULTS.operatorCertificateMinutes)
     .describe(
-      'What operators and owners show to curators, and owners to the API server; a year unless said. Renewed by `cluster` itself when it is used, also after it has run out.',
+      'Lifetime of the certificates of operators and owners; default: one year. `cluster` renews them when it is used, also after they have expired.',
     ),
 });
 
-/** What nodes work with. */
+/** The lifetimes that nodes need. */
 export type CertificatesConfig = Omit<z.output<typeof certificatesSchema>, 'operatorMinutes'>;

@@ -33,35 +33,37 @@ const chart = z
       .string()
       .regex(/^https?:\/\/[^\s]+$/, 'the address of a Helm repository, like “https://charts.example.org”')
       .optional()
-      .describe('Address of the Helm repository that has the chart.'),
+      .describe('URL of the Helm repository of the chart.'),
     version: z
       .string()
       .regex(/^v?[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]*$/, 'one exact version, like “1.2.3”')
       .optional()
-      .describe('Exact version; needed with `repository` and `oci://`.'),
+      .describe('Exact version; required with `repository` and `oci://`.'),
     plainHttp: z
       .boolean()
       .default(false)
       .describe(
-        'Speak HTTP without TLS to the registry of an `oci://` chart. Only for a registry that nobody else can reach in between.',
+        'Use HTTP without TLS for the registry of an `oci://` chart. Only for a registry on a trusted network.',
       ),
-    namespace: dnsLabel.default(DEFAULTS.chartNamespace).describe('Made when it is missing.'),
+    namespace: dnsLabel
+      .default(DEFAULTS.chartNamespace)
+      .describe('Namespace of the release; created when it does not exist.'),
     values: z.record(z.string(), z.json()).default({}).describe('Values for the chart.'),
-    needs: z.array(dnsLabel).default([]).describe('Names of charts that are installed before this one.'),
-    wait: z.boolean().default(true).describe('Wait until what the chart makes is ready.'),
+    needs: z.array(dnsLabel).default([]).describe('Names of the charts to install before this one.'),
+    wait: z.boolean().default(true).describe('Wait until the resources of the chart are ready.'),
     timeoutSeconds: z.int().min(1).max(7200).default(DEFAULTS.chartTimeoutSeconds),
   })
   .superRefine(checkChartSource);
 
-/** `cluster.yaml`. Strict: what is not known is refused, so that no setting is silently without effect. */
+/** `cluster.yaml`. Unknown keys are refused, so that no setting is silently ignored. */
 export const clusterConfigSchema = z
   .strictObject({
-    version: z.literal(1, 'the version of this format, which is 1'),
+    version: z.literal(1, '1, the version of this format'),
     name: dnsLabel.describe('Name of the cluster.'),
     kubernetesVersion: z
       .enum(KUBERNETES_VERSIONS as [string, ...string[]])
       .default(DEFAULTS.kubernetesVersion)
-      .describe('One of the versions that `cluster bundle build` knows.'),
+      .describe('A version that `cluster bundle build` supports.'),
     networking: z
       .strictObject({
         podSubnet: subnet.default(DEFAULTS.podSubnet).describe('Addresses of pods.'),
@@ -75,7 +77,7 @@ export const clusterConfigSchema = z
           .array(z.string().refine(isHost, 'a DNS name or an IP address'))
           .max(48)
           .default([])
-          .describe('DNS names and addresses under which people reach the Kubernetes API.'),
+          .describe('Further DNS names and addresses of the Kubernetes API, for its certificate.'),
         endpoint: apiEndpointSchema.optional(),
       })
       .prefault({}),
@@ -88,7 +90,7 @@ export const clusterConfigSchema = z
             'an address, “192.0.2.11” or “node1.example.org:9000”',
           )
           .optional()
-          .describe('Where the first machine answers; `cluster init --node` says it too.'),
+          .describe('Endpoint of the first machine; `cluster init --node` overrides it.'),
         fingerprint: z
           .string()
           .regex(
@@ -96,8 +98,8 @@ export const clusterConfigSchema = z
             '“sha256:” and 64 lower-case hex digits, as the machine shows it on its console',
           )
           .optional()
-          .describe('SHA-256 of the machine’s public key, as it shows it on its console.'),
-        name: dnsLabel.optional().describe('Name of the node; its hostname unless said.'),
+          .describe('SHA-256 of the public key of the machine, as on its console.'),
+        name: dnsLabel.optional().describe('Name of the node; default: the hostname.'),
         runsWorkloads: z.boolean().default(true).describe('Whether ordinary pods may run on the first node.'),
       })
       .prefault({}),
@@ -106,7 +108,7 @@ export const clusterConfigSchema = z
       .default([])
       .superRefine(checkChartNames)
       .describe('Helm charts to install after the network, in the order of `needs`.'),
-    attestation: attestationSchema.describe('How machines prove what they are. There is no default.'),
+    attestation: attestationSchema.describe('How machines prove their identity and software. Required.'),
     join: joinSchema.prefault({}),
     certificates: certificatesSchema.prefault({}),
     podSecurity: podSecuritySchema.prefault({}),
@@ -144,14 +146,14 @@ function checkChartSource(
     context.addIssue({
       code: 'custom',
       path: ['plainHttp'],
-      message: 'left out: it is for `oci://` charts; a `repository` says http:// in its address',
+      message: 'left out: it is for `oci://` charts only; for a `repository`, use an http:// URL',
     });
   }
   if (one.repository !== undefined && one.chart.startsWith('oci://')) {
     context.addIssue({
       code: 'custom',
       path: ['repository'],
-      message: 'left out: an `oci://` chart has its registry in its name',
+      message: 'left out: the name of an `oci://` chart includes its registry',
     });
   }
   const remote = one.repository !== undefined || one.chart.startsWith('oci://');
@@ -159,7 +161,7 @@ function checkChartSource(
     context.addIssue({
       code: 'custom',
       path: ['version'],
-      message: 'one exact version, because the chart comes from elsewhere',
+      message: 'one exact version, which is required for a remote chart',
     });
   }
   if (
@@ -170,14 +172,14 @@ function checkChartSource(
     context.addIssue({
       code: 'custom',
       path: ['chart'],
-      message: 'the bare name of a chart in `repository`',
+      message: 'the name of a chart in `repository`',
     });
   }
   if (!remote && one.version !== undefined) {
     context.addIssue({
       code: 'custom',
       path: ['version'],
-      message: 'no version, because a local chart has its own',
+      message: 'left out: a local chart has its own version',
     });
   }
 }
@@ -192,7 +194,7 @@ function checkChartNames(
       context.addIssue({
         code: 'custom',
         path: [index, 'name'],
-        message: `another name: there is already a chart ${name}`,
+        message: `unique: there is already a chart ${name}`,
       });
     }
     needs.forEach((need, position) => {

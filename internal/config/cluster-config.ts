@@ -8,18 +8,18 @@ import { parseLocated } from './parse-located.ts';
 import { policySchema } from '../attestation/policy/index.ts';
 import { clusterConfigSchema, type ClusterConfig } from './cluster-config-schema.ts';
 
-/** More is not a configuration. */
+/** The maximum size of `cluster.yaml`. */
 export const MAX_CONFIG_BYTES = 1024 * 1024;
 
 /**
  * Parses `cluster.yaml`. `path` is for messages.
- * @throws ConfigError `config-invalid` with `details.problems`: every problem with line, column and what would be right
+ * @throws ConfigError `config-invalid` with `details.problems`: every problem with line, column and the expected value
  */
 export function parseClusterConfig(text: string, path: string): ClusterConfig {
   const result = parseLocated(clusterConfigSchema, text);
   if (result.kind === 'valid') return result.value;
   const lines = result.problems.map(({ line, column, message }) => `${path}:${line}:${column}: ${message}`);
-  throw new ConfigError('config-invalid', `reading the configuration:\n${lines.join('\n')}`, {
+  throw new ConfigError('config-invalid', `invalid configuration:\n${lines.join('\n')}`, {
     details: { path, problems: result.problems },
   });
 }
@@ -27,7 +27,7 @@ export function parseClusterConfig(text: string, path: string): ClusterConfig {
 /** JSON Schema (2020-12) of `cluster.yaml`, for editors. */
 export function clusterConfigJsonSchema(): unknown {
   const schema = z.toJSONSchema(clusterConfigSchema, { io: 'input' }) as SchemaNode;
-  // The policy is kept as it is written, so its own schema is put where the file has it.
+  // The configuration keeps the policy unparsed, so the schema of the policy is inserted here.
   const policy = z.toJSONSchema(policySchema, { io: 'input' }) as SchemaNode;
   const attestation = schema.properties?.['attestation'];
   if (attestation?.properties !== undefined) {
@@ -42,7 +42,7 @@ interface SchemaNode {
   $schema?: string;
 }
 
-/** A new `cluster.yaml` with the settings people change first. */
+/** A new `cluster.yaml` with the most important settings. */
 export function renderClusterConfig(options: {
   readonly name: string;
   readonly kubernetesVersion?: string;
@@ -52,7 +52,7 @@ export function renderClusterConfig(options: {
   readonly charts?: readonly Readonly<Record<string, unknown>>[];
   readonly runsWorkloads?: boolean;
   readonly join?: JoinConfig;
-  /** How machines prove themselves; `DEFAULT_ATTESTATION` unless said. */
+  /** The section `attestation`; default: `DEFAULT_ATTESTATION`. */
   readonly attestation?: Readonly<Record<string, unknown>>;
 }): string {
   const networks = options.networks ?? DEFAULTS;
@@ -77,7 +77,7 @@ export function renderClusterConfig(options: {
   return header + stringify(config, { lineWidth: 0 });
 }
 
-/** One text for one configuration, whatever the order of keys in the file was. */
+/** JSON with sorted keys: the same text for the same configuration. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)

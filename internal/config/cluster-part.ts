@@ -6,15 +6,15 @@ import { parseClusterConfig } from './cluster-config.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
 import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
-/** What may change while the cluster lives; all else decided what was made at the init. */
+/** The sections that may change after the init. */
 const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation'];
-/** Inside of those: every machine was given its own when it became a member. */
+/** Their immutable keys: every machine got the value when it joined. */
 const FIXED: readonly string[] = ['attestation.lockPcr'];
 
 /**
- * The part of a configuration that the cluster itself keeps: where the first node is reached and which charts the CLI
- * installs afterwards are the workspace's own. What came to the first version and is at its default is left out: an agent of
- * before refuses what it does not know, and what is asked of an init must not change with the program that asks.
+ * The part of a configuration that the cluster keeps. The endpoint of the first node and the charts stay in the workspace. Keys that
+ * were added after the first version are left out when they have their default: older agents refuse unknown keys, and the request of an
+ * init must not depend on the version of the CLI.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
   const { charts: _charts, firstNode, certificates, podSecurity, ...rest } = config;
@@ -29,20 +29,20 @@ export function clusterPartOf(config: ClusterConfig): Json {
   return JSON.parse(JSON.stringify(part)) as Json;
 }
 
-/** A document of the cluster → the same part, with all defaults. @throws ConfigError `config-invalid` */
+/** Parses a document of the cluster and fills in all defaults. @throws ConfigError `config-invalid` */
 export function parseClusterPart(text: string, path: string): Json {
   return clusterPartOf(parseClusterConfig(text, path));
 }
 
-/** Places that differ and may not. */
+/** The paths of immutable values that differ. */
 export function immutableDifferences(before: Json, after: Json): readonly JsonPath[] {
   return differencesOf(before, after).filter((path) => !isChangeable(path));
 }
 
 /**
- * Judges a new document of the cluster: it can be read as a whole, and changes only what may change.
+ * Checks a new document of the cluster: it must be valid and change mutable values only.
  * @throws ConfigError `config-invalid`, `config-immutable`
- * @returns the places that change
+ * @returns the paths of the values that change
  */
 export function verifyConfigurationChange(before: string, after: string): readonly JsonPath[] {
   const next = parseClusterPart(after, 'the new configuration');
@@ -52,16 +52,16 @@ export function verifyConfigurationChange(before: string, after: string): readon
   if (fixed.length > 0)
     throw new ConfigError(
       'config-immutable',
-      `changing the configuration: ${fixed.map((path) => path.join('.')).join(', ')}`,
+      `cannot change ${fixed.map((path) => path.join('.')).join(', ')}`,
       { details: { paths: fixed } },
     );
   return differencesOf(now, next);
 }
 
-/** A document that nobody can read holds nobody back from putting a good one in its place. */
+/** Undefined for an invalid document: it may be replaced by a valid one. */
 function readable(text: string): Json | undefined {
   try {
-    return parseClusterPart(text, 'the configuration in force');
+    return parseClusterPart(text, 'the current configuration');
   } catch (error) {
     if (error instanceof ConfigError) return undefined;
     throw error;

@@ -1,11 +1,11 @@
-/** Kinds of evidence for which a new configuration needs no values that only the operator has. */
+/** The kinds of evidence that need no reference values of the operator. */
 export const SIMPLE_VARIANTS = ['tpm', 'machine-key'] as const;
 export type SimpleVariant = (typeof SIMPLE_VARIANTS)[number];
 
 /**
- * What a new `cluster.yaml` says of evidence, written out for people to tighten: a machine with a TPM proves which machine it is,
- * one that may show a bare key shows that, and the operator vouches for the first of them by its fingerprint. Nothing about
- * software. A bare key is admitted where it was asked for only: beside TPMs it would let in whoever leaves the TPM out.
+ * The section `attestation` of a new `cluster.yaml`: a machine with a TPM proves its identity with the TPM, other machines with their key,
+ * and the operator confirms the first machine by its fingerprint. Software is not attested. `machine-key` must be requested explicitly:
+ * it would admit a machine that hides its TPM.
  */
 export function attestationTemplate(variants: readonly SimpleVariant[]): Readonly<Record<string, unknown>> {
   return {
@@ -20,4 +20,5 @@ export function attestationTemplate(variants: readonly SimpleVariant[]): Readonl
   };
 }
 
+/** For a cluster whose machines have TPMs. */
 export const DEFAULT_ATTESTATION = attestationTemplate(['tpm']);

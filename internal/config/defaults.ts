@@ -1,6 +1,6 @@
 import { DEFAULT_KUBERNETES_VERSION } from '../bundle/index.ts';
 
-/** Every default of the configuration. What is not written in a file has the value that stands here. */
+/** All defaults of the configuration. */
 export const DEFAULTS = {
   kubernetesVersion: DEFAULT_KUBERNETES_VERSION,
   podSubnet: '10.244.0.0/16',
@@ -14,7 +14,7 @@ export const DEFAULTS = {
   operatorCertificateMinutes: 365 * 24 * 60,
 } as const;
 
-/** Networks of clusters made by `cluster mini`: inside 198.18.0.0/15 (RFC 2544), so that they meet nobody's. */
+/** The networks of local clusters: in 198.18.0.0/15 (RFC 2544), which no other network uses. */
 export const LOCAL_NETWORKS = {
   podSubnet: '198.19.0.0/17',
   serviceSubnet: '198.19.128.0/17',

@@ -5,24 +5,23 @@ export const configErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning:
-      'The change touches what a cluster keeps from its init on; the message names where. Nothing was changed.',
-    fix: 'Undo that part. `join`, `certificates` and `attestation` (but for `lockPcr`) can change; for the rest make a new cluster.',
+    meaning: 'The change affects a setting that is immutable after the init. Nothing was changed.',
+    fix: 'Revert the settings named in the message. Only `join`, `certificates` and `attestation` (without `lockPcr`) can change; all others need a new cluster.',
   },
   'config-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The configuration file has a key or value that is not possible. Nothing was changed.',
-    fix: 'Correct the lines named in the message; `cluster config schema` describes every key.',
+    meaning: 'The configuration file has an unknown key or an invalid value. Nothing was changed.',
+    fix: 'Correct the lines named in the message. `cluster config schema` describes every key.',
   },
   'config-provisioning-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning:
-      'The provisioning file of this machine has a key or value that is not possible. Nothing was changed.',
-    fix: 'Correct /etc/cluster/provisioning.json at the path named in the message, then restart bootstrapper.service.',
+      'The provisioning file of this machine has an unknown key or an invalid value. Nothing was changed.',
+    fix: 'Correct the keys named in the message in /etc/cluster/provisioning.json, then restart bootstrapper.service.',
   },
 });
 

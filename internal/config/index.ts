@@ -1,7 +1,6 @@
 /**
- * Domain: what people write. `cluster.yaml` in the operator's workspace and the provisioning file of a machine, each
- * read once at the edge: unknown → parsed, or refused with the place and what would be right. Defaults are in
- * `defaults.ts`, all of them.
+ * Domain: the files that people write: `cluster.yaml` in the operator's workspace and the provisioning file of a machine. Parsers refuse
+ * unknown keys and name the position and the expected value of every problem. `defaults.ts` has all defaults.
  */
 export { LOCAL_API_ENDPOINT } from './api-endpoint.ts';
 export { attestationSettings, type AttestationSettings } from './attestation-settings.ts';

@@ -1,10 +1,10 @@
-/** JSON without anything in it that JSON does not have. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-/** Where in a document: keys of maps, and for lists of named things `[name]`. */
+/** A path in a document: keys of maps, and `[identity]` for list elements with an identity. */
 export type JsonPath = readonly string[];
 
-/** One place that two people changed to different things since they had the same. undefined: there is nothing there. */
+/** A value that both sides have changed differently. undefined: the value does not exist. */
 export interface Conflict {
   readonly path: JsonPath;
   readonly base: Json | undefined;
@@ -15,13 +15,13 @@ export interface Conflict {
 export interface Merge {
   readonly merged: Json;
   readonly conflicts: readonly Conflict[];
-  /** Places of `current` that become something else. */
+  /** The paths of the values of `current` that change. */
   readonly changes: readonly JsonPath[];
 }
 
 /**
- * Takes what `mine` changed since `base` over to `current`. Maps are merged key by key, lists of machines (things with an
- * `identity`) machine by machine; any other list is one value. Whatever both changed to different things is a conflict.
+ * Applies the changes between `base` and `mine` to `current`. Maps are merged by key, lists of machines by `identity`; any other list is
+ * one value. A value that both sides have changed differently is a conflict.
  */
 export function mergeThreeWay(documents: {
   readonly base: Json;
@@ -34,11 +34,12 @@ export function mergeThreeWay(documents: {
   return { merged: merged ?? null, conflicts, changes };
 }
 
-/** Every place in which two documents differ, the deepest that says it. */
+/** The deepest paths at which two documents differ. */
 export function differencesOf(before: Json, after: Json): readonly JsonPath[] {
   return mergeThreeWay({ base: before, mine: after, current: before }).changes;
 }
 
+/** Deep equality of JSON values. */
 export function isSameJson(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (!isObject(a) || !isObject(b) || Array.isArray(a) !== Array.isArray(b)) return false;
@@ -91,7 +92,7 @@ function mergeKeyed(
   return mine.kind === 'list' ? merged.map(([, value]) => value) : Object.fromEntries(merged);
 }
 
-/** Lists whose elements have an identity are merged by it; an empty one is merged with any such list. */
+/** The keyed form of a map, or of a list whose elements have unique identities (an empty list too); undefined for any other value. */
 function mapOf(value: Json | undefined): Keyed | undefined {
   if (!isObject(value)) return undefined;
   if (!Array.isArray(value)) return { kind: 'map', values: new Map(Object.entries(value)) };

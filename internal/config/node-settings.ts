@@ -3,24 +3,24 @@ import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
-/** What of the operators' document every node works with beside what an init names by itself. */
+/** The settings of the cluster's document that every node needs, beside those in the init request. */
 export interface NodeSettings {
-  /** "host:port" of the operator's own balancer of the API servers; none: each node has its own. */
+  /** "host:port" of the operator's own balancer of the API servers; undefined: node-local balancers. */
   readonly apiEndpoint?: string;
   readonly certificates: CertificatesConfig;
-  /** An init of this version always says it: a cluster without it on record was made before. */
+  /** Always set by an init of this version; absent in the records of older clusters. */
   readonly podSecurity: PodSecurityConfig;
 }
 
-/** Whatever else there is has been checked by who wrote it, and by who reads it. */
+/** Loose: writer and reader of the document have validated the other keys. */
 const schema = z.looseObject({
   apiServer: z.looseObject({ endpoint: apiEndpointSchema.optional() }).optional(),
-  // What a later version has beside is none of ours: after the lock nothing of a document may stop an init.
+  // Unknown keys of later versions are ignored: after the node lock, nothing in the document may stop an init.
   certificates: z.object(certificatesSchema.shape).prefault({}),
   podSecurity: z.object(podSecuritySchema.shape).prefault({}),
 });
 
-/** Of the document as an init carries it, JSON; "" has the defaults. @throws ZodError, SyntaxError */
+/** Parses the JSON document of an init request; "" has the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
   const { apiServer, certificates, podSecurity } = parse(document);
   const endpoint = apiServer?.endpoint;
@@ -30,12 +30,12 @@ export function nodeSettingsFrom(document: string): NodeSettings {
   };
 }
 
-/** How long what an owner gets from an init is valid, of the same document. @throws ZodError, SyntaxError */
+/** The lifetime of the owner's certificate from an init, from the same document. @throws ZodError, SyntaxError */
 export function operatorMinutesFrom(document: string): number {
   return parse(document).certificates.operatorMinutes;
 }
 
-/** Lifetimes where nothing is said. */
+/** The default lifetimes. */
 export const DEFAULT_CERTIFICATES: CertificatesConfig = ofNodes(certificatesSchema.parse({}));
 
 function parse(document: string): z.output<typeof schema> {

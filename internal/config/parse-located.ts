@@ -1,11 +1,11 @@
 import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, type Document } from 'yaml';
 import type { z } from 'zod';
 
-/** One thing that is wrong in a file, and what would be right. */
+/** A problem of a file. */
 export interface Problem {
   /** "charts.0.version"; empty for the whole file. */
   readonly path: string;
-  /** Both count from 1. */
+  /** Lines and columns count from 1. */
   readonly line: number;
   readonly column: number;
   readonly message: string;
@@ -17,7 +17,7 @@ export type LocatedResult<T> =
 
 const MAX_ALIASES = 50;
 
-/** Parses YAML and checks it, keeping the way back from each problem to its line. */
+/** Parses and validates YAML. Every problem has its position in the text. */
 export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResult<T> {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, prettyErrors: false });
@@ -27,7 +27,7 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
   };
   const syntax = [...document.errors, ...document.warnings];
   if (syntax.length > 0) {
-    const problems = syntax.map((error) => ({ path: '', ...at(error.pos[0]), message: saidOf(error) }));
+    const problems = syntax.map((error) => ({ path: '', ...at(error.pos[0]), message: messageOf(error) }));
     return { kind: 'invalid', problems };
   }
   const plain = plainFrom(document);
@@ -42,12 +42,12 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
   return { kind: 'invalid', problems };
 }
 
-/** The parser speaks to programmers where a file holds several documents. */
-function saidOf({ code, message }: { readonly code: string; readonly message: string }): string {
+/** Replaces a message of the parser that is meant for programmers. */
+function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
   return code === 'MULTIPLE_DOCS' ? 'a second document begins here; the file must hold one' : message;
 }
 
-/** Where a value stands in a file, or its nearest parent that is there; both count from 1. `[name]` is a list's element by its identity. */
+/** The position of a value in a YAML text, or of its nearest existing parent; counts from 1. `[name]` is the list element with this identity. */
 export function positionOf(
   text: string,
   path: readonly string[],
@@ -72,7 +72,7 @@ export function positionOf(
   return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 
-/** Aliases can make a small file as large as one likes; yaml counts and stops. */
+/** Aliases can expand a small file without limit: yaml stops at a maximum. */
 function plainFrom(document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: MAX_ALIASES });
@@ -104,7 +104,7 @@ function problemsFrom(issue: z.core.$ZodIssue, document: Document): readonly Unp
   ];
 }
 
-/** What would be right. Our own messages say it by themselves; zod's are turned into it. */
+/** The expected value. Our own messages say it; those of zod are replaced. */
 function wantOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -130,7 +130,7 @@ function describeFound(value: unknown): string {
   return `is ${text.length > 60 ? `${text.slice(0, 60)}…` : text}`;
 }
 
-/** Where a value stands; where its nearest parent stands when it is missing. */
+/** The offset of a value, or of its nearest parent when it is missing. */
 function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   for (let length = path.length; length > 0; length--) {
     const node = document.getIn(path.slice(0, length), true);

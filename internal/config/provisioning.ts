@@ -6,31 +6,31 @@ import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { ConfigError } from './errors.ts';
 
-/** Where a machine finds what it was provisioned with; 0600. */
+/** The provisioning file of a machine (mode 0600). */
 export const PROVISIONING_PATH = '/etc/cluster/provisioning.json';
 export const MAX_PROVISIONING_BYTES = 64 * 1024;
 
 const absolutePath = z.string().regex(/^\/[^\0]*$/, 'an absolute path');
 const ed25519Key = z.string().refine(
-  // One spelling per key: what decodes but is not what we would write is a typing error.
+  // Only the canonical base64 of a key is accepted: another text is a typing error.
   (text) =>
     Buffer.from(text, 'base64').length === 32 && Buffer.from(text, 'base64').toString('base64') === text,
   'the base64 of a raw 32-byte Ed25519 public key',
 );
 
-/** Of the boot chain and of the node lock; 16 and 23 are anybody's to reset. */
+/** PCRs of the boot chain and of the node lock. Every process may reset PCR 16 and 23. */
 const register = z.int().min(0).max(15);
 const registers = {
   lockPcr: register
     .min(8)
     .default(DEFAULT_LOCK_PCR)
-    .describe('PCR that shows which cluster the machine is bound to: one that nothing extends during boot.'),
+    .describe('PCR that shows which cluster the machine belongs to. Nothing else may extend it during boot.'),
   sealedPcrs: z
     .array(register)
     .min(1)
     .default([7])
     .describe(
-      'PCRs that tell the agent’s software: its attestation key works only while they are as they were when it was made. 7 (Secure Boot) survives updates; machines of the profile `measured` add what their boot loader measures the agent into.',
+      'PCRs that the attestation key of the agent is sealed to: the key is usable only with the PCR values at its creation. 7 (Secure Boot) survives updates; for the profile `measured`, add the PCRs that the boot loader measures the agent into.',
     ),
 };
 
@@ -42,7 +42,7 @@ const schema = z.strictObject({
   ownerKeys: z
     .tuple([ed25519Key], ed25519Key)
     .describe(
-      'Who may make this machine part of a cluster: raw Ed25519 public keys in base64, as `cluster config generate` prints them. Never empty: nobody would be everybody.',
+      'Owners that may initialize this machine or let it join: raw Ed25519 public keys in base64, as `cluster config generate` prints them. Never empty.',
     ),
   cluster: z
     .strictObject({
@@ -57,12 +57,12 @@ const schema = z.strictObject({
     })
     .optional()
     .describe(
-      'The one cluster that the machine is for, where its owners have several or their key alone is not to decide. Only what lets the machine in for the first time is held to it.',
+      'The only cluster that the machine may join, for owners with several clusters. Checked at the first join.',
     ),
   tpm: z
     .discriminatedUnion('kind', [
       z.strictObject({
-        kind: z.literal('none').describe('The machine shows a key on its disk and nothing else.'),
+        kind: z.literal('none').describe('The machine proves its identity with a key on its disk only.'),
       }),
       z.strictObject({
         kind: z.literal('device').describe('A TPM 2.0 behind a device.'),
@@ -75,33 +75,37 @@ const schema = z.strictObject({
         ...registers,
       }),
     ])
-    .describe('The TPM by which the machine proves which one it is.'),
+    .describe('The TPM with which the machine proves its identity.'),
   processor: z
     .enum(['none', 'sev-snp', 'tdx'])
     .default('none')
     .describe(
-      'A confidential processor whose reports the machine shows, together with its TPM if it has one.',
+      'The confidential-computing processor whose attestation reports the machine sends, together with the evidence of its TPM.',
     ),
   seedStores: z
     .array(absolutePath)
     .default([])
-    .describe('Directories with components of the bundle, read before anything is fetched.'),
+    .describe(
+      'Directories with components of the bundle, which the machine reads before it downloads components.',
+    ),
   nodeName: z
     .string()
     .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'a DNS label')
     .optional()
-    .describe('Name that the machine wishes to have as a node; its hostname unless said.'),
+    .describe('Requested name of the node; default: the hostname.'),
   address: z
     .string()
     .refine((text) => isIP(text) !== 0, 'an IP address')
     .optional()
-    .describe('Address that other machines reach this one at; the first of its own unless said.'),
+    .describe('Address at which other machines reach this one; default: its first address.'),
   containerRuntime: z
     .strictObject({
       restrictOomScoreAdj: z
         .boolean()
         .optional()
-        .describe('true for hosts without CAP_SYS_RESOURCE: the runtime lowers no out-of-memory score.'),
+        .describe(
+          'true for hosts without CAP_SYS_RESOURCE: the container runtime does not lower out-of-memory scores.',
+        ),
     })
     .default({})
     .describe('Settings of containerd.'),
@@ -110,7 +114,7 @@ const schema = z.strictObject({
       failCgroupV1: z
         .boolean()
         .optional()
-        .describe('false lets the kubelet start on a machine with cgroup v1; true unless said.'),
+        .describe('false lets the kubelet start on a machine with cgroup v1; default: true.'),
     })
     .default({})
     .describe('Settings of the kubelet.'),
@@ -121,24 +125,24 @@ const schema = z.strictObject({
         .refine((text) => parseEndpoint(text, PORTS.join) !== undefined, 'an address with or without a port'),
     )
     .default([])
-    .describe('Control-plane nodes of the cluster to join, HOST or HOST:PORT (9090).'),
+    .describe('Control-plane nodes of the cluster to join, HOST or HOST:PORT (default port: 9090).'),
   wantedRoles: z
     .array(z.enum(ROLES))
     .default([])
     .describe(
-      'Roles that the machine would like. It gets what the policy of the cluster says, and is refused where it wishes for more.',
+      'Requested roles. The join policy of the cluster decides, and refuses the machine if it requests more.',
     ),
   metadata: z
     .strictObject({
-      kind: z.literal('http').describe('The only kind there is.'),
-      url: z.url({ protocol: /^https?$/ }).describe('Answers a JSON object with `joinEndpoints`.'),
+      kind: z.literal('http').describe('An HTTP service.'),
+      url: z.url({ protocol: /^https?$/ }).describe('URL of a JSON object with `joinEndpoints`.'),
     })
     .optional()
-    .describe('A service of the machine’s own network that knows `joinEndpoints`.'),
+    .describe('A service in the network of the machine that provides `joinEndpoints`.'),
   attestation: attestationSchema
     .optional()
     .describe(
-      'What is asked of the cluster’s own evidence, as in `cluster.yaml`. Without it the owner’s signature alone decides.',
+      'Requirements for the evidence of the cluster, as in `cluster.yaml`. Default: the signature of the owner is sufficient.',
     ),
 });
 
@@ -146,7 +150,7 @@ export type Provisioning = z.output<typeof schema>;
 export type PinnedCluster = NonNullable<Provisioning['cluster']>;
 
 /**
- * Parses `/etc/cluster/provisioning.json`, or a file that is to become it; `path` is for messages.
+ * Parses a provisioning file. `path` is for messages.
  * @throws ConfigError `config-provisioning-invalid`: every problem with its path in the file
  */
 export function parseProvisioning(text: string, path = PROVISIONING_PATH): Provisioning {
@@ -169,7 +173,7 @@ function parseJson(text: string, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    const why = text === '' ? 'it is empty or not there' : (error as SyntaxError).message;
+    const why = text === '' ? 'file is empty or does not exist' : (error as SyntaxError).message;
     throw invalid(path, why, {});
   }
 }

@@ -8,7 +8,7 @@ export interface Subnet {
   readonly last: number;
 }
 
-/** "198.19.0.0/17" → range; undefined when it is no IPv4 network address in CIDR notation. */
+/** Parses an IPv4 network in CIDR notation ("198.19.0.0/17"); undefined for any other text. */
 export function subnetFrom(text: string): Subnet | undefined {
   const match = /^([0-9.]+)\/([0-9]{1,2})$/.exec(text);
   const [address = '', bits = ''] = match?.slice(1) ?? [];
@@ -20,6 +20,7 @@ export function subnetFrom(text: string): Subnet | undefined {
   return { text, prefix, first: value, last: value + size - 1 };
 }
 
+/** Whether two ranges have common addresses. */
 export function isOverlapping(a: Subnet, b: Subnet): boolean {
   return a.first <= b.last && b.first <= a.last;
 }

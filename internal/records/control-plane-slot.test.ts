@@ -13,9 +13,9 @@ test('turns are in the order of asking, with the pace of the last one', () => {
     pace('{"durationMs":8000}'),
   );
   expect([...turns]).toEqual([
-    ['a', { place: 0, estimateMs: 0 }],
-    ['b', { place: 1, estimateMs: 8_000 }],
-    ['c', { place: 2, estimateMs: 16_000 }],
+    ['a', { position: 0, estimateMs: 0 }],
+    ['b', { position: 1, estimateMs: 8_000 }],
+    ['c', { position: 2, estimateMs: 16_000 }],
   ]);
 });
 

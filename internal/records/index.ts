@@ -6,24 +6,24 @@
  * meta/cluster          the cluster: id, epoch, CA           written once
  * meta/settings         how every node runs Kubernetes     first node
  * meta/ownership        the owner's signature              first node, when acknowledged
- * meta/audit            where the chain of decisions ends  with each decision
+ * meta/audit            the end of the audit chain         with each decision
  * meta/keys             how far a rotation of keys is      curator, then control planes
- * nodes/ID/record       decided about a node                 curator
- * nodes/ID/status       what a node says about itself        curator, for the node
- * nodes/ID/heartbeat    there while its lease lives          curator, for the node
+ * nodes/ID/record       what was decided about a node      curator
+ * nodes/ID/status       status report of a node            curator, for the node
+ * nodes/ID/heartbeat    exists while its lease is valid    curator, for the node
  * node-names/NAME       → ID, so that names are unique       with the node
- * operators/KEY         who administers                      curator
+ * operators/KEY         an operator                        curator
  * configuration/current the operator's document              curator
- * attestation/collateral what AMD and Intel say, handed on curator
- * init/result           for the owner, as often as asked     first node
- * mutations/CALLER/KEY  has happened, on a lease             with each mutation
+ * attestation/collateral uploaded by an operator         curator
+ * init/result           for the owner                      first node
+ * mutations/CALLER/KEY  a mutation that was done, on a lease with each mutation
  * audit/SEQ             decisions, a hash chain            with each decision
  * joins/ID              machines that asked to join        joinservice, curator
  * identities/IDENTITY   → ID: one membership per machine   with the node
  * removed/IDENTITY      a machine that was removed       curator
- * documents/KIND/NAME   signed by an owner               curator; verified by whoever acts on it
- * traces/ID             what both sides found on the way   joinservice
- * slots/control-plane/  whose turn it is to change etcd    control planes
+ * documents/KIND/NAME   signed by an owner               curator; every reader verifies it
+ * traces/ID             checks of a join by both sides     joinservice
+ * slots/control-plane/  queue for changes of etcd members  control planes
  * ```
  */
 export { RecordError, recordErrors, type RecordErrorCode } from './errors.ts';
