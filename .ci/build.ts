@@ -1,4 +1,4 @@
-/** Builds what is shipped, into `dist/`. `npm run build -- --help` explains. */
+/** Builds all programs and packages into `dist/`: see `npm run build -- --help`. */
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -11,25 +11,25 @@ import { bundleProgram, programFile, PROGRAMS } from './build/programs.ts';
 import { buildRpmPackage } from './build/rpm.ts';
 import { buildTarball } from './build/tarball.ts';
 
-const HELP = `Builds what is shipped, into dist/:
+const HELP = `Builds all programs and packages into dist/:
 
-  cluster/main.mjs                                         the operator's program, with what it loads when needed
-  bootstrapper.mjs joinservice.mjs signer.mjs apilb.mjs    one file each; all of them need nothing but Node 24
+  cluster/main.mjs                                         the operator's program, with chunks that it loads when needed
+  bootstrapper.mjs joinservice.mjs signer.mjs apilb.mjs    one file each; all programs need only Node 24
   cluster-agent_VERSION_ARCH.deb                           agent, its Node and bootstrapper.service
   cluster_VERSION_ARCH.deb                                 the operator's program and its Node
   cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea
 
 Usage: npm run build -- [--arch ARCH] [--formats deb,rpm,tar] [--only-programs] [--sea]
 
-  --arch ARCH       ${Object.keys(ARCHITECTURES).join(' or ')}; this machine's unless said
-  --formats LIST    which packages: deb, rpm, tar, with commas; deb unless said
-  --only-programs   the programs and no packages
-  --sea             also the single executables (this machine's architecture only)
+  --arch ARCH       ${Object.keys(ARCHITECTURES).join(' or ')}; default: that of this machine
+  --formats LIST    package formats, separated by commas: deb, rpm, tar; default: deb
+  --only-programs   do not build packages
+  --sea             build single executables too (architecture of this machine only)
 
-The same sources give the same bytes. SOURCE_DATE_EPOCH sets the time of every file in the packages.
+The same sources give the same bytes. SOURCE_DATE_EPOCH sets the time of all files in the packages.
 `;
 
-/** Any constant will do, as long as it is one: 2026-01-01. */
+/** 2026-01-01: any constant gives reproducible packages. */
 const EPOCH_SECONDS = 1_767_225_600;
 
 const BUILDERS = {
@@ -62,12 +62,13 @@ function parseOptions(args: readonly string[]): Options | 'help' {
   });
   if (values.help) return 'help';
   const architecture = values.arch;
-  if (!isArchitecture(architecture)) throw new Error(`--arch ${architecture}: amd64 or arm64`);
+  if (!isArchitecture(architecture)) throw new Error(`--arch ${architecture}: must be amd64 or arm64`);
   if (values.sea && architecture !== nativeArchitecture()) {
-    throw new Error(`--sea --arch ${architecture}: the code cache can only be made on ${architecture}`);
+    throw new Error(`--sea --arch ${architecture}: the code cache can only be built on ${architecture}`);
   }
   const formats = values.formats.split(',');
-  if (!formats.every(isFormat)) throw new Error(`--formats ${values.formats}: of deb, rpm and tar`);
+  if (!formats.every(isFormat))
+    throw new Error(`--formats ${values.formats}: must be a list of deb, rpm and tar`);
   return { architecture, formats, onlyPrograms: values['only-programs'], sea: values.sea };
 }
 
@@ -116,7 +117,7 @@ async function main({ architecture, formats, onlyPrograms, sea }: Options): Prom
   }
 }
 
-/** Runs one piece of work and says what came out, how large it is and how long it took. */
+/** Does the work and prints its result with size and duration. */
 async function step<T>(work: () => T | Promise<T>, targetOf: (result: T) => string): Promise<T> {
   const startedMs = performance.now();
   const result = await work();

@@ -10,14 +10,14 @@ export interface ReadyAnswer {
   readonly text: string;
 }
 
-/** Runs the program for everything whose answer depends on its arguments alone. */
+/** Runs the program for all command lines whose output depends on the arguments only. */
 export async function collectAnswers(): Promise<readonly ReadyAnswer[]> {
   const answers: ReadyAnswer[] = [];
   for (const args of await answerable()) answers.push({ args, text: await ask(args) });
   return answers;
 }
 
-/** `cli/answers/ready.ts` with the answers in it. A text that several arguments lead to is there once. */
+/** The content of `cli/answers/ready.ts`. The same text of several command lines is in it once. */
 export async function readyModule(): Promise<string> {
   const answers = await collectAnswers();
   const texts = [...new Set(answers.map(({ text }) => text))];
@@ -58,7 +58,7 @@ function commandPaths(command: Command, path: readonly string[]): readonly (read
   });
 }
 
-/** What the program prints; one that fails or complains is not an answer. */
+/** The output of the program. @throws Error when it fails or writes to stderr */
 async function ask(args: readonly string[]): Promise<string> {
   const [out, err] = [new PassThrough(), new PassThrough()];
   const code = await runApp({
@@ -70,11 +70,11 @@ async function ask(args: readonly string[]): Promise<string> {
     output: { closed: new AbortController().signal, flush: async () => undefined },
     clock: new SystemClock(),
     signal: new AbortController().signal,
-    createPorts: () => Promise.resolve({} as never), // an answer that touches a port would not be ready
+    createPorts: () => Promise.resolve({} as never), // a command that uses a port has no ready answer
   });
   const complaint = String(err.read() ?? '');
   if (code !== 0 || complaint !== '') {
-    throw new Error(`asking cluster ${args.join(' ')}: it ended with ${code}: ${complaint}`);
+    throw new Error(`running cluster ${args.join(' ')}: exit code ${code}: ${complaint}`);
   }
   return String(out.read() ?? '');
 }

@@ -205,7 +205,7 @@ describe('licenses', () => {
 
   test('refuses a package that names no license', () => {
     source('package.json', '{"name":"a","version":"1.0.0"}');
-    expect(() => licenseText(directory, ['.'])).toThrow('bundling a: it names no license');
+    expect(() => licenseText(directory, ['.'])).toThrow('package a has no license');
   });
 });
 

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { place, sizeInKiB, withStage, type Entry } from './staging.ts';
 
+/** A Debian package and its files. */
 export interface DebianPackage {
   readonly name: string;
   readonly version: string;
@@ -11,7 +12,7 @@ export interface DebianPackage {
   readonly depends: readonly string[];
   readonly recommends?: readonly string[];
   readonly entries: readonly Entry[];
-  /** Maintainer scripts by name: the files they are copied from. */
+  /** Maintainer script → path of the file with its text. */
   readonly scripts?: Readonly<Record<string, string>>;
 }
 
@@ -36,8 +37,8 @@ export function controlText(
 }
 
 /**
- * Builds `<dist>/<name>_<version>_<architecture>.deb`. The same content gives the same bytes: every time
- * is `epochSeconds`, everything belongs to root, modes are explicit.
+ * Builds `<dist>/<name>_<version>_<architecture>.deb` and returns its path. The same content gives the same bytes: all times are
+ * `epochSeconds`, the owner is root, modes are explicit.
  */
 export function buildDebianPackage(dist: string, epochSeconds: number, options: DebianPackage): string {
   const { entries, scripts = {} } = options;

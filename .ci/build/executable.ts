@@ -6,18 +6,18 @@ import { build, transform } from 'esbuild';
 import { nodeBinary, type Architecture } from './node-binary.ts';
 import { bundleOptions, type Program } from './programs.ts';
 
-/** Where Node looks for an embedded program; its own constant (doc/api/single-executable-applications). */
+/** The marker of an embedded program in the Node binary (doc/api/single-executable-applications). */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 
-/** Output is shown when it fails, in the error. */
+/** The error has the output of a failed command. */
 const QUIET = { stdio: 'pipe' } as const;
 
-/** `import.meta` of a program that is its own executable. */
+/** Replaces `import.meta` in a single executable. */
 const IMPORT_META = `const __file=process.execPath,__url=require("node:url").pathToFileURL(__file).href,__dirname_=require("node:path").dirname(__file);`;
 
 /**
- * Builds `<dist>/<name>-linux-<architecture>`: Node with the program and its code cache inside
- * (single executable application). The code cache is made by this very Node, so only for its architecture.
+ * Builds `<dist>/<name>-linux-<architecture>`, a single executable application: Node with the program and its code cache. The code cache
+ * works for the architecture of this machine only.
  */
 export async function buildExecutable(
   root: string,
@@ -46,7 +46,7 @@ export async function buildExecutable(
   }
 }
 
-/** Node 24 embeds CommonJS only, which has no top-level await: the body of the entry becomes a function. */
+/** Node 24 embeds CommonJS only, which has no top-level await: the body of the entry is moved into a function. */
 async function bundleCommonJs(root: string, program: Program, outfile: string): Promise<void> {
   const entry = resolve(root, program.entry);
   const { code } = await transform(readFileSync(entry, 'utf8'), { loader: 'ts', format: 'esm' });
@@ -65,7 +65,7 @@ async function bundleCommonJs(root: string, program: Program, outfile: string): 
   });
 }
 
-/** Imports stay, all else moves into one async function. esbuild prints one import per line, first of all. */
+/** Moves everything except imports into one async function. esbuild prints the imports first, each in one line. */
 export function wrapBody(code: string): string {
   const lines = code.split('\n').filter((line) => !line.startsWith('#!'));
   const first = lines.findIndex((line) => !line.startsWith('import '));

@@ -5,13 +5,13 @@ interface Named {
   readonly version: string;
 }
 
-/** `tar` leaves the directories of the machine as they are, and takes what is in `root/` only. */
+/** Extracts `root/` only, and keeps the modes of existing directories. */
 function unpack({ name, version }: Named): string {
   return `tar --extract --gzip --file ${name}-${version}-linux-*.tar.gz --directory / --no-overwrite-dir \\
     --no-same-owner --strip-components=2 ${name}-${version}/root`;
 }
 
-/** What the scripts of the packages do, for somebody who does it with their own hands. */
+/** The steps of the package scripts, for a manual installation. */
 export function agentNotes(named: Named): string {
   const programs = [...new Set(REQUIRED_PROGRAMS.map(({ program }) => program))].join(', ');
   const { name, version } = named;
@@ -39,7 +39,7 @@ Remove, after the machine was reset (\`cluster node reset --help\`):
     ${MODULES_FILE} ${SYSCTL_FILE}
   systemctl daemon-reload
 
-/etc/cluster and /var/lib/cluster hold what this machine is; they are yours to keep or to remove.
+/etc/cluster and /var/lib/cluster have the identity and the data of this machine. Remove them if you do not need them any more.
 `;
 }
 

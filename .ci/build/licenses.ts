@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Metafile } from 'esbuild';
 
-/** The npm packages whose code is in a bundle, sorted. */
+/** The directories of the npm packages in a bundle, sorted. */
 export function bundledPackages(metafile: Metafile): readonly string[] {
   const directories = Object.keys(metafile.inputs).flatMap((path) => {
     const found = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1];
@@ -11,7 +11,7 @@ export function bundledPackages(metafile: Metafile): readonly string[] {
   return [...new Set(directories)].sort();
 }
 
-/** The license texts of everything that was bundled, as one file. A package without one is refused. */
+/** The license texts of these packages as one file. @throws Error for a package without a license */
 export function licenseText(root: string, packages: readonly string[]): string {
   const parts = packages.map((directory) => {
     const manifest = JSON.parse(readFileSync(resolve(root, directory, 'package.json'), 'utf8')) as {
@@ -19,7 +19,7 @@ export function licenseText(root: string, packages: readonly string[]): string {
       readonly version: string;
       readonly license?: string;
     };
-    if (manifest.license === undefined) throw new Error(`bundling ${manifest.name}: it names no license`);
+    if (manifest.license === undefined) throw new Error(`package ${manifest.name} has no license`);
     const [file] = globSync('{LICENSE,LICENCE,license,licence}*', { cwd: resolve(root, directory) }).sort();
     const text =
       file === undefined ? '' : `\n${readFileSync(resolve(root, directory, file), 'utf8').trim()}\n`;

@@ -2,22 +2,22 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-/** Debian's names of the architectures we build for, and npm's. */
+/** The supported architectures: Debian's name → npm's name. */
 export const ARCHITECTURES = { amd64: 'x64', arm64: 'arm64' } as const;
 export type Architecture = keyof typeof ARCHITECTURES;
 
 /**
- * The pinned Node for an architecture, without symbols (126 → 109 MB). Stripping takes a second, so the
- * result is kept, named by size and time of what it was made from.
+ * Returns the path of the pinned Node for an architecture, without symbols (109 instead of 126 MB). The result is cached under the size
+ * and time of the original.
  */
 export function nodeBinary(root: string, architecture: Architecture): string {
   const pinned = resolve(root, `node_modules/node-linux-${ARCHITECTURES[architecture]}/bin/node`);
   if (!existsSync(pinned)) {
     throw new Error(
-      `packing Node for ${architecture}: ${pinned} is missing; \`npm ci --cpu=${ARCHITECTURES[architecture]}\` brings it`,
+      `Node for ${architecture} not found at ${pinned}: run \`npm ci --cpu=${ARCHITECTURES[architecture]}\``,
     );
   }
-  if (ARCHITECTURES[architecture] !== process.arch) return pinned; // strip only knows its own architecture
+  if (ARCHITECTURES[architecture] !== process.arch) return pinned; // strip supports only its own architecture
   const { size, mtimeMs } = statSync(pinned);
   const directory = resolve(root, 'node_modules/.cache/build');
   const stripped = resolve(directory, `node-${architecture}-${size}-${Math.round(mtimeMs)}`);

@@ -25,25 +25,25 @@ export interface PackageOptions {
   readonly dist: string;
   readonly version: string;
   readonly architecture: Architecture;
-  /** License texts of what is bundled. */
+  /** License texts of the bundled packages. */
   readonly licenses: string;
 }
 
-/** One package in each of its formats. */
+/** One package in all formats. */
 export interface Formats {
   readonly deb: DebianPackage;
   readonly rpm: RpmPackage;
   readonly tar: Tarball;
 }
 
-/** What Node's own binary links. */
+/** The libraries of the Node binary. */
 const NODE_DEPENDS = ['libc6 (>= 2.28)', 'libgcc-s1', 'libstdc++6'];
 const NODE_REQUIRES = ['glibc >= 2.28', 'libgcc', 'libstdc++'];
-/** Where units lie on Debian 12; elsewhere /lib is a link to /usr/lib, which RPMs name. */
+/** The directory of units on Debian 12; elsewhere /lib is a link to /usr/lib, which RPMs use. */
 const DEBIAN_UNITS = '/lib/systemd/system';
 const UNITS = '/usr/lib/systemd/system';
 
-/** The agent: what a machine needs to become a node. Kubernetes itself comes with the bundle. */
+/** The package of the agent. Kubernetes itself comes with the bundle. */
 export function agentPackage(options: PackageOptions): Formats {
   const { root, version, architecture } = options;
   const file = (name: string): string => resolve(root, '.ci/package', name);
@@ -52,7 +52,7 @@ export function agentPackage(options: PackageOptions): Formats {
     version,
     architecture,
     summary: 'agent of an attested Kubernetes cluster',
-    description: 'Enrols this machine once, then keeps running what its roles in the cluster ask for.',
+    description: 'Enrols this machine once, then runs the services of its roles in the cluster.',
   } as const;
   const programs = (format: 'deb' | 'rpm'): readonly string[] => [
     ...new Set(REQUIRED_PROGRAMS.map((each) => each[format])),
@@ -60,9 +60,9 @@ export function agentPackage(options: PackageOptions): Formats {
   return {
     deb: {
       ...base,
-      // All that preflight refuses to go without, and the bus that the kubelet and runc speak to systemd over.
+      // The programs that preflight requires, and D-Bus, over which the kubelet and runc talk to systemd.
       depends: [...NODE_DEPENDS, 'systemd (>= 247)', 'dbus', ...programs('deb')],
-      // For images of pods from registries with TLS, and for those who look after the machine.
+      // For images from registries with TLS, and for administrators.
       recommends: ['ca-certificates', 'procps', 'socat'],
       entries: agentEntries(options, DEBIAN_UNITS),
       scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
@@ -92,7 +92,7 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
     ...['bootstrapper.service', 'cluster-fingerprint.service'].map((name) =>
       copy(resolve(root, '.ci/package', name), `${units}/${name}`),
     ),
-    // What the agent would write on a machine without the package, and have systemd read all units again for.
+    // The agent would write these itself, and systemd would have to reload all units.
     text(`${units}/${CONTAINER_SCOPES_DROPIN}`, buildContainerScopes()),
     ...PLACEHOLDER_SLICES.map((name) => text(`${units}/${name}`, buildPlaceholderSlice())),
     text(MODULES_FILE, modulesFile()),
@@ -101,14 +101,14 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
   ];
 }
 
-/** The operator's program. Brings a Node of its own, so that it can be installed beside an agent or without. */
+/** The package of the operator's program. It has its own Node, so that it can be installed with or without the agent. */
 export function cliPackage(options: PackageOptions): Formats {
   const { version, architecture } = options;
   const base = {
     name: 'cluster',
     version,
     architecture,
-    summary: 'makes Linux machines an attested Kubernetes cluster',
+    summary: 'turns Linux machines into an attested Kubernetes cluster',
     description: "The operator's command line: configuration, init, join, charts, status and local clusters.",
     entries: cliEntries(options),
   } as const;
@@ -147,7 +147,7 @@ function copy(from: string, path: string, mode = 0o644): Entry {
   return { kind: 'copy', path, mode, from };
 }
 
-/** One of the package's own: an RPM leaves a directory behind that it does not name. */
+/** A directory of the package: RPM does not remove directories that are not listed. */
 function directory(path: string): Entry {
   return { kind: 'directory', path, mode: 0o755 };
 }

@@ -3,13 +3,13 @@ import { join, resolve } from 'node:path';
 import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
 import { readyModule } from './answers.ts';
 
-/** A program: its entry point in the checkout, and what becomes of it. */
+/** A program to build. */
 export interface Program {
   readonly name: string;
   readonly entry: string;
   /**
-   * `file`: `<name>.mjs`, for what stays running: a newer package may replace its files under it, and it must not
-   * come back for one. `directory`: `<name>/main.mjs` and the pieces that it loads when it needs them, for what starts often.
+   * `file`: one file `<name>.mjs`, for long-running programs: a package upgrade may replace their files while they run. `directory`:
+   * `<name>/main.mjs` and chunks that it loads when needed, for programs that start often.
    */
   readonly shape: 'file' | 'directory';
   /** Source files that the build writes: path in the checkout → text. */
@@ -29,10 +29,10 @@ export const PROGRAMS: readonly Program[] = [
   { name: 'apilb', entry: 'bootstrapper/apilb/main.ts', shape: 'file' },
 ];
 
-/** Bundled CommonJS packages call `require` for Node's own modules; ESM has none. */
+/** Defines `require`, which bundled CommonJS packages call for Node's modules and ESM does not have. */
 const REQUIRE = `import{createRequire as __createRequire}from"node:module";const require=__createRequire(import.meta.url);`;
 
-/** zod brings its messages in 45 languages and takes English ones; the others are a tenth of a program. */
+/** Bundles only the English messages of zod: those in 44 other languages are a tenth of a program. */
 const ENGLISH_ONLY: Plugin = {
   name: 'zod speaks English',
   setup: (building) => {
@@ -44,8 +44,8 @@ const ENGLISH_ONLY: Plugin = {
 };
 
 /**
- * An import of node:http reads all that it names, WebSocket too, and so loads an HTTP client: 6 MB and 50 ms of each program
- * that only serves its metrics. Asked for otherwise it loads itself alone. What else is used of it is to be named here.
+ * An ESM import of node:http reads all its exports, which loads WebSocket and an HTTP client: 6 MB and 50 ms for each program that only
+ * serves metrics. `getBuiltinModule` does not. Add further exports here when a program needs them.
  */
 const HTTP_ALONE: Plugin = {
   name: 'node:http without its client',
@@ -60,7 +60,7 @@ const HTTP_ALONE: Plugin = {
   },
 };
 
-/** What all bundles share. The same sources give the same bytes. */
+/** The esbuild options of all programs. The same sources give the same bytes. */
 export function bundleOptions(root: string, program: Program): BuildOptions {
   return {
     absWorkingDir: root,
@@ -69,8 +69,8 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
     platform: 'node',
     target: 'node24',
     minify: true,
-    keepNames: true, // error classes are named in logs
-    legalComments: 'none', // licenses travel in a file of their own
+    keepNames: true, // logs have the names of error classes
+    legalComments: 'none', // licenses are in a separate file
     sourcemap: false,
     logLevel: 'error',
     metafile: true,
@@ -82,12 +82,12 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
   };
 }
 
-/** What a program starts with, below `dist`. */
+/** The entry file of a built program, relative to `dist`. */
 export function programFile({ name, shape }: Program): string {
   return shape === 'file' ? `${name}.mjs` : `${name}/main.mjs`;
 }
 
-/** Bundles one program into `dist`: it needs nothing but Node. */
+/** Bundles one program with all its packages into `dist`. */
 export async function bundleProgram(root: string, dist: string, program: Program): Promise<Metafile> {
   const target = { ...bundleOptions(root, program), format: 'esm', banner: { js: REQUIRE } } as const;
   if (program.shape === 'file') {
@@ -100,7 +100,7 @@ export async function bundleProgram(root: string, dist: string, program: Program
   return metafile as Metafile;
 }
 
-/** The sources that run before a program has looked at its arguments: those of its entry and all that it imports outright. */
+/** The sources that a program loads at its start: its entry and all static imports. */
 export function inputsAtStart(metafile: Metafile, entry: string): readonly string[] {
   const { outputs } = metafile;
   return filesAtStart(metafile, entry)
@@ -108,7 +108,7 @@ export function inputsAtStart(metafile: Metafile, entry: string): readonly strin
     .sort();
 }
 
-/** The built files that hold them. */
+/** The built files that a program loads at its start. */
 export function filesAtStart({ outputs }: Metafile, entry: string): readonly string[] {
   const found = new Set(Object.keys(outputs).filter((name) => outputs[name]?.entryPoint === entry));
   for (const name of found) {
@@ -119,7 +119,7 @@ export function filesAtStart({ outputs }: Metafile, entry: string): readonly str
   return [...found];
 }
 
-/** Pieces of an earlier build must not stay; whoever starts the program meanwhile finds the old one or the new one. */
+/** Replaces the directory of an earlier build with renames, so that a program that starts meanwhile finds all its chunks. */
 function replaceDirectory(target: string, made: string): void {
   chmodSync(made, 0o755);
   const old = `${made}.old`;

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import type { Architecture } from './node-binary.ts';
 import { withStage, type Entry } from './staging.ts';
 
-/** RPM's names of the architectures. */
+/** The architecture names of RPM. */
 const RPM_ARCHITECTURES: Readonly<Record<Architecture, string>> = { amd64: 'x86_64', arm64: 'aarch64' };
 
 export interface RpmPackage {
@@ -17,11 +17,11 @@ export interface RpmPackage {
   readonly requires: readonly string[];
   readonly recommends?: readonly string[];
   readonly entries: readonly Entry[];
-  /** Scriptlets by name (`post`, `preun`, `postun`): the files they are copied from. */
+  /** Scriptlet (`post`, `preun`, `postun`) → path of the file with its text. */
   readonly scripts?: Readonly<Record<string, string>>;
 }
 
-/** The spec file. The files lie in `stage` already: nothing is compiled, stripped or looked into. Pure. */
+/** The spec file for files that are in `stage` already: nothing is compiled, stripped or scanned. Pure. */
 export function specText(
   options: RpmPackage,
   scripts: Readonly<Record<string, string>>,
@@ -56,7 +56,7 @@ export function specText(
   ].join('\n');
 }
 
-/** Builds `<dist>/<name>-<version>-1.<architecture>.rpm` with rpmbuild. The same content gives the same bytes. */
+/** Builds `<dist>/<name>-<version>-1.<architecture>.rpm` with rpmbuild. The same content gives the same bytes. Returns the path. */
 export function buildRpmPackage(dist: string, epochSeconds: number, options: RpmPackage): string {
   const architecture = RPM_ARCHITECTURES[options.architecture];
   const version = options.version.replaceAll('-', '~');

@@ -20,8 +20,8 @@ export type Entry = { readonly path: string; readonly mode: number } & (
 );
 
 /**
- * Lays the entries out in a directory of their own, with the modes that were asked for and `epochSeconds` as the time of
- * everything, and runs `work` on it. `more` lays out what is none of the package's files.
+ * Writes the entries to a temporary directory, with their modes and `epochSeconds` as the time of all files, and runs `work` on it.
+ * `more` adds files that do not belong to the package, like its control file.
  */
 export function withStage<T>(
   options: {
@@ -51,13 +51,13 @@ export function place(stage: string, entry: Entry): void {
   chmodSync(target, entry.mode);
 }
 
-/** Of everything below a directory, in KiB. */
+/** The size of all files below a directory, in KiB. */
 export function sizeInKiB(directory: string): number {
   const sizes = [...walk(directory)].map((path) => statSync(path).size);
   return Math.ceil(sizes.reduce((sum, size) => sum + size, 0) / 1024);
 }
 
-/** The umask has no say: directories are 0755 unless the package says otherwise. */
+/** Writes one entry, independent of the umask: directories are 0755 unless they are entries themselves. */
 function setModes(stage: string, entries: readonly Entry[]): void {
   for (const path of walk(stage)) if (statSync(path).isDirectory()) chmodSync(path, 0o755);
   for (const { path, mode } of entries) chmodSync(join(stage, path), mode);

@@ -7,13 +7,13 @@ export interface Tarball {
   readonly version: string;
   readonly architecture: string;
   readonly entries: readonly Entry[];
-  /** What somebody has to do who has no package manager for it. */
+  /** The text of `INSTALL`: how to install without a package manager. */
   readonly notes: string;
 }
 
 /**
- * Builds `<dist>/<name>-<version>-linux-<architecture>.tar.gz`: the files of the package below `root/`, and `INSTALL` beside it.
- * The same content gives the same bytes.
+ * Builds `<dist>/<name>-<version>-linux-<architecture>.tar.gz`, with the files of the package below `root/` and `INSTALL` beside it, and
+ * returns its path. The same content gives the same bytes.
  */
 export function buildTarball(dist: string, epochSeconds: number, options: Tarball): string {
   const { name, version, architecture, notes } = options;

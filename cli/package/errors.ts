@@ -5,22 +5,23 @@ export const packageErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'There is no Debian package to put into the repository. Nothing was changed.',
-    fix: 'Name packages with `--deb FILE`; `npm run build` in a checkout makes them in dist/.',
+    meaning:
+      'A Debian package was not found, or there is none to add to the repository. Nothing was changed.',
+    fix: 'Add packages with `--deb FILE`. `npm run build` in a checkout builds them in dist/.',
   },
   'package-damaged': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'A file is no Debian package that this program can read, or it is damaged.',
-    fix: 'Build or download the package named in the message again, and remove the damaged one from the repository’s pool directory.',
+    meaning: 'A file is not a Debian package, or is damaged, or has an unknown compression.',
+    fix: 'Build or download the package named in the message again. If it is in the directory pool of the repository, remove it there.',
   },
   'package-sign-failed': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning: 'gpg did not sign the repository’s index. The index without a signature was not put into place.',
-    fix: 'See that gpg is installed and that `gpg --list-secret-keys KEY` shows the key; unlock it, then run the same command again.',
+    meaning: 'gpg failed to sign the index of the repository. The index was not changed.',
+    fix: 'Check that gpg is installed and that `gpg --list-secret-keys KEY` lists the key, unlock the key, then run the same command again.',
   },
 });
 

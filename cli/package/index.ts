@@ -1,7 +1,7 @@
 /**
- * `cluster package`: our Debian packages as an apt repository, made of files alone:
+ * `cluster package`: an apt repository with our Debian packages, consisting of static files:
  *
- *     DIR/pool/*.deb   Packages, Packages.gz   Release (hashes of both)   InRelease, cluster.asc (with a key of gpg)
+ *     DIR/pool/*.deb   Packages, Packages.gz   Release (hashes of both)   InRelease, cluster.asc (with a gpg key)
  */
 export { PackageError, packageErrors } from './errors.ts';
 export { runPackageRepo, type PackageRepoOptions } from './package-repo.ts';

@@ -9,18 +9,19 @@ import { exportKey, sign } from './sign.ts';
 const MAX_PACKAGE_BYTES = 1024 ** 3;
 const KEY_FILE = 'cluster.asc';
 
+/** Options of `cluster package repo`. */
 export interface PackageRepoOptions {
-  /** The repository; made when it is not there. */
+  /** The directory of the repository; created if needed. */
   readonly directory: string;
-  /** Packages to put into it, beside those that it has. */
+  /** Paths of the packages to add. */
   readonly debs: readonly string[];
-  /** Key of gpg that signs it; undefined: nobody. */
+  /** The gpg key that signs the repository; undefined: unsigned. */
   readonly key: string | undefined;
 }
 
 /**
- * `cluster package repo`: a flat apt repository, to be served by any web server as it lies there. Run again it takes newer
- * packages in and keeps the older ones. The index is written last, and signed first.
+ * `cluster package repo`: creates a flat apt repository for any web server, or adds packages to it. Older packages are kept. The index is
+ * signed first and written last.
  */
 export async function runPackageRepo(context: CommandContext, options: PackageRepoOptions): Promise<void> {
   const { host, ports } = context;
@@ -30,7 +31,7 @@ export async function runPackageRepo(context: CommandContext, options: PackageRe
   const added = await Promise.all(debs.map((path) => readPackage(context, path)));
   const kept = (await files.list(pool)).filter((name) => name.endsWith('.deb'));
   if (added.length === 0 && kept.length === 0)
-    throw new PackageError('package-not-found', `making the repository ${directory}`);
+    throw new PackageError('package-not-found', `no packages for repository ${directory}`);
   await files.makeDirectory(pool, 0o755);
   for (const { name, bytes } of added) await files.writeAtomic(join(pool, name), bytes, { mode: 0o644 });
   const packages = await pooled(context, pool);
@@ -39,7 +40,7 @@ export async function runPackageRepo(context: CommandContext, options: PackageRe
   if (key === undefined)
     host.warn(
       'package-repo-unsigned',
-      'The repository is not signed: machines must be told to trust it ([trusted=yes]), and then whoever serves it decides what they install. Name a key of gpg with --sign.',
+      'The repository is not signed: machines must trust it unconditionally ([trusted=yes]), and install whatever its web server provides. Sign it with --sign KEY.',
     );
   const listed = packages.map(({ control, path, sha256 }) => {
     return { name: fieldOf(control, 'Package'), version: fieldOf(control, 'Version'), path, sha256 };
@@ -52,18 +53,14 @@ async function readPackage(
   path: string,
 ): Promise<{ name: string; bytes: Uint8Array }> {
   const bytes = await context.ports.files.read(path, MAX_PACKAGE_BYTES);
-  if (bytes === undefined)
-    throw new PackageError('package-not-found', `reading ${path}: there is no such file`);
+  if (bytes === undefined) throw new PackageError('package-not-found', `package ${path} not found`);
   const control = await readControl(path, bytes);
   const [name, version, architecture] = ['Package', 'Version', 'Architecture'].map((field) =>
     fieldOf(control, field),
   );
-  // A name that the package gives itself: one name, one content.
+  // The file name follows from the content: the same name means the same package.
   if (![name, version, architecture].every((part) => /^[A-Za-z0-9][A-Za-z0-9.+~:-]*$/.test(part ?? '')))
-    throw new PackageError(
-      'package-damaged',
-      `reading ${path}: its name is ${JSON.stringify(basename(path))}`,
-    );
+    throw new PackageError('package-damaged', `reading ${path}: invalid name, version or architecture`);
   return { name: `${name}_${(version ?? '').replace(/^\d+:/, '')}_${architecture}.deb`, bytes };
 }
 
@@ -100,7 +97,7 @@ async function writeIndex(
     files.writeAtomic(join(directory, name), data, { mode: 0o644 });
   for (const [name, data] of Object.entries({ ...indexes, Release: release, ...signed }))
     await write(name, data);
-  // Of an earlier run that had a key: it would vouch for what is no more.
+  // The signature of an earlier run is for another index.
   if (key === undefined) await files.remove(join(directory, 'InRelease'));
 }
 
@@ -111,11 +108,11 @@ function sourceLine(isSigned: boolean): string {
 
 function render(directory: string, packages: readonly PooledPackage[], isSigned: boolean): string {
   return [
-    `${directory} has ${packages.length} packages:`,
+    `Packages in ${directory}: ${packages.length}`,
     ...packages.map(({ path, sha256 }) => `  ${basename(path)}  sha256 ${sha256}`),
     '',
-    'Serve the directory with any web server. On a machine, as root:',
-    ...(isSigned ? [`  put ${KEY_FILE} at /etc/apt/keyrings/${KEY_FILE}`] : []),
+    'Serve the directory with any web server. Then, on each machine, as root:',
+    ...(isSigned ? [`  copy ${KEY_FILE} to /etc/apt/keyrings/${KEY_FILE}`] : []),
     `  echo '${sourceLine(isSigned)}' > /etc/apt/sources.list.d/cluster.list`,
     '  apt-get update && apt-get install cluster-agent',
   ].join('\n');

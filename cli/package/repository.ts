@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { fieldOf } from './deb-file.ts';
 
-/** One package of a repository. */
+/** A package in the pool of a repository. */
 export interface PooledPackage {
   readonly control: string;
-  /** Below the repository's directory. */
+  /** Relative to the directory of the repository. */
   readonly path: string;
   readonly sizeBytes: number;
   readonly sha256: string;
@@ -15,7 +15,7 @@ export function packagesIndex(packages: readonly PooledPackage[]): string {
   return packages
     .map(({ control, path, sizeBytes, sha256 }) => {
       const fields = control.trimEnd().split('\n');
-      // The description goes last, as apt-ftparchive writes it.
+      // The description is the last field, as apt-ftparchive writes it.
       const at = fields.findIndex((line) => line.startsWith('Description:'));
       const where = [`Filename: ./${path}`, `Size: ${sizeBytes}`, `SHA256: ${sha256}`];
       const [before, after] = at < 0 ? [fields, []] : [fields.slice(0, at), fields.slice(at)];
@@ -24,7 +24,7 @@ export function packagesIndex(packages: readonly PooledPackage[]): string {
     .join('\n');
 }
 
-/** `Release`: which files belong to the repository, by hash. What is signed is this. Pure. */
+/** `Release`: the hashes of the index files. This text is signed. Pure. */
 export function releaseFile(
   packages: readonly PooledPackage[],
   indexes: Readonly<Record<string, Uint8Array>>,
@@ -51,6 +51,7 @@ export function releaseFile(
   ].join('\n');
 }
 
+/** SHA-256, lower-case hex. */
 export function sha256Of(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }

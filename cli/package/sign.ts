@@ -3,12 +3,12 @@ import { PackageError } from './errors.ts';
 
 const GPG = ['gpg', '--batch', '--yes', '--armor'] as const;
 
-/** `InRelease`: the text with the signature around it. The key may ask for its passphrase by gpg's own means. */
+/** The text with an inline signature (`InRelease`). gpg asks for the passphrase of the key itself. */
 export function sign(context: CommandContext, key: string, text: string): Promise<string> {
   return gpg(context, ['--local-user', key, '--digest-algo', 'SHA512', '--clearsign'], text);
 }
 
-/** The public key, for machines that are to believe it. */
+/** The public key, for machines that use the repository. */
 export function exportKey(context: CommandContext, key: string): Promise<string> {
   return gpg(context, ['--export', key]);
 }
@@ -21,10 +21,10 @@ async function gpg(context: CommandContext, flags: readonly string[], input = ''
   try {
     const argv = [...GPG, ...flags] as const;
     const { stdout } = await ports.commands.run({ argv, input, env: Object.fromEntries(kept), signal });
-    if (stdout === '') throw new TypeError('gpg knows no such key');
+    if (stdout === '') throw new TypeError('gpg does not have the key');
     return stdout;
   } catch (cause) {
     signal.throwIfAborted();
-    throw new PackageError('package-sign-failed', 'signing the repository', { cause });
+    throw new PackageError('package-sign-failed', 'signing repository', { cause });
   }
 }
