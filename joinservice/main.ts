@@ -6,11 +6,11 @@ import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/
 import { VERSION } from '../internal/versions/index.ts';
 import { parseJoinserviceConfig, serve } from './server/index.ts';
 
-/** `joinservice CONFIG`: hosts the curator. Unprivileged; started and stopped by the agent as a unit of its own. */
+/** `joinservice CONFIG`: runs the curator and the join service, unprivileged, as a systemd unit that the agent manages. */
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-ignoreOutputErrors(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // warnings of Node
 const log = createLogger({
   path: 'joinservice',
   nowMs: () => clock.nowMs(),

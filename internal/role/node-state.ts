@@ -1,17 +1,18 @@
 import { RoleError } from './errors.ts';
 
 /**
- * Where a node stands with its cluster.
+ * The states of a node in its cluster.
  *
- * - NEW: it asked to join; nobody has decided.
- * - STANDBY: approved; it has no certificate yet.
- * - UP: a member, with a certificate, and with roles to run.
- * - DECOMMISSIONED: no member any more, refused everywhere, for ever. The record stays until it is deleted.
+ * - NEW: requested to join, not decided yet.
+ * - STANDBY: approved, without a certificate yet.
+ * - UP: a member with a certificate and roles.
+ * - DECOMMISSIONED: no longer a member, refused everywhere. The record stays until it is deleted.
  */
 export const NODE_STATES = ['NEW', 'STANDBY', 'UP', 'DECOMMISSIONED'] as const;
+/** One of `NODE_STATES`. */
 export type NodeState = (typeof NODE_STATES)[number];
 
-/** Every move there is. Nothing leads back: a machine that was taken out comes again with a new key. */
+/** All allowed transitions. None leads back: a removed machine joins again with a new key. */
 const MOVES: Readonly<Record<NodeState, readonly NodeState[]>> = {
   NEW: ['STANDBY', 'DECOMMISSIONED'],
   STANDBY: ['UP', 'DECOMMISSIONED'],
@@ -19,14 +20,16 @@ const MOVES: Readonly<Record<NodeState, readonly NodeState[]>> = {
   DECOMMISSIONED: [],
 };
 
-/** Whether a record moves: `false` when it is there already; throws `role-state-move` on a move that is not in the table. */
+/** Whether the state changes; false where it already has it. @throws RoleError `role-state-move` for a transition that is not allowed */
 export function checkNodeMove(from: NodeState, to: NodeState): boolean {
   if (from === to) return false;
   if (MOVES[from].includes(to)) return true;
-  throw new RoleError('role-state-move', `moving a node from ${from} to ${to}`, { details: { from, to } });
+  throw new RoleError('role-state-move', `cannot change the state of a node from ${from} to ${to}`, {
+    details: { from, to },
+  });
 }
 
-/** Whether a node in this state is a member whose calls are answered. */
+/** Whether a node in this state is a member whose calls are served. */
 export function isMemberState(state: NodeState): boolean {
   return state === 'UP';
 }

@@ -1,24 +1,25 @@
 import { RoleError } from './errors.ts';
 
-/** What a node may be told to run, in the order in which things start. */
+/** The roles of a node, in the order in which their components start. */
 export const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'] as const;
+/** One of `ROLES`. */
 export type Role = (typeof ROLES)[number];
 
-/** A role that makes no sense without another one on the same node. */
+/** Roles that need another role on the same node. */
 const NEEDS: Readonly<Partial<Record<Role, Role>>> = {
-  // Each API server talks to the etcd member beside it and to no other.
+  // Each API server uses only the etcd member on its own node.
   KubernetesController: 'ConsensusMember',
 };
 
-/** Any set of roles → sorted, each once; throws `role-unknown` or `role-conflict`. */
+/** Parses a set of roles: sorted, each once. @throws RoleError `role-unknown`, `role-conflict` */
 export function parseRoles(names: readonly string[]): readonly Role[] {
   const unknown = names.find((name) => !isRole(name));
-  if (unknown !== undefined) throw new RoleError('role-unknown', `reading roles: "${unknown}"`);
+  if (unknown !== undefined) throw new RoleError('role-unknown', `unknown role "${unknown}"`);
   const roles = ROLES.filter((role) => names.includes(role));
   for (const role of roles) {
     const needed = NEEDS[role];
     if (needed !== undefined && !roles.includes(needed))
-      throw new RoleError('role-conflict', `reading roles: ${role} without ${needed}`);
+      throw new RoleError('role-conflict', `role ${role} requires ${needed}`);
   }
   return roles;
 }

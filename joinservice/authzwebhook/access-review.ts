@@ -4,7 +4,7 @@ const API_VERSION = 'authorization.k8s.io/v1';
 const NODE_USER = 'system:node:';
 const NODES_GROUP = 'system:nodes';
 
-/** The part of authorization.k8s.io/v1 SubjectAccessReview that is asked for here; what else it says does not matter. */
+/** The fields of authorization.k8s.io/v1 SubjectAccessReview that the decision depends on. */
 const shape = z.object({
   apiVersion: z.literal(API_VERSION),
   kind: z.literal('SubjectAccessReview'),
@@ -15,44 +15,44 @@ const shape = z.object({
   }),
 });
 
-/** Who asks something of the API server, as it authenticated them. */
+/** The user of a request, as the API server authenticated it. */
 export type ReviewSubject = z.infer<typeof shape>['spec'];
 
-/** A node as far as it matters here; undefined where no record has this id. */
+/** The name of a recorded node, and whether it is a member. */
 export interface NodeMembership {
   readonly name: string;
   readonly isMember: boolean;
 }
 
+/** The decision of the webhook; it never allows. */
 export type ReviewDecision =
   { readonly kind: 'no-opinion' } | { readonly kind: 'deny'; readonly reason: string };
 
-/** Throws for what is no SubjectAccessReview of version 1. */
+/** Parses a SubjectAccessReview; throws for any other document. */
 export function parseReview(text: string): ReviewSubject {
   return shape.parse(JSON.parse(text)).spec;
 }
 
-/** The node that a subject says to be the kubelet of; undefined for everybody who says nothing of the kind. */
+/** The ID of the node whose kubelet the subject claims to be; undefined for other users. */
 export function claimedNodeOf({ user, groups, uid }: ReviewSubject): string | undefined {
   return user.startsWith(NODE_USER) || groups.includes(NODES_GROUP) ? uid : undefined;
 }
 
 /**
- * Whether a kubelet's node is a member. The certificate carries the node's id, which is its key's own, as the user's uid:
- * a name that was given to another machine does not let the old one in.
+ * Denies kubelets of nodes that are not members. The client certificate of a kubelet has the node ID, which is derived from the
+ * node key, as UID, so that a machine whose name was given to another one is denied.
  */
-export function decideReview(subject: ReviewSubject, standing: NodeMembership | undefined): ReviewDecision {
+export function decideReview(subject: ReviewSubject, node: NodeMembership | undefined): ReviewDecision {
   const { user, uid } = subject;
   if (claimedNodeOf(subject) === undefined) return { kind: 'no-opinion' };
-  if (uid === '') return deny(`${user} shows a credential that names no node's id`);
-  if (standing === undefined) return deny(`node ${uid} is on no record`);
-  if (!standing.isMember) return deny(`node ${uid} is no member any more`);
-  if (user !== `${NODE_USER}${standing.name}`)
-    return deny(`node ${uid} is ${standing.name} and not the one that ${user} names`);
+  if (uid === '') return deny(`the credential of ${user} has no node ID`);
+  if (node === undefined) return deny(`node ${uid} not found`);
+  if (!node.isMember) return deny(`node ${uid} is no longer a member`);
+  if (user !== `${NODE_USER}${node.name}`) return deny(`node ${uid} is ${node.name}, not ${user}`);
   return { kind: 'no-opinion' };
 }
 
-/** The answer to the API server. */
+/** The response to the API server, JSON. */
 export function renderDecision(decision: ReviewDecision): string {
   const status =
     decision.kind === 'deny'

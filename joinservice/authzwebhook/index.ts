@@ -1,16 +1,17 @@
 /**
- * What every API server asks before it lets a kubelet do anything: is the node behind this user still a member?
+ * The authorization webhook of the API server: is the node of a kubelet still a member? A removed node is denied at once, not
+ * only when its certificate expires.
  *
  * ```
  * kubelet ─cert: CN system:node:NAME, uid NODE-ID─▶ API server ─SubjectAccessReview─▶ 127.0.0.1:9092 ─▶ record of NODE-ID
  *                                                        │ denied: 403, now            (linearizable, a second old at most)
  *                                                        └ no opinion: Node, RBAC
  * ```
- * Any process of the machine, and a pod in its network, can connect; only who shows the API server's certificate is
- * answered, and whoever holds connections without one loses the oldest to the next comer.
+ * Any process of the machine, and a pod in its network, can connect. Only the client certificate of the API server is answered,
+ * and when too many connections show none, the oldest of them is closed.
  *
- * It never allows anything: what a member's kubelet may do is for Kubernetes' own authorizers. What cannot be decided is
- * refused, so the API server asks again and then denies.
+ * The webhook never allows a request: what a kubelet may do is decided by the authorizers of Kubernetes. While etcd is unavailable
+ * it answers with an error, after which the API server retries and then denies.
  */
 export { createMembershipLookup, type MembershipLookup } from './membership-lookup.ts';
 export { serveAuthorization, type AuthorizationListener } from './serve-authorization.ts';

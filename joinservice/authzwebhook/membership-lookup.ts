@@ -5,40 +5,40 @@ import { records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import type { NodeMembership } from './access-review.ts';
 
-/** An answer may be this old: a kubelet asks several things at once, and each is a read of etcd otherwise. */
-const FRESH_MS = 1_000;
+/** How long a result is reused: a kubelet sends several requests at once, and each would be a read of etcd. */
+const MAX_AGE_MS = 1_000;
 const READ_MS = 2_000;
-const MAX_KEPT = 10_000;
-/** As nodes' ids are made; what is none is on no record. */
+const MAX_CACHED = 10_000;
+/** Other IDs exist in no record. */
 const NODE_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** Where a node stands; rejects when etcd cannot say. */
+/** Looks up a node; resolves with undefined where it has no record, rejects while etcd is unavailable. */
 export type MembershipLookup = (nodeId: string, signal: AbortSignal) => Promise<NodeMembership | undefined>;
 
-/** Linearizable reads, one at a time per node, each good for a second. */
+/** A lookup with linearizable reads, one at a time for each node, each reused for a second. */
 export function createMembershipLookup(etcd: KeySpace, clock: Clock): MembershipLookup {
-  const kept = new Map<string, { readonly readMs: number; readonly standing: Promise<Standing> }>();
+  const cached = new Map<string, { readonly readMs: number; readonly node: Promise<Lookup> }>();
   return async (nodeId, signal) => {
     if (!NODE_ID.test(nodeId)) return undefined;
     const nowMs = clock.monotonicMs();
-    const found = kept.get(nodeId);
-    if (found !== undefined && nowMs - found.readMs < FRESH_MS) return found.standing;
-    if (kept.size >= MAX_KEPT) kept.clear();
-    const standing = readStanding({ etcd, clock, signal }, nodeId);
-    // Asked at this time, so an answer is never older than its age says.
-    kept.set(nodeId, { readMs: nowMs, standing });
-    // What failed is asked again by the next one; whoever waits for it learns why.
-    standing.catch(() => kept.delete(nodeId));
-    return standing;
+    const found = cached.get(nodeId);
+    if (found !== undefined && nowMs - found.readMs < MAX_AGE_MS) return found.node;
+    if (cached.size >= MAX_CACHED) cached.clear();
+    const node = readMembership({ etcd, clock, signal }, nodeId);
+    // The age counts from the beginning of the read, so a result is never older than that.
+    cached.set(nodeId, { readMs: nowMs, node });
+    // A failed read is not reused.
+    node.catch(() => cached.delete(nodeId));
+    return node;
   };
 }
 
-type Standing = NodeMembership | undefined;
+type Lookup = NodeMembership | undefined;
 
-async function readStanding(
+async function readMembership(
   { etcd, clock, signal }: { readonly etcd: KeySpace; readonly clock: Clock; readonly signal: AbortSignal },
   nodeId: string,
-): Promise<Standing> {
+): Promise<Lookup> {
   const key = records.node.key(nodeId);
   const entry = await withTimeout({ what: `reading ${key}`, ms: READ_MS, clock, signal }, (child) =>
     etcd.get(key, { signal: child }),

@@ -12,23 +12,24 @@ import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 /** The API server is on this machine. */
 const HOST = '127.0.0.1';
 const PATH = '/authorize';
-/** etcd's user of the API server: what it proves itself with to the programs beside it. */
+/** The common name of the client certificate that the API server uses for etcd and for this webhook. */
 const CALLER = 'apiserver';
 const MAX_BYTES = 256 * 1024;
 const REQUEST_MS = 5_000;
-/** Connections that have not shown the API server's certificate yet; one that does takes milliseconds for it. */
-const MAX_STRANGERS = 64;
-/** Of those that have. It keeps a few open and opens no new one for each question. */
+/** Connections without a client certificate yet; the API server shows its certificate within milliseconds. */
+const MAX_UNAUTHENTICATED = 64;
+/** Authenticated connections. The API server reuses a few of them. */
 const MAX_CONNECTIONS = 256;
-/** Less than the 90 s after which the API server itself lets go of one (net/http, DefaultTransport). */
+/** Less than the 90 s after which the API server closes an idle connection (net/http, DefaultTransport). */
 const KEEP_MS = 75_000;
 
+/** Where the webhook listens, and whom it answers. */
 export interface AuthorizationListener {
-  /** 0 for any that is free. */
+  /** 0 for any free port. */
   readonly port: number;
-  /** This node's own certificate: the API server is told to expect the node's id in it. */
+  /** The node certificate; the API server expects the node ID in it. */
   readonly identity: TlsIdentity;
-  /** The CA of etcd's clients: it signs the API server's certificate and no kubelet's. */
+  /** The CA of etcd clients, which issues the certificate of the API server and none of a kubelet. */
   readonly callersCaPem: string;
   readonly onListening?: ((port: number) => void) | undefined;
 }
@@ -58,17 +59,17 @@ export async function serveAuthorization(
       answer(request, { lookup, signal }).then(
         ({ status, body }) => end(response, status, body),
         (error: unknown) => {
-          // "Internal error" makes the API server ask again; when it has asked in vain it denies.
-          log.warn('whether a kubelet is a member could not be decided', { error });
+          // After status 500 the API server retries, and then denies.
+          log.warn('deciding about a kubelet failed', { error });
           end(response, 500, '');
         },
       );
     },
   );
-  const strangers = new UnauthenticatedConnections(MAX_STRANGERS);
-  server.on('connection', (socket: Socket) => strangers.add(socket));
-  server.on('secureConnection', (socket) => strangers.authenticated(socket));
-  server.maxConnections = MAX_STRANGERS + MAX_CONNECTIONS;
+  const unauthenticated = new UnauthenticatedConnections(MAX_UNAUTHENTICATED);
+  server.on('connection', (socket: Socket) => unauthenticated.add(socket));
+  server.on('secureConnection', (socket) => unauthenticated.authenticated(socket));
+  server.maxConnections = MAX_UNAUTHENTICATED + MAX_CONNECTIONS;
   const stopped = Promise.withResolvers<never>();
   server.on('error', stopped.reject);
   const onAbort = (): void => stopped.reject(signal.reason);
@@ -76,7 +77,7 @@ export async function serveAuthorization(
     server.listen(place.port, HOST);
     await Promise.race([once(server, 'listening'), stopped.promise]);
     place.onListening?.((server.address() as AddressInfo).port);
-    log.info('membership of kubelets is answered', { host: HOST });
+    log.info('authorization webhook listening', { host: HOST });
     signal.addEventListener('abort', onAbort, { once: true });
     signal.throwIfAborted();
     return await stopped.promise;
@@ -97,7 +98,7 @@ async function answer(
   { lookup, signal }: { readonly lookup: MembershipLookup; readonly signal: AbortSignal },
 ): Promise<Answer> {
   if (!isCaller(request.socket as TLSSocket)) return { status: 403, body: '' };
-  // The API server adds its own parameters.
+  // The API server adds query parameters.
   if (request.method !== 'POST' || request.url?.split('?')[0] !== PATH) return { status: 404, body: '' };
   const text = await bodyOf(request);
   if (text === undefined) return { status: 413, body: '' };
@@ -108,11 +109,11 @@ async function answer(
     return { status: 400, body: '' };
   }
   const nodeId = claimedNodeOf(subject);
-  const standing = nodeId === undefined ? undefined : await lookup(nodeId, signal);
-  return { status: 200, body: renderDecision(decideReview(subject, standing)) };
+  const node = nodeId === undefined ? undefined : await lookup(nodeId, signal);
+  return { status: 200, body: renderDecision(decideReview(subject, node)) };
 }
 
-/** By connection: to take a certificate apart is a tenth of an answer's work, and each has many. */
+/** By connection, since parsing the certificate for each request is a tenth of its cost. */
 const callers = new WeakMap<TLSSocket, boolean>();
 
 function isCaller(socket: TLSSocket): boolean {
@@ -121,7 +122,7 @@ function isCaller(socket: TLSSocket): boolean {
   return known;
 }
 
-/** Undefined when it is longer than any review. */
+/** The body of a request; undefined where it is longer than any review. */
 async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
   const parts: Buffer[] = [];
   let sizeBytes = 0;

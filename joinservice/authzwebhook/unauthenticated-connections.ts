@@ -1,22 +1,24 @@
 import type { Socket } from 'node:net';
 
 /**
- * Connections that have not proved who they are. Any process of this machine can open some and say nothing: when there are
- * too many, the one that has been silent for longest goes, and nobody who does prove itself is kept out.
+ * Connections without a verified client certificate. Any process of this machine can open some: when there are too many, the
+ * oldest is closed, so that the API server can always connect.
  */
 export class UnauthenticatedConnections {
   readonly #max: number;
-  /** By the port they came from, oldest first: all are on the loopback, so no two have the same. */
+  /** By source port, oldest first; unique, since all connections are on the loopback. */
   readonly #waiting = new Map<number | undefined, Socket>();
 
   constructor(max: number) {
     this.#max = max;
   }
 
+  /** How many there are. */
   get size(): number {
     return this.#waiting.size;
   }
 
+  /** Adds a new connection, and closes the oldest where there are too many. */
   add(socket: Socket): void {
     const port = socket.remotePort;
     this.#waiting.set(port, socket);
@@ -31,7 +33,7 @@ export class UnauthenticatedConnections {
     }
   }
 
-  /** It is none any more; `socket` may be what was made of the one that came in. */
+  /** Removes a connection that is authenticated now; `socket` may be the TLS socket of the added one. */
   authenticated(socket: Pick<Socket, 'remotePort'>): void {
     this.#waiting.delete(socket.remotePort);
   }

@@ -19,24 +19,24 @@ import { readHandlers, type CuratorFacts } from './nodes/read-handlers.ts';
 import type { NodeView } from './nodes/node-wire.ts';
 import { writeHandlers } from './changes/write-handlers.ts';
 
+/** What a curator is made of. */
 export interface CuratorOptions {
-  /** The cluster's part of etcd. */
+  /** The state etcd, below the prefix of the cluster. */
   readonly etcd: KeySpace;
   /** The node that this curator runs on. */
   readonly nodeId: string;
   readonly facts: CuratorFacts;
-  /** What owners have signed. */
   readonly ownerDocs: OwnerDocuments;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** The cluster's state API on one control-plane node. Holds nothing that etcd does not. */
+/** The curator of one control-plane node. It has no state of its own: everything is in etcd. */
 export class Curator {
   readonly service: Implementation<MemberIdentity>;
   readonly #etcd: KeySpace;
   readonly #nodes: NodeStore;
-  /** The one of this process: whatever else decides here appends to it. */
+  /** The audit log of this process, which the join service uses too. */
   readonly audit: AuditLog;
   readonly mutations: Mutations;
   readonly #feed: NodeFeed;
@@ -53,10 +53,10 @@ export class Curator {
       etcd,
       clock,
       log: log.child('feed'),
-      onTouched: (nodeIds) => this.#memberships.checkNodes(nodeIds),
+      onChanged: (nodeIds) => this.#memberships.checkNodes(nodeIds),
     });
     const nodes = this.#nodes;
-    const inside = {
+    const handlers = {
       ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
       ...writeHandlers({
         etcd,
@@ -68,28 +68,31 @@ export class Curator {
       }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
-    this.service = this.authorize(CuratorContract, inside);
+    this.service = this.authorize(CuratorContract, handlers);
   }
 
-  /** Another contract of members, behind the same door. */
-  authorize<S extends DescService>(service: S, inside: Handlers<S, Caller>): Implementation<MemberIdentity> {
+  /** Serves another contract to members, with the same authorization of callers. */
+  authorize<S extends DescService>(
+    service: S,
+    handlers: Handlers<S, Caller>,
+  ): Implementation<MemberIdentity> {
     return implement(
       service,
-      authorizedHandlers(service, inside, { etcd: this.#etcd, openCalls: this.#memberships }),
+      authorizedHandlers(service, handlers, { etcd: this.#etcd, openCalls: this.#memberships }),
     );
   }
 
-  /** All nodes as etcd has them now. */
+  /** All nodes, read linearizably. */
   async listNodes(signal: AbortSignal): Promise<readonly NodeView[]> {
     return (await this.#nodes.list(signal)).nodes;
   }
 
-  /** All nodes as they come, for what decides nothing. */
+  /** A cache of all nodes, not for decisions. */
   get nodes(): NodeFeed {
     return this.#feed;
   }
 
-  /** Follows etcd for all watches and streams until the signal fires; rejects with its reason or what broke. */
+  /** Watches etcd for all watches and streams until the signal fires; rejects with its reason or an error of etcd. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#feed.run(signal), this.#memberships.run(signal)]);
   }

@@ -1,5 +1,5 @@
 /**
- * The curator: the cluster's state API, one on every control-plane node, all of them equal.
+ * The curator: the API for the state of the cluster. Every control-plane node runs one, and all are equal.
  *
  * ```
  * caller ─mTLS─▶ guard ── admit: key on record? role? ──▶ handlers

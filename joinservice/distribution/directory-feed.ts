@@ -9,7 +9,7 @@ import { RelayChoice } from './relay-choice.ts';
 
 const RETRY_MS = 500;
 
-/** A node that is to run a control plane. */
+/** A node with control-plane roles. */
 export interface ControlPlaneEntry {
   readonly nodeId: string;
   readonly name: string;
@@ -18,19 +18,19 @@ export interface ControlPlaneEntry {
   readonly apiServer: boolean;
 }
 
-/** Who runs control planes now; or why nobody can say. */
+/** The directory of control planes, or the error that interrupted it. */
 export type Directory =
   | {
       readonly kind: 'known';
       readonly entries: readonly ControlPlaneEntry[];
-      /** Addresses of workers that pass connections on to them. */
+      /** Addresses of workers that relay connections to control planes. */
       readonly relays: readonly string[];
     }
   | { readonly kind: 'interrupted'; readonly error: unknown };
 
 /**
- * The directory, worked out once for all who watch it: thousands of nodes follow it, and it changes only when a control
- * plane or a relay does. Heartbeats and labels of other nodes cost a look and wake nobody.
+ * The directory of control planes, computed once for thousands of watchers. It changes only when a control plane or a relay
+ * changes; heartbeats and labels of other nodes wake no watcher.
  */
 export class DirectoryFeed {
   readonly #nodes: Pick<NodeFeed, 'subscribe'>;
@@ -42,11 +42,12 @@ export class DirectoryFeed {
     this.#clock = ports.clock;
   }
 
+  /** The current directory; unset before the first one. */
   get directory(): Readable<Directory> {
     return this.#value;
   }
 
-  /** Follows the nodes until the signal fires. */
+  /** Watches the nodes until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     for (;;) {
       try {
@@ -62,7 +63,7 @@ export class DirectoryFeed {
   async #follow(signal: AbortSignal): Promise<never> {
     const entries = new Map<string, ControlPlaneEntry>();
     const relays = new RelayChoice();
-    let told: string | undefined;
+    let published: string | undefined;
     using subscription = await this.#nodes.subscribe({}, signal);
     for (;;) {
       const { relist, nodes, deletedNodeIds, revision } = await subscription.next(signal);
@@ -83,24 +84,24 @@ export class DirectoryFeed {
           entry === undefined || isServing ? undefined : { address: entry.address, isAlive: view.isAlive },
         );
       }
-      // In the middle of a series some nodes are still missing.
+      // More batches follow, so some nodes are still missing.
       if (revision === undefined) continue;
       const sorted = [...entries.values()].toSorted((a, b) => (a.nodeId < b.nodeId ? -1 : 1));
       const now = { entries: sorted, relays: relays.choose() };
       const text = JSON.stringify(now);
-      if (text === told) continue;
-      told = text;
+      if (text === published) continue;
+      published = text;
       this.#value.set({ kind: 'known', ...now });
     }
   }
 }
 
-/** Members, as soon as they have said where they are. */
+/** The entry of a member that has reported its address. */
 function entryOf({ record, status }: NodeView): ControlPlaneEntry | undefined {
   if (record.state !== 'UP' || status === undefined) return undefined;
-  const said = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
-  if (said.address === '') return undefined;
+  const reported = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
+  if (reported.address === '') return undefined;
   const { nodeId, name, roles } = record;
-  const { address, curatorEndpoint } = said;
+  const { address, curatorEndpoint } = reported;
   return { nodeId, name, address, curatorEndpoint, apiServer: roles.includes('KubernetesController') };
 }

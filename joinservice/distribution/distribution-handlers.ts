@@ -11,56 +11,61 @@ import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-fe
 import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
 
-/** Each holds a file open and a few chunks in memory; who is turned away asks another control-plane node. */
+/** Each fetch keeps a file open and a few chunks in memory. A refused caller asks another control plane. */
 const MAX_FETCHES = 64;
-/** Of thousands who watch the directory, in one turn of the event loop: beats and calls of others come in between. */
-const TOLD_AT_ONCE = 64;
+/** Directory watchers that are woken at once, so that heartbeats and other calls are served in between. */
+const WATCHERS_AT_ONCE = 64;
 
 type Known = Extract<Directory, { kind: 'known' }>;
-type Told = {
+type DirectoryMessage = {
   readonly epoch: bigint;
   readonly controlPlanes: ControlPlaneEntry[];
   readonly relays: string[];
   readonly keys: string;
 };
 
+/** What the handlers of the contract `Distribution` work with. */
 export interface DistributionHandlerParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;
   readonly keys: Pick<KeysFeed, 'stage'>;
   readonly collateral: Pick<ClusterCollateral, 'fetch'>;
-  /** Absent where this node has no store to read from. */
+  /** undefined where this node has no blob store. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
 }
 
+/** Handlers of the contract `Distribution`. */
 export function distributionHandlers(parts: DistributionHandlerParts): Handlers<typeof Distribution, Caller> {
   const { etcd, feed, keys, collateral, blobs } = parts;
-  const news = new Paced(combine({ directory: feed.directory, stage: keys.stage }), {
-    batchSize: TOLD_AT_ONCE,
+  const updates = new Paced(combine({ directory: feed.directory, stage: keys.stage }), {
+    batchSize: WATCHERS_AT_ONCE,
     yieldToEventLoop,
   });
   let fetches = 0;
-  /** One message for all who watch: thousands are told the same, and it is encoded once. */
-  let told: { readonly known: Known; readonly message: Told } | undefined;
-  const toldOf = (known: Known, epoch: bigint, stage: string): Told => {
-    if (told?.known !== known || told.message.epoch !== epoch || told.message.keys !== stage) {
+  /** One message for all watchers, so that it is encoded once. */
+  let last: { readonly known: Known; readonly message: DirectoryMessage } | undefined;
+  const messageOf = (known: Known, epoch: bigint, stage: string): DirectoryMessage => {
+    if (last?.known !== known || last.message.epoch !== epoch || last.message.keys !== stage) {
       const controlPlanes = known.entries.map((entry) => ({ ...entry }));
       const relays = [...known.relays];
-      told = { known, message: Object.freeze({ epoch, controlPlanes, relays, keys: stage }) };
+      last = { known, message: Object.freeze({ epoch, controlPlanes, relays, keys: stage }) };
     }
-    return told.message;
+    return last.message;
   };
   return {
     fetchBlob: async function* ({ sha256, offset }, { signal }) {
-      if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER)) refuse('offset', `it is ${offset}`);
+      if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER)) refuse('offset', `${offset}`);
       if (fetches >= MAX_FETCHES)
-        throw new DistributionError('distribution-busy', `sending blob ${sha256}: ${fetches} are under way`);
+        throw new DistributionError(
+          'distribution-busy',
+          `sending blob ${sha256}: ${fetches} fetches are running`,
+        );
       fetches++;
       try {
         if (blobs === undefined) throw missing(sha256);
         for await (const data of blobs.read(sha256, { offset: Number(offset), signal })) yield { data };
       } catch (error) {
-        throw codedForAsker(error, sha256);
+        throw errorForCaller(error, sha256);
       } finally {
         fetches--;
       }
@@ -72,30 +77,30 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
     fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {
       const epoch = BigInt((await readCluster(etcd, signal)).epoch);
-      using watcher = news.watch();
+      using watcher = updates.watch();
       for (;;) {
         const { directory: now, stage } = await watcher.next(signal);
-        // Callers must not wait at a curator whose etcd is gone: they go on at another one.
+        // Ends the watch while etcd is unavailable, so that the caller continues at another curator.
         if (now.kind === 'interrupted') throw now.error;
-        if (now.entries.length > 0) yield toldOf(now, epoch, stage);
+        if (now.entries.length > 0) yield messageOf(now, epoch, stage);
       }
     },
   };
 }
 
-/** The store's own words are for who fills it. */
-function codedForAsker(error: unknown, sha256: string): unknown {
+/** Errors of the blob store as errors for the caller. */
+function errorForCaller(error: unknown, sha256: string): unknown {
   if (!(error instanceof BundleError)) return error;
   if (error.code === 'bundle-blob-missing') return missing(sha256);
   return new DistributionError('distribution-request-invalid', 'reading sha256', { cause: error });
 }
 
 function refuse(field: string, why: string): never {
-  throw new DistributionError('distribution-request-invalid', `reading ${field}: ${why}`, {
+  throw new DistributionError('distribution-request-invalid', `invalid ${field}: ${why}`, {
     details: { field },
   });
 }
 
 function missing(sha256: string): DistributionError {
-  return new DistributionError('distribution-blob-missing', `sending blob ${sha256}: it is not here`);
+  return new DistributionError('distribution-blob-missing', `blob ${sha256} not found`);
 }

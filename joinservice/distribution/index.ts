@@ -1,11 +1,11 @@
 /**
- * What control-plane nodes hand on to the other members: the bytes of the bundle by their hash, where control planes
- * are, and what the makers of processors say. Behind the curator's door; holds nothing that the disk and etcd do not.
+ * What control planes distribute to the other members: components of the bundle by hash, the directory of control planes, the
+ * collateral, and the progress of key rotations. Callers are authorized as those of the curator. No state of its own.
  *
  * ```
- * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (one for all) ─▶ WatchDirectory
+ * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (shared) ─▶ WatchDirectory
  * etcd ─▶ ClusterCollateral (joinservice/evidence) ──────────▶ FetchCollateral
- * etcd ─▶ KeysFeed (one for all) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
+ * etcd ─▶ KeysFeed (shared) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */

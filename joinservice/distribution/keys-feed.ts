@@ -4,7 +4,7 @@ import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { KEYS_KEY, records } from '../../internal/records/index.ts';
 
-/** How far the cluster is with replacing its keys: one watch, and a few bytes for the thousands that follow the directory. */
+/** The stage of the key rotation, from one etcd watch for all watchers of the directory. */
 export class KeysFeed {
   readonly #etcd: KeySpace;
   readonly #log: Logger;
@@ -15,26 +15,27 @@ export class KeysFeed {
     this.#log = ports.log;
   }
 
-  /** "GENERATION/PHASE", empty before the first rotation; unset before the store was read for the first time. */
+  /** "GENERATION/PHASE", empty before the first rotation; unset before the first read of etcd. */
   get stage(): Readable<string> {
     return this.#stage;
   }
 
+  /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     for await (const event of this.#etcd.watch(KEYS_KEY, { signal })) {
-      if (event.kind === 'relist') this.#take(event.entries.find(({ key }) => key === KEYS_KEY));
+      if (event.kind === 'relist') this.#apply(event.entries.find(({ key }) => key === KEYS_KEY));
       else if (event.kind === 'changes')
-        for (const change of event.changes) if (change.kind === 'put') this.#take(change.entry);
+        for (const change of event.changes) if (change.kind === 'put') this.#apply(change.entry);
     }
   }
 
-  #take(entry: Entry | undefined): void {
+  #apply(entry: Entry | undefined): void {
     const now = this.#stage.peek();
     try {
       const stage = entry === undefined ? '' : textOf(records.keys.decode(entry.key, entry.value));
       if (!now.set || now.value !== stage) this.#stage.set(stage);
     } catch (error) {
-      this.#log.error('the record of the keys cannot be read; nodes stay where they are', { error });
+      this.#log.error('key rotation record invalid, keeping the previous stage', { error });
       if (!now.set) this.#stage.set('');
     }
   }

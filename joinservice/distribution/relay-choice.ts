@@ -1,31 +1,33 @@
-/** A worker that may be a relay. */
+/** A worker that can be named as a relay. */
 export interface RelayCandidate {
   readonly address: string;
   readonly isAlive: boolean;
 }
 
-/** Enough for one of them to be there after any absence, and no more for every node to keep. */
+/** Enough that one of them is reachable after a long absence, and few enough for every node to store. */
 export const MAX_RELAYS = 8;
 
 /**
- * A few workers that pass connections on. Who was chosen stays as long as its heart beats: one that comes and goes is left
- * once, and nobody is told of it again and again. Who is silent is named only while there are too few others, since it may be
- * back before who reads this is.
+ * Chooses a few workers as relays. A chosen worker stays while it is alive. One that loses its heartbeat is replaced once and not
+ * chosen again when it returns, so that watchers are not woken again and again. Workers without a heartbeat are named only while
+ * there are too few others, since they may be back before a node that is off needs them.
  */
 export class RelayChoice {
   readonly #candidates = new Map<string, RelayCandidate>();
   #chosen: readonly string[] = [];
 
+  /** Forgets all candidates, but not the choice. */
   clear(): void {
     this.#candidates.clear();
   }
 
+  /** Adds, replaces or removes a candidate. */
   set(nodeId: string, candidate: RelayCandidate | undefined): void {
     if (candidate === undefined) this.#candidates.delete(nodeId);
     else this.#candidates.set(nodeId, candidate);
   }
 
-  /** Their addresses, in the order of their ids. */
+  /** The addresses of the chosen workers, ordered by node ID. */
   choose(): readonly string[] {
     this.#chosen = this.#next().toSorted();
     return this.#chosen.flatMap((nodeId) => this.#candidates.get(nodeId)?.address ?? []);
@@ -34,14 +36,14 @@ export class RelayChoice {
   #next(): readonly string[] {
     const isBeating = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isAlive === true;
     const staying = this.#chosen.filter(isBeating);
-    // Most of the time: thousands of nodes change, and it is none of them.
+    // The usual case, since most changes are of other nodes.
     if (staying.length === MAX_RELAYS) return staying;
     const others = [...this.#candidates.keys()].filter((nodeId) => !this.#chosen.includes(nodeId)).toSorted();
-    const silent = this.#chosen.filter((nodeId) => this.#candidates.has(nodeId) && !isBeating(nodeId));
+    const notAlive = this.#chosen.filter((nodeId) => this.#candidates.has(nodeId) && !isBeating(nodeId));
     return [
       ...staying,
       ...others.filter(isBeating),
-      ...silent,
+      ...notAlive,
       ...others.filter((nodeId) => !isBeating(nodeId)),
     ].slice(0, MAX_RELAYS);
   }

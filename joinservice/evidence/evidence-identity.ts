@@ -2,19 +2,19 @@ import { machineIdentityText, type Verdict } from '../../internal/attestation/in
 import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import type { MachineRecord } from '../../internal/records/index.ts';
 
-/** Which machine evidence is of, and how often it was locked. */
+/** The machine that evidence identifies, and how often its TPM was locked. */
 export interface EvidenceIdentity {
-  /** undefined for evidence without a TPM. */
+  /** Name of the attestation key, hex; undefined without a TPM. */
   readonly akName: string | undefined;
   readonly identity: string;
   readonly variant: string;
-  /** undefined where nothing counts. */
+  /** undefined where the TPM counts no locks. */
   readonly lockCounter?: bigint | undefined;
 }
 
 /**
- * Whether evidence is of the machine on record. An attestation key that a processor vouched for may be anybody's without
- * it: the same key under a weaker kind of evidence is not the same machine.
+ * Whether evidence is of the recorded machine. The variant must be the same too: an attestation key that a processor vouched for
+ * proves nothing under a weaker variant.
  */
 export function isSameMachine(
   known: Pick<MachineRecord, 'akName' | 'identity' | 'variant'>,
@@ -24,19 +24,19 @@ export function isSameMachine(
   return known.akName === undefined ? known.identity === identity : known.akName === akName;
 }
 
-/** Which machine the evidence of a session, or of a statement, is of. */
+/** The machine that verified evidence of a session or statement identifies. */
 export function evidenceIdentityOf(
-  judged: Pick<Verdict, 'claims' | 'variant' | 'machineIdentity'>,
+  verified: Pick<Verdict, 'claims' | 'variant' | 'machineIdentity'>,
 ): EvidenceIdentity {
   return {
-    akName: attestationKeyNameOf(judged),
-    variant: judged.variant,
-    identity: machineIdentityText(judged.machineIdentity),
-    lockCounter: lockCounterOf(judged),
+    akName: attestationKeyNameOf(verified),
+    variant: verified.variant,
+    identity: machineIdentityText(verified.machineIdentity),
+    lockCounter: lockCounterOf(verified),
   };
 }
 
-/** The Name of the attestation key that signed; undefined for evidence without a TPM. */
+/** The Name, hex, of the attestation key that signed; undefined without a TPM. */
 export function attestationKeyNameOf({ claims }: Pick<Verdict, 'claims'>): string | undefined {
   const name = claims['attestationKey'] ?? claims['tpm.attestationKey'];
   return typeof name === 'string' ? name : undefined;

@@ -1,6 +1,6 @@
 /**
- * What the join service and the signer both judge by: the operators' document as it speaks of evidence, the collateral of
- * manufacturers, which machine evidence is of, and which addresses a machine can have.
+ * What the join service and the signer both verify evidence with: the attestation policy of the configuration, the collateral of
+ * manufacturers, the machine that evidence identifies, and the addresses that a machine may have.
  */
 export { ClusterCollateral, collateralFromRecord } from './cluster-collateral.ts';
 export {

@@ -2,14 +2,14 @@ import { BlockList, isIP } from 'node:net';
 import { hostOf } from '../../internal/endpoint/index.ts';
 import type { SettingsRecord } from '../../internal/records/index.ts';
 
-/** Nobody's for others: unspecified, a machine's own for itself, link-local, multicast and reserved (RFC 6890). */
-const NOBODYS = {
+/** Addresses at which no other machine can be reached: unspecified, loopback, link-local, multicast, reserved (RFC 6890). */
+const UNREACHABLE = {
   4: listOf('0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'),
-  // With those that are IPv4 addresses in another form. A list of its own: to Node every IPv4 address is one of them.
+  // Includes IPv4-mapped addresses. Two lists, because for Node every IPv4 address matches that subnet.
   6: listOf('::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'),
 };
 
-/** The one way that an address is written (RFC 5952 for IPv6); undefined for what is none, or has a port or zone. */
+/** The canonical form of an IP address (RFC 5952 for IPv6); undefined for other text, and with a port or zone. */
 export function canonicalAddress(text: string): string | undefined {
   if (isIP(text) === 4) return text;
   if (isIP(text) !== 6 || text.includes('%')) return undefined;
@@ -17,9 +17,9 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * Why an address cannot be a machine's own; undefined when it can. A kubelet's serving certificate has it in it and is of
- * the authority that the API servers' are of: whoever had one for the API's address could pass for it. `names`: of the
- * API, which a control plane may have for its own.
+ * Why an address cannot be that of a machine; undefined where it can. The kubelet's serving certificate contains it and is issued
+ * by the CA of the API servers, so a machine with the address of the API could impersonate it.
+ * @param options `servesApi`: a control plane may have an address of the API
  */
 export function whyAddressReserved(
   address: string,
@@ -27,13 +27,12 @@ export function whyAddressReserved(
   { servesApi }: { readonly servesApi: boolean },
 ): string | undefined {
   const { serviceSubnet, podSubnet, apiServerSans, apiEndpoint } = settings;
-  if (isIn(NOBODYS[isIP(address) === 6 ? 6 : 4], address))
-    return 'it is no address of one machine for others';
+  if (isIn(UNREACHABLE[isIP(address) === 6 ? 6 : 4], address)) return 'other machines cannot reach it';
   for (const [what, subnet] of [
-    ['services', serviceSubnet],
-    ['pods', podSubnet],
+    ['service', serviceSubnet],
+    ['pod', podSubnet],
   ] as const)
-    if (isIn(listOf(subnet), address)) return `it is in the network of ${what}, ${subnet}`;
+    if (isIn(listOf(subnet), address)) return `it is in the ${what} subnet ${subnet}`;
   const apis = [...apiServerSans, ...(apiEndpoint === undefined ? [] : [hostOf(apiEndpoint)])];
   if (!servesApi && apis.some((each) => canonicalAddress(each) === address))
     return 'it is an address of the Kubernetes API';

@@ -9,15 +9,15 @@ import type { Policy, Validator, Variant } from '../../internal/attestation/inde
 import type { EndorsementTrust } from '../../internal/attestation/enrolment/index.ts';
 import { attestationSettings, type ClusterConfig } from '../../internal/config/index.ts';
 
-/** What the operators' document says about evidence, as joining takes it. */
+/** The attestation settings of the configuration, for machines that join. */
 export interface ActiveAttestation {
-  /** Which software passes. Which machine it is, is found out in the session and decided by `join.policy`. */
+  /** Which software is accepted. The machine itself is identified in the session and decided about by `join.policy`. */
   readonly policy: Policy;
-  /** Machines that may be members at all; `any` leaves it to `join.policy`. */
+  /** Machines that may be members; `any` leaves it to `join.policy`. */
   readonly machines: 'any' | ReadonlySet<string>;
-  /** Whose hardware is vouched for: manufacturers, keys, and everybody in the inventory. */
+  /** Trusted manufacturers and endorsement keys, including those of the inventory. */
   readonly endorsements: EndorsementTrust;
-  /** Machines that operators named in the inventory: their word counts where nobody else vouches. */
+  /** Identities in the inventory, which operators vouch for. */
   readonly inventory: ReadonlySet<string>;
   /** The PCR that shows which cluster a machine is bound to. */
   readonly lockPcr: number;
@@ -25,9 +25,9 @@ export interface ActiveAttestation {
 }
 
 /**
- * A machine that joins is unknown: its attestation key is tied to its TPM in the session itself, so unknown keys may sign
- * (`enrolling`) and the list of machines is looked at afterwards. Everything else of the policy holds before one call is
- * served. Throws when the document is not usable.
+ * The attestation settings of a configuration. The attestation key of a joining machine is unknown and tied to its TPM in the
+ * session, so unknown keys may sign (`enrolling`), and the list of machines is checked afterwards. The rest of the policy is
+ * enforced before the first call is served. Throws where the configuration is unusable.
  */
 export function readAttestation(config: ClusterConfig): ActiveAttestation {
   const { policyInput, trust, lockPcr, variants } = attestationSettings(config.attestation);
@@ -49,13 +49,13 @@ export function readAttestation(config: ClusterConfig): ActiveAttestation {
   };
 }
 
-/** One validator for each kind of evidence that machines may show. A machine that is nothing but its key is unproved. */
+/** One validator for each accepted variant of evidence. A machine with only a key has an unproved identity. */
 export function joinValidators(
   variants: ActiveAttestation['variants'],
 ): readonly [Validator, ...Validator[]] {
-  const makers: ValidatorDependencies = {
+  const dependencies: ValidatorDependencies = {
     ...standardValidators({ ownerKeys: [] }),
     'machine-key': () => new MachineKeyValidator({ fingerprints: 'any' }),
   };
-  return createValidators(variants, makers);
+  return createValidators(variants, dependencies);
 }

@@ -7,10 +7,11 @@ import { readCluster, type Caller } from '../curator/index.ts';
 import type { OperatorApi, ListAuditRequest } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
-/** Of an entry's number in its key. */
+/** Digits of the number of an entry in its key. */
 const AUDIT_DIGITS = 16;
 const FOLLOW_MS = 1_000;
 
+/** What the handlers of the audit log work with. */
 export interface AuditHandlerParts {
   readonly etcd: KeySpace;
   readonly clock: Clock;
@@ -19,7 +20,7 @@ export interface AuditHandlerParts {
 type AuditHandler = Handlers<typeof OperatorApi, Caller>['listAudit'];
 type Answer = ReturnType<AuditHandler> extends AsyncIterable<infer T> ? T : never;
 
-/** The chain as it is kept: exact bytes, so that whoever reads it can verify it without believing this curator. */
+/** Sends the audit log as its exact bytes, so that the reader can verify the chain without trusting this curator. */
 export function auditHandlers(parts: AuditHandlerParts): { readonly listAudit: AuditHandler } {
   return { listAudit: (request, call) => listAudit(parts, request, call) };
 }
@@ -33,26 +34,26 @@ async function* listAudit(
   let head = await readHead(etcd, signal);
   let seq = Math.max(Number(request.afterSeq), head.firstSeq - 1);
   const limit = request.limit === 0 ? Infinity : request.limit;
-  let told = 0;
+  let sent = 0;
   for (;;) {
-    while (seq < head.seq && told < limit) {
+    while (seq < head.seq && sent < limit) {
       const block = await readBlock(etcd, { after: seq, last: head.seq }, signal);
       if (block.entries[0]?.seq !== seq + 1) {
         const now = await readHead(etcd, signal);
         if (now.firstSeq > seq + 1) {
-          if (told > 0) throw dropped(seq + 1, now);
+          if (sent > 0) throw dropped(seq + 1, now);
           [head, seq] = [now, now.firstSeq - 1];
           continue;
         }
       }
-      for (const entry of block.entries.slice(0, limit - told)) {
-        told++;
+      for (const entry of block.entries.slice(0, limit - sent)) {
+        sent++;
         yield { message: { case: 'entry', value: { seq: BigInt(entry.seq), record: entry.record } } };
       }
       seq = block.end;
     }
     yield headMessage(head, { clusterId, epoch });
-    if (!request.follow || told >= limit) return;
+    if (!request.follow || sent >= limit) return;
     const before = head.seq;
     while (head.seq === before) {
       await clock.sleep(FOLLOW_MS, signal);
@@ -73,23 +74,23 @@ async function readHead(etcd: KeySpace, signal: AbortSignal): Promise<AuditHeadR
   return headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
 }
 
-/** A chain with a hole would look as if somebody had taken an entry out. */
+/** A chain with a gap would look as if an entry had been deleted. */
 function dropped(seq: number, { firstSeq }: AuditHeadRecord): OperatorApiError {
   return new OperatorApiError(
     'operatorapi-audit-truncated',
-    `reading the audit from entry ${seq} on: it begins with entry ${firstSeq} by now`,
+    `reading the audit log from entry ${seq}: the oldest entry is now ${firstSeq}`,
   );
 }
 
 interface Block {
   readonly entries: readonly { readonly seq: number; readonly record: Uint8Array }[];
-  /** The last number that this block can have. */
+  /** The last number of this block. */
   readonly end: number;
 }
 
 /**
- * The entries after one, up to the end of its hundred: numbers are padded, so a hundred of them is a prefix. Each has its
- * own number: what is not there is not there.
+ * The entries after a number up to the end of its hundred, with one list call: numbers are padded, so a hundred of them share a
+ * prefix. Missing entries are left out.
  */
 async function readBlock(
   etcd: KeySpace,

@@ -15,7 +15,7 @@ import { nameOfCaller, refuseField, type Caller, type Mutations } from '../curat
 import { PutCollateralRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
-/** Ports of `collateralHandlers`. */
+/** What the handlers of collateral work with. */
 export interface CollateralHandlerParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;

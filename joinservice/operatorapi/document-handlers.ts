@@ -13,13 +13,14 @@ import {
 } from '../curator/index.ts';
 import { PutDocumentsRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 
+/** What the handlers of owner documents work with. */
 export interface DocumentHandlerParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
   readonly ownerDocs: OwnerDocuments;
 }
 
-/** What owners have signed: read by whoever may look, changed by owners alone. */
+/** Owner documents: every operator may read them, only owners change them. */
 export function documentHandlers({
   etcd,
   mutations,

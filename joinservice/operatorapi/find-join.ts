@@ -12,20 +12,21 @@ import { refuseField } from '../curator/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { fingerprintOf } from './join-wire.ts';
 
-const MIN_BEGINNING = 8;
+const MIN_PREFIX = 8;
 
-/** A request with the entry it was read from. */
+/** A request with its etcd entry. */
 interface Found {
   readonly entry: Entry;
   readonly record: JoinRecord;
 }
 
+/** All stored requests to join. */
 export async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
   const { entries } = await etcd.list(JOINS_PREFIX, { signal });
   return entries.map((entry) => ({ entry, record: records.join.decode(entry.key, entry.value) }));
 }
 
-/** Of control planes that wait for each other. */
+/** The queue positions of control planes that wait for the slot to change etcd members, by node ID. */
 export async function readSlotQueue(
   etcd: KeySpace,
   signal: AbortSignal,
@@ -37,9 +38,9 @@ export async function readSlotQueue(
   return slotPositions(queue.entries, pace?.value);
 }
 
-/** By join id, fingerprint or identity, whole or a beginning that means one machine only. */
+/** Finds a request by join ID, fingerprint or identity, whole or a unique prefix. @throws OperatorApiError */
 export async function findJoin(etcd: KeySpace, given: string, signal: AbortSignal): Promise<Found> {
-  if (given.length < MIN_BEGINNING) refuseField('join', `at least ${MIN_BEGINNING} characters of it`);
+  if (given.length < MIN_PREFIX) refuseField('join', `a prefix needs at least ${MIN_PREFIX} characters`);
   const all = await listJoins(etcd, signal);
   const names = ({ record }: Found): readonly string[] =>
     [record.nodeId, fingerprintOf(record), record.machine.identity].flatMap((name) => [
@@ -57,7 +58,7 @@ export async function findJoin(etcd: KeySpace, given: string, signal: AbortSigna
     const ids = found.map(({ record }) => record.nodeId).slice(0, 8);
     throw new OperatorApiError(
       'operatorapi-join-ambiguous',
-      `${shown} fits several machines: ${ids.join(', ')}`,
+      `${shown} matches several machines: ${ids.join(', ')}`,
     );
   }
   return only;

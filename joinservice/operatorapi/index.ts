@@ -1,3 +1,3 @@
-/** What operators ask and decide (curatorproto/admission.proto): joins, audit, traces, operators. Behind the curator's door. */
+/** The API for operators (curatorproto/operatorapi.proto): join requests, audit log, traces, operators, keys, owner documents. */
 export { operatorApiHandlers, type OperatorApiParts } from './operator-api-handlers.ts';
 export { OperatorApiError, operatorApiErrors, type OperatorApiErrorCode } from './errors.ts';

@@ -28,32 +28,32 @@ import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
 import { machineTrace } from './machine-trace.ts';
 
 const MINUTE_MS = 60_000;
-/** A machine that an operator admitted has a day to come: it may be switched off meanwhile. */
+/** How long an approval of an operator is valid: the machine may be down meanwhile. */
 const APPROVAL_MS = 24 * 60 * MINUTE_MS;
 const MAX_REASON = 512;
 const MAX_LABELS = 128;
 
+/** What the handlers of join requests work with. */
 export interface JoinDecisionParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
   readonly clock: Clock;
-  /** What owners have signed. */
   readonly ownerDocs: OwnerDocuments;
 }
 
 type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
 
-/** What operators see of machines that want in, and what they decide about them. */
+/** Join requests: operators list, explain, approve and refuse them. */
 export function joinDecisionHandlers(
   parts: JoinDecisionParts,
 ): Pick<Handlers<typeof OperatorApi, Caller>, JoinMethods> {
   const { etcd, mutations, ownerDocs } = parts;
   return {
     listJoins: async ({ states }, { signal }) => {
-      const [all, turns] = await Promise.all([listJoins(etcd, signal), readSlotQueue(etcd, signal)]);
+      const [all, positions] = await Promise.all([listJoins(etcd, signal), readSlotQueue(etcd, signal)]);
       const wanted = all.map(({ record }) => record).filter((record) => isWantedState(record, states));
       const newestFirst = wanted.sort((a, b) => b.lastSeenMs - a.lastSeenMs);
-      return { joins: newestFirst.map((record) => joinToWire(record, turns.get(record.nodeId))) };
+      return { joins: newestFirst.map((record) => joinToWire(record, positions.get(record.nodeId))) };
     },
     decideJoin: async (request, { peer, signal }) => {
       const found = await findJoin(etcd, request.join, signal);
@@ -67,7 +67,12 @@ export function joinDecisionHandlers(
       };
       await mutations.run(mutation, async () => {
         const now = await findJoin(etcd, found.record.nodeId, signal);
-        const record = await decided(parts, { request, now: now.record, by: nameOfCaller(peer), signal });
+        const record = await withDecision(parts, {
+          request,
+          now: now.record,
+          by: nameOfCaller(peer),
+          signal,
+        });
         const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
         if (record.state === 'approved') await verifyApproval(ownerDocs, { record, submission, signal });
         const plan = {
@@ -83,7 +88,7 @@ export function joinDecisionHandlers(
   };
 }
 
-/** An operator's yes gives a worker; a place in the control plane needs an owner's grant for this machine and key. */
+/** An operator approves workers. A control plane needs a grant of an owner for this machine and key. @throws OwnerDocumentError */
 async function verifyApproval(
   ownerDocs: OwnerDocuments,
   of: { readonly record: JoinRecord; readonly submission: Submission; readonly signal: AbortSignal },
@@ -91,15 +96,15 @@ async function verifyApproval(
   const { nodeId, pubKey, machine, decision } = of.record;
   const roles = decision?.roles ?? [];
   if (!isControlPlane(roles)) return;
-  const place = { nodeId, pubKeyDer: Buffer.from(pubKey, 'base64'), identity: machine.identity };
-  if (isGranted(of.submission.find('grant', nodeId), place, roles)) return;
+  const subject = { nodeId, pubKeyDer: Buffer.from(pubKey, 'base64'), identity: machine.identity };
+  if (isGranted(of.submission.find('grant', nodeId), subject, roles)) return;
   const { document } = await ownerDocs.tryNewest('grant', nodeId, of.signal);
-  if (!isGranted(document, place, roles))
+  if (!isGranted(document, subject, roles))
     throw ownerSignatureMissing(`approving ${nodeId} as a control plane`);
 }
 
-/** The request as it is after the operator's word. */
-async function decided(
+/** The request with the decision of the operator. */
+async function withDecision(
   { etcd, clock }: JoinDecisionParts,
   made: {
     readonly request: DecideJoinRequest;
@@ -115,7 +120,7 @@ async function decided(
   const { decision } = request;
   if (decision.case === 'refuse') {
     if (decision.value.reason.length > MAX_REASON)
-      refuseField('reason', `${decision.value.reason.length} characters`);
+      refuseField('reason', `${decision.value.reason.length} characters, at most ${MAX_REASON}`);
     return {
       ...now,
       state: 'refused',
@@ -124,11 +129,11 @@ async function decided(
       message: decision.value.reason,
     };
   }
-  if (decision.case !== 'approve') return refuseField('decision', 'approve or refuse');
-  const { name, roles, labels } = grantOf(decision.value, now);
+  if (decision.case !== 'approve') return refuseField('decision', 'expected approve or refuse');
+  const { name, roles, labels } = assignmentOf(decision.value, now);
   const holder = await etcd.get(nodeNameKey(name), { signal });
   if (holder !== undefined && new TextDecoder().decode(holder.value) !== now.nodeId)
-    throw new JoinError('join-name-taken', `approving ${now.nodeId} as ${name}`);
+    throw new JoinError('join-name-taken', `cannot approve ${now.nodeId} as ${name}: the name is taken`);
   return {
     ...now,
     state: 'approved',
@@ -138,8 +143,8 @@ async function decided(
   };
 }
 
-/** What the operator wrote; only the name may come from the machine, and only where the operator left it open. */
-function grantOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
+/** What the operator assigns. Only the name may come from the machine, where the operator gave none. */
+function assignmentOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
   const name = approval.name === '' ? (requestedName(claimed) ?? nodeId) : approval.name;
   if (!isNodeName(name)) refuseField('name', 'lower-case letters, digits and dashes, at most 63');
   const roles: readonly Role[] =

@@ -28,8 +28,8 @@ const OUTCOMES: Readonly<Record<TraceFactRecord['outcome'], TraceFact_Outcome>> 
   wait: TraceFact_Outcome.WAIT,
 };
 
-/** `turn`: of a control plane that waits for others. */
-export function joinToWire(record: JoinRecord, turn?: SlotPosition): MessageInitShape<typeof JoinSchema> {
+/** A join request as the contract has it. @param queue the position of a control plane that waits for its slot */
+export function joinToWire(record: JoinRecord, queue?: SlotPosition): MessageInitShape<typeof JoinSchema> {
   const { machine, claimed, decision } = record;
   return {
     joinId: record.nodeId,
@@ -60,22 +60,23 @@ export function joinToWire(record: JoinRecord, turn?: SlotPosition): MessageInit
     firstSeenMs: BigInt(record.firstSeenMs),
     lastSeenMs: BigInt(record.lastSeenMs),
     attempts: BigInt(record.attempts),
-    ...(turn === undefined
+    ...(queue === undefined
       ? {}
-      : { queue: { position: turn.position, estimateMs: BigInt(turn.estimateMs) } }),
+      : { queue: { position: queue.position, estimateMs: BigInt(queue.estimateMs) } }),
   };
 }
 
-/** As the console of the machine shows it. */
+/** The fingerprint of the machine's key, as the console of the machine shows it. */
 export function fingerprintOf({ pubKey }: JoinRecord): string {
   return fingerprintOfKey(Buffer.from(pubKey, 'base64'));
 }
 
-/** Whether an operator means an open or closed state; empty means all. */
+/** Whether a request has one of these states; no states match all. */
 export function isWantedState(record: JoinRecord, wanted: readonly JoinState[]): boolean {
   return wanted.length === 0 || wanted.includes(STATES[record.state]);
 }
 
+/** A fact of a trace as the contract has it. */
 export function factToWire(fact: TraceFactRecord): MessageInitShape<typeof TraceFactSchema> {
   return { ...fact, outcome: OUTCOMES[fact.outcome], timeMs: BigInt(fact.timeMs) };
 }

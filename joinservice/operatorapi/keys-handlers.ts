@@ -18,9 +18,10 @@ import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { OperatorApiError } from './errors.ts';
 
 const MAX_REASON = 200;
-/** The keys that the cluster was made with. */
+/** The keys that were created with the cluster. */
 const FIRST_GENERATION = 1;
 
+/** What the handlers of key rotation work with. */
 export interface KeysHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: Pick<NodeStore, 'list'>;
@@ -28,7 +29,7 @@ export interface KeysHandlerParts {
   readonly clock: Clock;
 }
 
-/** Asks the control planes to replace the keys that they share, and tells how far they are. They do it themselves. */
+/** Requests a rotation of the keys that control planes share, and reports its progress. The control planes carry it out. */
 export function keysHandlers(
   parts: KeysHandlerParts,
 ): Pick<Handlers<typeof OperatorApi, Caller>, 'rotateKeys' | 'getKeys'> {
@@ -47,10 +48,10 @@ export function keysHandlers(
       await mutations.run(mutation, async () => {
         const entry = await etcd.get(KEYS_KEY, { signal });
         const before = recordIn(entry);
-        const begins = isToBegin(before, request.replaces);
+        const begins = beginsRotation(before, request.replaces);
         const generation = (before?.generation ?? FIRST_GENERATION) + (begins ? 1 : 0);
         const nowMs = clock.nowMs();
-        const asked: KeysRecord = {
+        const requested: KeysRecord = {
           version: 1,
           generation,
           phase: 'asked',
@@ -61,7 +62,7 @@ export function keysHandlers(
         };
         return {
           when: [entry === undefined ? absent(KEYS_KEY) : unchanged(entry)],
-          then: begins ? [put(KEYS_KEY, records.keys.encode(asked))] : [],
+          then: begins ? [put(KEYS_KEY, records.keys.encode(requested))] : [],
           detail: { generation, reason: request.reason },
         };
       });
@@ -87,20 +88,20 @@ export function keysHandlers(
 }
 
 /**
- * Whether another generation is to be made: only if the one of now is the one that was meant. One that is under way
- * goes on, whichever was meant.
+ * Whether a call begins a new rotation: only if it names the current generation, so that a repeated call does not rotate twice.
+ * A running rotation continues.
  */
-function isToBegin(now: KeysRecord | undefined, replaces: bigint): boolean {
+function beginsRotation(now: KeysRecord | undefined, replaces: bigint): boolean {
   const generation = now?.generation ?? FIRST_GENERATION;
   if (replaces > BigInt(generation))
-    refuseField('replaces', `there is no generation ${replaces} yet; ${generation} is the last`);
+    refuseField('replaces', `generation ${replaces} does not exist, the current one is ${generation}`);
   if (now === undefined) return true;
   if (now.phase !== 'done') return false;
   if (replaces > 0n) return replaces === BigInt(generation);
   const since = new Date(now.phaseSinceMs).toISOString();
   throw new OperatorApiError(
     'operatorapi-keys-already-rotated',
-    `replacing the keys of control planes: generation ${generation} took their place at ${since}, asked for by ${now.startedBy}`,
+    `cannot rotate the shared keys: ${now.startedBy} already rotated them, generation ${generation} since ${since}`,
   );
 }
 
@@ -108,10 +109,10 @@ function recordIn(entry: Entry | undefined): KeysRecord | undefined {
   return entry && records.keys.decode(entry.key, entry.value);
 }
 
-/** None where it is no member. */
+/** A member for the rotation; none where the node is not one. */
 function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMember[] {
   if (!isMemberState(record.state)) return [];
-  const said = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).keys;
+  const reported = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).keys;
   const { nodeId, name, roles } = record;
   return [
     {
@@ -119,7 +120,7 @@ function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMe
       name,
       isControlPlane: isControlPlane(roles),
       isAlive,
-      stage: said && parseStage(said),
+      stage: reported && parseStage(reported),
     },
   ];
 }

@@ -9,12 +9,12 @@ import { OperatorApiError } from './errors.ts';
 
 const MAX_REQUEST_BYTES = 8192;
 
-/** Makes client certificates of the Kubernetes API for owners. */
+/** Issues client certificates of the Kubernetes API to owners. */
 export interface KubeconfigSigner {
   signKubeconfig(request: KubeconfigRequest, signal: AbortSignal): Promise<KubeconfigCredentials>;
 }
 
-/** An owner's own kubeconfig, once more: written down before it is signed, signed for what the owner's key asked for. */
+/** Issues a new kubeconfig to the calling owner. It is recorded in the audit log before the signer signs it. */
 export function kubeconfigHandlers(parts: {
   readonly mutations: Mutations;
   readonly signer: KubeconfigSigner;
@@ -23,10 +23,13 @@ export function kubeconfigHandlers(parts: {
     issueKubeconfig: async (request, { peer, signal }) => {
       const { certificateRequest, operatorPublicKey, signature } = request;
       if (certificateRequest.length === 0 || certificateRequest.length > MAX_REQUEST_BYTES)
-        refuseField('certificate_request', `a PKCS#10 request of at most ${MAX_REQUEST_BYTES} bytes`);
+        refuseField(
+          'certificate_request',
+          `expected a PKCS#10 request of at most ${MAX_REQUEST_BYTES} bytes`,
+        );
       const fingerprint = fingerprintOfKey(operatorPublicKey);
       if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
-        refuseField('operator_public_key', 'the key of the caller');
+        refuseField('operator_public_key', 'expected the key of the caller');
       const mutation = {
         caller: peer,
         method: 'IssueKubeconfig',
@@ -43,7 +46,7 @@ export function kubeconfigHandlers(parts: {
         return { certificatePem: certPem, kubernetesCaPem };
       } catch (error) {
         if (isAbort(error, signal)) throw error;
-        throw new OperatorApiError('operatorapi-signing-failed', 'making a certificate for a kubeconfig', {
+        throw new OperatorApiError('operatorapi-signing-failed', 'issuing the certificate of a kubeconfig', {
           cause: error,
         });
       }

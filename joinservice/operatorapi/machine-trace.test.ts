@@ -166,24 +166,24 @@ describe('the slot', () => {
     readonly want: string | undefined;
   }
   const table: readonly Turn[] = [
-    { name: 'a worker', over: granted('KubernetesWorker'), queue: ['other'], want: 'PASS workers need none' },
+    { name: 'a worker', over: granted('KubernetesWorker'), queue: ['other'], want: 'PASS not applicable' },
     {
       name: 'a control plane whose turn it is',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [ID, 'other'],
-      want: 'PASS it is its turn',
+      want: 'PASS holds the join slot',
     },
     {
       name: 'a control plane behind others',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: ['one', 'two', ID],
-      want: 'WAIT place 2, about 30 s',
+      want: 'WAIT position 2, about 30s',
     },
     {
       name: 'a control plane that is in',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [],
-      want: 'PASS it waits for none',
+      want: 'PASS no join slot needed',
     },
     { name: 'a machine that nobody decided about', over: {}, queue: [], want: undefined },
   ];

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { Clock } from '../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
@@ -19,8 +19,8 @@ import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
 import { refusalsAbout } from './refusals-about.ts';
 
 const ADDRESS = 'address:';
-/** Less of a name than this would mean too many. */
-const MIN_BEGINNING = 8;
+/** A shorter prefix would match too many machines. */
+const MIN_PREFIX = 8;
 
 interface TraceParts {
   readonly etcd: KeySpace;
@@ -28,8 +28,9 @@ interface TraceParts {
 }
 
 /**
- * What the cluster knows of one machine's way in. `subject`: a node's name or id, what finds a request, or the address of
- * a machine whose evidence did not pass, of which there is nothing but refusals.
+ * What the cluster knows about the join of one machine.
+ * @param subject the name or ID of a node, what `findJoin` finds, or the address of a machine whose evidence was refused
+ * @throws OperatorApiError `operatorapi-join-unknown`
  */
 export async function machineTrace(
   parts: TraceParts,
@@ -38,19 +39,20 @@ export async function machineTrace(
 ): Promise<MessageInitShape<typeof GetTraceResponseSchema>> {
   const { etcd } = parts;
   const address = canonicalAddress(subject);
-  const nodeId = address === undefined ? await named(etcd, subject, signal) : await at(etcd, address, signal);
-  if (nodeId !== undefined) return whole(parts, nodeId, signal);
-  const isMeant = address === undefined ? beginning(subject) : from(address);
-  const facts = await refusalsAbout(etcd, isMeant, signal);
+  const nodeId =
+    address === undefined ? await nodeIdNamed(etcd, subject, signal) : await nodeIdAt(etcd, address, signal);
+  if (nodeId !== undefined) return traceOfNode(parts, nodeId, signal);
+  const isAbout = address === undefined ? matchesPrefix(subject) : matchesAddress(address);
+  const facts = await refusalsAbout(etcd, isAbout, signal);
   if (facts.length > 0) return { facts: facts.map(factToWire) };
   throw new OperatorApiError(
     'operatorapi-join-unknown',
-    `no node and no machine ${JSON.stringify(subject.slice(0, 80))} found`,
+    `node or machine ${JSON.stringify(subject.slice(0, 80))} not found`,
   );
 }
 
-async function whole({ etcd, clock }: TraceParts, nodeId: string, signal: AbortSignal) {
-  const [trace, joinEntry, nodeEntry, turns] = await Promise.all([
+async function traceOfNode({ etcd, clock }: TraceParts, nodeId: string, signal: AbortSignal) {
+  const [trace, joinEntry, nodeEntry, positions] = await Promise.all([
     readTrace(etcd, nodeId, signal),
     etcd.get(records.join.key(nodeId), { signal }),
     etcd.get(records.node.key(nodeId), { signal }),
@@ -58,21 +60,21 @@ async function whole({ etcd, clock }: TraceParts, nodeId: string, signal: AbortS
   ]);
   const join = joinEntry && records.join.decode(joinEntry.key, joinEntry.value);
   const node = nodeEntry && records.node.decode(nodeEntry.key, nodeEntry.value);
-  const turn = turns.get(nodeId);
+  const position = positions.get(nodeId);
   const facts = [
     ...trace.facts,
     ...(await refusedSince(etcd, { trace: trace.facts, join }, signal)),
-    ...slotFacts({ join, node, turn }, clock.nowMs()),
+    ...slotFacts({ join, node, position }, clock.nowMs()),
   ];
   return {
     joinId: nodeId,
     nodeName: node?.name ?? '',
     facts: facts.map(factToWire),
-    ...(join && { join: joinToWire(join, turn) }),
+    ...(join && { join: joinToWire(join, position) }),
   };
 }
 
-/** A machine that had passed once and does not any more: what is newer than what its trace says about its evidence. */
+/** Refusals that are newer than the last accepted evidence of the machine. */
 async function refusedSince(
   etcd: KeySpace,
   { trace, join }: { readonly trace: readonly TraceFactRecord[]; readonly join: JoinRecord | undefined },
@@ -80,7 +82,7 @@ async function refusedSince(
 ): Promise<readonly TraceFactRecord[]> {
   if (join === undefined) return [];
   const passedMs = trace.findLast(({ side, name }) => side === 'cluster' && name === 'evidence')?.timeMs ?? 0;
-  const isFrom = from(join.claimed.address);
+  const isFrom = matchesAddress(join.claimed.address);
   const facts = await refusalsAbout(
     etcd,
     (subject) => subject === join.machine.identity || isFrom(subject),
@@ -89,37 +91,48 @@ async function refusedSince(
   return facts.filter(({ timeMs }) => timeMs > passedMs);
 }
 
-/** Control planes come in one after the other. Nothing while nobody has said what the machine is to be. */
+/** The fact about the slot to change etcd members, which control planes get one after the other. None before roles are known. */
 function slotFacts(
   machine: {
     readonly join: JoinRecord | undefined;
     readonly node: NodeRecord | undefined;
-    readonly turn: SlotPosition | undefined;
+    readonly position: SlotPosition | undefined;
   },
   timeMs: number,
 ): readonly TraceFactRecord[] {
-  const { join, node, turn } = machine;
+  const { join, node, position } = machine;
   const roles = node?.roles ?? join?.decision?.roles;
   if (roles === undefined || roles.length === 0) return [];
-  const fact = { side: 'cluster', name: 'slot', expected: 'its turn', fix: '', code: '', timeMs } as const;
-  if (turn === undefined) {
+  const fact = {
+    side: 'cluster',
+    name: 'slot',
+    expected: 'the join slot',
+    fix: '',
+    code: '',
+    timeMs,
+  } as const;
+  if (position === undefined) {
     const isControlPlane = roles.includes('ConsensusMember');
-    const actual = isControlPlane ? 'it waits for none' : 'workers need none';
+    const actual = isControlPlane ? 'no join slot needed' : 'not applicable';
     return [{ ...fact, outcome: 'pass', actual }];
   }
-  if (turn.position === 0) return [{ ...fact, outcome: 'pass', actual: 'it is its turn' }];
+  if (position.position === 0) return [{ ...fact, outcome: 'pass', actual: 'holds the join slot' }];
   return [
     {
       ...fact,
       outcome: 'wait',
-      actual: `place ${turn.position}, about ${Math.ceil(turn.estimateMs / 1000)} s`,
-      fix: 'Nothing: control planes come in one after the other. Where the first of them does not get on, `cluster node ls --joins` names it.',
+      actual: `position ${position.position}, about ${formatDuration(position.estimateMs)}`,
+      fix: 'Wait: control planes join one after the other. `cluster node ls --joins` shows which one holds the slot.',
     },
   ];
 }
 
-/** A node's name or id, or whatever finds a request. */
-async function named(etcd: KeySpace, subject: string, signal: AbortSignal): Promise<string | undefined> {
+/** The ID of a node by name or ID, or of a request. */
+async function nodeIdNamed(
+  etcd: KeySpace,
+  subject: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   if (!subject.includes('/')) {
     const [name, node] = await Promise.all([
       etcd.get(nodeNameKey(subject), { signal }),
@@ -136,27 +149,27 @@ async function named(etcd: KeySpace, subject: string, signal: AbortSignal): Prom
   }
 }
 
-/** The machine that says it is at this address. Where several do, or none, the address alone counts. */
-async function at(etcd: KeySpace, address: string, signal: AbortSignal): Promise<string | undefined> {
+/** The ID of the only machine that reports this address; undefined where several or none do. */
+async function nodeIdAt(etcd: KeySpace, address: string, signal: AbortSignal): Promise<string | undefined> {
   const all = await listJoins(etcd, signal);
   const [only, ...others] = all.filter(({ record }) => record.claimed.address === address);
   return others.length === 0 ? only?.record.nodeId : undefined;
 }
 
-function from(address: string): (subject: string) => boolean {
+function matchesAddress(address: string): (subject: string) => boolean {
   return (subject) =>
     subject.startsWith(ADDRESS) && canonicalAddress(subject.slice(ADDRESS.length)) === address;
 }
 
-/** A fingerprint begins like the id of its node; the beginning of an address means nothing. */
-function beginning(given: string): (subject: string) => boolean {
+/** The ID of a node begins like the fingerprint of its key. Prefixes of addresses never match. */
+function matchesPrefix(given: string): (subject: string) => boolean {
   const bare = (text: string): string => text.replace(/^[a-z0-9-]+:|^node-/, '');
   const wanted = bare(given);
   return (subject) => {
     if (subject.startsWith(ADDRESS)) return subject === given;
     const known = bare(subject);
     return (
-      Math.min(known.length, wanted.length) >= MIN_BEGINNING &&
+      Math.min(known.length, wanted.length) >= MIN_PREFIX &&
       (known.startsWith(wanted) || (subject.startsWith('node-') && wanted.startsWith(known)))
     );
   };

@@ -10,12 +10,14 @@ import { keysHandlers, type KeysHandlerParts } from './keys-handlers.ts';
 import { ownershipHandlers } from './ownership-handlers.ts';
 import { operatorHandlers, type OperatorHandlerParts } from './operator-handlers.ts';
 
+/** What the handlers of the contract `OperatorApi` work with. */
 export type OperatorApiParts = Omit<OperatorHandlerParts, 'signer'> &
   CollateralHandlerParts &
   KeysHandlerParts & {
     readonly signer: OperatorHandlerParts['signer'] & KubeconfigSigner;
   };
 
+/** Handlers of the contract `OperatorApi`. */
 export function operatorApiHandlers(parts: OperatorApiParts): Handlers<typeof OperatorApi, Caller> {
   return {
     ...joinDecisionHandlers(parts),

@@ -45,23 +45,23 @@ import { requireOtherOwnershipSigner } from './ownership-handlers.ts';
 const MINUTE_MS = 60_000;
 const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
-/** Makes certificates for operators on record. */
+/** Issues certificates to recorded operators. */
 export interface OperatorSigner {
   signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string>;
 }
 
+/** What the handlers of operators work with. */
 export interface OperatorHandlerParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
   readonly clock: Clock;
   readonly signer: OperatorSigner;
-  /** What owners have signed. */
   readonly ownerDocs: OwnerDocuments;
 }
 
 type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
 
-/** Who administers. Like nodes, operators are their key on record; the certificate only says which key that is. */
+/** Operators. Like a node, an operator is a recorded key; the certificate only proves which key it is. */
 export function operatorHandlers(
   parts: OperatorHandlerParts,
 ): Pick<Handlers<typeof OperatorApi, Caller>, OperatorMethods> {
@@ -83,7 +83,7 @@ export function operatorHandlers(
       await mutations.run(mutation, async () => {
         const all = await listOperators(etcd, signal);
         const plan = planDelete(all, name);
-        const signed = await withSigner(etcd, plan, { all, name, stays: undefined, signal });
+        const signed = await withSigner(etcd, plan, { all, name, remaining: undefined, signal });
         const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
         const after = all.filter((found) => found.record.name !== name).map((found) => found.record);
         verifyOperators(submission, after, `removing operator ${name}`);
@@ -94,7 +94,7 @@ export function operatorHandlers(
   };
 }
 
-/** On record first, then a certificate: the same call again gives the certificate that could not be made. */
+/** Records an operator, then issues its certificate. Repeating the call issues a certificate that could not be issued at first. */
 async function putOperator(
   { etcd, mutations, clock, signer, ownerDocs }: OperatorHandlerParts,
   request: PutOperatorRequest,
@@ -103,7 +103,7 @@ async function putOperator(
   const { name, certificateRequest } = request;
   const role = OPERATOR_ROLES.find((each) => each === request.role);
   if (role === undefined) return refuseField('role', OPERATOR_ROLES.join(', '));
-  if (!NAME.test(name)) refuseField('name', 'lower-case letters, digits and .-_@, at most 64');
+  if (!NAME.test(name)) refuseField('name', 'expected at most 64 lower-case letters, digits and .-_@');
   const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
   const what = {
     method: 'PutOperator',
@@ -115,11 +115,11 @@ async function putOperator(
   await mutations.run(mutation, async () => {
     const all = await listOperators(etcd, signal);
     const plan = planPut(all, record);
-    const stays = role === 'owner' ? fingerprint : undefined;
+    const remaining = role === 'owner' ? fingerprint : undefined;
     const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
     const after = [...all.filter((found) => found.record.name !== name).map((found) => found.record), record];
-    verifyOperators(submission, after, `putting operator ${name} on record`);
-    return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);
+    verifyOperators(submission, after, `storing operator ${name}`);
+    return withDocuments(await withSigner(etcd, plan, { all, name, remaining, signal }), submission);
   });
   return {
     operator: operatorToWire(record),
@@ -128,7 +128,7 @@ async function putOperator(
   };
 }
 
-/** That an owner has signed exactly the operators that there are after a change. @throws OwnerDocumentError */
+/** Checks that an owner has signed exactly the operators that exist after the change. @throws OwnerDocumentError */
 function verifyOperators(submission: Submission, after: readonly OperatorRecord[], doing: string): void {
   const lines = (all: readonly Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>[]): string =>
     all
@@ -137,16 +137,16 @@ function verifyOperators(submission: Submission, after: readonly OperatorRecord[
       .join('\n');
   const signed = submission.find('operators')?.body.operators;
   if (signed === undefined || lines(signed) !== lines(after)) throw ownerSignatureMissing(doing);
-  // A key that may sign stays one until a signed set is without it: who goes must go from there as well.
+  // A removed owner must also be missing from the signed set of owners, or its key could still sign.
   const owners = after.filter(({ role }) => role === 'owner').map(({ fingerprint }) => fingerprint);
   const stray = (submission.signedOwners ?? [])
     .map((key) => fingerprintOfKey(spkiDerOf(ownerPubKeyFromRaw(key))))
     .find((fingerprint) => !owners.includes(fingerprint));
   if (stray !== undefined)
-    throw ownerSignatureMissing(`${doing}: the signed set of owners still has ${stray}`);
+    throw ownerSignatureMissing(`${doing}: the signed set of owners still contains ${stray}`);
 }
 
-/** The membership is the key, which is on record: nothing changes but the audit. */
+/** Issues a new certificate for the recorded key. Changes nothing but the audit log. */
 async function renewOperator(
   { mutations, signer, clock }: OperatorHandlerParts,
   request: RenewOperatorRequest,
@@ -155,8 +155,8 @@ async function renewOperator(
   const { certificateRequest } = request;
   const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
   if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
-    refuseField('certificate_request', 'the key of the caller');
-  // One decision for each key and minute: whoever asks again and again writes nothing, and rolls no audit away.
+    refuseField('certificate_request', 'expected the key of the caller');
+  // One idempotency key for each operator key and minute, so that repeated calls cannot fill the audit log.
   const minute = Math.floor(clock.nowMs() / MINUTE_MS);
   const idempotencyKey = `renewal-${fingerprint.slice(-16)}-${minute}`;
   const what = { method: 'RenewOperator', subject: peer.name, request: Buffer.from(fingerprint) };
@@ -175,12 +175,12 @@ async function listOperators(etcd: KeySpace, signal: AbortSignal): Promise<reado
   return entries.map((entry) => ({ entry, record: records.operator.decode(entry.key, entry.value) }));
 }
 
-/** One record for each name: a new key takes the place of the old one at once. */
+/** One record for each name: a new key replaces the old one at once. */
 function planPut(all: readonly Found[], record: OperatorRecord) {
   const key = records.operator.key(record.fingerprint);
   const sameKey = all.find(({ entry }) => entry.key === key);
   if (sameKey !== undefined && sameKey.record.name !== record.name)
-    refuseField('certificate_request', `its key is that of operator ${sameKey.record.name}`);
+    refuseField('certificate_request', `its key belongs to operator ${sameKey.record.name}`);
   const before = all.filter((found) => found.record.name === record.name);
   const replaced = before.filter(({ entry }) => entry.key !== key);
   const when: Condition[] = before.map(({ entry }) => unchanged(entry));
@@ -216,47 +216,44 @@ function mutationOf(
   return { ...what, caller: peer, idempotencyKey: by?.idempotencyKey ?? '', signal };
 }
 
-/** With that none of the keys that are no owner's any more has signed whose cluster this is. */
+/** Adds the condition that no key that ceases to be an owner's has signed the ownership of the cluster. */
 async function withSigner(
   etcd: KeySpace,
   plan: MutationPlan,
   who: {
     readonly all: readonly Found[];
     readonly name: string;
-    /** The key that stays an owner's. */
-    readonly stays: string | undefined;
+    /** The fingerprint of the key that remains an owner. */
+    readonly remaining: string | undefined;
     readonly signal: AbortSignal;
   },
 ): Promise<MutationPlan> {
-  const { all, name, stays, signal } = who;
+  const { all, name, remaining, signal } = who;
   const own = all.filter(({ record }) => record.name === name);
-  const fingerprints = own.map(({ record }) => record.fingerprint).filter((each) => each !== stays);
+  const fingerprints = own.map(({ record }) => record.fingerprint).filter((each) => each !== remaining);
   return {
     ...plan,
     when: [...plan.when, ...(await requireOtherOwnershipSigner(etcd, { name, fingerprints }, signal))],
   };
 }
 
-/** That another owner stays, whatever happens at the same time elsewhere: nothing to keep where this was none. */
+/** The condition that another owner remains; none where the operator is not an owner. @throws OperatorApiError `operatorapi-last-owner` */
 function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
   const owners = all.filter(({ record }) => record.role === 'owner');
   if (!owners.some(({ record }) => record.name === name)) return [];
   const other = owners.find(({ record }) => record.name !== name);
   if (other === undefined)
-    throw new OperatorApiError(
-      'operatorapi-last-owner',
-      `cannot take the role owner from ${name}: it is the last owner`,
-    );
+    throw new OperatorApiError('operatorapi-last-owner', `cannot remove the last owner (${name})`);
   return [unchanged(other.entry)];
 }
 
-/** What is on record stays, whoever fails here: the same call again gives the certificate. */
+/** Issues the certificate. The record stays if it fails, and repeating the call issues it. @throws OperatorApiError `operatorapi-signing-failed` */
 async function certify(signer: OperatorSigner, request: Uint8Array, signal: AbortSignal): Promise<string> {
   try {
     return await signer.signOperator(request, signal);
   } catch (error) {
     if (isAbort(error, signal)) throw error;
-    throw new OperatorApiError('operatorapi-signing-failed', 'making a certificate for an operator', {
+    throw new OperatorApiError('operatorapi-signing-failed', 'issuing the certificate of an operator', {
       cause: error,
     });
   }

@@ -12,13 +12,14 @@ import { OperatorApiError } from './errors.ts';
 
 const KEY_BYTES = 32;
 
+/** What the handlers of the ownership work with. */
 export interface OwnershipHandlerParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
   readonly clock: Clock;
 }
 
-/** Which owner machines that join are told of. The first one signs with the init; any other one may do so after. */
+/** The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace it later. */
 export function ownershipHandlers({
   etcd,
   mutations,
@@ -33,16 +34,16 @@ export function ownershipHandlers({
     },
     putOwnership: async (request, { peer, signal }) => {
       const { ownerPublicKey, epoch, signature } = request;
-      if (ownerPublicKey.length !== KEY_BYTES) refuseField('owner_public_key', 'an Ed25519 key, raw');
+      if (ownerPublicKey.length !== KEY_BYTES) refuseField('owner_public_key', 'expected a raw Ed25519 key');
       const spki = spkiDerOf(ownerPubKeyFromRaw(ownerPublicKey));
       const fingerprint = fingerprintOfKey(spki);
       if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
-        refuseField('owner_public_key', 'the key of the caller');
+        refuseField('owner_public_key', 'expected the key of the caller');
       const cluster = await readCluster(etcd, signal);
-      if (epoch < 1n || epoch > BigInt(cluster.epoch)) refuseField('epoch', `at most ${cluster.epoch}`);
+      if (epoch < 1n || epoch > BigInt(cluster.epoch)) refuseField('epoch', `expected 1 to ${cluster.epoch}`);
       const { clusterId, caPem: clusterCaPem } = cluster;
       if (!isSignedByEd25519Key(spki, ownershipStatement({ clusterId, clusterCaPem, epoch }), signature))
-        refuseField('signature', 'the owner’s over id, CA and epoch of this cluster');
+        refuseField('signature', 'not the signature of the owner over ID, CA and epoch of this cluster');
       const record = {
         ...{ version: 1 as const, epoch: Number(epoch), timeMs: clock.nowMs() },
         ownerPubKey: Buffer.from(ownerPublicKey).toString('base64'),
@@ -70,8 +71,8 @@ export function ownershipHandlers({
 }
 
 /**
- * That none of these keys is the one which says whose cluster this is: machines that join are shown its signature, and
- * with its owner gone nobody could answer for it. @throws AdminError `operatorapi-ownership-signer`
+ * The condition that none of these keys has signed the ownership of the cluster: joining machines verify that signature, so its
+ * owner must not be removed. @throws OperatorApiError `operatorapi-ownership-signer`
  */
 export async function requireOtherOwnershipSigner(
   etcd: KeySpace,
@@ -85,7 +86,7 @@ export async function requireOtherOwnershipSigner(
   if (leaving.fingerprints.includes(signer))
     throw new OperatorApiError(
       'operatorapi-ownership-signer',
-      `cannot take the role owner from ${leaving.name}: its signature says whose cluster this is`,
+      `cannot remove owner ${leaving.name}: it signed the ownership of the cluster`,
     );
   return [unchanged(entry)];
 }

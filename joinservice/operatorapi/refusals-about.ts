@@ -8,30 +8,30 @@ import {
   type TraceFactRecord,
 } from '../../internal/records/index.ts';
 
-/** How far back is looked, in entries: strangers can make the audit long. */
-const LOOKED_BACK = 2_000;
+/** How many of the newest entries are searched, since unauthenticated machines can make the audit log long. */
+const MAX_SEARCHED = 2_000;
 const MAX_KINDS = 8;
-/** What a machine asked for, as its trace calls it. */
+/** The names of facts by the method of their audit entry. */
 const NAMES: Readonly<Record<string, string>> = { Attest: 'evidence', RequestAdmission: 'request' };
 
 /**
- * The newest refusals about a subject that the audit has, a fact for each kind, oldest first: of machines that no request
- * is on record of, because their evidence did not pass or their request was dropped long ago.
+ * The newest refusals of a machine in the audit log, one fact for each kind, oldest first. They explain machines without a stored
+ * request, because their evidence was refused or their request was removed.
  */
 export async function refusalsAbout(
   etcd: KeySpace,
-  isMeant: (subject: string) => boolean,
+  isAbout: (subject: string) => boolean,
   signal: AbortSignal,
 ): Promise<readonly TraceFactRecord[]> {
   const { seq: last, firstSeq } = headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
-  const oldest = Math.max(firstSeq, last - LOOKED_BACK + 1);
+  const oldest = Math.max(firstSeq, last - MAX_SEARCHED + 1);
   const found = new Map<string, { newest: AuditRecord; times: number }>();
-  // Numbers are padded, so a hundred of them is a prefix.
+  // Numbers are padded, so a hundred of them share a prefix.
   for (let hundred = Math.floor(last / 100); hundred >= Math.floor(oldest / 100); hundred--) {
     const { entries } = await etcd.list(auditKey(hundred * 100).slice(0, -2), { signal });
     for (const { key, value } of entries.toReversed()) {
       const entry = records.audit.decode(key, value);
-      if (entry.detail['verdict'] !== 'refused' || !isMeant(entry.subject)) continue;
+      if (entry.detail['verdict'] !== 'refused' || !isAbout(entry.subject)) continue;
       const kind = `${entry.method} ${textOf(entry.detail['code'])}`;
       const known = found.get(kind);
       const { repeated } = entry.detail;

@@ -5,7 +5,7 @@ import type { NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import { keyIdentityOf } from './removals.ts';
 
-/** A node key on a machine: what a grant is for. */
+/** A node key on a machine, for which an owner grants roles. */
 export interface GrantSubject {
   readonly nodeId: string;
   /** SubjectPublicKeyInfo, DER. */
@@ -13,13 +13,13 @@ export interface GrantSubject {
   readonly identity: string;
 }
 
-/** Of a member. One that was there before anybody could ask it is known by its node key alone. */
+/** The grant subject of a member. The first node, which never joined, is identified by its node key alone. */
 export function grantSubjectOf({ nodeId, pubKey, admission }: NodeRecord): GrantSubject {
   const pubKeyDer = Buffer.from(pubKey, 'base64');
   return { nodeId, pubKeyDer, identity: admission?.identity ?? keyIdentityOf(pubKeyDer) };
 }
 
-/** Whether an owner granted these roles to this very node on this very machine. */
+/** Whether a grant gives these roles to this node key on this machine. */
 export function isGranted(
   grant: VerifiedDocument<'grant'> | undefined,
   { nodeId, pubKeyDer, identity }: GrantSubject,
@@ -35,7 +35,7 @@ export function isGranted(
   );
 }
 
-/** Whether an inventory gives this machine at least these roles. It counts only where an owner signed it. */
+/** Whether an inventory gives a machine at least these roles. Valid only if an owner signed the inventory. */
 export function isListedAs(
   inventory: readonly InventoryMachine[],
   identity: string,
@@ -51,11 +51,12 @@ const ROLE_SETS: Readonly<Record<InventoryMachine['roles'][number], readonly Rol
   worker: ['KubernetesWorker'],
 };
 
+/** The roles of an inventory entry. */
 export function rolesOfEntry(names: InventoryMachine['roles']): readonly Role[] {
   return parseRoles(names.flatMap((name) => ROLE_SETS[name]));
 }
 
-/** Whether `to` has a place in the control plane that `from` has not. */
+/** Whether `to` has control-plane roles that `from` does not have. */
 export function gainsControlPlane(from: readonly Role[], to: readonly Role[]): boolean {
   return isControlPlane(to) && to.some((role) => role !== 'KubernetesWorker' && !from.includes(role));
 }

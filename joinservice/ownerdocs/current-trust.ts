@@ -1,6 +1,6 @@
 import type { DocumentTrust, Floor } from '../../internal/ownerdocument/index.ts';
 
-/** Who the owners are now, after which `owners` document, and in which epoch the cluster is. */
+/** The current owners, the newest `owners` document, and the epoch of the cluster. */
 export interface CurrentTrust extends DocumentTrust {
   readonly ownersFloor: Floor | undefined;
 }

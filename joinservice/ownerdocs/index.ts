@@ -1,11 +1,11 @@
 /**
- * What owners have signed, as the join service, the curator and the signer see it. The owners come from this program's
- * configuration, which root writes; etcd has the documents, and each is verified whenever it is read.
+ * Owner documents, as the join service, the curator and the signer use them. The owners come from the configuration of the
+ * program, which root writes; the documents come from etcd, and each is verified whenever it is read.
  *
  * ```
- * ownerKeys (configuration) ─▶ Authority ◀─ documents/ (etcd)
- *                                 ├─ newest(kind, subject)      before something is done
- *                                 └─ submission(documents)      before something is stored
+ * ownerKeys (configuration) ─▶ OwnerDocuments ◀─ documents/ (etcd)
+ *                                 ├─ newest(kind, subject)      before a change is made
+ *                                 └─ submission(documents)      before documents are stored
  * ```
  */
 export { OwnerDocuments, type OwnerDocumentsPorts } from './owner-documents.ts';

@@ -20,26 +20,27 @@ import { documentBytes } from './stored-documents.ts';
 import { Submission } from './submission.ts';
 import type { CurrentTrust } from './current-trust.ts';
 
+/** Where owner documents and the first owners come from. */
 export interface OwnerDocumentsPorts {
-  /** The cluster's part of etcd: where documents are, never who the owners are. */
+  /** The state etcd, below the prefix of the cluster. Documents come from here, the owners do not. */
   readonly etcd: KeySpace;
   readonly clock: Clock;
   readonly clusterId: string;
-  /** Raw Ed25519, from this program's own configuration. Empty: no document counts. */
+  /** Raw Ed25519 keys from the configuration of this program. Empty: no document is valid. */
   readonly ownerKeys: readonly Uint8Array[];
 }
 
-/** Reads documents from etcd and verifies each of them with owners that etcd has no say in. */
+/** Reads owner documents from etcd and verifies each with owners that do not come from etcd. */
 export class OwnerDocuments {
   readonly #ports: OwnerDocumentsPorts;
-  /** The highest document that this process has accepted, by key: etcd cannot show an older one again. */
+  /** The newest document that this process has accepted, by etcd key, so that etcd cannot present an older one again. */
   readonly #floors = new Map<string, Floor>();
 
   constructor(ports: OwnerDocumentsPorts) {
     this.#ports = ports;
   }
 
-  /** @throws OwnerDocumentError where the chain of `owners` documents is broken: then nothing counts */
+  /** The current owners. @throws OwnerDocumentError where the chain of `owners` documents is broken: then no document is valid */
   async trust(signal: AbortSignal): Promise<CurrentTrust> {
     const { etcd, clock, clusterId, ownerKeys } = this.#ports;
     const [cluster, chain] = await Promise.all([
@@ -56,9 +57,9 @@ export class OwnerDocuments {
   }
 
   /**
-   * The document of a kind that is on record, verified; undefined where there is none.
+   * The stored document of a kind, verified; undefined where there is none.
    * @param subject empty for kinds that exist once
-   * @throws OwnerDocumentError where what is there is refused
+   * @throws OwnerDocumentError where the stored document is invalid
    */
   async newest<K extends DocumentKind>(
     kind: K,
@@ -79,7 +80,7 @@ export class OwnerDocuments {
     return document;
   }
 
-  /** As `newest`; a document that is refused is as good as none, and `why` says which it is. */
+  /** As `newest`, but an invalid document counts as missing, and `why` says why it is invalid. */
   async tryNewest<K extends DocumentKind>(
     kind: K,
     subject: string,
@@ -93,7 +94,7 @@ export class OwnerDocuments {
     }
   }
 
-  /** Why no owner's signature covers a configuration; undefined where one does. */
+  /** Why a configuration is not signed by an owner; undefined where it is. */
   async whyConfigurationUnsigned(
     configurationSha256: string,
     signal: AbortSignal,
@@ -101,10 +102,10 @@ export class OwnerDocuments {
     const { document, why } = await this.tryNewest('policy', '', signal);
     if (document === undefined) return why ?? 'no owner has signed a configuration';
     if (document.body.configurationSha256 === configurationSha256) return undefined;
-    return 'an owner signed another configuration than the one in force';
+    return 'an owner signed another configuration than the current one';
   }
 
-  /** Why a removal still counts; undefined where an owner lifted it. */
+  /** Why a removed machine is still excluded; undefined where an owner readmitted it. */
   async whyNotReadmitted(removed: RemovedRecord, signal: AbortSignal): Promise<string | undefined> {
     const { identity, removal, name } = removed;
     const { document, why } = await this.tryNewest('readmission', identity, signal);
@@ -113,7 +114,7 @@ export class OwnerDocuments {
     return why === undefined ? text : `${text}: ${why}`;
   }
 
-  /** Documents that a caller brings with a change, verified one after the other: nothing is stored yet. */
+  /** Verifies the documents that a caller submits with a change, one after the other. Nothing is stored yet. */
   async submission(
     documents: readonly Uint8Array[],
     by: { readonly recordedBy: string; readonly signal: AbortSignal },
@@ -127,7 +128,7 @@ export class OwnerDocuments {
     return submission;
   }
 
-  /** Of this submission, else of those on record. @throws OwnerDocumentError where what is on record is refused */
+  /** The submitted document, else the stored one. @throws OwnerDocumentError where the stored one is invalid */
   async current<K extends DocumentKind>(
     submission: Submission,
     of: { readonly kind: K; readonly subject: string },

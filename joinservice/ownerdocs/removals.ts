@@ -10,17 +10,17 @@ import {
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import { records, type NodeRecord, type RemovedRecord } from '../../internal/records/index.ts';
 
-/** Chips and platforms that several guests share: what one of them did says nothing about its neighbours. */
+/** Identities of chips and platforms, which several virtual machines can share. */
 const SHARED = /^(snp-chip|snp-csp|tdx-platform):/;
 
-/** The identity of a machine by nothing but its node key; a reset replaces that key. */
+/** The identity of a machine by its node key alone, which a reset replaces. */
 export function keyIdentityOf(pubKeyDer: Uint8Array): string {
   return `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
 }
 
 /**
- * Under which identities a machine is remembered when its node is removed: its node key always, its hardware where that is
- * its own. A chip or platform is a machine's own if the inventory names it.
+ * The identities under which a removal is recorded: always the node key, and the hardware unless other machines may share it. A
+ * chip or platform belongs to one machine if the inventory lists it.
  */
 export function removedIdentities(
   { pubKey, admission }: Pick<NodeRecord, 'pubKey' | 'admission'>,
@@ -32,13 +32,14 @@ export function removedIdentities(
   return [...new Set([identity, byKey])];
 }
 
-/** What is on record about the removal of a machine, by identity. */
+/** The stored removal of a machine under one identity. */
 export interface RemovalEntry {
   readonly identity: string;
   readonly entry: Entry | undefined;
   readonly record: RemovedRecord | undefined;
 }
 
+/** Reads the removals of these identities. */
 export async function readRemovals(
   etcd: KeySpace,
   identities: readonly string[],
@@ -53,7 +54,7 @@ export async function readRemovals(
   );
 }
 
-/** What a removal leaves behind. No deletion takes it away; a later removal of the same machine counts up. */
+/** Records a removal. It is never deleted; a later removal of the same machine increments its counter. */
 export function planRemoval(
   before: readonly RemovalEntry[],
   node: Pick<NodeRecord, 'nodeId' | 'name'>,

@@ -10,6 +10,7 @@ import {
 import type { Entry } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 
+/** SHA-256, lower-case hex. */
 export function sha256Of(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
@@ -23,7 +24,7 @@ export function documentBytes({ key, value }: Entry): Uint8Array {
   }
 }
 
-/** The serial and hash of what is stored, where an owner of now signed it: whatever else lies there holds nobody back. */
+/** The serial and hash of the stored document if a current owner signed it; an invalid document does not block a new one. */
 export function storedFloor(entry: Entry | undefined, trust: DocumentTrust): Floor | undefined {
   if (entry === undefined) return undefined;
   try {

@@ -15,7 +15,7 @@ import type { CurrentTrust } from './current-trust.ts';
 
 const MAX_DOCUMENTS = 64;
 
-/** Documents that came with one change: verified, and what stores them in the same transaction. */
+/** Owner documents submitted with one change: verified, and stored in the same transaction. */
 export class Submission {
   readonly when: Condition[] = [];
   readonly then: Write[] = [];
@@ -28,22 +28,22 @@ export class Submission {
     this.#recordedBy = options.recordedBy;
   }
 
-  /** Where a document belongs. @throws OwnerDocumentError for what is none */
+  /** The etcd key of a document. @throws OwnerDocumentError where it is malformed */
   static keyFor(bytes: Uint8Array): string {
     return recordKeyOf(parseDocument(bytes));
   }
 
-  /** Raw keys of the owners as documents say it, after this submission; undefined while the provisioning alone does. */
+  /** The raw keys of the owners after this submission; undefined while no `owners` document exists. */
   get signedOwners(): readonly Uint8Array[] | undefined {
     return this.#trust.ownersFloor === undefined ? undefined : this.#trust.owners;
   }
 
-  /** For the audit. */
+  /** The submitted documents for the audit log. */
   get detail(): readonly string[] {
     return this.#documents.map((each) => `${each.kind} ${each.serial} ${subjectOf(each)}`.trim());
   }
 
-  /** @param stored what is on record in the place of this document. @throws OwnerDocumentError */
+  /** Verifies a document and adds it. @param stored the entry that it replaces @throws OwnerDocumentError */
   add(bytes: Uint8Array, stored: Entry | undefined): void {
     if (this.#documents.length === MAX_DOCUMENTS)
       throw new OwnerDocumentError(
@@ -64,14 +64,14 @@ export class Submission {
     this.then.push(put(key, records.document.encode(record)));
   }
 
-  /** The document of a kind that was submitted. */
+  /** The submitted document of a kind; undefined where there is none. */
   find<K extends DocumentKind>(kind: K, subject = ''): VerifiedDocument<K> | undefined {
     return this.#documents.find(
       (each): each is VerifiedDocument<K> => each.kind === kind && subjectOf(each) === subject,
     );
   }
 
-  /** Whether an owner signed, with this change, exactly this configuration. */
+  /** Whether the submission has the signature of an owner over exactly this configuration. */
   coversConfiguration(document: Uint8Array): boolean {
     return this.find('policy')?.body.configurationSha256 === sha256Of(document);
   }
@@ -84,16 +84,16 @@ export class Submission {
     return verifyDocument(bytes, { ...this.#trust, kind, floor: storedFloor(stored, this.#trust) });
   }
 
-  /** The next link of the chain; the documents after it are verified with the owners that it names. */
+  /** Adds the next `owners` document. Later documents of the submission are verified with its owners. */
   #addOwners(bytes: Uint8Array): VerifiedDocument<'owners'> {
     const { ownersFloor } = this.#trust;
     const document = verifyDocument(bytes, { ...this.#trust, kind: 'owners', floor: ownersFloor });
     const next = (ownersFloor?.serial ?? 0) + 1;
-    // A gap could be filled later with a set that leads elsewhere.
+    // A gap in the chain could be filled later with other owners.
     if (document.serial > next)
       throw new OwnerDocumentError(
         'owner-document-malformed',
-        `storing owners ${document.serial}: the next set is ${next}`,
+        `storing owners ${document.serial}: the next serial is ${next}`,
       );
     const owners = document.body.keys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
     this.#trust = { ...this.#trust, owners, ownersFloor: floorOf(document) };

@@ -1,22 +1,21 @@
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { RpcServer, type RpcServerOptions } from '../../internal/rpc/index.ts';
 
-/** Members that have proved themselves; each of them holds one, most of them all the time. */
+/** Authenticated connections; most members keep one open all the time. */
 const MAX_CONNECTIONS = 16_384;
-/** An agent has one for all of its calls, an operator one for each command. */
+/** An agent uses one connection for all calls, an operator one for each command. */
 const MAX_CONNECTIONS_OF_ONE = 32;
-/** A node has half a dozen of them open for good, and a few that end. */
+/** A node has half a dozen streams open, and a few short calls. */
 const MAX_CALLS = 128;
-/** An hour: then a connection is closed gracefully and its peer proves itself anew, with its newest certificate. */
+/** After an hour a connection is closed gracefully, and its peer authenticates again with its newest certificate. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 /**
- * All nodes come at once when the only curator has been away for a second. Handshakes are this process' own work, and it
- * has one thread: thousands begun together would all end too late. Few at a time are done in milliseconds; who waits for
- * longer than a client has patience comes again.
+ * All nodes reconnect at once after the only curator was away for a second. Handshakes run on the only thread of this process:
+ * thousands at the same time would all time out, a few at a time take milliseconds. A client that waits too long retries.
  */
 const PENDING = { maxHandshakes: 64, maxWaiting: 4_096, maxWaitMs: 5_000 };
 
-/** The port of members: one key, or one stranger, with however many connections and calls keeps nobody else out. */
+/** The RPC server for members. Its limits keep any single peer from blocking others. */
 export function createCuratorServer(
   parts: Pick<RpcServerOptions<MemberIdentity>, 'upgrade' | 'services' | 'clock' | 'log'>,
 ): RpcServer<MemberIdentity> {

@@ -9,13 +9,13 @@ import {
 } from '../../internal/pki/index.ts';
 import { RpcError, tlsServerUpgrade, type TlsIdentity, type Upgrade } from '../../internal/rpc/index.ts';
 
-/** Anybody can show a key of their own: few at once, and not for long. */
-const PLACES = 16;
-const STAY_MS = 10_000;
+/** Anybody can connect with a self-signed certificate: so few at once, and not for long. */
+const MAX_KEY_ONLY = 16;
+const MAX_STAY_MS = 10_000;
 
 /**
- * Members by certificate, and owners who have lost theirs by the key alone: a certificate that their key has signed for
- * itself. Such a one is asked one thing (`admission.ts`), and only if its key is on record as an owner's.
+ * TLS for the curator. Members show a certificate of the cluster; operators who lost theirs show one that their key has signed
+ * itself, and may then only request a new one (`authorizeCaller`).
  */
 export function curatorUpgrade(
   identity: TlsIdentity,
@@ -26,24 +26,27 @@ export function curatorUpgrade(
     clock,
     identity,
     accept: (certificate) =>
-      bareOwnerFrom(certificate, trust.clusterId) ?? verifyMemberCertificate(certificate, trust),
+      keyOnlyOperatorFrom(certificate, trust.clusterId) ?? verifyMemberCertificate(certificate, trust),
   });
   let taken = 0;
   return async (tcp, signal) => {
     const upgraded = await upgrade(tcp, signal);
     const { socket, peer } = upgraded;
     if (peer.kind !== 'operator' || peer.isKeyOnly !== true) return upgraded;
-    if (taken >= PLACES || socket.destroyed) {
+    if (taken >= MAX_KEY_ONLY || socket.destroyed) {
       socket.destroy();
-      throw new RpcError('rpc-unreachable', `letting an owner in by the key: ${taken} are here already`);
+      throw new RpcError(
+        'rpc-unreachable',
+        `accepting an operator without a certificate: ${taken} are already connected`,
+      );
     }
     taken++;
     const stay = new AbortController();
     socket.once('close', () => {
       taken--;
-      stay.abort(new Error('it has left'));
+      stay.abort(new Error('connection closed'));
     });
-    clock.sleep(STAY_MS, stay.signal).then(
+    clock.sleep(MAX_STAY_MS, stay.signal).then(
       () => socket.destroy(),
       () => undefined,
     );
@@ -51,7 +54,7 @@ export function curatorUpgrade(
   };
 }
 
-function bareOwnerFrom(certificate: X509Certificate, clusterId: string): MemberIdentity | undefined {
+function keyOnlyOperatorFrom(certificate: X509Certificate, clusterId: string): MemberIdentity | undefined {
   const { publicKey } = certificate;
   if (publicKey.asymmetricKeyType !== 'ed25519') return undefined;
   if (!certificate.checkIssued(certificate) || !certificate.verify(publicKey)) return undefined;

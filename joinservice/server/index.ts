@@ -1,4 +1,4 @@
-/** The composition of the join service: configuration in, listeners out. */
+/** The composition root of the join service: reads the configuration, opens the listeners. */
 export { parseJoinserviceConfig, type JoinserviceConfig } from './joinservice-config.ts';
 export { JoinserviceError, joinserviceErrors, type JoinserviceErrorCode } from './errors.ts';
 export type { ServePorts } from './serve-ports.ts';

@@ -12,24 +12,25 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
 import type { JoinService } from '../join/index.ts';
 
-/** Machines that have proved themselves; most of them wait for a decision. */
+/** Connections of attested machines, most of which wait for a decision. */
 const MAX_CONNECTIONS = 4_096;
-/** A machine asks for one thing at a time; each stream costs memory, and there is no other bound to them. */
+/** A machine makes one call at a time; each stream costs memory. */
 const MAX_CALLS = 4;
-/** A machine that waits for days proves itself anew each hour. */
+/** A machine that waits for days sends new evidence each hour. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 /**
- * Joiners arrive by the rack. This end has one thread and one TPM, which takes a quote at a time: those that prove
- * themselves at once are so few that none runs out of time, and the others wait where it costs nothing.
+ * Machines join by the rack, and this end has one thread and one TPM, which makes one quote at a time. So few handshakes run at
+ * the same time that none times out; the other connections wait at little cost.
  */
 const PENDING = { maxHandshakes: 32, maxWaiting: 1_024, maxWaitMs: 40_000 };
-/** The room decides who comes; beyond it nobody is turned away. The agent's evidence socket takes 160 at once. */
+/** `PENDING` limits the handshakes; attested TLS itself refuses none. The evidence socket of the agent takes 160 at once. */
 const HANDSHAKES = { maxPending: PENDING.maxHandshakes, maxPendingPerSource: PENDING.maxHandshakes };
-const PATIENCE = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 };
+const TIMERS = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 };
 
+/** The evidence that this end shows and accepts. */
 export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
 
-/** The port that strangers reach: both ends prove themselves before one call is served. */
+/** The RPC server for joining machines: both ends verify evidence before the first call is served. */
 export function createJoinServer(parts: {
   readonly join: JoinService;
   readonly trust: JoinTrust;
@@ -44,11 +45,13 @@ export function createJoinServer(parts: {
     keys: new RotatingKeys({ clock }),
     clock,
     limits: HANDSHAKES,
-    timers: PATIENCE,
+    timers: TIMERS,
   });
   return new RpcServer<AttestedPeer>({
     clock,
-    upgrade: telling(upgrade, (error, address) => tell({ join, log, signal }, error, address)),
+    upgrade: withRefusalHook(upgrade, (error, address) =>
+      auditRefusal({ join, log, signal }, error, address),
+    ),
     services: [join.service],
     disclose: 'code',
     log,
@@ -59,8 +62,11 @@ export function createJoinServer(parts: {
   });
 }
 
-/** The same upgrade, and somebody is told when it refuses. */
-function telling<P>(upgrade: Upgrade<P>, onRefused: (error: unknown, address: string) => void): Upgrade<P> {
+/** An upgrade that reports refused connections. */
+function withRefusalHook<P>(
+  upgrade: Upgrade<P>,
+  onRefused: (error: unknown, address: string) => void,
+): Upgrade<P> {
   return async (socket, signal) => {
     const address = socket.remoteAddress ?? '';
     try {
@@ -72,8 +78,8 @@ function telling<P>(upgrade: Upgrade<P>, onRefused: (error: unknown, address: st
   };
 }
 
-/** Evidence that did not pass is a decision about a machine. A broken connection is not. */
-function tell(
+/** Writes refused evidence to the audit log. A broken connection is not a refusal. */
+function auditRefusal(
   { join, log, signal }: { readonly join: JoinService; readonly log: Logger; readonly signal: AbortSignal },
   error: unknown,
   address: string,
@@ -93,5 +99,5 @@ function tell(
       },
       signal,
     )
-    .catch((reason: unknown) => log.error('a refusal could not be written down', { error: reason }));
+    .catch((reason: unknown) => log.error('writing a refusal to the audit log failed', { error: reason }));
 }

@@ -6,44 +6,44 @@ import { JoinserviceError } from './errors.ts';
 
 const path = z.string().startsWith('/');
 
-/** What the agent tells this program. Unknown keys are refused: both come from the same version. */
+/** The configuration that the agent writes. Unknown keys are refused, since both programs are of one version. */
 const shape = z.strictObject({
   version: z.literal(1),
   clusterId: z.string().min(1),
   nodeId: z.string().min(1),
   listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
-  /** Raw Ed25519 keys of the first owners, base64: from the machine's provisioning. Absent: no document counts. */
+  /** Raw Ed25519 keys of the first owners, base64, from the provisioning of the machine. Absent: no owner document is valid. */
   ownerKeys: z.array(z.base64()).optional(),
   clusterCaFile: path,
-  /** This node's certificate, which serves; and its key. */
+  /** The node certificate, used as server certificate, and its key. */
   certFile: path,
   keyFile: path,
-  /** On the loopback, where this program tells what it counts; default: `PORTS.joinserviceMetrics`. */
+  /** Port for metrics on the loopback; `PORTS.joinserviceMetrics` by default. */
   metricsPort: z.int().min(1).max(65535).optional(),
-  /** Stores of the bundle's blobs that this program may read; other members fetch from here. */
+  /** Directories with the blobs of the bundle, which other members fetch. */
   stores: z.array(path),
-  /** Admission of machines, on a port of its own. Absent: this program is the curator only. */
+  /** The join service, on a port of its own. Absent: this program is only the curator. */
   join: z
     .strictObject({
       listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
-      /** Where other nodes reach this one; no port. */
+      /** The address of this node for other nodes; no port. */
       address: z.string().refine((text) => isIP(text) !== 0, 'an IP address'),
-      /** The agent's socket, and the kind of evidence that this machine has. */
+      /** The socket of the agent for evidence, and the variant of this machine. */
       evidence: z.strictObject({ socket: path, variant: z.enum(VARIANTS as [Variant, ...Variant[]]) }),
-      /** The signer's socket, and the one at which it finds its way to etcd. */
+      /** The socket of the signer, and the one through which the signer reaches etcd. */
       signer: z.strictObject({ socket: path, etcdPipe: path }),
     })
     .optional(),
-  /** Whether kubelets are members, for the API server of this node: on the loopback. */
+  /** The authorization webhook for the API server of this node, on the loopback. */
   authorize: z
     .strictObject({
       port: z.int().min(0).max(65535),
-      /** Whose clients may ask: the authority that signed the API server's certificate for its etcd. */
+      /** The CA of the clients: it issued the etcd client certificate of the API server. */
       callersCaFile: path,
     })
     .optional(),
   etcd: z.strictObject({
-    /** "host:port", the member beside this curator first. */
+    /** "host:port", the member on this node first. */
     endpoints: z.tuple([z.string().min(1)], z.string().min(1)),
     caFile: path,
     certFile: path,
@@ -52,8 +52,10 @@ const shape = z.strictObject({
   }),
 });
 
+/** The parsed configuration. */
 export type JoinserviceConfig = Readonly<z.infer<typeof shape>>;
 
+/** Parses a configuration. @param source its path, for messages @throws JoinserviceError `joinservice-config-invalid` */
 export function parseJoinserviceConfig(source: string, text: string): JoinserviceConfig {
   try {
     return Object.freeze(shape.parse(JSON.parse(text)));

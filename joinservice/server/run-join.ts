@@ -14,6 +14,7 @@ const GRACE_MS = 2_000;
 
 type JoinSettings = NonNullable<JoinserviceConfig['join']>;
 
+/** What the join service shares with the curator. */
 export interface JoinParts {
   readonly config: JoinserviceConfig;
   readonly ports: ServePorts;
@@ -23,11 +24,11 @@ export interface JoinParts {
   readonly signer: SignerClient;
   readonly identity: TlsIdentity;
   readonly collateral: ClusterCollateral;
-  /** Told the port each time it is opened. */
+  /** Called with the port each time the listener is opened. */
   readonly onListening?: ((port: number) => void) | undefined;
 }
 
-/** Admission beside the curator, in the same process and on the same records, until the signal fires. */
+/** Runs the join service in the process of the curator until the signal fires. */
 export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: AbortSignal): Promise<void> {
   const { config, ports, etcd, ownerDocs, curator, signer, identity } = parts;
   const log = ports.log.child('join');
@@ -59,8 +60,8 @@ export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: 
 }
 
 /**
- * The port for strangers: open once a configuration says how machines prove themselves, and opened anew when it names
- * other kinds of evidence. All else that changes in it counts for the next connection without that.
+ * Opens the port for joining machines when the first configuration is known, and opens it again when the accepted variants of
+ * evidence change. Other changes apply to the next connection.
  */
 async function runListener(
   settings: JoinSettings,
@@ -80,18 +81,18 @@ async function runListener(
     } as const;
     await using server = createJoinServer({ join, trust, clock, log, signal });
     const port = await server.listen(settings.listen.host, settings.listen.port);
-    log.info('the join service listens', { host: settings.listen.host, port, variants: now.variants });
+    log.info('join service listening', { host: settings.listen.host, port, variants: now.variants });
     onListening?.(port);
     const before = now;
     try {
       do now = await watcher.next(signal);
-      while (isSameKinds(before, now));
+      while (hasSameVariants(before, now));
     } finally {
       await server.close(GRACE_MS);
     }
   }
 }
 
-function isSameKinds(a: ActiveAttestation, b: ActiveAttestation): boolean {
+function hasSameVariants(a: ActiveAttestation, b: ActiveAttestation): boolean {
   return a.variants.join(' ') === b.variants.join(' ');
 }

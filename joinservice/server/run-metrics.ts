@@ -10,13 +10,14 @@ import { NodeHealth } from '../curatorproto/gen/curator_pb.js';
 import { healthOf, type NodeFeed } from '../curator/index.ts';
 import type { NodeSessions } from '../streams/index.ts';
 
-/** Where this program tells what it counts. */
+/** Where and how this program serves metrics. */
 export interface MetricsOptions {
   readonly port: number;
   readonly version: string;
   readonly usage: () => ProcessUsage;
 }
 
+/** Where the metrics of the curator come from. */
 export interface CuratorMetricSources {
   readonly nodes: Pick<NodeFeed, 'all'>;
   readonly sessions: Pick<NodeSessions, 'count'>;
@@ -24,6 +25,7 @@ export interface CuratorMetricSources {
   readonly clock: Clock;
 }
 
+/** Serves metrics until the signal fires. */
 export async function runMetrics(
   { port, version, usage }: MetricsOptions,
   counts: CuratorMetricSources,
@@ -37,7 +39,7 @@ export async function runMetrics(
   await serveMetrics({ port, render }, signal);
 }
 
-/** What the curator counts: nodes by state and health, who attends here, how long its certificates live. */
+/** Metrics of the curator: nodes by state and health, open sessions, remaining validity of certificates. */
 export function curatorMetrics(counts: CuratorMetricSources): readonly MetricFamily[] {
   const nodes = new Map<string, number>();
   for (const view of counts.nodes.all()) {
@@ -48,7 +50,7 @@ export function curatorMetrics(counts: CuratorMetricSources): readonly MetricFam
   return [
     {
       name: 'cluster_curator_nodes',
-      help: 'Nodes on record, by state and health.',
+      help: 'Recorded nodes, by state and health.',
       kind: 'gauge',
       samples: [...nodes].map(([key, value]) => {
         const [state = '', health = ''] = key.split(' ');
@@ -57,13 +59,13 @@ export function curatorMetrics(counts: CuratorMetricSources): readonly MetricFam
     },
     {
       name: 'cluster_curator_attending_nodes',
-      help: 'Nodes that hold a stream open to this curator.',
+      help: 'Nodes with a session to this curator.',
       kind: 'gauge',
       samples: [{ value: counts.sessions.count }],
     },
     {
       name: 'cluster_curator_certificate_expires_seconds',
-      help: 'Until the certificate has run out; negative afterwards.',
+      help: 'Time until the certificate expires; negative afterwards.',
       kind: 'gauge',
       samples: counts.certificates.map(({ name, notAfterMs }) => ({
         labels: { name },

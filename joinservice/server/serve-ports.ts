@@ -2,7 +2,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { FilePort, StreamPort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 
-/** The outside as this program touches it. */
+/** The ports of this program. */
 export interface ServePorts {
   readonly files: FilePort;
   readonly streams: StreamPort;

@@ -29,14 +29,14 @@ import { runMetrics, type MetricsOptions } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
-/** Where nothing listens: a curator without a signer beside it says so when it is asked for a certificate. */
+/** A path where nothing listens, for a curator without a signer: requests for certificates fail. */
 const NO_SIGNER = '/nonexistent/signer.sock';
-/** Whose word on processors counts. */
+/** The manufacturers whose collateral is trusted. */
 const MANUFACTURERS = { amd: amdTrust(), intel: intelTrust() };
 
 /**
- * Serves the curator, and beside it, on a port of its own, the machines that want in; until the signal fires.
- * @param onListening told the port once it is open
+ * Serves the curator and, on a port of its own, the join service, until the signal fires.
+ * @param options the callbacks get the port once it is open; `metrics` are served only where given
  */
 export async function serve(
   config: JoinserviceConfig,
@@ -46,7 +46,6 @@ export async function serve(
     readonly onListening?: (port: number) => void;
     readonly onJoinListening?: (port: number) => void;
     readonly onAuthorizing?: (port: number) => void;
-    /** Where this program tells what it counts, on the loopback; nowhere unless said. */
     readonly metrics?: MetricsOptions;
   },
 ): Promise<void> {
@@ -114,7 +113,7 @@ export async function serve(
     log: log.child('rpc'),
   });
   const port = await server.listen(config.listen.host, config.listen.port);
-  log.info('the curator listens', { host: config.listen.host, port });
+  log.info('curator listening', { host: config.listen.host, port });
   options.onListening?.(port);
   const { signal, onJoinListening } = options;
   const parts = {
@@ -189,6 +188,6 @@ async function readIdentity(
 
 async function readText(files: FilePort, path: string): Promise<string> {
   const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined) throw new JoinserviceError('joinservice-file-missing', `reading ${path}`);
+  if (bytes === undefined) throw new JoinserviceError('joinservice-file-missing', `file ${path} not found`);
   return Buffer.from(bytes).toString('utf8');
 }

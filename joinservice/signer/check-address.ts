@@ -4,29 +4,30 @@ import { canonicalAddress, whyAddressReserved } from '../evidence/index.ts';
 import { SignerError } from './errors.ts';
 import type { KnownControlPlane } from './signer-memory.ts';
 
+/** Networks and addresses that no node may have. */
 export type ReservedNetworks = Pick<
   SettingsRecord,
   'serviceSubnet' | 'podSubnet' | 'apiServerSans' | 'apiEndpoint'
 >;
 
-/** A node that nobody else may pass for. */
+/** A node whose address and name no other node may have. */
 export type ReservedNode = Pick<KnownControlPlane, 'nodeId' | 'name' | 'address'>;
 
 /**
- * The address that a certificate may carry, in its one form. The join service has checked it too; the signer asks neither
- * it nor etcd: the networks come from this node's agent, the control planes from what the signer has signed for.
+ * The address for a certificate, in canonical form. The join service has checked it too, but the signer trusts neither it nor
+ * etcd: the networks come from the agent of this node, the control planes from the signer's own memory.
  * @throws SignerError `signer-request-invalid`, `signer-address-other`
  */
 export function checkAddress(
   node: NodeRecord,
-  asked: string,
+  requested: string,
   against: { readonly networks: ReservedNetworks; readonly controlPlanes: readonly ReservedNode[] },
 ): string {
-  const address = canonicalAddress(asked);
+  const address = canonicalAddress(requested);
   if (address === undefined)
     throw new SignerError(
       'signer-request-invalid',
-      `reading a request to sign: the address ${JSON.stringify(asked.slice(0, 64))}`,
+      `invalid request to sign: the address ${JSON.stringify(requested.slice(0, 64))}`,
     );
   const why =
     whyAddressReserved(address, against.networks, { servesApi: isControlPlane(node.roles) }) ??

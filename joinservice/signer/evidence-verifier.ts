@@ -20,23 +20,24 @@ import { SignerError } from './errors.ts';
 const TPM_EK = 'tpm-ek:';
 const MAX_EVIDENCE = 4;
 
-/** Of one kind, bound to a statement; the join service's word until it has been judged. */
+/** Evidence of one variant, bound to a statement. Untrusted until it is verified. */
 export interface StatementEvidence {
   readonly variant: string;
   readonly document: Uint8Array;
 }
 
+/** What evidence is verified with. */
 export interface EvidenceVerifierPorts {
   readonly attestation: (signal: AbortSignal) => Promise<ActiveAttestation>;
-  /** What manufacturers say, as operators have handed it on; each validator verifies it. */
+  /** The uploaded collateral, which each validator verifies. */
   readonly collateral: (signal: AbortSignal) => Promise<Pick<Collateral, 'snp' | 'tdx'>>;
   readonly clusterId: string;
   readonly nowMs: () => number;
 }
 
 /**
- * Judges the evidence that a machine's agent binds to its statement, with the validators of the join service. That judges
- * sessions, which end at it; this judges what the signer is about to act on.
+ * Verifies the evidence that an agent binds to its statement, with the validators of the join service. The join service verifies
+ * the evidence of its sessions; the signer does not rely on that.
  */
 export class EvidenceVerifier {
   readonly #ports: EvidenceVerifierPorts;
@@ -47,7 +48,7 @@ export class EvidenceVerifier {
   }
 
   /**
-   * That the machine on record made the statement, and that it is bound to this cluster.
+   * Verifies that the recorded machine made the statement, and that it is locked to this cluster.
    * @throws SignerError `signer-evidence-missing`, `signer-evidence-refused`, `signer-machine-other`
    */
   async verify(
@@ -56,24 +57,24 @@ export class EvidenceVerifier {
     signal: AbortSignal,
   ): Promise<EvidenceIdentity & { readonly machine: MachineRecord }> {
     if (admission === undefined)
-      throw new SignerError('signer-machine-other', `signing for ${nodeId}: no machine is on record for it`);
+      throw new SignerError('signer-machine-other', `signing for ${nodeId}: no machine is recorded for it`);
     const shown = made.evidence.slice(0, MAX_EVIDENCE).find(({ variant }) => variant === admission.variant);
     if (shown === undefined)
       throw new SignerError(
         'signer-evidence-missing',
-        `signing for ${nodeId}: no evidence of kind ${admission.variant} with its statement`,
+        `signing for ${nodeId}: no evidence of variant ${admission.variant} with its statement`,
       );
     const shows = await this.#validate(shown, { nodeId, admission, statement: made.statement, signal });
     if (!isSameMachine(admission, shows))
       throw new SignerError(
         'signer-machine-other',
-        `signing for ${nodeId}: evidence of ${shows.identity}, on record is ${admission.identity}`,
+        `signing for ${nodeId}: evidence of ${shows.identity}, recorded is ${admission.identity}`,
       );
     const counted = shows.lockCounter?.toString();
     if (admission.lockCounter !== undefined && admission.lockCounter !== counted)
       throw new SignerError(
         'signer-machine-other',
-        `signing for ${nodeId}: lock counter ${counted ?? 'none'}, on record is ${admission.lockCounter}`,
+        `signing for ${nodeId}: lock counter ${counted ?? 'none'}, recorded is ${admission.lockCounter}`,
       );
     return { ...shows, machine: admission };
   }
@@ -94,7 +95,7 @@ export class EvidenceVerifier {
     if (validator === undefined)
       throw new SignerError(
         'signer-evidence-refused',
-        `signing for ${nodeId}: the configuration accepts no evidence of kind ${admission.variant}`,
+        `signing for ${nodeId}: the configuration does not accept the variant ${admission.variant}`,
       );
     const context = {
       nowMs: nowMs(),
@@ -110,7 +111,7 @@ export class EvidenceVerifier {
       );
     } catch (cause) {
       if (!(cause instanceof AttestationError)) throw cause;
-      throw new SignerError('signer-evidence-refused', `judging the evidence of ${nodeId}`, { cause });
+      throw new SignerError('signer-evidence-refused', `verifying the evidence of ${nodeId}`, { cause });
     }
   }
 
@@ -125,7 +126,7 @@ export class EvidenceVerifier {
   }
 }
 
-/** The attestation key on record and no other one; a processor vouches for the key of its own virtual TPM. */
+/** Only the recorded attestation key may sign; the processor vouches for the key of a virtual TPM of its own. */
 function boundTo({ akName, variant }: MachineRecord, policy: Policy): Policy {
   const isTpmAlone = akName !== undefined && variant === 'tpm';
   return policy.tpm === undefined || !isTpmAlone
@@ -133,7 +134,7 @@ function boundTo({ akName, variant }: MachineRecord, policy: Policy): Policy {
     : { ...policy, tpm: { ...policy.tpm, attestationKeys: 'enrolled' } };
 }
 
-/** Only what a processor says needs its manufacturer's documents. */
+/** Whether verifying the evidence needs the collateral of a processor manufacturer. */
 function isOfProcessor({ variant }: MachineRecord): boolean {
   return variant.includes('snp') || variant.includes('tdx');
 }

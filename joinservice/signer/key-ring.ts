@@ -7,8 +7,8 @@ import { SignerError } from './errors.ts';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * What every control-plane node has and nobody else, by the name it has in a ticket's sealed keys. On disk the files of
- * the key ring have the same names.
+ * The keys that only control planes have, by their names in the sealed keys of a ticket. The files of the key ring have the same
+ * names.
  */
 export const CONTROL_PLANE_KEYS = [
   'cluster-ca.crt',
@@ -31,21 +31,21 @@ export const CONTROL_PLANE_KEYS = [
 ] as const;
 
 /**
- * Beside them once they were replaced: which of two generations is believed, and which signs (internal/keyset). The others
- * are then the ones that sign.
+ * Exists after the first rotation: which of two generations is trusted and which signs (internal/keyset). The other files are
+ * then the keys that sign.
  */
 export const ROTATION_KEY = 'rotation.json';
 
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
 
-/** Who signs for clients of Kubernetes, and whom their servers believe. */
+/** The CA that signs for clients of Kubernetes, and the CAs that its servers trust. */
 export interface KubernetesClientsCa {
   readonly signer: KeyCertificateSigner;
-  /** PEM, one after the other; undefined: the Kubernetes CA, for clients as for servers. */
+  /** PEM bundle; undefined while the Kubernetes CA signs for clients too. */
   readonly trustedPem: string | undefined;
 }
 
-/** The cluster's keys as this node has them. Read each time they are used, and held no longer. */
+/** The keys of the cluster on this node. They are read from disk for each use and not kept in memory. */
 export class KeyRing {
   readonly #files: FilePort;
   readonly #directory: string;
@@ -61,13 +61,13 @@ export class KeyRing {
     this.#nowMs = options.nowMs;
   }
 
-  /** Throws `signer-key-missing`. */
+  /** A CA as signer. @throws SignerError `signer-key-missing` */
   async certificateAuthority(name: 'cluster-ca' | 'kubernetes-ca'): Promise<KeyCertificateSigner> {
     const [caPem, keyPem] = [await this.#read(`${name}.crt`), await this.#read(`${name}.key`)];
     return new KeyCertificateSigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#nowMs });
   }
 
-  /** Throws `signer-key-missing`, and `keyset-invalid`. */
+  /** The CA for clients of Kubernetes. @throws SignerError `signer-key-missing`; KeysetError `keyset-invalid` */
   async kubernetesClients(): Promise<KubernetesClientsCa> {
     const rotation = await this.#rotation();
     if (rotation === undefined)
@@ -80,7 +80,7 @@ export class KeyRing {
     };
   }
 
-  /** All of them as one JSON object, name to text. Throws `signer-key-missing` unless every one is there. */
+  /** All keys as one JSON object, name to text. @throws SignerError `signer-key-missing` where one is missing */
   async controlPlaneKeys(): Promise<Secret<Uint8Array>> {
     const entries: [string, string][] = [];
     for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);
@@ -97,7 +97,7 @@ export class KeyRing {
   async #read(name: KeyName): Promise<Secret<string>> {
     const path = `${this.#directory}/${name}`;
     const bytes = await this.#files.read(path, MAX_BYTES);
-    if (bytes === undefined) throw new SignerError('signer-key-missing', `reading ${path}: it is not there`);
+    if (bytes === undefined) throw new SignerError('signer-key-missing', `file ${path} not found`);
     return new Secret(Buffer.from(bytes).toString('utf8'));
   }
 }

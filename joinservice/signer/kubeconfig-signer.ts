@@ -6,24 +6,26 @@ import type { SignerReads } from './member-signer.ts';
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
-/** What an owner asks to have signed for kubectl; the join service's word until it has been verified. */
+/** A certificate request of an owner for kubectl. Untrusted until it is verified. */
 export interface KubeconfigRequest {
   /** PKCS#10, DER. */
   readonly certificateRequest: Uint8Array;
-  /** The owner's, SubjectPublicKeyInfo, DER: Ed25519. */
+  /** The Ed25519 key of the owner, SubjectPublicKeyInfo, DER. */
   readonly operatorPubKeyDer: Uint8Array;
-  /** Of `kubeconfigStatement`, by the owner's key. */
+  /** The signature of the owner over `kubeconfigStatement`. */
   readonly signature: Uint8Array;
 }
 
+/** What a kubeconfig needs beside the private key. */
 export interface KubeconfigCredentials {
   readonly certPem: string;
   readonly kubernetesCaPem: string;
 }
 
 /**
- * A client certificate of the Kubernetes API for a key that an owner has signed for. Who the owners are comes from this
- * program's configuration and from what they have signed, never from the records of operators.
+ * Issues a client certificate of the Kubernetes API for a key that an owner has signed. The owners come from the configuration of
+ * this program and from owner documents, never from the records of operators.
+ * @throws SignerError `signer-not-on-record`, `signer-request-invalid`, `signer-key-missing`
  */
 export async function signKubeconfig(
   ports: Pick<SignerReads, 'documents' | 'keys' | 'lifetimes' | 'cluster'>,
@@ -34,7 +36,10 @@ export async function signKubeconfig(
   const { clusterId } = ports.cluster;
   const operator = await ports.documents.operator(operatorPubKeyDer, signal);
   if (operator?.role !== 'owner')
-    throw new SignerError('signer-not-on-record', `signing for ${operator?.name ?? 'a stranger'}: no owner`);
+    throw new SignerError(
+      'signer-not-on-record',
+      `signing for ${operator?.name ?? 'an unknown key'}: not an owner`,
+    );
   const { name } = operator;
   if (
     !isSignedByEd25519Key(
@@ -45,10 +50,10 @@ export async function signKubeconfig(
   )
     throw new SignerError(
       'signer-request-invalid',
-      `signing for ${name}: the owner's key did not ask for it`,
+      `signing for ${name}: not signed with the key of the owner`,
     );
   const pubKeyDer = await verifyCertificateRequest(certificateRequest).catch((error: unknown) => {
-    throw new SignerError('signer-request-invalid', `signing for ${name}: its certificate request`, {
+    throw new SignerError('signer-request-invalid', `signing for ${name}: invalid certificate request`, {
       cause: error,
     });
   });

@@ -3,9 +3,10 @@ import { RecordError } from '../../internal/records/index.ts';
 import { SignerError } from './errors.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
 
+/** Minutes of a day, since the configuration has minutes and certificates have days. */
 export const MINUTES_PER_DAY = 24 * 60;
 
-/** How long certificates are valid, by the operators' document. */
+/** How long certificates are valid, from the configuration. */
 export class Lifetimes {
   readonly #configuration: StoredConfiguration;
 
@@ -13,11 +14,12 @@ export class Lifetimes {
     this.#configuration = configuration;
   }
 
+  /** The current settings. @throws as `StoredConfiguration.now` */
   async now(signal: AbortSignal): Promise<ClusterConfig['certificates']> {
     return (await this.#configuration.now(signal)).config.certificates;
   }
 
-  /** Of what operators show. A document that cannot be read has the default: who is to mend it must not be locked out by it. */
+  /** For operators. An invalid configuration counts as the default, so that an operator can still log in to correct it. */
   async operatorDays(signal: AbortSignal): Promise<number> {
     try {
       return (await this.now(signal)).operatorMinutes / MINUTES_PER_DAY;

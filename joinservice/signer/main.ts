@@ -5,11 +5,11 @@ import { createLogger, lineSink, ignoreOutputErrors } from '../../internal/loggi
 import { parseSignerConfig } from './signer-config.ts';
 import { serveSigner } from './serve-signer.ts';
 
-/** `signer CONFIG`: holds the cluster's CA keys beside the join service, and has no network. */
+/** `signer CONFIG`: has the CA keys of the cluster and no network. */
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-ignoreOutputErrors(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // warnings of Node
 const log = createLogger({
   path: 'signer',
   nowMs: () => clock.nowMs(),
@@ -18,7 +18,7 @@ const log = createLogger({
 
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new Error(name)));
-process.umask(0o007); // the socket is the join service's group's too
+process.umask(0o007); // the group of the join service may use the socket
 
 try {
   const path = process.argv[2] ?? '/etc/cluster/signer.json';

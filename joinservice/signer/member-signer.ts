@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import type { Clock } from '../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/index.ts';
 import { seal, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
@@ -28,9 +28,9 @@ import type { StoredConfiguration } from './stored-configuration.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
 
-/** What a signature is made from. */
+/** What signing decides from. */
 export interface SignerReads {
-  /** The cluster's records; reading is enough. */
+  /** The records of the cluster, read only. */
   readonly etcd: KeySpace;
   readonly keys: KeyRing;
   readonly lifetimes: Lifetimes;
@@ -39,11 +39,11 @@ export interface SignerReads {
   readonly memory: SignerMemory;
   readonly evidence: EvidenceVerifier;
   readonly clock: Pick<Clock, 'nowMs'>;
-  /** From this program's configuration, which root writes. */
+  /** From the configuration of this program, which root writes. */
   readonly cluster: SignerCluster;
 }
 
-/** What etcd has no say in. */
+/** Facts that must not come from etcd. */
 export interface SignerCluster {
   readonly clusterId: string;
   /** The node that this signer runs on. */
@@ -51,7 +51,7 @@ export interface SignerCluster {
   readonly networks: ReservedNetworks;
 }
 
-/** What a member asks to have signed. Everything here is the join service's word until it has been verified. */
+/** The request of a member. All of it is untrusted until it is verified. */
 export interface MemberRequest {
   readonly nodeId: string;
   readonly address: string;
@@ -63,26 +63,27 @@ export interface MemberRequest {
   readonly timeMs: number;
   readonly signature: Uint8Array;
   readonly evidence: readonly StatementEvidence[];
-  /** The node's own certificate as it has it, whatever its dates; empty while it joins. */
+  /** The current node certificate, also an expired one; empty while the machine joins. */
   readonly nodeCertPem: string;
-  /** Of its TPM; empty without one. */
+  /** The enrolment request of its TPM; empty without one. */
   readonly enrolment: Uint8Array;
 }
 
+/** What a member gets. */
 export interface MemberCredentials {
   readonly nodeCertPem: string;
   readonly kubernetesCaPem: string;
-  /** Whom the kubelet is to believe of its clients, one after the other; empty: the Kubernetes CA. */
+  /** The CAs for clients of the kubelet, a PEM bundle; empty while it is the Kubernetes CA. */
   readonly kubernetesClientsCaPem: string;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
-  /** Where the machine asked for a control plane, the record says so and an owner has signed for it. */
+  /** For a control plane that the machine requested, the record allows and an owner has signed. */
   readonly controlPlaneKeys: Sealed | undefined;
 }
 
 /**
- * Signs what a machine's own statement asks for, as far as its record and, for a control plane, an owner's grant allow.
- * The record narrows: whoever writes etcd can take something away and can give nothing of the control plane.
+ * Signs what the statement of a machine requests, as far as its record and, for a control plane, the grant of an owner allow. A
+ * compromised etcd can thus withhold certificates, but cannot issue any of the control plane.
  */
 export class MemberSigner {
   readonly #reads: SignerReads;
@@ -91,6 +92,7 @@ export class MemberSigner {
     this.#reads = reads;
   }
 
+  /** Verifies a request and signs its certificates. @throws SignerError, OwnerDocumentError */
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
     const { memory, cluster } = this.#reads;
     const node = await this.#node(request.nodeId, signal);
@@ -100,25 +102,22 @@ export class MemberSigner {
     const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
     const made = { statement: statement.bytes, evidence: request.evidence };
     const shows = await this.#reads.evidence.verify(node, made, signal);
-    const place = isControlPlane(node.roles)
-      ? await this.#place(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
+    const approval = isControlPlane(node.roles)
+      ? await this.#ownerApproval(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
       : undefined;
-    const credentials = await this.#credentials(node, { request, address, shows, place }, signal);
-    // Before anything is given away: a crash afterwards lets the same statement be asked again.
-    await this.#remember(node, { statement, address, shows, place });
+    const credentials = await this.#credentials(node, { request, address, shows, approval }, signal);
+    // Remembered before the answer: after a crash the machine may repeat the same statement.
+    await this.#remember(node, { statement, address, shows, approval });
     return credentials;
   }
 
-  /** For the key in the request, if an owner has signed for an operator who has it. */
+  /** The certificate for the key of an operator that an owner has signed. @throws SignerError `signer-not-on-record` */
   async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
     const { documents, cluster, lifetimes, keys } = this.#reads;
     const pubKeyDer = await keyOf(certificateRequest);
     const operator = await documents.operator(pubKeyDer, signal);
     if (operator === undefined)
-      throw new SignerError(
-        'signer-not-on-record',
-        'signing for an operator: no owner has signed for this key',
-      );
+      throw new SignerError('signer-not-on-record', 'signing for an operator: no owner has signed this key');
     const validDays = await lifetimes.operatorDays(signal);
     const leaf = operatorLeaf({ clusterId: cluster.clusterId, pubKeyDer, name: operator.name, validDays });
     return (await keys.certificateAuthority('cluster-ca')).issue(leaf);
@@ -132,26 +131,26 @@ export class MemberSigner {
     return verifyStatement(asked, by);
   }
 
-  /** The same statement again gets an equal answer, sealed to the same key. */
+  /** Refuses statements older than the newest one; the same statement again gets an equal answer, sealed to the same key. */
   async #refuseReplay({ nodeId }: NodeRecord, { id, timeMs }: SignedStatement): Promise<void> {
     const { memory } = this.#reads;
     const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.worker(nodeId);
     if (newest === undefined || timeMs > newest.timeMs || id === newest.id) return;
     throw new SignerError(
       'signer-statement-replayed',
-      `reading the statement of ${nodeId}: a newer one has come ${newest.timeMs - timeMs} ms after it`,
+      `statement of ${nodeId} is ${formatDuration(newest.timeMs - timeMs)} older than the newest one`,
     );
   }
 
   /**
-   * What an owner has signed about this place: a grant for a node key on a machine, or an inventory that names the machine
-   * before it has a node key. For this machine and no other: with another attestation key an owner signs a newer grant.
+   * What an owner has signed about this control plane: a grant for a node key on a machine, or an inventory that lists the machine
+   * before it has a node key. A machine with another attestation key needs a newer grant.
    */
-  async #place(
+  async #ownerApproval(
     node: NodeRecord,
     { shows, nodeCertPem }: { readonly shows: Shown; readonly nodeCertPem: string },
     signal: AbortSignal,
-  ): Promise<Place> {
+  ): Promise<OwnerApproval> {
     const { documents, configuration, memory } = this.#reads;
     const { config, sha256 } = await configuration.now(signal);
     const roles = node.roles.filter((role) => role !== 'KubernetesWorker');
@@ -161,12 +160,12 @@ export class MemberSigner {
       if (isListed && isMissing(error)) return undefined;
       throw error;
     });
-    // After the grant, whose floors may say that this policy is an old one.
+    // After the grant, whose floors may show that this policy is outdated.
     const signed = await documents.configurationSha256(signal);
     if (signed !== sha256)
       throw new SignerError(
         'signer-policy-unsigned',
-        `signing for ${node.nodeId} as a control plane: configuration ${sha256}, signed is ${signed ?? 'none'}`,
+        `signing for ${node.nodeId} as a control plane: configuration ${sha256} is not signed, signed is ${signed ?? 'none'}`,
       );
     const known = (await memory.controlPlanes()).get(node.nodeId);
     const isSame = known === undefined || known.akName === shows.akName;
@@ -178,7 +177,7 @@ export class MemberSigner {
     return { grant };
   }
 
-  /** Whether the cluster CA has signed for this very node as a control plane before. That alone gives nothing. */
+  /** Whether the cluster CA has issued a control-plane certificate to this node before. That alone grants nothing. */
   async #wasControlPlane({ nodeId }: NodeRecord, nodeCertPem: string): Promise<boolean> {
     const { cluster, keys } = this.#reads;
     if (nodeId === cluster.own.nodeId) return true;
@@ -192,7 +191,7 @@ export class MemberSigner {
         nodeId
       );
     } catch {
-      return false; // then the grant itself has to be good now
+      return false; // then the grant itself must be valid now
     }
   }
 
@@ -202,18 +201,18 @@ export class MemberSigner {
       readonly statement: SignedStatement;
       readonly address: string;
       readonly shows: Shown;
-      readonly place: Place | undefined;
+      readonly approval: OwnerApproval | undefined;
     },
   ): Promise<void> {
     const { memory } = this.#reads;
-    const { address, shows, place } = at;
+    const { address, shows, approval } = at;
     const statement = { id: at.statement.id, timeMs: at.statement.timeMs };
-    if (place === undefined) return memory.keepWorker(nodeId, statement);
+    if (approval === undefined) return memory.keepWorker(nodeId, statement);
     const { identity } = shows.machine;
     await memory.keepControlPlane({
       ...{ version: 1, nodeId, name, address, identity, statement },
       ...(shows.akName === undefined ? {} : { akName: shows.akName }),
-      ...(place.grant === undefined ? {} : { grant: floorOf(place.grant) }),
+      ...(approval.grant === undefined ? {} : { grant: floorOf(approval.grant) }),
     });
   }
 
@@ -223,7 +222,7 @@ export class MemberSigner {
       readonly request: MemberRequest;
       readonly address: string;
       readonly shows: Shown;
-      readonly place: Place | undefined;
+      readonly approval: OwnerApproval | undefined;
     },
     signal: AbortSignal,
   ): Promise<MemberCredentials> {
@@ -262,18 +261,22 @@ export class MemberSigner {
 
   async #sealedKeys(
     { nodeId }: NodeRecord,
-    of: { readonly request: MemberRequest; readonly shows: Shown; readonly place: Place | undefined },
+    of: {
+      readonly request: MemberRequest;
+      readonly shows: Shown;
+      readonly approval: OwnerApproval | undefined;
+    },
   ): Promise<Sealed | undefined> {
-    const { request, shows, place } = of;
-    if (place === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
+    const { request, shows, approval } = of;
+    if (approval === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
     const keys = await this.#reads.keys.controlPlaneKeys();
-    // A grant names the node key, which has signed. An inventory names a TPM, and that has to open what is for it.
-    const text = place.grant === undefined ? sealForTpm(keys, shows, request) : keys;
+    // A grant names the node key, which has signed. An inventory names a TPM, which has to decrypt the keys.
+    const text = approval.grant === undefined ? sealForTpm(keys, shows, request) : keys;
     const { clusterId } = this.#reads.cluster;
     try {
       return seal(text, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
     } catch (error) {
-      if (error instanceof RangeError) throw invalid('the key to seal to is none of P-256', error);
+      if (error instanceof RangeError) throw invalid('the sealing key is not a P-256 key', error);
       throw error;
     }
   }
@@ -282,7 +285,7 @@ export class MemberSigner {
     const key = records.node.key(nodeId);
     const entry = nodeId.includes('/') ? undefined : await this.#reads.etcd.get(key, { signal });
     const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
-    // The id is the key's own: a record with another key would name a kubelet by the id of that node.
+    // The ID is derived from the key: a record with another key would issue a kubelet certificate for that ID.
     const isOwnKey = node !== undefined && nodeIdOf(Buffer.from(node.pubKey, 'base64')) === nodeId;
     if (!isOwnKey || !isMemberState(node.state)) throw notOnRecord(key);
     return node;
@@ -291,8 +294,8 @@ export class MemberSigner {
 
 type Shown = Awaited<ReturnType<EvidenceVerifier['verify']>>;
 
-/** What an owner has signed about a place in the control plane; without a grant it is the inventory. */
-interface Place {
+/** What an owner has signed about a control plane; without a grant it is the inventory. */
+interface OwnerApproval {
   readonly grant: VerifiedDocument<'grant'> | undefined;
 }
 
@@ -300,7 +303,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof SignerError && error.code === 'signer-grant-missing';
 }
 
-/** Kubernetes' own names of a kubelet (Node authorization): the user of its certificates, client and serving. */
+/** A kubelet certificate with the user name that Node authorization expects. */
 function kubeletLeaf(
   node: NodeRecord,
   pubKeyDer: Uint8Array,
@@ -313,7 +316,7 @@ function kubeletLeaf(
   return {
     commonName: `system:node:${node.name}`,
     organization: 'system:nodes',
-    // By it the API servers know which machine this is, also when another one has got its name (joinservice/authorize).
+    // By it the API servers tell apart machines that have had the same name (joinservice/authzwebhook).
     userId: node.nodeId,
     pubKeyDer,
     usages: [as.usage],
@@ -326,14 +329,14 @@ async function keyOf(csr: Uint8Array): Promise<Uint8Array> {
   try {
     return await verifyCertificateRequest(csr);
   } catch (error) {
-    throw invalid('a certificate request', error);
+    throw invalid('malformed certificate request', error);
   }
 }
 
 function invalid(what: string, cause?: unknown): SignerError {
-  return new SignerError('signer-request-invalid', `reading a request to sign: ${what}`, { cause });
+  return new SignerError('signer-request-invalid', `invalid request to sign: ${what}`, { cause });
 }
 
 function notOnRecord(key: string): SignerError {
-  return new SignerError('signer-not-on-record', `record ${key} of a member not found`);
+  return new SignerError('signer-not-on-record', `no member with record ${key}`);
 }

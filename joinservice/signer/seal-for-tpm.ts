@@ -13,8 +13,8 @@ import { SignerError } from './errors.ts';
 const TPM_EK = 'tpm-ek:';
 
 /**
- * Closes a text for the machine that an owner has named by its TPM. That the attestation key on record belongs to that TPM
- * is the word of whoever wrote the record; only the TPM itself opens the box. Other identities are proved by the evidence.
+ * Encrypts a text so that only the TPM with the recorded identity can decrypt it. The record alone does not prove that the
+ * attestation key belongs to that TPM. For other identities the evidence proves the machine, and the text is returned as it is.
  * @throws SignerError `signer-machine-other`
  */
 export function sealForTpm(
@@ -27,16 +27,21 @@ export function sealForTpm(
   try {
     const request = decodeEnrolmentRequest(asked.enrolment);
     const id = endorsementKeyIdOf(request.endorsementKey);
-    // Who vouches for the TPM is the owner who named it: there is no certificate to judge.
+    // The owner who listed the TPM vouches for it, so no certificate is verified.
     const trust = { roots: new Set<string>(), authorities: [], pinnedKeys: new Set([id]) };
     const options = { cache: new CertificateCache(), nowMs: 0, trust };
     const endorsement = verifyEndorsement(request, options);
     if (`${TPM_EK}${id}` !== identity || endorsement.attestationKeyNameHex !== shows.akName)
-      throw new SignerError('signer-machine-other', `closing keys for ${identity}: ${TPM_EK}${id} has asked`);
+      throw new SignerError(
+        'signer-machine-other',
+        `sealing keys for ${identity}: requested by ${TPM_EK}${id}`,
+      );
     const box = encryptForTpm(text, endorsement, asked.session);
     return new Secret(new Uint8Array(Buffer.from(JSON.stringify(box), 'utf8')));
   } catch (cause) {
     if (!(cause instanceof AttestationError)) throw cause;
-    throw new SignerError('signer-machine-other', `closing keys for ${identity}: its enrolment`, { cause });
+    throw new SignerError('signer-machine-other', `sealing keys for ${identity}: invalid enrolment`, {
+      cause,
+    });
   }
 }

@@ -28,13 +28,14 @@ import { StoredConfiguration } from './stored-configuration.ts';
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
 
+/** The ports of this program. */
 export interface SignerPorts {
   readonly files: FilePort;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Signs until the signal fires. */
+/** Serves the signer until the signal fires. */
 export async function serveSigner(
   config: SignerConfig,
   ports: SignerPorts,
@@ -61,9 +62,9 @@ export async function serveSigner(
     disclose: 'chain',
     log: log.child('rpc'),
   });
-  await files.remove(config.listen); // of one that was killed
+  await files.remove(config.listen); // left by a killed process
   await server.listenAt(config.listen);
-  log.info('the signer listens', { path: config.listen });
+  log.info('signer listening', { path: config.listen });
   options.onListening?.();
   await new Promise<void>((resolve) => {
     if (options.signal.aborted) resolve();
@@ -72,7 +73,7 @@ export async function serveSigner(
   await server.close(GRACE_MS);
 }
 
-/** What a signature is made from, with everything that etcd has no say in from the configuration. */
+/** What signing decides from; facts that must not come from etcd come from the configuration. */
 function createReads(
   { cluster, keys, memory: directory }: SignerConfig,
   ports: SignerPorts & { readonly etcd: KeySpace },
@@ -80,7 +81,7 @@ function createReads(
   const { files, clock, etcd } = ports;
   const { clusterId, epoch, own, networks } = cluster;
   const [first, ...others] = cluster.ownerKeys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
-  if (first === undefined) throw new TypeError('a configuration without an owner');
+  if (first === undefined) throw new TypeError('configuration without an owner');
   const nowMs = (): number => clock.nowMs();
   const memory = new SignerMemory({ files, directory });
   const configuration = new StoredConfiguration(etcd);
@@ -94,7 +95,7 @@ function createReads(
     }),
     evidence: new EvidenceVerifier({
       attestation: async (signal) => (await configuration.now(signal)).attestation(),
-      // Nothing is followed: a way to etcd that is gone for a while must not keep the next request waiting.
+      // Read for each request instead of watched, since the connection to etcd may be down between requests.
       collateral: async (signal) => {
         const entry = await etcd.get(COLLATERAL_KEY, { signal });
         return entry === undefined ? {} : collateralFromRecord(entry);
@@ -112,7 +113,7 @@ function withoutUndefined({
   return apiEndpoint === undefined ? networks : { ...networks, apiEndpoint };
 }
 
-/** The contract on one side, the one who decides on the other. Each signature is a line in the log. */
+/** Handlers of the contract `Signer`. Each signature is logged. */
 export function signerHandlers(
   signer: MemberSigner,
   log: Logger,
@@ -122,7 +123,7 @@ export function signerHandlers(
       const { nodeCertificatePem: nodeCertPem } = request;
       const asked = { ...request, nodeCertPem, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
       const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
-        log.warn('a request for a node was refused', { node: request.nodeId, error });
+        log.warn('request for a node refused', { node: request.nodeId, error });
         throw error;
       });
       const sealed = signed.controlPlaneKeys;
@@ -165,6 +166,6 @@ function kubeconfigHandler(
 
 async function readText(files: FilePort, path: string): Promise<string> {
   const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined) throw new SignerError('signer-key-missing', `reading ${path}: it is not there`);
+  if (bytes === undefined) throw new SignerError('signer-key-missing', `file ${path} not found`);
   return Buffer.from(bytes).toString('utf8');
 }

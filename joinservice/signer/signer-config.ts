@@ -9,24 +9,24 @@ const ownerKey = z
   .base64()
   .refine((text) => Buffer.from(text, 'base64').length === OWNER_KEY_BYTES, 'the base64 text of 32 bytes');
 
-/** What the agent tells the signer. Unknown keys are refused: both come from the same version. */
+/** The configuration that the agent writes. Unknown keys are refused, since both programs are of one version. */
 const shape = z.strictObject({
   version: z.literal(1),
-  /** Unix socket at which the join service asks. */
+  /** Unix socket for the join service. */
   listen: path,
-  /** Directory with the cluster's keys, named as in `CONTROL_PLANE_KEYS`. */
+  /** Directory with the keys of the cluster, named as in `CONTROL_PLANE_KEYS`. */
   keys: path,
-  /** Directory in which the signer keeps what it has seen. */
+  /** Directory for the memory of the signer. */
   memory: path,
-  /** What etcd has no say in: written by the agent from its provisioning and its membership. */
+  /** Facts that must not come from etcd: the agent writes them from its provisioning and membership. */
   cluster: z.strictObject({
     clusterId: z.string().min(1),
     epoch: z.int().positive(),
-    /** Raw Ed25519, base64: the first owners. */
+    /** Raw Ed25519 keys of the first owners, base64. */
     ownerKeys: z.tuple([ownerKey], ownerKey),
     /** The node that this signer runs on. */
     own: z.strictObject({ nodeId: z.string().min(1), name: z.string().min(1), address: ip }),
-    /** Where no node can be. */
+    /** Networks in which no node can be. */
     networks: z.strictObject({
       serviceSubnet: z.string().min(1),
       podSubnet: z.string().min(1),
@@ -35,7 +35,7 @@ const shape = z.strictObject({
     }),
   }),
   etcd: z.strictObject({
-    /** "unix:/path": a pipe to the member of this machine; TLS runs through it. */
+    /** "unix:/path" of the proxy to the etcd member of this machine; TLS runs through it. */
     endpoint: z.string().startsWith('unix:/'),
     caFile: path,
     certFile: path,
@@ -43,8 +43,10 @@ const shape = z.strictObject({
   }),
 });
 
+/** The parsed configuration. */
 export type SignerConfig = Readonly<z.infer<typeof shape>>;
 
+/** Parses a configuration. @param source its path, for messages @throws SignerError `signer-config-invalid` */
 export function parseSignerConfig(source: string, text: string): SignerConfig {
   try {
     return Object.freeze(shape.parse(JSON.parse(text)));

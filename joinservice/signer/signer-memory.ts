@@ -4,7 +4,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { SignerError } from './errors.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** Statements of workers are remembered while they could be shown again; so many at most. */
+/** The newest statements of this many workers are kept in memory. */
 const MAX_WORKERS = 8_192;
 const NAME = /^[0-9a-z-]{1,64}$/;
 
@@ -13,23 +13,24 @@ const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().o
 const controlPlaneShape = z.strictObject({
   version: z.literal(1),
   nodeId: z.string(),
-  /** Of its node, as it was on record when the signer last signed for it. */
+  /** The name of its node when the signer last signed for it. */
   name: z.string(),
   address: z.string(),
-  /** The machine, and the attestation key that its evidence was by. */
+  /** The machine and the attestation key of its evidence. */
   identity: z.string(),
   akName: z.string().optional(),
   /** The newest statement of its agent. */
   statement: z.strictObject({ id: z.string(), timeMs: z.int() }),
-  /** The owner's grant that it was signed for; absent where the inventory names the machine. */
+  /** The grant of the owner; absent where the inventory lists the machine. */
   grant: floorShape.optional(),
 });
 
-/** A control plane that this signer has handed keys or certificates to. */
+/** A control plane to which this signer has given keys or certificates. */
 export type KnownControlPlane = Readonly<z.infer<typeof controlPlaneShape>>;
 
-/** The kinds of documents that exist once. */
+/** The kinds of owner documents of which there is one. */
 export const FLOOR_KINDS = ['policy', 'operators', 'owners'] as const;
+/** One of `FLOOR_KINDS`. */
 export type FloorKind = (typeof FLOOR_KINDS)[number];
 const floorsShape = z.strictObject({
   version: z.literal(1),
@@ -39,14 +40,15 @@ const floorsShape = z.strictObject({
 });
 type Floors = Readonly<Record<FloorKind, Floor | undefined>>;
 
+/** The newest statement of a machine. */
 export interface SeenStatement {
   readonly id: string;
   readonly timeMs: number;
 }
 
 /**
- * What the signer has seen, in a directory of its own: etcd, which others write, is never asked whether something is new. A
- * file for each control plane, and one for the serials of the owners' documents; statements of workers in memory.
+ * What the signer has seen, in a directory of its own, so that etcd, which others write, cannot present something old as new: a
+ * file for each control plane, and one for the serials of owner documents. Statements of workers are kept in memory.
  */
 export class SignerMemory {
   readonly #files: FilePort;
@@ -60,35 +62,38 @@ export class SignerMemory {
     this.#directory = options.directory;
   }
 
-  /** @throws SignerError `signer-memory-damaged` */
+  /** The known control planes by node ID. @throws SignerError `signer-memory-damaged` */
   async controlPlanes(): Promise<ReadonlyMap<string, KnownControlPlane>> {
     return (this.#controlPlanes ??= await this.#load());
   }
 
-  /** Durable when it resolves. */
+  /** Stores a control plane; durable when it resolves. */
   async keepControlPlane(known: KnownControlPlane): Promise<void> {
-    if (!NAME.test(known.nodeId)) throw new RangeError(`a node with the id ${known.nodeId.slice(0, 80)}`);
+    if (!NAME.test(known.nodeId)) throw new RangeError(`invalid node ID ${known.nodeId.slice(0, 80)}`);
     const all = await this.controlPlanes();
     await this.#write(`control-planes/${known.nodeId}.json`, known);
     (all as Map<string, KnownControlPlane>).set(known.nodeId, known);
   }
 
+  /** The newest statement of a worker. */
   worker(nodeId: string): SeenStatement | undefined {
     return this.#workers.get(nodeId);
   }
 
-  keepWorker(nodeId: string, mark: SeenStatement): void {
+  /** Remembers the newest statement of a worker. */
+  keepWorker(nodeId: string, statement: SeenStatement): void {
     this.#workers.delete(nodeId);
-    this.#workers.set(nodeId, mark);
+    this.#workers.set(nodeId, statement);
     const [oldest] = this.#workers.keys();
     if (this.#workers.size > MAX_WORKERS && oldest !== undefined) this.#workers.delete(oldest);
   }
 
+  /** The lowest serial that is still accepted. */
   async floor(kind: FloorKind): Promise<Floor | undefined> {
     return (await this.#allFloors())[kind];
   }
 
-  /** Never lowers one. Durable when it resolves. */
+  /** Raises a floor, never lowers it; durable when it resolves. */
   async raiseFloor(kind: FloorKind, floor: Floor): Promise<void> {
     const all = await this.#allFloors();
     const before = all[kind];
@@ -108,7 +113,7 @@ export class SignerMemory {
   async #load(): Promise<Map<string, KnownControlPlane>> {
     const all = new Map<string, KnownControlPlane>();
     for (const name of await this.#files.list(`${this.#directory}/control-planes`)) {
-      if (!name.endsWith('.json')) continue; // a write that was cut off
+      if (!name.endsWith('.json')) continue; // left by an interrupted write
       const known = await this.#read(`control-planes/${name}`, controlPlaneShape);
       if (known !== undefined) all.set(known.nodeId, known);
     }

@@ -22,19 +22,20 @@ import { isControlPlane } from '../../internal/role/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type SignerMemory } from './signer-memory.ts';
 
+/** Where owner documents and the first owners come from. */
 export interface SignerOwnerDocumentsPorts {
-  /** Where documents are; it has no say in who the owners are. */
+  /** Documents come from here, the owners do not. */
   readonly etcd: KeySpace;
   readonly memory: SignerMemory;
   readonly nowMs: () => number;
   readonly clusterId: string;
-  /** The lowest that documents for something new may have. */
+  /** The lowest epoch that is valid for new control planes. */
   readonly epoch: number;
-  /** Raw Ed25519: the first owners, from this program's configuration, which root writes. */
+  /** Raw Ed25519 keys of the first owners, from the configuration of this program, which root writes. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
 }
 
-/** What owners have signed, as the signer needs it: each document is verified whenever it is used. */
+/** Owner documents as the signer needs them: each is verified whenever it is used, and none older than one seen before is valid. */
 export class SignerOwnerDocuments {
   readonly #ports: SignerOwnerDocumentsPorts;
 
@@ -42,14 +43,14 @@ export class SignerOwnerDocuments {
     this.#ports = ports;
   }
 
-  /** Raw Ed25519 keys of the owners of now. @throws OwnerDocumentError where the chain of sets is broken */
+  /** The raw Ed25519 keys of the current owners. @throws OwnerDocumentError where the chain of `owners` documents is broken */
   async owners(signal: AbortSignal): Promise<readonly Uint8Array[]> {
     return (await this.#trust(true, signal)).owners;
   }
 
   /**
-   * The owner's grant for a place in the control plane: for this node key on this machine, with these roles. Neither its end
-   * date nor a recovery of the quorum ends the renewals of what runs already.
+   * The grant for a control plane: for this node key on this machine, with these roles. A running control plane may renew its
+   * certificates after the grant expired, and after a recovery of the quorum.
    * @throws SignerError `signer-grant-missing`, `signer-grant-other`; OwnerDocumentError
    */
   async grant(
@@ -58,7 +59,7 @@ export class SignerOwnerDocuments {
       isRunning: wasRunning,
       signal,
     }: {
-      /** It was a control plane before, by its certificate. */
+      /** Its certificate shows that it was a control plane before. */
       readonly isRunning: boolean;
       readonly signal: AbortSignal;
     },
@@ -67,7 +68,7 @@ export class SignerOwnerDocuments {
     const { nodeId } = node;
     const entry = await etcd.get(documentKey('grant', nodeId), { signal });
     if (entry === undefined)
-      throw new SignerError('signer-grant-missing', `signing for ${nodeId} as a control plane`);
+      throw new SignerError('signer-grant-missing', `signing for ${nodeId} as a control plane: no grant`);
     const bytes = documentIn(entry);
     const floor = (await memory.controlPlanes()).get(nodeId)?.grant;
     const isRunning = wasRunning || floor?.sha256 === parseDocument(bytes).sha256;
@@ -79,7 +80,7 @@ export class SignerOwnerDocuments {
     return grant;
   }
 
-  /** Who administers, and as what; undefined for a key that no owner has signed for. */
+  /** The operator with a key; undefined where no owner has signed it. */
   async operator(
     pubKeyDer: Uint8Array,
     signal: AbortSignal,
@@ -93,12 +94,12 @@ export class SignerOwnerDocuments {
     return listed ?? (isOwner ? { name: 'owner', role: 'owner' } : undefined);
   }
 
-  /** SHA-256 of the configuration that an owner signed for; undefined where none did. */
+  /** SHA-256 of the configuration that an owner signed, hex; undefined where none did. */
   async configurationSha256(signal: AbortSignal): Promise<string | undefined> {
     return (await this.#once('policy', signal))?.body.configurationSha256;
   }
 
-  /** A document of a kind that exists once. What it says runs on after its end; what is new has documents of its own. */
+  /** The document of a kind of which there is one; also valid after its end, since every new thing needs a document of its own. */
   async #once<K extends FloorKind>(kind: K, signal: AbortSignal): Promise<VerifiedDocument<K> | undefined> {
     const { etcd, memory } = this.#ports;
     const entry = await etcd.get(documentKey(kind, ''), { signal });
@@ -110,7 +111,7 @@ export class SignerOwnerDocuments {
     return document;
   }
 
-  /** `isRunning`: for what was let in before, documents from before a recovery of the quorum count on. */
+  /** @param isRunning documents from before a recovery of the quorum stay valid for control planes that already run */
   async #trust(isRunning: boolean, signal: AbortSignal): Promise<DocumentTrust> {
     const { etcd, memory, nowMs, clusterId, ownerKeys } = this.#ports;
     const base = { clusterId, epoch: isRunning ? 1 : await this.#epoch(signal), nowMs: nowMs() };
@@ -118,17 +119,17 @@ export class SignerOwnerDocuments {
     const now = resolveOwners({ keys: ownerKeys, floor: undefined }, entries.map(documentIn), base);
     const seen = await memory.floor('owners');
     const serial = now.floor?.serial ?? 0;
-    // The set of owners that was seen last must not be taken away: a removed owner would count again.
+    // Without the newest seen `owners` document a removed owner would be valid again.
     if (seen !== undefined && seen.serial > serial)
       throw new OwnerDocumentError(
         'owner-document-serial-old',
-        `following the owners: ${serial}, seen was ${seen.serial}`,
+        `verifying the owners: serial ${serial}, but ${seen.serial} was seen before`,
       );
     if (now.floor !== undefined) await memory.raiseFloor('owners', now.floor);
     return { ...base, owners: now.keys };
   }
 
-  /** Whoever writes etcd can raise it, which lets nobody in, and cannot lower it below what the agent says. */
+  /** etcd can only raise the epoch, which admits nobody; the configuration has the lowest one. */
   async #epoch(signal: AbortSignal): Promise<number> {
     const { etcd, epoch } = this.#ports;
     const entry = await etcd.get(CLUSTER_KEY, { signal });
@@ -152,7 +153,10 @@ function checkGrant(
             ? undefined
             : `it is for ${body.roles.join(', ')}`;
   if (differs !== undefined)
-    throw new SignerError('signer-grant-other', `signing for ${nodeId} by the owner's grant: ${differs}`);
+    throw new SignerError(
+      'signer-grant-other',
+      `signing for ${nodeId}: the grant does not match: ${differs}`,
+    );
 }
 
 function documentIn({ key, value }: Entry): Uint8Array {

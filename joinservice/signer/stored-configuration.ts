@@ -5,14 +5,15 @@ import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import { readAttestation, type ActiveAttestation } from '../evidence/index.ts';
 import { SignerError } from './errors.ts';
 
+/** The stored configuration, parsed. */
 export interface StoredConfigurationContent {
   readonly config: ClusterConfig;
-  /** Of the exact bytes: what an owner's `policy` document names. */
+  /** SHA-256 of the exact bytes, hex, which the `policy` document of an owner contains. */
   readonly sha256: string;
   readonly attestation: () => ActiveAttestation;
 }
 
-/** The operators' document. It is read once for each time it was written: it may list a thousand machines. */
+/** Reads the configuration. It is parsed once for each revision, since it may list a thousand machines. */
 export class StoredConfiguration {
   readonly #etcd: KeySpace;
   #known: (StoredConfigurationContent & { readonly modRevision: bigint }) | undefined;
@@ -21,7 +22,7 @@ export class StoredConfiguration {
     this.#etcd = etcd;
   }
 
-  /** @throws SignerError `signer-not-on-record`; ConfigError and RecordError for one that cannot be read */
+  /** The current configuration. @throws SignerError `signer-not-on-record`; ConfigError and RecordError where it is invalid */
   async now(signal: AbortSignal): Promise<StoredConfigurationContent> {
     const entry = await this.#etcd.get(CONFIGURATION_KEY, { signal });
     if (entry === undefined)

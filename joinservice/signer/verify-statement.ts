@@ -6,9 +6,9 @@ import {
 } from '../../internal/crypto/index.ts';
 import { SignerError } from './errors.ts';
 
-/** A machine that waits for its slot and its TPM has this long from the question to the signature. */
+/** How old a statement may be: the machine may wait for its slot and its TPM. */
 export const STATEMENT_VALID_MS = 10 * 60_000;
-/** Clocks of two machines may differ by this much. */
+/** How much the clocks of two machines may differ. */
 const CLOCK_TOLERANCE_MS = 5 * 60_000;
 const MAX_ROLES = 8;
 const MAX_ROLE = 64;
@@ -16,16 +16,16 @@ const MAX_ADDRESS = 64;
 const MAX_CSR_BYTES = 8192;
 const MAX_SPKI_BYTES = 256;
 
-/** A statement that the machine's own key has signed, not long ago. */
+/** A recent statement, signed with the key of the machine. */
 export interface SignedStatement {
   readonly bytes: Uint8Array;
-  /** Two with one id are the same. */
+  /** Identifies the statement. */
   readonly id: string;
   readonly timeMs: number;
 }
 
 /**
- * That the machine itself asked, and when. All of `asked` is the join service's word until then.
+ * Verifies that the machine itself made the request, and when. All of `asked` is untrusted before.
  * @throws SignerError `signer-request-invalid`, `signer-statement-outdated`
  */
 export function verifyStatement(
@@ -35,12 +35,12 @@ export function verifyStatement(
   checkSizes(asked);
   const bytes = encode(asked);
   if (!isSignedByEd25519Key(asked.nodePubKeyDer, bytes, by.signature))
-    throw invalid(`the statement was not signed by ${by.nodeId}`);
+    throw invalid(`the statement is not signed by ${by.nodeId}`);
   const ageMs = by.nowMs - asked.timeMs;
   if (ageMs > STATEMENT_VALID_MS || ageMs < -CLOCK_TOLERANCE_MS)
     throw new SignerError(
       'signer-statement-outdated',
-      `reading the statement of ${by.nodeId}: it is ${Math.round(ageMs / 1000)} s old`,
+      `statement of ${by.nodeId} is ${Math.round(ageMs / 1000)} s old`,
     );
   return { bytes, id: ticketStatementId(bytes), timeMs: asked.timeMs };
 }
@@ -61,10 +61,10 @@ function encode(asked: TicketStatement): Uint8Array {
   try {
     return encodeTicketStatement(asked);
   } catch (cause) {
-    throw invalid('the statement', cause);
+    throw invalid('malformed statement', cause);
   }
 }
 
 function invalid(what: string, cause?: unknown): SignerError {
-  return new SignerError('signer-request-invalid', `reading a request to sign: ${what}`, { cause });
+  return new SignerError('signer-request-invalid', `invalid request to sign: ${what}`, { cause });
 }

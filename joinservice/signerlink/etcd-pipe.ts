@@ -9,8 +9,8 @@ import type { Logger } from '../../internal/logging/index.ts';
 const MAX_CONNECTIONS = 8;
 
 /**
- * A way to etcd for a process without network: bytes from a Unix socket to the local member and back. The signer speaks
- * TLS through it, with its own certificate; what passes here can neither be read nor altered, only held up.
+ * Forwards bytes between a Unix socket and the local etcd member, for the signer, which has no network. The signer uses TLS with
+ * its own certificate through it, so this process can delay the data, but neither read nor change it.
  * Runs until the signal fires.
  */
 export async function runEtcdPipe(
@@ -32,15 +32,15 @@ export async function runEtcdPipe(
       open.add(socket);
       socket.once('close', () => open.delete(socket));
     }
-    // Either end may break at any time; etcd's client on the other side connects anew.
+    // Either end may break at any time; the etcd client of the signer reconnects.
     Promise.all([pipeline(local, remote), pipeline(remote, local)]).catch((error: unknown) => {
-      log.debug('a pipe to etcd ended', { error });
+      log.debug('connection of the signer to etcd ended', { error });
       local.destroy();
       remote.destroy();
     });
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await files.remove(path); // of a process that was killed
+  await files.remove(path); // left by a killed process
   server.listen({ path });
   await once(server, 'listening');
   try {

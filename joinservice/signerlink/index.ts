@@ -1,3 +1,3 @@
-/** The join service's two ends towards the signer beside it: what it asks, and the pipe through which the signer reads etcd. */
+/** How the join service reaches the signer beside it: its client, and the proxy through which the signer reads etcd. */
 export { runEtcdPipe } from './etcd-pipe.ts';
 export { SignerClient } from './signer-client.ts';

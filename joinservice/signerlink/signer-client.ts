@@ -15,12 +15,12 @@ import { Signer } from '../signerproto/gen/signer_pb.js';
 
 const SIGN_MS = 10_000;
 
-/** The signer of this machine, as the join service sees it. */
+/** Client of the signer on this machine. */
 export class SignerClient implements Disposable {
   readonly #channel: RpcChannel<LocalPeer>;
   readonly #client: Client<typeof Signer>;
 
-  /** `path`: the signer's Unix socket. Nothing is opened before it is asked. */
+  /** @param options `path`: the Unix socket of the signer, connected with the first call */
   constructor(options: { readonly path: string }) {
     this.#channel = new RpcChannel({ endpoint: `unix:${options.path}`, upgrade: localUpgrade });
     this.#client = createClient(Signer, this.#channel);
@@ -30,6 +30,7 @@ export class SignerClient implements Disposable {
     this.#channel[Symbol.dispose]();
   }
 
+  /** Certificates and sealed keys for a member. */
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
     const { timeMs, roles, evidence, nodeCertPem: nodeCertificatePem, ...same } = request;
     const lists = { roles: [...roles], evidence: [...evidence] };
@@ -45,6 +46,7 @@ export class SignerClient implements Disposable {
     };
   }
 
+  /** The certificate of an operator, PEM. */
   async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
     const { certificatePem } = await this.#client.signOperator(
       { certificateRequest },
@@ -53,6 +55,7 @@ export class SignerClient implements Disposable {
     return certificatePem;
   }
 
+  /** A client certificate of the Kubernetes API for an owner. */
   async signKubeconfig(request: KubeconfigRequest, signal: AbortSignal): Promise<KubeconfigCredentials> {
     const { certificateRequest, operatorPubKeyDer: operatorPublicKey, signature } = request;
     const { certificatePem, kubernetesCaPem } = await this.#client.signKubeconfig(

@@ -1,13 +1,13 @@
 /**
- * What operators ask of single nodes. Nodes listen on nothing for operators; each holds a stream open to every curator,
- * and questions go over that:
+ * Calls of operators to single nodes. Nodes listen on no port for operators: each node opens a session with every curator, and
+ * tasks are sent over it:
  *
  * ```
- * operator ── StreamLogs, GetEvidence, GetMetrics ──▶ handlers ──▶ Attendance of the node ── Task, Credit, Cancel ──▶ node
- *          ◀────────────── in order, as fast as it is taken ───────────────┘ ◀────────────── TaskData, TaskDone ──────┘
+ * operator ── StreamLogs, GetEvidence, GetMetrics ──▶ handlers ──▶ NodeSession ── Task, Credit, Cancel ──▶ node
+ *          ◀────────────── in order, as fast as it is read ───────────────┘ ◀────────────── TaskData, TaskDone ──────┘
  * ```
  *
- * Memory is bounded for each task (credit) and for each node (tasks); a node that breaks the rules loses its stream.
+ * Memory is bounded for each task (credit) and for each node (tasks). A node that violates the protocol loses its session.
  */
 export { NodeSessions } from './node-session.ts';
 export { StreamError, streamErrors, type StreamErrorCode } from './errors.ts';

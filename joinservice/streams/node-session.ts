@@ -9,68 +9,69 @@ import type {
 } from '../curatorproto/gen/streams_pb.js';
 import { StreamError } from './errors.ts';
 
-/** Messages of data under way for one task: with the node, on the wire and here. */
+/** Data messages in flight for one task: in the node, on the wire and here. */
 export const CREDIT = 16;
-/** Credit goes back in parcels, so that a line costs no message in the other direction. */
-const PARCEL = 4;
-/** Logs that are followed, mostly; a node is not to be kept busy by who looks at it. */
+/** Credit is returned for several messages at once, so that not every log line costs a message in the other direction. */
+const CREDIT_BATCH = 4;
+/** Tasks of one node at the same time, mostly followed logs. */
 const MAX_TASKS = 16;
 const MAX_DATA_BYTES = 64 * 1024;
-/** A node that does not take its orders is as good as gone. */
-const MAX_ORDERS = 4 * MAX_TASKS * (CREDIT / PARCEL);
+/** A node that does not read this many messages is treated as disconnected. */
+const MAX_OUTGOING = 4 * MAX_TASKS * (CREDIT / CREDIT_BATCH);
 
+/** A task for a node, as the contract has it. */
 export type TaskKind = NonNullable<MessageInitShape<typeof TaskSchema>['what']>;
-type Order = MessageInitShape<typeof OpenSessionResponseSchema>;
+type Outgoing = MessageInitShape<typeof OpenSessionResponseSchema>;
 
-/** What a node answered: a part, in order. */
+/** One part of the result of a task; parts come in order. */
 export interface TaskPart {
   readonly data: Uint8Array;
   readonly dropped: bigint;
 }
 
-/** One node's stream to this curator: tasks go out, answers come in, each to who asked. */
+/** The session of one node with this curator: tasks go to the node, results come back to the caller of each task. */
 export class NodeSession {
   readonly nodeId: string;
   readonly name: string;
-  readonly #orders = new Mailbox<Order>(MAX_ORDERS);
+  readonly #outgoing = new Mailbox<Outgoing>(MAX_OUTGOING);
   readonly #tasks = new Map<bigint, Mailbox<TaskPart>>();
   #last = 0n;
 
   constructor(node: { readonly nodeId: string; readonly name: string }) {
     this.nodeId = node.nodeId;
     this.name = node.name;
-    this.#order({ message: { case: 'idle', value: {} } });
+    this.#send({ message: { case: 'idle', value: {} } });
   }
 
-  /** What the node is told. Ends when it has left. */
-  outgoing(signal: AbortSignal): AsyncIterable<Order> {
-    return this.#orders.read(signal);
+  /** The messages to the node; ends with the session. */
+  outgoing(signal: AbortSignal): AsyncIterable<Outgoing> {
+    return this.#outgoing.read(signal);
   }
 
   /**
-   * Gives a task and yields what comes of it. Leaving the loop tells the node to stop.
+   * Sends a task and yields its results. Leaving the loop cancels the task.
    * @throws StreamError
    */
   async *runTask(what: TaskKind, signal: AbortSignal): AsyncGenerator<TaskPart> {
     if (this.#tasks.size >= MAX_TASKS)
-      throw new StreamError('streams-busy', `asking ${this.name}: ${MAX_TASKS} others do`);
+      throw new StreamError('streams-busy', `calling ${this.name}: it already runs ${MAX_TASKS} tasks`);
     const task = ++this.#last;
     const answers = new Mailbox<TaskPart>(CREDIT);
     this.#tasks.set(task, answers);
     let taken = 0;
     try {
-      this.#order({ message: { case: 'task', value: { task, credit: CREDIT, what } } });
+      this.#send({ message: { case: 'task', value: { task, credit: CREDIT, what } } });
       for await (const part of answers.read(signal)) {
         yield part;
-        if (++taken % PARCEL === 0)
-          this.#order({ message: { case: 'credit', value: { task, messages: PARCEL } } });
+        if (++taken % CREDIT_BATCH === 0)
+          this.#send({ message: { case: 'credit', value: { task, messages: CREDIT_BATCH } } });
       }
     } finally {
-      if (this.#tasks.delete(task)) this.#order({ message: { case: 'cancel', value: { task } } });
+      if (this.#tasks.delete(task)) this.#send({ message: { case: 'cancel', value: { task } } });
     }
   }
 
-  /** Something that the node said. @throws StreamError `streams-protocol` */
+  /** Handles a message of the node. @throws StreamError `streams-protocol` */
   receive({ message }: OpenSessionRequest): void {
     switch (message.case) {
       case 'hello':
@@ -80,23 +81,23 @@ export class NodeSession {
       case 'done':
         return this.#takeDone(message.value);
       case undefined:
-        throw this.#broken('a message of no kind');
+        throw this.#broken('an empty message');
     }
   }
 
-  /** The node has left, or another stream of it has come. Whoever waits for it learns that. */
+  /** Ends the session and all of its tasks, because the node disconnected or opened another session. */
   end(why: string): void {
-    const error = new StreamError('streams-node-gone', `asking ${this.name}: ${why}`);
+    const error = new StreamError('streams-node-gone', `calling ${this.name}: ${why}`);
     for (const answers of this.#tasks.values()) answers.close({ error });
     this.#tasks.clear();
-    this.#orders.close({ error });
+    this.#outgoing.close({ error });
   }
 
   #takeData({ task, data, dropped }: TaskData): void {
-    if (data.length > MAX_DATA_BYTES) throw this.#broken(`${data.length} bytes at once`);
-    if (task > this.#last) throw this.#broken(`data for task ${task}, which nobody gave`);
+    if (data.length > MAX_DATA_BYTES) throw this.#broken(`${data.length} bytes in one message`);
+    if (task > this.#last) throw this.#broken(`data for unknown task ${task}`);
     const answers = this.#tasks.get(task);
-    // A task that was cancelled meanwhile is no fault.
+    // The task may have been cancelled meanwhile.
     if (answers !== undefined && !answers.push({ data, dropped })) throw this.#broken('data without credit');
   }
 
@@ -105,46 +106,50 @@ export class NodeSession {
     if (answers === undefined) return;
     this.#tasks.delete(task);
     if (error === undefined) return answers.close();
-    const said = `${error.code.slice(0, 100)} ${error.message.slice(0, 1000)}`.trim();
-    answers.close({ error: new StreamError('streams-node-refused', `asking ${this.name}: ${said}`) });
+    const reported = `${error.code.slice(0, 100)} ${error.message.slice(0, 1000)}`.trim();
+    answers.close({ error: new StreamError('streams-node-refused', `calling ${this.name}: ${reported}`) });
   }
 
-  #order(order: Order): void {
-    if (!this.#orders.push(order)) this.end('it does not take what it is told');
+  #send(message: Outgoing): void {
+    if (!this.#outgoing.push(message)) this.end('it does not read its messages');
   }
 
   #broken(why: string): StreamError {
-    return new StreamError('streams-protocol', `listening to ${this.name}: ${why}`);
+    return new StreamError('streams-protocol', `session of ${this.name}: ${why}`);
   }
 }
 
-/** Which nodes attend here. One stream for each node: a newer one takes the place of the older. */
+/** The open sessions by node. A newer session of a node replaces the older one. */
 export class NodeSessions {
-  readonly #present = new Map<string, NodeSession>();
+  readonly #open = new Map<string, NodeSession>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
+  /** Opens a session for a node. */
   open(node: { readonly nodeId: string; readonly name: string }): NodeSession {
-    const attendance = new NodeSession(node);
-    this.#present.get(node.nodeId)?.end('it has come back on another stream');
-    this.#present.set(node.nodeId, attendance);
+    const session = new NodeSession(node);
+    this.#open.get(node.nodeId)?.end('it opened another session');
+    this.#open.set(node.nodeId, session);
     for (const wake of this.#waiting.get(node.nodeId) ?? []) wake();
-    return attendance;
+    return session;
   }
 
-  close(attendance: NodeSession): void {
-    attendance.end('its stream has ended');
-    if (this.#present.get(attendance.nodeId) === attendance) this.#present.delete(attendance.nodeId);
+  /** Ends a session. */
+  close(session: NodeSession): void {
+    session.end('its session ended');
+    if (this.#open.get(session.nodeId) === session) this.#open.delete(session.nodeId);
   }
 
+  /** The open session of a node. */
   get(nodeId: string): NodeSession | undefined {
-    return this.#present.get(nodeId);
+    return this.#open.get(nodeId);
   }
 
+  /** How many nodes have a session. */
   get count(): number {
-    return this.#present.size;
+    return this.#open.size;
   }
 
-  /** Resolves when the node comes; the caller bounds the wait by the signal. */
+  /** Resolves when the node opens a session; the caller limits the wait by the signal. */
   async waitFor(nodeId: string, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting = this.#waiting.get(nodeId) ?? new Set();
@@ -153,7 +158,7 @@ export class NodeSessions {
     signal.addEventListener('abort', onAbort, { once: true });
     try {
       signal.throwIfAborted();
-      if (!this.#present.has(nodeId)) await promise;
+      if (!this.#open.has(nodeId)) await promise;
     } finally {
       signal.removeEventListener('abort', onAbort);
       waiting.delete(resolve);

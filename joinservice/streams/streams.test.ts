@@ -204,7 +204,7 @@ describe('a node that is not there', () => {
     await expect(handlers.getMetrics({ node: 'n1' } as never, asOperator)).rejects.toEqual(
       coded(
         'streams-node-away',
-        'asking n1: it is UP, its heart does not beat, its last status is of 1970-01-01',
+        'calling n1: no session (state UP, heartbeat missing, last status 1970-01-01',
       ),
     );
   });
@@ -281,7 +281,7 @@ describe('what a node may not do', () => {
     const setup = setUp();
     const older = await attend(setup);
     const newer = await attend(setup);
-    await expect(older.next()).rejects.toEqual(coded('streams-node-gone', 'another stream'));
+    await expect(older.next()).rejects.toEqual(coded('streams-node-gone', 'another session'));
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     await newer.next();
     newer.done(1n);

@@ -34,7 +34,7 @@ await test('a control plane is lost: papers in its name are tried at every door 
           new RegExp(`its papers at ${door} of ${node} +node refused \\(.*kubelet refused \\(`),
         );
     assert.match(said, /its papers at the kubelet of n4 +node refused \(.*kubelet refused \(/);
-    assert.match(said, /kubelet refused \(HTTP 403: .*is on no record/, 'the API server says why');
+    assert.match(said, /kubelet refused \(HTTP 403: .*not found/, 'the API server says why');
     for (const key of ['etcd clients CA', 'etcd peers CA', 'state etcd clients CA', 'Kubernetes CA'])
       assert.match(said, new RegExp(`${key}.*\\n +tried now: let in at .*n1`));
     // It can be asked again, by the id that is left.

@@ -7,7 +7,7 @@ import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator, Permission, permission as permissionOption } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 
-/** Who calls, as etcd has it now. */
+/** A caller as its record in etcd says, read for this call. */
 export type Caller =
   | { readonly kind: 'node'; readonly nodeId: string; readonly name: string }
   | {
@@ -22,14 +22,24 @@ const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>
   operator: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER],
   owner: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER, Permission.OWN],
 };
+/** Who has a permission, for messages. */
+const ROLES_BY_PERMISSION: Readonly<Record<Permission, string>> = {
+  [Permission.UNSPECIFIED]: 'a permission that nobody has',
+  [Permission.READ]: 'a node or an operator',
+  [Permission.SELF]: 'a node',
+  [Permission.INSPECT]: 'role viewer, operator or owner',
+  [Permission.ADMINISTER]: 'role operator or owner',
+  [Permission.OWN]: 'role owner',
+};
 const NODE_PERMISSIONS: readonly Permission[] = [Permission.READ, Permission.SELF];
 
-/** What may be asked for by the key alone, by whom the method is open to anyway: a certificate is in the answer. */
+/** Methods that a caller without a certificate of the cluster may use, because they return one. */
 const BY_KEY: readonly DescMethod[] = [Curator.method.getInitResult, OperatorApi.method.renewOperator];
 
 /**
- * Admits a call or throws. The certificate says who somebody is; whether they are a member is asked of etcd for each
- * call, linearizably: who was deleted a moment ago is refused by every curator, and when etcd cannot answer, everybody is.
+ * Authorizes a call. The certificate identifies the caller; its record and role are read from etcd for each call,
+ * linearizably, so every curator refuses a caller from the moment that it is deleted, and everybody while etcd is unavailable.
+ * @throws CuratorError `curator-denied`, `curator-not-member`
  */
 export async function authorizeCaller(
   etcd: KeySpace,
@@ -42,7 +52,7 @@ export async function authorizeCaller(
   ) {
     throw new CuratorError(
       'curator-denied',
-      `calling ${call.method.name} with a bare key: it needs a certificate of the cluster`,
+      `cannot call ${call.method.name} without a certificate of the cluster`,
     );
   }
   const caller = await findCaller(etcd, call.identity, call.signal);
@@ -50,23 +60,24 @@ export async function authorizeCaller(
   const held = caller.kind === 'node' ? NODE_PERMISSIONS : OPERATOR_PERMISSIONS[caller.role];
   if (needed === Permission.UNSPECIFIED || !held.includes(needed)) {
     const who = caller.kind === 'node' ? `node ${caller.name}` : `${caller.role} ${caller.name}`;
-    const what = `calling ${call.method.name} as ${who}: it needs ${Permission[needed].toLowerCase()}`;
+    const roles = ROLES_BY_PERMISSION[needed];
+    const what = `cannot call ${call.method.name} as ${who}: requires ${roles}`;
     throw new CuratorError('curator-denied', what, { details: { method: call.method.name } });
   }
   return caller;
 }
 
-/** What a method is annotated with; UNSPECIFIED, which nobody holds, where it is not. */
+/** The permission that a method requires; UNSPECIFIED, which nobody has, where the contract names none. */
 export function permissionOf(method: DescMethod): Permission {
   return hasOption(method, permissionOption) ? getOption(method, permissionOption) : Permission.UNSPECIFIED;
 }
 
-/** For the audit: "node:ID" or "operator:NAME". */
+/** "node:ID" or "operator:NAME", for the audit log. */
 export function nameOfCaller(caller: Caller): string {
   return caller.kind === 'node' ? `node:${caller.nodeId}` : `operator:${caller.name}`;
 }
 
-/** The key in etcd whose absence ends this caller's membership. */
+/** The etcd key of the record without which this caller is not a member. */
 export function membershipKeyOf(identity: MemberIdentity): string {
   return identity.kind === 'node'
     ? records.node.key(identity.nodeId)
@@ -87,5 +98,5 @@ async function findCaller(etcd: KeySpace, identity: MemberIdentity, signal: Abor
     }
   }
   const who = identity.kind === 'node' ? `node ${identity.nodeId}` : `operator ${identity.name}`;
-  throw new CuratorError('curator-not-member', `admitting ${who}: its key is on no record of a member`);
+  throw new CuratorError('curator-not-member', `${who} is not a member of this cluster`);
 }

@@ -6,29 +6,30 @@ import type { Curator } from '../../curatorproto/gen/curator_pb.js';
 import { authorizeCaller, type Caller } from './authorize-caller.ts';
 import type { OpenCalls } from './open-calls.ts';
 
-/** Handlers that know who calls and need not ask whether they may. */
+/** Handlers of the contract `Curator` whose callers are authorized. */
 export type AuthorizedHandlers = Handlers<typeof Curator, Caller>;
 
+/** What authorizing a call needs. */
 export interface AccessCheck {
   readonly etcd: KeySpace;
   readonly openCalls: OpenCalls;
 }
 
-/** Puts the door before every method of a contract, so that none can be forgotten. */
+/** Authorizes the caller before every method of a contract, so that no method can be forgotten. */
 export function authorizedHandlers<S extends DescService>(
   service: S,
-  inside: Handlers<S, Caller>,
-  door: AccessCheck,
+  handlers: Handlers<S, Caller>,
+  check: AccessCheck,
 ): Handlers<S, MemberIdentity> {
-  const guarded = service.methods.map((method) => {
-    const handler: unknown = inside[method.localName as keyof Handlers<S, Caller>];
-    return [method.localName, guardMethod(method, handler, door)];
+  const authorized = service.methods.map((method) => {
+    const handler: unknown = handlers[method.localName as keyof Handlers<S, Caller>];
+    return [method.localName, authorizedMethod(method, handler, check)];
   });
-  return Object.fromEntries(guarded) as Handlers<S, MemberIdentity>;
+  return Object.fromEntries(authorized) as Handlers<S, MemberIdentity>;
 }
 
-function guardMethod(method: DescMethod, handler: unknown, door: AccessCheck): unknown {
-  const { etcd, openCalls } = door;
+function authorizedMethod(method: DescMethod, handler: unknown, check: AccessCheck): unknown {
+  const { etcd, openCalls } = check;
   if (method.methodKind === 'unary' || method.methodKind === 'client_streaming') {
     return async (request: unknown, call: Call<MemberIdentity>) => {
       const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: call.signal });
@@ -36,11 +37,11 @@ function guardMethod(method: DescMethod, handler: unknown, door: AccessCheck): u
     };
   }
   return async function* (request: unknown, call: Call<MemberIdentity>): AsyncGenerator<unknown> {
-    using stay = openCalls.track(call.peer, call.signal);
-    const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: stay.signal });
+    using tracked = openCalls.track(call.peer, call.signal);
+    const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: tracked.signal });
     yield* untilAborted(
-      (handler as Many)(request, { ...call, peer: caller, signal: stay.signal }),
-      stay.signal,
+      (handler as Many)(request, { ...call, peer: caller, signal: tracked.signal }),
+      tracked.signal,
     );
   };
 }
@@ -48,9 +49,9 @@ function guardMethod(method: DescMethod, handler: unknown, door: AccessCheck): u
 type Single = (request: unknown, call: Call<Caller>) => Promise<unknown>;
 type Many = (request: unknown, call: Call<Caller>) => AsyncIterable<unknown>;
 
-/** Ends at once with the signal's reason, also while the handler waits for its caller's next message. */
+/** Ends at once with the reason of the signal, even while the handler waits for the next message of its caller. */
 async function* untilAborted(messages: AsyncIterable<unknown>, signal: AbortSignal): AsyncGenerator<unknown> {
-  // A new promise for each message: a race against one that lives as long as the stream would keep every message's part.
+  // A new promise for each message: racing one promise for the whole stream would keep every message in memory.
   let interrupt: (reason: unknown) => void = () => undefined;
   const onAbort = (): void => interrupt(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
@@ -70,7 +71,7 @@ async function* untilAborted(messages: AsyncIterable<unknown>, signal: AbortSign
     }
   } finally {
     signal.removeEventListener('abort', onAbort);
-    // A generator that still waits ends when the call's stream does; waiting for it here would be waiting for that.
+    // A generator that still waits for a message ends with the stream of the call, so it is not awaited here.
     const ended = iterator.return?.();
     if (!isWaiting) await ended;
     else ended?.catch(() => undefined);

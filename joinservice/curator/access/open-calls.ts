@@ -8,8 +8,8 @@ import { CuratorError } from '../errors.ts';
 import type { NodeView } from '../nodes/node-wire.ts';
 
 /**
- * Long calls of members, ended as soon as their membership is: an open stream must not outlive what admitted it.
- * Short calls ask etcd each time and need none of this.
+ * Open streams of members, which are closed as soon as the membership of the caller ends. Unary calls need none of this, since
+ * each of them is authorized from etcd.
  */
 export class OpenCalls {
   readonly #etcd: KeySpace;
@@ -19,14 +19,14 @@ export class OpenCalls {
 
   constructor(options: {
     readonly etcd: KeySpace;
-    /** A node as the feed has it. */
+    /** A node as the node feed has it. */
     readonly view: (nodeId: string) => NodeView | undefined;
   }) {
     this.#etcd = options.etcd;
     this.#view = options.view;
   }
 
-  /** A signal for a call of this member. To be taken before the member is admitted, so that no end is missed. */
+  /** A signal that fires when the membership ends. Call it before the caller is authorized, so that no end is missed. */
   track(identity: MemberIdentity, signal: AbortSignal): ChildSignal {
     const child = childSignal(signal);
     const [group, key] =
@@ -45,7 +45,7 @@ export class OpenCalls {
     };
   }
 
-  /** To be called with each change the feed sees. */
+  /** Ends calls of nodes that are no longer members. Called with each change of the node feed. */
   checkNodes(nodeIds: Iterable<string>): void {
     for (const nodeId of nodeIds) {
       if (!this.#nodes.has(nodeId)) continue;
@@ -56,8 +56,8 @@ export class OpenCalls {
   }
 
   /**
-   * Follows the records of operators until the signal fires. Any change of one ends its calls: it is admitted anew. With
-   * progress, because a list does not tell whether a record that is there has changed.
+   * Watches the records of operators until the signal fires. Any change of a record ends the calls of that operator, who then
+   * calls again. Uses progress notifications, because a new list does not show whether a record changed.
    */
   async run(signal: AbortSignal): Promise<void> {
     for await (const event of this.#etcd.watch(OPERATORS_PREFIX, { signal, withProgress: true })) {
@@ -76,5 +76,7 @@ export class OpenCalls {
 
 function end(calls: Iterable<ChildSignal> | undefined, who: string): void {
   for (const call of calls ?? [])
-    call.abort(new CuratorError('curator-not-member', `ending a call of ${who}: its membership has changed`));
+    call.abort(
+      new CuratorError('curator-not-member', `closing a stream of ${who}: its membership has changed`),
+    );
 }

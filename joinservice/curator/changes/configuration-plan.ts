@@ -20,14 +20,14 @@ interface ConfigurationParts {
   readonly ownerDocs: OwnerDocuments;
 }
 
-/** Judged as a whole before it is stored: nobody follows a document that cannot be, or that no owner has signed. */
+/** Replaces the configuration after it was verified as a whole: it must be valid and signed by an owner. @throws as `configurationChange` */
 export async function planConfiguration(
   { etcd, clock, ownerDocs }: ConfigurationParts,
   { document, baseRevision, documents }: UpdateConfigurationRequest,
   call: Call<Caller>,
 ): Promise<MutationPlan> {
   const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
-  // Before the documents are looked at: who lost a race makes the change again, and signs that.
+  // Before the signatures are verified: a caller who lost a race has to make and sign the change again.
   verifyBase(entry, baseRevision);
   const submission = await ownerDocs.submission(documents, submitterOf(call));
   const change = configurationChange(entry, { document, baseRevision }, submission);
@@ -38,7 +38,10 @@ export async function planConfiguration(
   return withDocuments({ when: [unchanged(change.entry)], then, detail }, submission);
 }
 
-/** @throws CuratorError, ConfigError or OwnerDocumentError unless this document may take the place of what is stored */
+/**
+ * The stored entry and the changed paths, if this document may replace it.
+ * @throws CuratorError, ConfigError, OwnerDocumentError
+ */
 export function configurationChange(
   entry: Entry | undefined,
   next: { readonly document: Uint8Array; readonly baseRevision: bigint },
@@ -56,6 +59,7 @@ export function configurationChange(
   return { entry, paths };
 }
 
+/** Stores a configuration. */
 export function configurationWrite(
   document: Uint8Array,
   by: { readonly updatedMs: number; readonly updatedBy: string },
@@ -71,7 +75,7 @@ function verifyBase(entry: Entry | undefined, base: bigint): asserts entry is En
 function staleConfiguration(base: bigint, current: bigint | undefined): CuratorError {
   return new CuratorError(
     'curator-configuration-stale',
-    `updating the configuration from revision ${base}: it is at ${current ?? 'none'}`,
+    `cannot update the configuration from revision ${base}: its revision is ${current ?? 'none'}`,
     { details: { baseRevision: String(base), currentRevision: String(current ?? 0n) } },
   );
 }

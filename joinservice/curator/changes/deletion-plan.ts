@@ -29,9 +29,10 @@ interface DeletionParts {
 }
 
 /**
- * Forgets a node and remembers its machine, in one transaction: the removal by identity, which nothing but an owner's
- * readmission lifts, and the configuration without the inventory entries that name the machine. A machine that an owner
- * readmits with the same call (a reset) keeps its entries.
+ * Deletes a node and records the removal of its machine in one transaction. Only the readmission of an owner lifts the removal.
+ * The inventory entries of the machine are removed from the configuration, except where an owner readmits the machine with the
+ * same call (a reset).
+ * @throws CuratorError, OwnerDocumentError
  */
 export async function planSignedDeletion(
   { etcd, nodes, clock, ownerDocs }: DeletionParts,
@@ -44,15 +45,20 @@ export async function planSignedDeletion(
     await etcd.get(CONFIGURATION_KEY, { signal }),
     await ownerDocs.submission(request.documents, submitterOf(call)),
   ];
-  const deletion = planDeletion(node); // whatever else is wrong: a member that serves is not deleted
+  const deletion = planDeletion(node); // first, so that an active member is refused whatever else is wrong
   const inventory = readableConfiguration(entry)?.join.inventory ?? [];
   const isListed = (identity: string): boolean => inventory.some((each) => each.identity === identity);
   const removals = await readRemovals(etcd, removedIdentities(node.record, isListed), signal);
   const by = { nowMs: clock.nowMs(), removedBy: nameOfCaller(call.peer) };
   const removal = planRemoval(removals, node.record, by);
   const listed = inventory.filter(({ identity }) => removals.some((each) => each.identity === identity));
-  const isBack = isReadmitted(removals, submission);
-  const configuration = planInventory(entry, { request, listed: isBack ? [] : listed, submission, by });
+  const isReadmittedNow = isReadmitted(removals, submission);
+  const configuration = planInventory(entry, {
+    request,
+    listed: isReadmittedNow ? [] : listed,
+    submission,
+    by,
+  });
   return withDocuments(
     {
       when: [...deletion.when, ...removal.when, ...configuration.when],
@@ -60,7 +66,7 @@ export async function planSignedDeletion(
       detail: {
         ...deletion.detail,
         machine: removals.map(({ identity, record }) => `${identity} ${(record?.removal ?? 0) + 1}`),
-        readmitted: isBack,
+        readmitted: isReadmittedNow,
         inventory: configuration.then.length === 0 ? [] : listed.map(({ name }) => name),
       },
     },
@@ -68,7 +74,7 @@ export async function planSignedDeletion(
   );
 }
 
-/** Whether an owner readmits, with this call, the machine that it removes. */
+/** Whether an owner readmits the removed machine with the same call. */
 function isReadmitted(removals: readonly RemovalEntry[], submission: Submission): boolean {
   return removals.some(
     ({ identity, record }) =>
@@ -76,7 +82,7 @@ function isReadmitted(removals: readonly RemovalEntry[], submission: Submission)
   );
 }
 
-/** The configuration without these entries, as an owner signed it; nothing where there are none. */
+/** The change of the configuration that removes these entries, signed by an owner; empty where there are none. */
 function planInventory(
   entry: Entry | undefined,
   made: {
@@ -89,19 +95,19 @@ function planInventory(
   const { request, listed, submission, by } = made;
   const { configuration: document, baseRevision } = request;
   if (document.length === 0) {
-    // Nobody has added the machine to the inventory meanwhile.
+    // Condition: nobody adds the machine to the inventory meanwhile.
     if (listed.length === 0) return { when: entry === undefined ? [] : [unchanged(entry)], then: [] };
     const names = listed.map(({ name, identity }) => `${name} (${identity})`).join(', ');
     throw new CuratorError(
       'curator-inventory-names',
-      `deleting ${request.nodeId}: the inventory has ${names}`,
+      `cannot delete ${request.nodeId}: the inventory still lists ${names}`,
     );
   }
   const change = configurationChange(entry, { document, baseRevision }, submission);
   const kept = parseClusterConfig(Buffer.from(document).toString('utf8'), 'the new configuration').join
     .inventory;
   const left = kept.find(({ identity }) => listed.some((each) => each.identity === identity));
-  if (left !== undefined) refuseField('configuration', `it still has ${left.name} (${left.identity})`);
+  if (left !== undefined) refuseField('configuration', `it still lists ${left.name} (${left.identity})`);
   return {
     when: [unchanged(change.entry)],
     then:

@@ -19,73 +19,85 @@ const HOUR_MS = 60 * 60 * 1000;
 const REPEATABLE_MS = 24 * HOUR_MS;
 const TRIES = 16;
 
+/** A change that a caller requests. */
 export interface Mutation {
   readonly caller: Caller;
   readonly method: string;
-  /** What it is about, e.g. a node's id. */
+  /** What is changed, e.g. the ID of a node; for the audit log. */
   readonly subject: string;
   readonly idempotencyKey: string;
-  /** The serialized request: the same key with another request is refused. */
+  /** The serialized request. The same idempotency key with another request is refused. */
   readonly request: Uint8Array;
   readonly signal: AbortSignal;
 }
 
-/** What a mutation is to do, from what was just read. */
+/** What a mutation writes, planned from records that were just read. */
 export interface MutationPlan {
-  /** The revisions that the plan was made from. */
+  /** The records that the plan is based on are unchanged. */
   readonly when: readonly Condition[];
-  /** Empty: it is so already. */
+  /** Empty where nothing has to change. */
   readonly then: readonly Write[];
-  /** For the audit; never secrets. */
+  /** For the audit log; never secrets. */
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Every change that a caller asks for: in one transaction with its audit record and, under the caller's key, the fact
- * that it has happened. Curators hold nothing, so whoever loses a race reads again, and a repeated call is no second one.
+ * Makes the changes that callers request: each in one transaction with its audit entry and a record under the caller's
+ * idempotency key, so that a repeated call is not made twice. A mutation that loses a race is planned again.
  */
 export class Mutations {
   readonly #etcd: KeySpace;
   readonly #clock: Clock;
-  readonly #done: RecordLeases;
+  readonly #leases: RecordLeases;
   readonly #audit: AuditLog;
 
   constructor(options: { readonly etcd: KeySpace; readonly clock: Clock; readonly audit: AuditLog }) {
     this.#etcd = options.etcd;
     this.#clock = options.clock;
-    this.#done = new RecordLeases({ ...options, keepMs: REPEATABLE_MS, periodMs: HOUR_MS });
+    this.#leases = new RecordLeases({ ...options, keepMs: REPEATABLE_MS, periodMs: HOUR_MS });
     this.#audit = options.audit;
   }
 
-  /** Answers the revision at which it happened, now or when the caller asked first. */
+  /**
+   * Makes a change once, however often the caller repeats it.
+   * @param plan called again after each lost race
+   * @returns the etcd revision of the change
+   * @throws CuratorError `curator-key-reused`, `curator-busy`, and what `plan` throws
+   */
   async run(mutation: Mutation, plan: () => Promise<MutationPlan>): Promise<bigint> {
     const { signal, method, subject } = mutation;
     if (!/^[0-9A-Za-z-]{8,64}$/.test(mutation.idempotencyKey))
-      refuseField('mutation.idempotency_key', 'a UUID is expected, and a new one for each request');
+      refuseField('mutation.idempotency_key', 'expected a UUID, a new one for each request');
     const key = records.mutation.key(`${nameOfCaller(mutation.caller)}/${mutation.idempotencyKey}`);
     for (let tries = 0; tries < TRIES; tries++) {
       const earlier = await this.#etcd.get(key, { signal });
       if (earlier !== undefined) {
         if (records.mutation.decode(key, earlier.value).requestSha256 === hash(mutation.request))
           return earlier.modRevision;
-        throw new CuratorError('curator-key-reused', `${method} of ${subject} with the key of another call`);
+        throw new CuratorError(
+          'curator-key-reused',
+          `${method} of ${subject}: the idempotency key belongs to another request`,
+        );
       }
       const revision = await this.#commit(mutation, await plan(), key);
       if (revision !== undefined) return revision;
     }
-    throw new CuratorError('curator-busy', `${method} of ${subject}: ${TRIES} tries were overtaken`);
+    throw new CuratorError(
+      'curator-busy',
+      `${method} of ${subject}: the records were changed ${TRIES} times meanwhile`,
+    );
   }
 
-  /** undefined: somebody was faster, or a lease is not known any more (a restored etcd). */
+  /** undefined where another writer was faster, or the lease is unknown (etcd was restored). */
   async #commit(mutation: Mutation, plan: MutationPlan, key: string): Promise<bigint | undefined> {
     const { signal } = mutation;
     try {
-      const done = await this.#done.lease(signal);
-      const happened = records.mutation.encode({ version: 1, requestSha256: hash(mutation.request) });
+      const lease = await this.#leases.lease(signal);
+      const marker = records.mutation.encode({ version: 1, requestSha256: hash(mutation.request) });
       const result = await this.#audit.commit(
         {
           when: [absent(key), ...plan.when],
-          then: [...plan.then, put(key, happened, done)],
+          then: [...plan.then, put(key, marker, lease)],
           facts: {
             timeMs: this.#clock.nowMs(),
             caller: nameOfCaller(mutation.caller),
@@ -99,7 +111,7 @@ export class Mutations {
       return result.kind === 'committed' ? result.revision : undefined;
     } catch (error) {
       if (!(error instanceof EtcdError && error.code === 'etcd-lease-gone')) throw error;
-      this.#done.discard();
+      this.#leases.discard();
       return undefined;
     }
   }

@@ -17,7 +17,7 @@ import { unchangedView } from '../nodes/node-store.ts';
 import { refuseField, type NodeView } from '../nodes/node-wire.ts';
 
 const MAX_LABELS = 128;
-/** Kubernetes' own rules: "[PREFIX/]NAME", NAME ≤ 63 characters, PREFIX a DNS name. */
+/** The rules of Kubernetes: "[PREFIX/]NAME", NAME at most 63 characters, PREFIX a DNS name. */
 const LABEL_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 const LABEL_PREFIX = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
@@ -47,7 +47,10 @@ export function losesControlPlane(from: readonly Role[], to: readonly Role[]): b
 export function planRoles(node: NodeView, roles: readonly Role[], cluster: GuardedCluster): MutationPlan {
   const { record } = node;
   if (record.state === 'DECOMMISSIONED' && roles.length > 0)
-    throw new CuratorError('curator-node-in-use', `giving roles to ${record.nodeId}: it is decommissioned`);
+    throw new CuratorError(
+      'curator-node-in-use',
+      `cannot give roles to ${record.name}: it is decommissioned`,
+    );
   const controlPlanes = losesControlPlane(record.roles, roles)
     ? cluster.nodes.filter(isActiveControlPlane)
     : [];
@@ -70,21 +73,22 @@ export function planRoles(node: NodeView, roles: readonly Role[], cluster: Guard
   };
 }
 
-/** A node's next state. UP is reached by joining only; what leaves the cluster has no consensus role any more. */
+/** Changes the state of a node. UP is reached only by joining; a control plane is not decommissioned. */
 export function planState(node: NodeView, state: NodeState): MutationPlan {
   const { record } = node;
   const detail = { from: record.state, to: state };
   const moves = checkNodeMove(record.state, state);
-  if (moves && state === 'UP') refuseField('state', 'a node becomes UP when it joins, not by decree');
+  if (moves && state === 'UP') refuseField('state', 'a node becomes UP only by joining');
   if (moves && state === 'DECOMMISSIONED' && isControlPlane(record.roles))
     throw new CuratorError(
       'curator-node-in-use',
-      `decommissioning ${record.nodeId}: it is a consensus member`,
+      `cannot decommission ${record.name}: it is a control plane`,
     );
   const roles = state === 'DECOMMISSIONED' ? [] : record.roles;
   return { when: [unchangedView(node)], then: moves ? [write({ ...record, state, roles })] : [], detail };
 }
 
+/** Sets and removes labels; the rules are those of Kubernetes. */
 export function planLabels(
   node: NodeView,
   change: { readonly set: Readonly<Record<string, string>>; readonly remove: readonly string[] },
@@ -92,7 +96,7 @@ export function planLabels(
   const { record } = node;
   for (const [key, value] of Object.entries(change.set)) checkLabel(key, value);
   const both = change.remove.find((key) => Object.hasOwn(change.set, key));
-  if (both !== undefined) refuseField('labels', `${both} is to be set and removed`);
+  if (both !== undefined) refuseField('labels', `${both} is both set and removed`);
   const kept = Object.entries(record.labels).filter(([key]) => !change.remove.includes(key));
   const labels = { ...Object.fromEntries(kept), ...change.set };
   if (Object.keys(labels).length > MAX_LABELS) refuseField('labels', `more than ${MAX_LABELS}`);
@@ -104,13 +108,13 @@ export function planLabels(
   };
 }
 
-/** Forgets a node. Its key is unknown from then on. */
+/** Deletes the records of a node, whose key is unknown from then on. */
 export function planDeletion(node: NodeView): MutationPlan {
   const { nodeId, name, state, roles, admission } = node.record;
   if (state === 'UP' || roles.length > 0)
     throw new CuratorError(
       'curator-node-in-use',
-      `deleting ${nodeId}: it is ${state} with ${roles.length} roles`,
+      `cannot delete ${name}: its state is ${state} and it has ${roles.length} roles`,
     );
   return {
     when: [unchangedView(node)],
@@ -142,9 +146,9 @@ function checkLabel(key: string, value: string): void {
   const [name, prefix, ...more] = key.split('/').reverse();
   const isKey =
     more.length === 0 && LABEL_NAME.test(name ?? '') && (prefix === undefined || LABEL_PREFIX.test(prefix));
-  if (!isKey) refuseField('labels', `${JSON.stringify(key)} is no label key`);
+  if (!isKey) refuseField('labels', `${JSON.stringify(key)} is not a label key`);
   if (value !== '' && !LABEL_NAME.test(value))
-    refuseField('labels', `${JSON.stringify(value)} is no label value`);
+    refuseField('labels', `${JSON.stringify(value)} is not a label value`);
 }
 
 function write(record: NodeRecord) {

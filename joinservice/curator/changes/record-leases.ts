@@ -2,8 +2,8 @@ import type { Clock } from '../../../internal/clock/index.ts';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 
 /**
- * Leases that let records go by themselves after a time. One lease serves all records of a period, so that thousands of
- * records cost a few leases; a record lives between `keepMs` and `keepMs + periodMs`.
+ * etcd leases with which records expire. All records of a period share one lease, so that thousands of records need few leases;
+ * a record expires between `keepMs` and `keepMs + periodMs` after it was written.
  */
 export class RecordLeases {
   readonly #etcd: KeySpace;
@@ -24,7 +24,7 @@ export class RecordLeases {
     this.#periodMs = options.periodMs;
   }
 
-  /** The lease to bind a record to now. */
+  /** The lease for a record that is written now. */
   async lease(signal: AbortSignal): Promise<bigint> {
     const nowMs = this.#clock.monotonicMs();
     if (this.#current === undefined || nowMs >= this.#current.untilMs) {
@@ -43,7 +43,7 @@ export class RecordLeases {
     }
   }
 
-  /** The lease was refused: a restored etcd does not know it. */
+  /** Grants a new lease next time: etcd does not know the current one, because it was restored. */
   discard(): void {
     this.#current = undefined;
   }

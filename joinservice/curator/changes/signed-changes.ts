@@ -18,12 +18,12 @@ import { nameOfCaller, type Caller } from '../access/authorize-caller.ts';
 import type { MutationPlan } from './mutations.ts';
 import { storedConfiguration } from './stored-configuration.ts';
 
-/** For `Authority.submission`: who brings documents. */
+/** The caller who submits documents, for `OwnerDocuments.submission`. */
 export function submitterOf({ peer, signal }: Pick<Call<Caller>, 'peer' | 'signal'>) {
   return { recordedBy: nameOfCaller(peer), signal };
 }
 
-/** What is to be done, with the documents that allow it stored in the same transaction. */
+/** Adds to a plan that the submitted documents are stored in the same transaction. */
 export function withDocuments(plan: MutationPlan, submission: Submission): MutationPlan {
   if (submission.then.length === 0) return plan;
   return {
@@ -33,14 +33,15 @@ export function withDocuments(plan: MutationPlan, submission: Submission): Mutat
   };
 }
 
+/** The error for a change that needs the signature of an owner. */
 export function ownerSignatureMissing(doing: string): OwnerDocumentError {
-  return new OwnerDocumentError('owner-document-required', `${doing}: it needs an owner's signature`);
+  return new OwnerDocumentError('owner-document-required', `${doing}: requires the signature of an owner`);
 }
 
 /**
- * That an owner has signed a place in the control plane, if these roles are one that the node does not have: granted now
- * or before, or listed in an inventory that an owner signed.
- * @throws OwnerDocumentError `owner-document-required`, or why the document is refused that is on record
+ * Checks that an owner has signed control-plane roles that a node gains: by a grant, submitted or stored, or by an inventory
+ * that lists the machine.
+ * @throws OwnerDocumentError where no owner has signed them, or why the stored grant is refused
  */
 export async function verifyControlPlaneGrant(
   parts: { readonly etcd: KeySpace; readonly ownerDocs: OwnerDocuments; readonly submission: Submission },
@@ -49,14 +50,14 @@ export async function verifyControlPlaneGrant(
 ): Promise<void> {
   if (!gainsControlPlane(node.roles, roles)) return;
   const { etcd, ownerDocs, submission } = parts;
-  const place = grantSubjectOf(node);
-  if (isGranted(submission.find('grant', node.nodeId), place, roles)) return;
+  const subject = grantSubjectOf(node);
+  if (isGranted(submission.find('grant', node.nodeId), subject, roles)) return;
   const entry = await etcd.get(CONFIGURATION_KEY, { signal });
   const config = readableConfiguration(entry);
   if (
     entry !== undefined &&
     config !== undefined &&
-    isListedAs(config.join.inventory, place.identity, roles)
+    isListedAs(config.join.inventory, subject.identity, roles)
   ) {
     const why = await ownerDocs.whyConfigurationUnsigned(
       sha256Of(storedConfiguration(entry).document),
@@ -65,10 +66,11 @@ export async function verifyControlPlaneGrant(
     if (why === undefined) return;
   }
   const { document } = await ownerDocs.tryNewest('grant', node.nodeId, signal);
-  if (!isGranted(document, place, roles)) throw ownerSignatureMissing(`making ${node.name} a control plane`);
+  if (!isGranted(document, subject, roles))
+    throw ownerSignatureMissing(`making ${node.name} a control plane`);
 }
 
-/** undefined: there is none, or nobody can read it. */
+/** The stored configuration; undefined where there is none or it is invalid. */
 export function readableConfiguration(entry: Entry | undefined): ClusterConfig | undefined {
   if (entry === undefined) return undefined;
   try {

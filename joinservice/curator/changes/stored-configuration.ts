@@ -2,7 +2,7 @@ import { CodedError } from '../../../internal/errors/index.ts';
 import type { Entry } from '../../../internal/etcd/index.ts';
 import { records } from '../../../internal/records/index.ts';
 
-/** The operator's document as etcd holds it. */
+/** The configuration document as etcd has it. */
 export interface StoredConfiguration {
   readonly document: Uint8Array<ArrayBuffer>;
   readonly updatedMs: number;
@@ -10,8 +10,8 @@ export interface StoredConfiguration {
 }
 
 /**
- * Of a record that cannot be read all of its bytes, by nobody: whoever is to mend it must see what is there, and a broken
- * one must hold nobody back from putting a good one in its place.
+ * Reads the stored configuration. Of an invalid record it returns all bytes without an author, so that an operator can see and
+ * replace it.
  */
 export function storedConfiguration({ key, value }: Entry): StoredConfiguration {
   try {

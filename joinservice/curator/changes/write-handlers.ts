@@ -23,10 +23,10 @@ import { nodeToWire, rolesFromWire, stateFromWire } from '../nodes/node-wire.ts'
 type WriteMethods =
   'setNodeRoles' | 'setNodeState' | 'updateNodeLabels' | 'deleteNode' | 'updateConfiguration';
 
-/** Calls that change what the cluster has decided: each one a plan from what was read, and one transaction. */
+/** Handlers of the calls that change records. Each plans from what it reads, then makes one transaction. */
 export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers, WriteMethods> {
   const { nodes, mutations, ownerDocs } = parts;
-  const nodeNow = async (nodeId: string, signal: AbortSignal) => ({
+  const currentNode = async (nodeId: string, signal: AbortSignal) => ({
     node: nodeToWire(await nodes.get(nodeId, signal)),
   });
   return {
@@ -42,21 +42,21 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
         await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
         return withDocuments(planRoles(node, roles, cluster), submission);
       });
-      return nodeNow(request.nodeId, call.signal);
+      return currentNode(request.nodeId, call.signal);
     },
     setNodeState: async (request, call) => {
       const state = stateFromWire(request.state);
       await mutations.run(mutation('SetNodeState', SetNodeStateRequestSchema, request, call), async () =>
         planState(await nodes.get(request.nodeId, call.signal), state),
       );
-      return nodeNow(request.nodeId, call.signal);
+      return currentNode(request.nodeId, call.signal);
     },
     updateNodeLabels: async (request, call) => {
       await mutations.run(
         mutation('UpdateNodeLabels', UpdateNodeLabelsRequestSchema, request, call),
         async () => planLabels(await nodes.get(request.nodeId, call.signal), request),
       );
-      return nodeNow(request.nodeId, call.signal);
+      return currentNode(request.nodeId, call.signal);
     },
     deleteNode: async (request, call) => {
       await mutations.run(mutation('DeleteNode', DeleteNodeRequestSchema, request, call), async () =>
@@ -73,12 +73,12 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
   };
 }
 
+/** What the handlers of changes work with. */
 export interface WriteHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;
   readonly mutations: Mutations;
   readonly clock: Clock;
-  /** What owners have signed. */
   readonly ownerDocs: OwnerDocuments;
   readonly facts: Pick<CuratorFacts, 'etcdMembers'>;
 }

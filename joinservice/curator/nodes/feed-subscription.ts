@@ -2,20 +2,20 @@ import type { NodeView } from './node-wire.ts';
 
 const BATCH = 256;
 
-/** What one watcher is told at once. */
+/** Changes that are sent to a watcher together. */
 export interface FeedBatch {
   readonly relist: boolean;
   readonly nodes: readonly NodeView[];
   readonly deletedNodeIds: readonly string[];
-  /** The first batch after which nothing was left. */
+  /** Whether this batch is the first that leaves nothing to send. */
   readonly caughtUp: boolean;
-  /** Everything up to this revision has been told; undefined in the middle of a series. */
+  /** Everything up to this revision has been sent; undefined while batches remain. */
   readonly revision: bigint | undefined;
 }
 
 /**
- * One watcher's mailbox: the ids of nodes that changed since it last looked. A slow watcher costs a set of ids and skips
- * states in between, never the last one.
+ * The pending changes of one watcher, as a set of node IDs. A slow watcher costs only that set: it skips states in between, but
+ * never the last one.
  */
 export class FeedSubscription implements Disposable {
   readonly #source: FeedSubscriptionSource;
@@ -35,7 +35,7 @@ export class FeedSubscription implements Disposable {
     this.#source.onClose();
   }
 
-  /** The next batch; the first one comes at once, later ones when something has changed. */
+  /** The next batch: the first one at once, later ones when something has changed. */
   async next(signal: AbortSignal): Promise<FeedBatch> {
     const onAbort = (): void => this.#wake.resolve();
     signal.addEventListener('abort', onAbort, { once: true });
@@ -52,19 +52,21 @@ export class FeedSubscription implements Disposable {
     }
   }
 
-  markChanged(nodeIds: Iterable<string>): void {
+  /** Adds nodes to the pending changes. */
+  addChanged(nodeIds: Iterable<string>): void {
     for (const nodeId of nodeIds) if (this.#source.isWanted(nodeId)) this.#changed.add(nodeId);
     this.#wake.resolve();
   }
 
-  /** Everything known before is void. */
+  /** Starts over: everything is sent again, from a new list. */
   relist(nodeIds: Iterable<string>): void {
     this.#relist = true;
     this.#isCaughtUp = false;
     this.#changed.clear();
-    this.markChanged(nodeIds);
+    this.addChanged(nodeIds);
   }
 
+  /** Makes `next()` throw. */
   fail(error: unknown): void {
     this.#failure = { error };
     this.#wake.resolve();
@@ -94,7 +96,7 @@ export class FeedSubscription implements Disposable {
   }
 }
 
-/** What a subscription needs of the feed. */
+/** What a subscription needs from the feed. */
 export interface FeedSubscriptionSource {
   readonly relist: boolean;
   readonly changed: readonly string[];

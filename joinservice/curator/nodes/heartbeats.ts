@@ -3,19 +3,19 @@ import { EtcdError, present, put, type KeySpace } from '../../../internal/etcd/i
 import { records } from '../../../internal/records/index.ts';
 import { CuratorError } from '../errors.ts';
 
-/** A node is late when it has not beaten for this long. etcd expires leases twice a second. */
+/** A node without a heartbeat for this long is not alive. etcd expires leases twice a second. */
 export const HEARTBEAT_TIMEOUT_MS = 15_000;
-/** Three beats fit into the timeout: one may be lost and nothing flaps. */
+/** Three heartbeats fit into the timeout, so that one may be lost. */
 export const HEARTBEAT_INTERVAL_MS = 5_000;
 
 /**
- * Proofs of life as lease keepalives: a beat writes nothing. A node's heartbeat is a key that lives as long as its
- * lease; the lease's number is the key's, so a node may go to another curator between any two beats.
+ * Heartbeats of nodes as keepalives of etcd leases, which write nothing. The heartbeat of a node is a key bound to a lease; every
+ * curator reads the lease from the key, so that a node may use another curator at any time.
  */
 export class Heartbeats {
   readonly #etcd: KeySpace;
   readonly #clock: Clock;
-  /** Only a shortcut: the truth is the lease that the key is bound to. */
+  /** Only a cache of the leases that the keys are bound to. */
   readonly #leases = new Map<string, bigint>();
 
   constructor(options: { readonly etcd: KeySpace; readonly clock: Clock }) {
@@ -23,6 +23,7 @@ export class Heartbeats {
     this.#clock = options.clock;
   }
 
+  /** Records a heartbeat. @throws CuratorError `curator-not-member` where the node has no record */
   async renew(nodeId: string, signal: AbortSignal): Promise<void> {
     const known = this.#leases.get(nodeId);
     if (known !== undefined && (await this.#keepAlive(known, signal))) return;
@@ -34,7 +35,7 @@ export class Heartbeats {
     this.#leases.set(nodeId, lease);
   }
 
-  /** This node's stream has ended; its lease runs on by itself. */
+  /** The stream of this node has ended. Its lease stays until it expires. */
   forget(nodeId: string): void {
     this.#leases.delete(nodeId);
   }
@@ -47,7 +48,7 @@ export class Heartbeats {
     const lease = await this.#etcd.grantLease(HEARTBEAT_TIMEOUT_MS / 1000, { signal });
     const value = records.heartbeat.encode({ version: 1, sinceMs: this.#clock.nowMs() });
     const write = put(records.heartbeat.key(nodeId), value, lease);
-    // Only a node on record may beat: a deleted one must not leave a key behind.
+    // On the condition that the node has a record: a deleted node must not leave a key behind.
     const result = await this.#etcd.commit(
       { when: [present(records.node.key(nodeId))], then: [write] },
       { signal },
@@ -56,6 +57,6 @@ export class Heartbeats {
     await this.#etcd.revokeLease(lease, { signal }).catch((error: unknown) => {
       if (!(error instanceof EtcdError)) throw error; // it expires by itself in any case
     });
-    throw new CuratorError('curator-not-member', `beating for node ${nodeId}: it has no record`);
+    throw new CuratorError('curator-not-member', `recording a heartbeat of node ${nodeId}: no such node`);
   }
 }

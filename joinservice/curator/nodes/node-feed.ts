@@ -6,36 +6,36 @@ import { NODES_PREFIX, parseNodeKey, records, type NodePart } from '../../../int
 import { FeedSubscription } from './feed-subscription.ts';
 import type { NodeView } from './node-wire.ts';
 
-/** Deletions that are remembered, for watches that resume; older ones make a watch re-list. */
-const MAX_TOMBSTONES = 4096;
-/** How far a curator may lag behind another one until a watch that comes from there is told everything anew. */
+/** Deletions that are kept for watches that resume. A watch that resumes before them lists again. */
+const MAX_DELETIONS = 4096;
+/** How long a resuming watch waits for this curator to catch up with the one it comes from; then it lists again. */
 const LAG_MS = 2_000;
 
-interface Parts {
+interface NodeEntries {
   record?: Entry;
   status?: Entry;
   heartbeat?: Entry;
 }
 
 /**
- * What etcd says about all nodes, as it comes: one watch in etcd serves every watch of every caller. It is a cache that
- * can be lost at any time; no decision is made from it.
+ * A cache of all nodes from one etcd watch, which serves the watches of all callers. It can be lost at any time, and no decision
+ * is made from it.
  *
  * ```
- * etcd ──one watch──▶ NodeFeed ──▶ FeedSubscription (marks what changed, reads it when its caller is ready)
+ * etcd ──one watch──▶ NodeFeed ──▶ FeedSubscription (collects changed IDs, reads the nodes when its caller is ready)
  * ```
  */
 export class NodeFeed {
   readonly #etcd: KeySpace;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #nodes = new Map<string, Parts>();
-  /** The revision of the last change of each node; of deleted ones too, while they are remembered. */
+  readonly #nodes = new Map<string, NodeEntries>();
+  /** The revision of the last change of each node, including kept deletions. */
   readonly #changedAt = new Map<string, bigint>();
   readonly #subscriptions = new Set<FeedSubscription>();
-  /** Those that want one node only: a change of it must not cost a look at thousands of others. */
-  readonly #ofNode = new Map<string, Set<FeedSubscription>>();
-  readonly #onTouched: (nodeIds: Iterable<string>) => void;
+  /** Subscriptions to a single node, by its ID. */
+  readonly #byNode = new Map<string, Set<FeedSubscription>>();
+  readonly #onChanged: (nodeIds: Iterable<string>) => void;
   #revision = 0n;
   /** Everything that happened after this revision is known. */
   #knownSince = 0n;
@@ -43,24 +43,25 @@ export class NodeFeed {
   #isListed = false;
   #isInterrupted = false;
 
-  /** `onTouched` is told which nodes changed, before their watchers are. */
+  /** @param options `onChanged` is called with the changed nodes before their watchers are woken */
   constructor(options: {
     readonly etcd: KeySpace;
     readonly clock: Clock;
     readonly log: Logger;
-    readonly onTouched: (nodeIds: Iterable<string>) => void;
+    readonly onChanged: (nodeIds: Iterable<string>) => void;
   }) {
-    this.#onTouched = options.onTouched;
+    this.#onChanged = options.onChanged;
     this.#etcd = options.etcd;
     this.#clock = options.clock;
     this.#log = options.log;
   }
 
+  /** The newest etcd revision that the cache has seen. */
   get revision(): bigint {
     return this.#revision;
   }
 
-  /** Follows etcd until the signal fires. */
+  /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       for await (const event of this.#etcd.watch(NODES_PREFIX, { signal, withProgress: true })) {
@@ -71,13 +72,13 @@ export class NodeFeed {
         else this.#isInterrupted = false;
       }
     } finally {
-      for (const each of this.#everybody()) each.fail(signal.reason);
+      for (const each of this.#allSubscriptions()) each.fail(signal.reason);
     }
   }
 
   /**
-   * Starts to follow: everything first, or only what came after a revision that is still known. Waits until the feed
-   * has listed once, and for a revision that was seen at a faster curator: nobody is shown the past again.
+   * Subscribes to all nodes or to one: first everything, or only the changes after a revision that is still known. Waits until
+   * the cache is filled and has reached that revision, so that a caller from a faster curator does not see the past again.
    */
   async subscribe(
     options: { readonly nodeId?: string | undefined; readonly afterRevision?: bigint | undefined },
@@ -96,14 +97,14 @@ export class NodeFeed {
       revision: () => this.#revision,
       onClose: () => {
         group.delete(subscription);
-        if (options.nodeId !== undefined && group.size === 0) this.#ofNode.delete(options.nodeId);
+        if (options.nodeId !== undefined && group.size === 0) this.#byNode.delete(options.nodeId);
       },
     });
     group.add(subscription);
     return subscription;
   }
 
-  /** All nodes as this curator knows them, for what decides nothing. */
+  /** All cached nodes, not for decisions. */
   all(): readonly NodeView[] {
     return [...this.#nodes.keys()].flatMap((nodeId) => this.view(nodeId) ?? []);
   }
@@ -113,7 +114,7 @@ export class NodeFeed {
     return nodeViewFrom(this.#nodes.get(nodeId) ?? {});
   }
 
-  /** Whoever wants one node only must not pay for thousands of others: they all come at once after an outage. */
+  /** A watch of one node must not iterate over thousands of others, since all nodes reconnect at once after an outage. */
   #changedSince(after: bigint | undefined, nodeId: string | undefined): readonly string[] {
     const isNew = (at: bigint | undefined): boolean =>
       at !== undefined && (after === undefined || at > after);
@@ -125,11 +126,14 @@ export class NodeFeed {
     const isThere = (): boolean => this.#isListed && this.#revision >= revision;
     if (isThere()) return;
     try {
-      await withTimeout({ what: 'following etcd', ms: LAG_MS, clock: this.#clock, signal }, async (child) => {
-        while (!isThere() && !child.aborted) await this.#moved.promise;
-      });
+      await withTimeout(
+        { what: 'waiting for the node cache', ms: LAG_MS, clock: this.#clock, signal },
+        async (child) => {
+          while (!isThere() && !child.aborted) await this.#moved.promise;
+        },
+      );
     } catch (error) {
-      // A position that nobody gave out is told everything anew; a feed that knows nothing yet has nothing to tell.
+      // For a revision that this curator does not reach in time, everything is listed again, unless nothing is cached yet.
       if (!(error instanceof TimeoutError)) throw error;
       if (!this.#isListed) throw new EtcdError('etcd-unavailable', 'listing all nodes', { cause: error });
     }
@@ -146,46 +150,46 @@ export class NodeFeed {
     for (const entry of entries) this.#put(entry);
     this.#revision = revision;
     this.#knownSince = revision;
-    this.#log.info('listed all nodes', { nodes: this.#nodes.size, revision });
+    this.#log.info('nodes listed', { nodes: this.#nodes.size, revision });
     this.#isListed = true;
     this.#wake();
-    this.#onTouched(this.#nodes.keys());
-    for (const each of this.#everybody()) each.relist(this.#nodes.keys());
+    this.#onChanged(this.#nodes.keys());
+    for (const each of this.#allSubscriptions()) each.relist(this.#nodes.keys());
   }
 
   #apply(changes: readonly Change[], revision: bigint): void {
-    const touched = new Set<string>();
+    const changed = new Set<string>();
     for (const change of changes) {
       const nodeId =
         change.kind === 'put' ? this.#put(change.entry) : this.#remove(change.key, change.modRevision);
-      if (nodeId !== undefined) touched.add(nodeId);
+      if (nodeId !== undefined) changed.add(nodeId);
     }
     this.#revision = revision;
     this.#wake();
-    this.#forgetOldTombstones();
-    this.#onTouched(touched);
-    for (const each of this.#subscriptions) each.markChanged(touched);
-    for (const nodeId of touched)
-      for (const each of this.#ofNode.get(nodeId) ?? []) each.markChanged([nodeId]);
+    this.#dropOldDeletions();
+    this.#onChanged(changed);
+    for (const each of this.#subscriptions) each.addChanged(changed);
+    for (const nodeId of changed)
+      for (const each of this.#byNode.get(nodeId) ?? []) each.addChanged([nodeId]);
   }
 
-  /** Callers must not wait at a curator whose etcd is gone: their watches end, and they go on at another one. */
+  /** Ends all watches while etcd is unavailable, so that their callers continue at another curator. */
   #interrupt(error: unknown): void {
-    const watches = this.#everybody();
+    const watches = this.#allSubscriptions();
     if (!this.#isInterrupted)
-      this.#log.warn('etcd does not answer: all watches end', { error, watches: watches.length });
+      this.#log.warn('etcd unavailable, closing all watches', { error, watches: watches.length });
     this.#isInterrupted = true;
     for (const each of watches) each.fail(error);
   }
 
-  #everybody(): readonly FeedSubscription[] {
-    return [...this.#subscriptions, ...[...this.#ofNode.values()].flatMap((group) => [...group])];
+  #allSubscriptions(): readonly FeedSubscription[] {
+    return [...this.#subscriptions, ...[...this.#byNode.values()].flatMap((group) => [...group])];
   }
 
   #groupOf(nodeId: string | undefined): Set<FeedSubscription> {
     if (nodeId === undefined) return this.#subscriptions;
-    const group = this.#ofNode.get(nodeId) ?? new Set();
-    this.#ofNode.set(nodeId, group);
+    const group = this.#byNode.get(nodeId) ?? new Set();
+    this.#byNode.set(nodeId, group);
     return group;
   }
 
@@ -195,7 +199,7 @@ export class NodeFeed {
     const parts = this.#nodes.get(parsed.nodeId) ?? {};
     parts[parsed.part] = entry;
     this.#nodes.set(parsed.nodeId, parts);
-    this.#touch(parsed.nodeId, entry.modRevision);
+    this.#recordChange(parsed.nodeId, entry.modRevision);
     return parsed.nodeId;
   }
 
@@ -205,18 +209,18 @@ export class NodeFeed {
     if (parsed === undefined || parts === undefined) return undefined;
     delete parts[parsed.part];
     if (Object.keys(parts).length === 0) this.#nodes.delete(parsed.nodeId);
-    this.#touch(parsed.nodeId, modRevision);
+    this.#recordChange(parsed.nodeId, modRevision);
     return parsed.nodeId;
   }
 
   /** Re-inserting keeps the map in the order of changes. */
-  #touch(nodeId: string, revision: bigint): void {
+  #recordChange(nodeId: string, revision: bigint): void {
     this.#changedAt.delete(nodeId);
     this.#changedAt.set(nodeId, revision);
   }
 
-  #forgetOldTombstones(): void {
-    let excess = this.#changedAt.size - this.#nodes.size - MAX_TOMBSTONES;
+  #dropOldDeletions(): void {
+    let excess = this.#changedAt.size - this.#nodes.size - MAX_DELETIONS;
     for (const [nodeId, at] of this.#changedAt) {
       if (excess <= 0) return;
       if (this.#nodes.has(nodeId)) continue;
@@ -227,7 +231,7 @@ export class NodeFeed {
   }
 }
 
-/** A node from the entries of its parts. */
+/** A node from its etcd entries; undefined without a record. Throws `record-invalid`. */
 export function nodeViewFrom(parts: Readonly<Partial<Record<NodePart, Entry>>>): NodeView | undefined {
   const { record, status, heartbeat } = parts;
   if (record === undefined) return undefined;

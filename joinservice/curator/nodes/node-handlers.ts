@@ -15,8 +15,8 @@ import { HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, type Heartbeats } from './
 import { readCluster } from './read-handlers.ts';
 import { nodeToWire, refuseField } from './node-wire.ts';
 
-/** Frozen: it is the same for all, and encoded once. */
-const BEAT_ANSWER = Object.freeze({
+/** One frozen object for all nodes, so that it is encoded once. */
+const HEARTBEAT_RESPONSE = Object.freeze({
   intervalMs: BigInt(HEARTBEAT_INTERVAL_MS),
   timeoutMs: BigInt(HEARTBEAT_TIMEOUT_MS),
 });
@@ -24,7 +24,7 @@ const MAX_STATUS_BYTES = 128 * 1024;
 
 type NodeMethods = 'watchNode' | 'watchNodes' | 'updateNodeStatus' | 'heartbeat';
 
-/** Calls that nodes make all the time: what they watch, and what they say about themselves. */
+/** Handlers of the calls that nodes make: watches, status and heartbeats. */
 export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, NodeMethods> {
   const { etcd, clock, heartbeats } = parts;
   return {
@@ -36,14 +36,14 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
     updateNodeStatus: async ({ status }, { peer, signal }) => {
       const nodeId = selfOf(peer);
       if (status === undefined) refuseField('status', 'it is missing');
-      const said = toBinary(NodeStatusSchema, status);
-      if (said.length > MAX_STATUS_BYTES)
-        refuseField('status', `${said.length} bytes, at most ${MAX_STATUS_BYTES}`);
+      const encoded = toBinary(NodeStatusSchema, status);
+      if (encoded.length > MAX_STATUS_BYTES)
+        refuseField('status', `${encoded.length} bytes, at most ${MAX_STATUS_BYTES}`);
       const key = records.status.key(nodeId);
-      const encoded = Buffer.from(said).toString('base64');
+      const base64 = Buffer.from(encoded).toString('base64');
       const before = await etcd.get(key, { signal });
-      if (before !== undefined && records.status.decode(key, before.value).status === encoded) return {};
-      const value = records.status.encode({ version: 1, status: encoded, updatedMs: clock.nowMs() });
+      if (before !== undefined && records.status.decode(key, before.value).status === base64) return {};
+      const value = records.status.encode({ version: 1, status: base64, updatedMs: clock.nowMs() });
       await etcd.commit({ when: [present(records.node.key(nodeId))], then: [put(key, value)] }, { signal });
       return {};
     },
@@ -53,7 +53,7 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
         for await (const _ of requests) {
           signal.throwIfAborted();
           await heartbeats.renew(nodeId, signal);
-          yield BEAT_ANSWER;
+          yield HEARTBEAT_RESPONSE;
         }
       } finally {
         heartbeats.forget(nodeId);
@@ -62,6 +62,7 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
   };
 }
 
+/** What the handlers for nodes work with. */
 export interface NodeHandlerParts {
   readonly etcd: KeySpace;
   readonly clock: Clock;
@@ -69,34 +70,34 @@ export interface NodeHandlerParts {
   readonly heartbeats: Heartbeats;
 }
 
-/** A position of another epoch means nothing: etcd was restored, and everything is told anew. */
+/** Watches nodes. A position of another epoch is ignored: etcd was restored, and everything is sent again. */
 async function* watch(
   { etcd, feed }: NodeHandlerParts,
   from: { readonly nodeId: string | undefined; readonly after: WatchPosition | undefined },
   signal: AbortSignal,
-): AsyncGenerator<Told> {
+): AsyncGenerator<WatchMessage> {
   const epoch = BigInt((await readCluster(etcd, signal)).epoch);
   const afterRevision = from.after?.epoch === epoch ? from.after.revision : undefined;
   using subscription = await feed.subscribe({ nodeId: from.nodeId, afterRevision }, signal);
   for (;;) {
     const { relist, nodes, deletedNodeIds, caughtUp, revision } = await subscription.next(signal);
-    const told: Told = {
+    const message: WatchMessage = {
       relist,
       nodes: nodes.map(nodeToWire),
       deletedNodeIds: [...deletedNodeIds],
       caughtUp,
     };
-    yield revision === undefined ? told : { ...told, position: { epoch, revision } };
+    yield revision === undefined ? message : { ...message, position: { epoch, revision } };
   }
 }
 
-type Told = Pick<WatchNodesResponse, 'relist' | 'nodes' | 'deletedNodeIds' | 'caughtUp'> & {
+type WatchMessage = Pick<WatchNodesResponse, 'relist' | 'nodes' | 'deletedNodeIds' | 'caughtUp'> & {
   readonly position?: { readonly epoch: bigint; readonly revision: bigint };
 };
 
-/** A node may speak about itself only; which node it is, its certificate says. */
+/** The ID of the calling node, from its certificate: a node reports only about itself. @throws CuratorError `curator-denied` */
 function selfOf(caller: Caller): string {
   if (caller.kind !== 'node')
-    throw new CuratorError('curator-denied', `speaking for a node as ${caller.role} ${caller.name}`);
+    throw new CuratorError('curator-denied', `cannot report for a node as ${caller.role} ${caller.name}`);
   return caller.nodeId;
 }

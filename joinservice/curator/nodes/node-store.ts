@@ -10,7 +10,7 @@ import { CuratorError } from '../errors.ts';
 import { nodeViewFrom } from './node-feed.ts';
 import type { NodeView } from './node-wire.ts';
 
-/** Nodes as etcd has them now: linearizable reads, no cache. */
+/** Reads nodes from etcd, linearizably and without a cache. */
 export class NodeStore {
   readonly #etcd: KeySpace;
 
@@ -18,6 +18,7 @@ export class NodeStore {
     this.#etcd = etcd;
   }
 
+  /** All nodes, and the etcd revision at which they were read. */
   async list(
     signal: AbortSignal,
   ): Promise<{ readonly revision: bigint; readonly nodes: readonly NodeView[] }> {
@@ -31,7 +32,7 @@ export class NodeStore {
     return { revision, nodes: [...parts.values()].flatMap((each) => nodeViewFrom(each) ?? []) };
   }
 
-  /** By id, or by name; throws `curator-node-unknown`. */
+  /** A node by ID or name. @throws CuratorError `curator-node-unknown` */
   async get(idOrName: string, signal: AbortSignal): Promise<NodeView> {
     const found = (await this.#byId(idOrName, signal)) ?? (await this.#byName(idOrName, signal));
     if (found === undefined) throw unknownNode(idOrName);
@@ -39,7 +40,7 @@ export class NodeStore {
   }
 
   async #byId(nodeId: string, signal: AbortSignal): Promise<NodeView | undefined> {
-    // An id is a directory of three keys; a slash in it would name a key of another node.
+    // The keys of a node are below NODES_PREFIX/ID/; a slash in the ID would match a key of another node.
     if (nodeId === '' || nodeId.includes('/')) return undefined;
     const { entries } = await this.#etcd.list(`${NODES_PREFIX}${nodeId}/`, { signal });
     const parts: Partial<Record<NodePart, Entry>> = {};
@@ -56,11 +57,12 @@ export class NodeStore {
   }
 }
 
+/** The error for an ID or name without a node. */
 export function unknownNode(idOrName: string): CuratorError {
   return new CuratorError('curator-node-unknown', `node ${JSON.stringify(idOrName.slice(0, 80))} not found`);
 }
 
-/** The condition under which a plan that was made from a view still holds. */
+/** The etcd condition that the record of a node is unchanged since it was read. */
 export function unchangedView(view: NodeView) {
   return {
     kind: 'unchanged' as const,

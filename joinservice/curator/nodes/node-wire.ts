@@ -11,7 +11,7 @@ import {
 } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 
-/** Everything the cluster knows about one node. */
+/** The records of one node: what was decided about it, what it reported, and whether its heartbeat is current. */
 export interface NodeView {
   readonly record: NodeRecord;
   readonly recordRevision: bigint;
@@ -31,6 +31,7 @@ const STATE_TO_WIRE: Readonly<Record<State, NodeState>> = {
   DECOMMISSIONED: NodeState.DECOMMISSIONED,
 };
 
+/** A node as the contract has it. */
 export function nodeToWire(view: NodeView): Node {
   const { record, status } = view;
   const node: MessageInitShape<typeof NodeSchema> = {
@@ -58,18 +59,19 @@ function admissionOf(admission: NonNullable<NodeRecord['admission']>) {
   return { ...rest, akName, timeMs: BigInt(timeMs) };
 }
 
-/** A node that never said anything is unknown, not late. */
+/** The health of a node. A node that has never reported a status is UNKNOWN, not TIMEOUT. */
 export function healthOf(view: NodeView): NodeHealth {
   if (view.record.state !== 'UP') return NodeHealth.UNKNOWN;
   if (view.isAlive) return NodeHealth.HEALTHY;
   return view.status === undefined ? NodeHealth.UNKNOWN : NodeHealth.TIMEOUT;
 }
 
+/** Roles as the contract numbers them. */
 export function rolesToWire(roles: readonly Role[]): readonly NodeRole[] {
   return roles.map((role) => ROLE_TO_WIRE[role]);
 }
 
-/** Numbers of a caller → roles; unknown ones and impossible sets are refused. */
+/** The roles of a request. @throws CuratorError for an unknown number, RoleError `role-conflict` */
 export function rolesFromWire(numbers: readonly NodeRole[]): readonly Role[] {
   const names = numbers.map(
     (number) => keyOf(ROLE_TO_WIRE, number) ?? refuseField('roles', `unknown role ${number}`),
@@ -77,12 +79,14 @@ export function rolesFromWire(numbers: readonly NodeRole[]): readonly Role[] {
   return parseRoles(names);
 }
 
+/** The state of a request. @throws CuratorError for an unknown number */
 export function stateFromWire(number: NodeState): State {
   return keyOf(STATE_TO_WIRE, number) ?? refuseField('state', `unknown state ${number}`);
 }
 
+/** Refuses a request for one of its fields. @throws CuratorError `curator-request-invalid` */
 export function refuseField(field: string, why: string): never {
-  throw new CuratorError('curator-request-invalid', `reading ${field}: ${why}`, { details: { field } });
+  throw new CuratorError('curator-request-invalid', `invalid ${field}: ${why}`, { details: { field } });
 }
 
 function keyOf<K extends string, V>(table: Readonly<Record<K, V>>, value: V): K | undefined {

@@ -19,7 +19,7 @@ import { nodeToWire, refuseField, type NodeView } from './node-wire.ts';
 type ReadMethods =
   'checkHealth' | 'getClusterInfo' | 'getNode' | 'listNodes' | 'getConfiguration' | 'getInitResult';
 
-/** Calls that answer what is: linearizable, or refused. */
+/** Handlers of the calls that read. All reads are linearizable. */
 export function readHandlers(parts: ReadHandlerParts): Pick<AuthorizedHandlers, ReadMethods> {
   const { etcd, nodes } = parts;
   return {
@@ -72,13 +72,13 @@ async function readConfiguration(etcd: KeySpace, signal: AbortSignal) {
   };
 }
 
-/** With the owner's signature, once there is one: it says whose cluster this is. */
+/** The result of `cluster init`, with the ownership signature once the owner has acknowledged the cluster. */
 async function readInitResult(etcd: KeySpace, initId: string, signal: AbortSignal) {
   const entry = await etcd.get(INIT_RESULT_KEY, { signal });
-  if (entry === undefined) throw noCluster("reading the init's result");
+  if (entry === undefined) throw noCluster('reading the result of the init');
   const record = records.initResult.decode(entry.key, entry.value);
   if (initId !== '' && initId !== record.initId)
-    refuseField('init_id', `this cluster was made by init ${record.initId}`);
+    refuseField('init_id', `this cluster was created by init ${record.initId}`);
   const owned = await etcd.get(OWNERSHIP_KEY, { signal });
   const signature = owned && records.ownership.decode(owned.key, owned.value).signature;
   return {
@@ -92,15 +92,15 @@ function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Buffer.from(base64, 'base64'));
 }
 
-/** The cluster's record, which also proves that etcd answers now. */
+/** The cluster record. Reading it also proves that etcd is available. @throws CuratorError `curator-no-cluster` */
 export async function readCluster(etcd: KeySpace, signal: AbortSignal): Promise<ClusterRecord> {
   const entry = await etcd.get(CLUSTER_KEY, { signal });
-  if (entry === undefined) throw noCluster("reading the cluster's record");
+  if (entry === undefined) throw noCluster('reading the cluster record');
   return records.cluster.decode(entry.key, entry.value);
 }
 
 function noCluster(doing: string): CuratorError {
-  return new CuratorError('curator-no-cluster', `${doing}: there is none in etcd`);
+  return new CuratorError('curator-no-cluster', `${doing}: not found in etcd`);
 }
 
 function directoryEntry({ record, status }: NodeView) {
@@ -109,6 +109,7 @@ function directoryEntry({ record, status }: NodeView) {
   return curatorEndpoint === '' ? [] : [{ nodeId: record.nodeId, name: record.name, curatorEndpoint }];
 }
 
+/** What the handlers for reading work with. */
 export interface ReadHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;
@@ -117,7 +118,7 @@ export interface ReadHandlerParts {
   readonly facts: CuratorFacts;
 }
 
-/** What a curator knows from elsewhere than the cluster's records. */
+/** What a curator reports that is not in the records of the cluster. */
 export interface CuratorFacts {
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
   etcdStatus(signal: AbortSignal): Promise<{

@@ -2,8 +2,8 @@
 // @generated from file curator.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between the curators of a cluster and its nodes and operators. Both ends show certificates of the
-// cluster CA; what a caller may do is decided for each call by the record of its key in etcd.
+// The contract of the curators with nodes and operators. Both ends show certificates of the cluster CA; each call is authorized
+// by the record of the caller's key in etcd.
 
 import type { GenEnum, GenExtension, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -56,7 +56,7 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
   health: NodeHealth;
 
   /**
-   * The last thing the node said about itself; absent until then.
+   * The last status that the node reported; absent before.
    *
    * @generated from field: cluster.curator.v1.NodeStatus status = 8;
    */
@@ -73,14 +73,14 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
   createdMs: bigint;
 
   /**
-   * Grows with each change of what the cluster decided about the node: its record.
+   * Grows with each change of the record of the node.
    *
    * @generated from field: int64 record_revision = 11;
    */
   recordRevision: bigint;
 
   /**
-   * How it came in; absent where the node was there before anybody could ask it.
+   * How the machine was admitted; absent for a first node without evidence.
    *
    * @generated from field: cluster.curator.v1.NodeAdmission admission = 12;
    */
@@ -188,21 +188,21 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
   bootId: string;
 
   /**
-   * Where the curator of this node answers, "host:port"; empty while none runs.
+   * Endpoint of the curator of this node, "host:port"; empty while none runs.
    *
    * @generated from field: string curator_endpoint = 5;
    */
   curatorEndpoint: string;
 
   /**
-   * The tree of everything the agent runs, parents before children.
+   * The tree of runnables of the agent, parents before children.
    *
    * @generated from field: repeated cluster.curator.v1.Runnable runnables = 6;
    */
   runnables: Runnable[];
 
   /**
-   * What is worst now; absent while all is well.
+   * The most severe current error; absent where there is none.
    *
    * @generated from field: cluster.curator.v1.LastError last_error = 7;
    */
@@ -214,7 +214,7 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
   certificates: Certificate[];
 
   /**
-   * Named facts that are counted elsewhere, e.g. "kernel" or "operating-system".
+   * Named facts, e.g. "kernel" or "operating-system".
    *
    * @generated from field: map<string, string> facts = 9;
    */
@@ -228,21 +228,21 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
   keys?: KeyStage | undefined;
 
   /**
-   * Whether private halves of them are on its disk.
+   * Whether private shared keys are on its disk.
    *
    * @generated from field: bool holds_keys = 11;
    */
   holdsKeys: boolean;
 
   /**
-   * Of the control plane of Kubernetes; empty where none is to run or runs, and from agents that do not look.
+   * The components of the Kubernetes control plane; empty where none is to run or runs, and from older agents.
    *
    * @generated from field: repeated cluster.curator.v1.ControlPlanePart control_plane = 12;
    */
   controlPlane: ControlPlanePart[];
 
   /**
-   * The Kubernetes etcd as this control plane sees it, its size rounded up; absent where none runs here.
+   * The Kubernetes etcd as this control plane sees it, its size rounded up; absent on other nodes.
    *
    * @generated from field: cluster.curator.v1.EtcdStatus kubernetes_etcd = 13;
    */
@@ -256,7 +256,7 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
 export declare const NodeStatusSchema: GenMessage<NodeStatus>;
 
 /**
- * As the node's own agent found it.
+ * A component of the Kubernetes control plane, as the agent of the node observes it.
  *
  * @generated from message cluster.curator.v1.ControlPlanePart
  */
@@ -274,7 +274,7 @@ export declare type ControlPlanePart = Message<"cluster.curator.v1.ControlPlaneP
   ready: boolean;
 
   /**
-   * Since when it is as it is.
+   * Since when it is in this state.
    *
    * @generated from field: int64 since_ms = 3;
    */
@@ -295,20 +295,20 @@ export declare type ControlPlanePart = Message<"cluster.curator.v1.ControlPlaneP
 export declare const ControlPlanePartSchema: GenMessage<ControlPlanePart>;
 
 /**
- * Of the keys that control planes share, which a rotation replaces.
+ * The stage of a rotation of the keys that control planes share.
  *
  * @generated from message cluster.curator.v1.KeyStage
  */
 export declare type KeyStage = Message<"cluster.curator.v1.KeyStage"> & {
   /**
-   * 1 as they were made with the cluster.
+   * 1 for the keys that were created with the cluster.
    *
    * @generated from field: uint64 generation = 1;
    */
   generation: bigint;
 
   /**
-   * "hand", "believe", "issue", "refresh", "retire" or "done" (internal/keyset); of the cluster also "asked".
+   * "hand", "believe", "issue", "refresh", "retire" or "done" (internal/keyset); for the cluster also "asked".
    *
    * @generated from field: string phase = 2;
    */
@@ -355,7 +355,7 @@ export declare type Runnable = Message<"cluster.curator.v1.Runnable"> & {
   lastError?: LastError | undefined;
 
   /**
-   * Why it does nothing, where that is right: "role absent". Idle and stuck look different.
+   * Why it is idle on purpose, e.g. "role absent"; empty where it is not.
    *
    * @generated from field: string idle_because = 6;
    */
@@ -456,7 +456,7 @@ export declare type Certificate = Message<"cluster.curator.v1.Certificate"> & {
 export declare const CertificateSchema: GenMessage<Certificate>;
 
 /**
- * Where a watch stands. Taken from an answer and given back unchanged.
+ * The position of a watch, taken from a response and sent back unchanged.
  *
  * @generated from message cluster.curator.v1.WatchPosition
  */
@@ -479,7 +479,7 @@ export declare type WatchPosition = Message<"cluster.curator.v1.WatchPosition"> 
 export declare const WatchPositionSchema: GenMessage<WatchPosition>;
 
 /**
- * With each mutation. However often a caller repeats a request with its key, the mutation happens once.
+ * Sent with each change. A request that is repeated with the same key is carried out once.
  *
  * @generated from message cluster.curator.v1.Mutation
  */
@@ -573,21 +573,21 @@ export declare type GetClusterInfoResponse = Message<"cluster.curator.v1.GetClus
   createdMs: bigint;
 
   /**
-   * Nodes that run a curator, as far as they are UP.
+   * Nodes that are UP and run a curator.
    *
    * @generated from field: repeated cluster.curator.v1.DirectoryEntry directory = 6;
    */
   directory: DirectoryEntry[];
 
   /**
-   * The state etcd. That of Kubernetes is in the status of the control planes.
+   * The state etcd. The Kubernetes etcd is in the status of the control planes.
    *
    * @generated from field: cluster.curator.v1.EtcdStatus etcd = 7;
    */
   etcd?: EtcdStatus | undefined;
 
   /**
-   * Those of this curator and of the CAs it sees.
+   * The certificates of this curator and its CAs.
    *
    * @generated from field: repeated cluster.curator.v1.Certificate certificates = 8;
    */
@@ -633,7 +633,7 @@ export declare const DirectoryEntrySchema: GenMessage<DirectoryEntry>;
  */
 export declare type EtcdStatus = Message<"cluster.curator.v1.EtcdStatus"> & {
   /**
-   * Of the member on this node.
+   * Database of the member on this node.
    *
    * @generated from field: int64 db_size_bytes = 1;
    */
@@ -743,7 +743,7 @@ export declare type ListNodesResponse = Message<"cluster.curator.v1.ListNodesRes
   nodes: Node[];
 
   /**
-   * A watch from here misses nothing.
+   * A watch from this position misses no change.
    *
    * @generated from field: cluster.curator.v1.WatchPosition position = 2;
    */
@@ -798,7 +798,7 @@ export declare const WatchNodesRequestSchema: GenMessage<WatchNodesRequest>;
  */
 export declare type WatchNodesResponse = Message<"cluster.curator.v1.WatchNodesResponse"> & {
   /**
-   * Forget what was known: everything there is follows, in this and the next messages until `caught_up`.
+   * Discard the known nodes: all nodes follow, in this and the next messages until `caught_up`.
    *
    * @generated from field: bool relist = 1;
    */
@@ -815,7 +815,7 @@ export declare type WatchNodesResponse = Message<"cluster.curator.v1.WatchNodesR
   deletedNodeIds: string[];
 
   /**
-   * All that was there when the watch began has been sent.
+   * All nodes that existed when the watch began have been sent.
    *
    * @generated from field: bool caught_up = 4;
    */
@@ -878,7 +878,7 @@ export declare const HeartbeatRequestSchema: GenMessage<HeartbeatRequest>;
  */
 export declare type HeartbeatResponse = Message<"cluster.curator.v1.HeartbeatResponse"> & {
   /**
-   * Beat again after this time; it is at most half of the timeout.
+   * Time until the next heartbeat, at most half of the timeout.
    *
    * @generated from field: int64 interval_ms = 1;
    */
@@ -906,7 +906,7 @@ export declare type SetNodeRolesRequest = Message<"cluster.curator.v1.SetNodeRol
   nodeId: string;
 
   /**
-   * All of its roles from now on.
+   * The complete new set of roles.
    *
    * @generated from field: repeated cluster.curator.v1.NodeRole roles = 2;
    */
@@ -918,7 +918,7 @@ export declare type SetNodeRolesRequest = Message<"cluster.curator.v1.SetNodeRol
   mutation?: Mutation | undefined;
 
   /**
-   * Owner-signed (internal/authority), stored with the change: a `grant` where the node becomes a control plane.
+   * Owner documents, stored with the change: a `grant` where the node becomes a control plane.
    *
    * @generated from field: repeated bytes documents = 4;
    */
@@ -1051,14 +1051,14 @@ export declare type DeleteNodeRequest = Message<"cluster.curator.v1.DeleteNodeRe
   mutation?: Mutation | undefined;
 
   /**
-   * Owner-signed: a `readmission` where the machine is to come back, a `policy` for the configuration below.
+   * Owner documents: a `readmission` where the machine is to join again, a `policy` for the configuration below.
    *
    * @generated from field: repeated bytes documents = 3;
    */
   documents: Uint8Array[];
 
   /**
-   * The configuration without the inventory entries of this machine, made from `base_revision`; empty where there are none.
+   * The configuration of `base_revision` without the inventory entries of this machine; empty where there are none.
    *
    * @generated from field: bytes configuration = 4;
    */
@@ -1141,7 +1141,7 @@ export declare type UpdateConfigurationRequest = Message<"cluster.curator.v1.Upd
   document: Uint8Array;
 
   /**
-   * The revision of the document that the new one was made from.
+   * The revision that the new document is based on.
    *
    * @generated from field: int64 base_revision = 2;
    */
@@ -1153,7 +1153,7 @@ export declare type UpdateConfigurationRequest = Message<"cluster.curator.v1.Upd
   mutation?: Mutation | undefined;
 
   /**
-   * Owner-signed: the `policy` that covers the new document.
+   * Owner documents: the `policy` over the new document.
    *
    * @generated from field: repeated bytes documents = 4;
    */
@@ -1215,8 +1215,8 @@ export declare type GetInitResultResponse = Message<"cluster.curator.v1.GetInitR
   result: Uint8Array;
 
   /**
-   * The owner's own signature over whose cluster this is; empty until the owner has acknowledged. Who lost everything but
-   * the owner key knows its cluster by it.
+   * The ownership signature of the owner; empty until the owner has acknowledged. An owner who lost everything but the key
+   * recognizes the cluster by it.
    *
    * @generated from field: bytes ownership_signature = 3;
    */
@@ -1230,7 +1230,7 @@ export declare type GetInitResultResponse = Message<"cluster.curator.v1.GetInitR
 export declare const GetInitResultResponseSchema: GenMessage<GetInitResultResponse>;
 
 /**
- * What a call needs. Each method names one; a method without is refused to everybody.
+ * What a method requires. A method without a permission is refused to everybody.
  *
  * @generated from enum cluster.curator.v1.Permission
  */
@@ -1241,14 +1241,14 @@ export enum Permission {
   UNSPECIFIED = 0,
 
   /**
-   * Read what the cluster is: every node, viewer, operator and owner.
+   * Read the state of the cluster: nodes, viewers, operators and owners.
    *
    * @generated from enum value: PERMISSION_READ = 1;
    */
   READ = 1,
 
   /**
-   * Say something about oneself: a node, about the node that calls.
+   * Report about the calling node: nodes.
    *
    * @generated from enum value: PERMISSION_SELF = 2;
    */
@@ -1262,14 +1262,14 @@ export enum Permission {
   ADMINISTER = 3,
 
   /**
-   * Change who administers, and take what belongs to the owner: owners.
+   * Change operators and use the rights of owners: owners.
    *
    * @generated from enum value: PERMISSION_OWN = 4;
    */
   OWN = 4,
 
   /**
-   * Read who asks to be let in, who administers and what was decided: viewers, operators and owners; no node.
+   * Read join requests, operators and the audit log: viewers, operators and owners, but no nodes.
    *
    * @generated from enum value: PERMISSION_INSPECT = 5;
    */
@@ -1291,7 +1291,7 @@ export enum NodeState {
   UNSPECIFIED = 0,
 
   /**
-   * Asked to join; nobody has decided.
+   * Requested to join, not decided yet.
    *
    * @generated from enum value: NODE_STATE_NEW = 1;
    */
@@ -1312,7 +1312,7 @@ export enum NodeState {
   UP = 3,
 
   /**
-   * No member any more, for ever.
+   * No longer a member, and never again.
    *
    * @generated from enum value: NODE_STATE_DECOMMISSIONED = 4;
    */
@@ -1366,7 +1366,7 @@ export enum NodeHealth {
   UNSPECIFIED = 0,
 
   /**
-   * Nothing can be said: it has never beaten, or is no member.
+   * Never reported anything, or not a member.
    *
    * @generated from enum value: NODE_HEALTH_UNKNOWN = 1;
    */
@@ -1378,7 +1378,7 @@ export enum NodeHealth {
   HEALTHY = 2,
 
   /**
-   * Its last beat is older than the timeout.
+   * The last heartbeat is older than the timeout.
    *
    * @generated from enum value: NODE_HEALTH_TIMEOUT = 3;
    */
@@ -1395,7 +1395,7 @@ export declare const NodeHealthSchema: GenEnum<NodeHealth>;
  */
 export declare const Curator: GenService<{
   /**
-   * Answers once a linearizable read succeeds: this curator can serve.
+   * Succeeds after a linearizable read: this curator can serve.
    *
    * @generated from rpc cluster.curator.v1.Curator.CheckHealth
    */
@@ -1429,7 +1429,7 @@ export declare const Curator: GenService<{
     output: typeof ListNodesResponseSchema;
   },
   /**
-   * One node: what it is now, then each change. Ends only with an error.
+   * One node: its current state, then each change. Ends only with an error.
    *
    * @generated from rpc cluster.curator.v1.Curator.WatchNode
    */
@@ -1439,7 +1439,7 @@ export declare const Curator: GenService<{
     output: typeof WatchNodesResponseSchema;
   },
   /**
-   * All nodes. Changes that a slow reader missed are skipped; the newest state of each node never is.
+   * All nodes. A slow reader may miss changes in between, but never the newest state of a node.
    *
    * @generated from rpc cluster.curator.v1.Curator.WatchNodes
    */
@@ -1449,7 +1449,7 @@ export declare const Curator: GenService<{
     output: typeof WatchNodesResponseSchema;
   },
   /**
-   * The whole status of the calling node. The same again changes nothing.
+   * Replaces the whole status of the calling node. Repeating it changes nothing.
    *
    * @generated from rpc cluster.curator.v1.Curator.UpdateNodeStatus
    */
@@ -1459,7 +1459,7 @@ export declare const Curator: GenService<{
     output: typeof UpdateNodeStatusResponseSchema;
   },
   /**
-   * The calling node is alive: one message per beat, one answer each.
+   * Heartbeats of the calling node: one response for each message.
    *
    * @generated from rpc cluster.curator.v1.Curator.Heartbeat
    */
@@ -1493,7 +1493,7 @@ export declare const Curator: GenService<{
     output: typeof UpdateNodeLabelsResponseSchema;
   },
   /**
-   * Deletes the record of a node: from now on its key is unknown. Refused while it is UP.
+   * Deletes the record of a node, whose key is unknown from then on. Refused while it is UP.
    *
    * @generated from rpc cluster.curator.v1.Curator.DeleteNode
    */
@@ -1511,7 +1511,7 @@ export declare const Curator: GenService<{
     output: typeof GetConfigurationResponseSchema;
   },
   /**
-   * Replaces the document if nobody else has since `base_revision`; otherwise refused with the newer revision.
+   * Replaces the document unless it was changed since `base_revision`; otherwise refused with the newer revision.
    *
    * @generated from rpc cluster.curator.v1.Curator.UpdateConfiguration
    */
@@ -1521,7 +1521,7 @@ export declare const Curator: GenService<{
     output: typeof UpdateConfigurationResponseSchema;
   },
   /**
-   * What the init ended with, as often as its owner asks.
+   * The result of `cluster init`, also repeatedly.
    *
    * @generated from rpc cluster.curator.v1.Curator.GetInitResult
    */

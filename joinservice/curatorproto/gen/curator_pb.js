@@ -2,8 +2,8 @@
 // @generated from file curator.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between the curators of a cluster and its nodes and operators. Both ends show certificates of the
-// cluster CA; what a caller may do is decided for each call by the record of its key in etcd.
+// The contract of the curators with nodes and operators. Both ends show certificates of the cluster CA; each call is authorized
+// by the record of the caller's key in etcd.
 
 import { enumDesc, extDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
@@ -327,7 +327,7 @@ export const PermissionSchema = /*@__PURE__*/
   enumDesc(file_curator, 0);
 
 /**
- * What a call needs. Each method names one; a method without is refused to everybody.
+ * What a method requires. A method without a permission is refused to everybody.
  *
  * @generated from enum cluster.curator.v1.Permission
  */

@@ -2,8 +2,8 @@
 // @generated from file distribution.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What control-plane nodes hand on to the other members: the bytes of the bundle, where control planes are, and what the
-// makers of processors say.
+// What control planes distribute to the other members: components of the bundle, the directory of control planes, collateral and
+// the progress of key rotations.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -79,16 +79,15 @@ export declare type WatchDirectoryResponse = Message<"cluster.curator.v1.WatchDi
   controlPlanes: ControlPlane[];
 
   /**
-   * The stage of the cluster's keys, "GENERATION/PHASE": who is at another one asks with FetchKeys. Empty before the first
-   * rotation.
+   * The rotation stage, "GENERATION/PHASE"; nodes at another stage call FetchKeys. Empty before the first rotation.
    *
    * @generated from field: string keys = 3;
    */
   keys: string;
 
   /**
-   * Where workers are that pass connections on to control planes, no port: the way back for who was off while those it knew
-   * were replaced. A few that are there for long.
+   * Addresses, without a port, of a few workers that relay connections to control planes, for nodes that were off while all
+   * control planes they know were replaced.
    *
    * @generated from field: repeated string relays = 4;
    */
@@ -116,21 +115,21 @@ export declare type ControlPlane = Message<"cluster.curator.v1.ControlPlane"> & 
   name: string;
 
   /**
-   * Where other nodes reach it; no port.
+   * The address for other nodes; no port.
    *
    * @generated from field: string address = 3;
    */
   address: string;
 
   /**
-   * "host:port"; empty while its curator does not serve.
+   * "host:port"; empty while its curator is not serving.
    *
    * @generated from field: string curator_endpoint = 4;
    */
   curatorEndpoint: string;
 
   /**
-   * Whether it is to run a Kubernetes API server.
+   * Whether it has the role to run a Kubernetes API server.
    *
    * @generated from field: bool api_server = 5;
    */
@@ -148,7 +147,7 @@ export declare const ControlPlaneSchema: GenMessage<ControlPlane>;
  */
 export declare type FetchCollateralRequest = Message<"cluster.curator.v1.FetchCollateralRequest"> & {
   /**
-   * SHA-256 of the bundle that the asker took last, which is then not sent again; empty when it has none.
+   * SHA-256 of the bundle that the caller already has, which is then not sent again; may be empty.
    *
    * @generated from field: bytes known_sha256 = 1;
    */
@@ -166,7 +165,7 @@ export declare const FetchCollateralRequestSchema: GenMessage<FetchCollateralReq
  */
 export declare type FetchCollateralResponse = Message<"cluster.curator.v1.FetchCollateralResponse"> & {
   /**
-   * As in GetCollateralResponse; empty when nobody has handed anything on, or the asker has it.
+   * As in GetCollateralResponse; empty where there is none or the caller has it.
    *
    * @generated from field: bytes bundle = 1;
    */
@@ -214,7 +213,7 @@ export declare const FetchKeysResponseSchema: GenMessage<FetchKeysResponse>;
  */
 export declare const Distribution: GenService<{
   /**
-   * The bytes of one blob of the store, from `offset` on. They prove nothing: the asker checks the hash.
+   * The bytes of one blob from `offset` on. The caller verifies the hash.
    *
    * @generated from rpc cluster.curator.v1.Distribution.FetchBlob
    */
@@ -224,8 +223,8 @@ export declare const Distribution: GenService<{
     output: typeof FetchBlobResponseSchema;
   },
   /**
-   * Which nodes run a control plane: all of them at once, then all of them again after each change. Ends only with an
-   * error. Never answers an empty directory.
+   * The directory of control planes: all of them, and all of them again after each change. Never empty. Ends only with an
+   * error.
    *
    * @generated from rpc cluster.curator.v1.Distribution.WatchDirectory
    */
@@ -235,7 +234,7 @@ export declare const Distribution: GenService<{
     output: typeof WatchDirectoryResponseSchema;
   },
   /**
-   * What an operator handed on of AMD and Intel. It proves nothing by coming from here: the asker verifies each document.
+   * The uploaded collateral of AMD and Intel. The caller verifies each document.
    *
    * @generated from rpc cluster.curator.v1.Distribution.FetchCollateral
    */
@@ -245,7 +244,7 @@ export declare const Distribution: GenService<{
     output: typeof FetchCollateralResponseSchema;
   },
   /**
-   * How far the cluster is with replacing the keys that control planes share: public halves only.
+   * The progress of a rotation of the keys that control planes share, with public keys only.
    *
    * @generated from rpc cluster.curator.v1.Distribution.FetchKeys
    */

@@ -2,8 +2,8 @@
 // @generated from file distribution.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What control-plane nodes hand on to the other members: the bytes of the bundle, where control planes are, and what the
-// makers of processors say.
+// What control planes distribute to the other members: components of the bundle, the directory of control planes, collateral and
+// the progress of key rotations.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_curator } from "./curator_pb.js";

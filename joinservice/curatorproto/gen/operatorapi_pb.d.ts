@@ -2,8 +2,8 @@
 // @generated from file operatorapi.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What operators ask and decide about machines that want to become members, and what the cluster remembers of it.
-// Served by every curator beside the service Curator, with the same callers and the same door.
+// The API for operators: join requests, audit log, operators, keys, collateral and owner documents. Every curator serves it
+// beside the service Curator, with the same authorization of callers.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -19,7 +19,7 @@ export declare const file_operatorapi: GenFile;
  */
 export declare type Join = Message<"cluster.curator.v1.Join"> & {
   /**
-   * The node id that the machine has, or would have.
+   * The ID of the node that the machine is or would become.
    *
    * @generated from field: string join_id = 1;
    */
@@ -31,14 +31,14 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
   state: JoinState;
 
   /**
-   * Of the machine's key, as its console shows it.
+   * The fingerprint of the machine's key, which its console shows.
    *
    * @generated from field: string fingerprint = 3;
    */
   fingerprint: string;
 
   /**
-   * E.g. "tpm-ek:90ab…": what policies list.
+   * The identity that policies list, e.g. "tpm-ek:90ab…".
    *
    * @generated from field: string identity = 4;
    */
@@ -66,7 +66,7 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
   profile: string;
 
   /**
-   * What the machine says; proves nothing.
+   * Claims of the machine, unproved: the next five fields and `clock_offset_ms`.
    *
    * @generated from field: string hostname = 8;
    */
@@ -93,7 +93,7 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
   agentVersion: string;
 
   /**
-   * What was decided; empty before.
+   * The decision; empty before.
    *
    * @generated from field: string name = 13;
    */
@@ -127,7 +127,7 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
   expiresMs: bigint;
 
   /**
-   * Why it waits or was refused.
+   * Why the machine waits or was refused.
    *
    * @generated from field: string code = 19;
    */
@@ -154,14 +154,14 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
   attempts: bigint;
 
   /**
-   * Of the machine's clock against the curator's, when it last asked.
+   * The clock of the machine minus that of the curator, at its last request.
    *
    * @generated from field: int64 clock_offset_ms = 24;
    */
   clockOffsetMs: bigint;
 
   /**
-   * Of a control plane that waits to become a member of etcd, which takes one at a time. Absent where it does not.
+   * For a control plane that waits for the slot to change etcd members, which one node has at a time.
    *
    * @generated from field: cluster.curator.v1.QueuePosition queue = 25;
    */
@@ -179,14 +179,14 @@ export declare const JoinSchema: GenMessage<Join>;
  */
 export declare type QueuePosition = Message<"cluster.curator.v1.QueuePosition"> & {
   /**
-   * 0 for the node whose turn it is, 1 for the next one.
+   * 0 for the node that has the slot, 1 for the next one.
    *
    * @generated from field: uint32 position = 1;
    */
   position: number;
 
   /**
-   * From how long the last one took.
+   * Estimated from the last node that had the slot.
    *
    * @generated from field: int64 estimate_ms = 2;
    */
@@ -204,7 +204,7 @@ export declare const QueuePositionSchema: GenMessage<QueuePosition>;
  */
 export declare type ListJoinsRequest = Message<"cluster.curator.v1.ListJoinsRequest"> & {
   /**
-   * All where empty.
+   * Empty for all.
    *
    * @generated from field: repeated cluster.curator.v1.JoinState states = 1;
    */
@@ -227,7 +227,7 @@ export declare type ListJoinsResponse = Message<"cluster.curator.v1.ListJoinsRes
   joins: Join[];
 
   /**
-   * More machines asked than are remembered; so many were not written down.
+   * Requests that were not stored because there were too many.
    *
    * @generated from field: uint64 dropped = 2;
    */
@@ -245,7 +245,7 @@ export declare const ListJoinsResponseSchema: GenMessage<ListJoinsResponse>;
  */
 export declare type DecideJoinRequest = Message<"cluster.curator.v1.DecideJoinRequest"> & {
   /**
-   * The join id, or its fingerprint or identity, whole or a beginning that is unique (8 characters at least).
+   * The join ID, fingerprint or identity, whole or a unique prefix of at least 8 characters.
    *
    * @generated from field: string join = 1;
    */
@@ -274,7 +274,7 @@ export declare type DecideJoinRequest = Message<"cluster.curator.v1.DecideJoinRe
   mutation?: Mutation | undefined;
 
   /**
-   * Owner-signed: a `grant` where the machine becomes a control plane.
+   * Owner documents: a `grant` where the machine becomes a control plane.
    *
    * @generated from field: repeated bytes documents = 5;
    */
@@ -292,14 +292,14 @@ export declare const DecideJoinRequestSchema: GenMessage<DecideJoinRequest>;
  */
 export declare type Approval = Message<"cluster.curator.v1.Approval"> & {
   /**
-   * Empty: the wanted name, if it is free and valid.
+   * Empty for the requested name, if it is valid and not taken.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Empty: KUBERNETES_WORKER. Never what the machine wants.
+   * Empty for KUBERNETES_WORKER, whatever the machine requests.
    *
    * @generated from field: repeated cluster.curator.v1.NodeRole roles = 2;
    */
@@ -322,7 +322,7 @@ export declare const ApprovalSchema: GenMessage<Approval>;
  */
 export declare type Refusal = Message<"cluster.curator.v1.Refusal"> & {
   /**
-   * For the operators, in the audit; the machine learns only the code.
+   * For the audit log; the machine learns only the code.
    *
    * @generated from field: string reason = 1;
    */
@@ -356,14 +356,14 @@ export declare const DecideJoinResponseSchema: GenMessage<DecideJoinResponse>;
  */
 export declare type ListAuditRequest = Message<"cluster.curator.v1.ListAuditRequest"> & {
   /**
-   * 0: from the beginning of what is kept.
+   * 0 for the oldest stored entry.
    *
    * @generated from field: uint64 after_seq = 1;
    */
   afterSeq: bigint;
 
   /**
-   * 0: all there is.
+   * 0 for all.
    *
    * @generated from field: uint32 limit = 2;
    */
@@ -396,7 +396,7 @@ export declare type ListAuditResponse = Message<"cluster.curator.v1.ListAuditRes
     case: "entry";
   } | {
     /**
-     * After the last entry, and after each that follows.
+     * After the last entry, and after each entry that follows later.
      *
      * @generated from field: cluster.curator.v1.AuditHead head = 2;
      */
@@ -421,7 +421,7 @@ export declare type AuditEntry = Message<"cluster.curator.v1.AuditEntry"> & {
   seq: bigint;
 
   /**
-   * The exact bytes that the chain is over (JSON); see docs/audit.md.
+   * The exact bytes (JSON) that the hash chain covers; see docs/audit.md.
    *
    * @generated from field: bytes record = 2;
    */
@@ -454,14 +454,14 @@ export declare type AuditHead = Message<"cluster.curator.v1.AuditHead"> & {
   seq: bigint;
 
   /**
-   * SHA-256 of the entry `seq`, lower-case hex.
+   * SHA-256 of entry `seq`, lower-case hex.
    *
    * @generated from field: string hash = 4;
    */
   hash: string;
 
   /**
-   * The first entry that is kept.
+   * The oldest stored entry.
    *
    * @generated from field: uint64 first_seq = 5;
    */
@@ -479,7 +479,7 @@ export declare const AuditHeadSchema: GenMessage<AuditHead>;
  */
 export declare type GetTraceRequest = Message<"cluster.curator.v1.GetTraceRequest"> & {
   /**
-   * A join id, a fingerprint or identity, a node's id or name; or the IP address that a machine came from.
+   * A join ID, fingerprint, identity, node ID or node name, or the source IP address of a machine.
    *
    * @generated from field: string subject = 1;
    */
@@ -493,7 +493,7 @@ export declare type GetTraceRequest = Message<"cluster.curator.v1.GetTraceReques
 export declare const GetTraceRequestSchema: GenMessage<GetTraceRequest>;
 
 /**
- * Without a join id: of a machine that no request is on record of, what the audit has of its refusals.
+ * Without a join ID it has only the refusals of the audit log, for a machine without a stored request.
  *
  * @generated from message cluster.curator.v1.GetTraceResponse
  */
@@ -526,13 +526,13 @@ export declare type GetTraceResponse = Message<"cluster.curator.v1.GetTraceRespo
 export declare const GetTraceResponseSchema: GenMessage<GetTraceResponse>;
 
 /**
- * One thing that was looked at on a machine's way in.
+ * One check of the join of a machine.
  *
  * @generated from message cluster.curator.v1.TraceFact
  */
 export declare type TraceFact = Message<"cluster.curator.v1.TraceFact"> & {
   /**
-   * "cluster" or "machine": who says so.
+   * "cluster" or "machine": which side made the check.
    *
    * @generated from field: string side = 1;
    */
@@ -566,7 +566,7 @@ export declare type TraceFact = Message<"cluster.curator.v1.TraceFact"> & {
   fix: string;
 
   /**
-   * The error code, where it failed.
+   * The error code of a failed check.
    *
    * @generated from field: string code = 7;
    */
@@ -629,7 +629,7 @@ export declare type Operator = Message<"cluster.curator.v1.Operator"> & {
   name: string;
 
   /**
-   * "sha256:…" of its key.
+   * "sha256:…" of the key.
    *
    * @generated from field: string fingerprint = 2;
    */
@@ -697,7 +697,7 @@ export declare type PutOperatorRequest = Message<"cluster.curator.v1.PutOperator
   role: string;
 
   /**
-   * PKCS#10, DER: the key that gets the certificate; nothing else of it counts.
+   * PKCS#10, DER: the key for the certificate; everything else in it is ignored.
    *
    * @generated from field: bytes certificate_request = 3;
    */
@@ -709,7 +709,7 @@ export declare type PutOperatorRequest = Message<"cluster.curator.v1.PutOperator
   mutation?: Mutation | undefined;
 
   /**
-   * Owner-signed: `operators` as they are after this call; `owners` too where those change.
+   * Owner documents: `operators` as after this call, and `owners` where those change.
    *
    * @generated from field: repeated bytes documents = 5;
    */
@@ -753,7 +753,7 @@ export declare const PutOperatorResponseSchema: GenMessage<PutOperatorResponse>;
  */
 export declare type RenewOperatorRequest = Message<"cluster.curator.v1.RenewOperatorRequest"> & {
   /**
-   * PKCS#10, DER: of the caller's own key.
+   * PKCS#10, DER, for the key of the caller.
    *
    * @generated from field: bytes certificate_request = 1;
    */
@@ -799,7 +799,7 @@ export declare const GetOwnershipRequestSchema: GenMessage<GetOwnershipRequest>;
  */
 export declare type GetOwnershipResponse = Message<"cluster.curator.v1.GetOwnershipResponse"> & {
   /**
-   * Raw Ed25519; empty before the init was acknowledged.
+   * Raw Ed25519; empty before the owner has acknowledged the init.
    *
    * @generated from field: bytes owner_public_key = 1;
    */
@@ -817,21 +817,21 @@ export declare const GetOwnershipResponseSchema: GenMessage<GetOwnershipResponse
  */
 export declare type PutOwnershipRequest = Message<"cluster.curator.v1.PutOwnershipRequest"> & {
   /**
-   * Raw Ed25519, the caller's own.
+   * Raw Ed25519 key of the caller.
    *
    * @generated from field: bytes owner_public_key = 1;
    */
   ownerPublicKey: Uint8Array;
 
   /**
-   * Of the cluster, when it was signed.
+   * The epoch of the cluster that was signed.
    *
    * @generated from field: uint64 epoch = 2;
    */
   epoch: bigint;
 
   /**
-   * Of `ownershipStatement` (internal/crypto).
+   * Over `ownershipStatement` (internal/crypto).
    *
    * @generated from field: bytes signature = 3;
    */
@@ -906,21 +906,21 @@ export declare const DeleteOperatorResponseSchema: GenMessage<DeleteOperatorResp
  */
 export declare type IssueKubeconfigRequest = Message<"cluster.curator.v1.IssueKubeconfigRequest"> & {
   /**
-   * PKCS#10, DER: the key that gets the certificate; nothing else of it counts.
+   * PKCS#10, DER: the key for the certificate; everything else in it is ignored.
    *
    * @generated from field: bytes certificate_request = 1;
    */
   certificateRequest: Uint8Array;
 
   /**
-   * The caller's own, SubjectPublicKeyInfo, DER.
+   * The key of the caller, SubjectPublicKeyInfo, DER.
    *
    * @generated from field: bytes operator_public_key = 2;
    */
   operatorPublicKey: Uint8Array;
 
   /**
-   * The caller's key over `kubeconfigStatement` (internal/crypto).
+   * Signature of the caller over `kubeconfigStatement` (internal/crypto).
    *
    * @generated from field: bytes signature = 3;
    */
@@ -983,7 +983,7 @@ export declare type GetCollateralResponse = Message<"cluster.curator.v1.GetColla
   bundle: Uint8Array;
 
   /**
-   * The highest of Intel's TCB evaluation numbers that was ever used here.
+   * The highest TCB evaluation number of Intel that was ever used.
    *
    * @generated from field: uint32 evaluation_number = 2;
    */
@@ -1050,7 +1050,7 @@ export declare const PutCollateralResponseSchema: GenMessage<PutCollateralRespon
  */
 export declare type RotateKeysRequest = Message<"cluster.curator.v1.RotateKeysRequest"> & {
   /**
-   * For the audit and for who looks: e.g. "node c3 was lost".
+   * For the audit log, e.g. "node c3 was lost".
    *
    * @generated from field: string reason = 1;
    */
@@ -1062,8 +1062,8 @@ export declare type RotateKeysRequest = Message<"cluster.curator.v1.RotateKeysRe
   mutation?: Mutation | undefined;
 
   /**
-   * The generation that is to be replaced, as the caller saw it: repeated, the call begins nothing twice. 0: those that the
-   * cluster was made with; refused where these are replaced already, since nobody can say whether the ones of now are meant.
+   * The generation to replace, so that a repeated call does not rotate twice. 0 for the keys that were created with the
+   * cluster; refused where those were already replaced.
    *
    * @generated from field: uint64 replaces = 3;
    */
@@ -1081,14 +1081,14 @@ export declare const RotateKeysRequestSchema: GenMessage<RotateKeysRequest>;
  */
 export declare type RotateKeysResponse = Message<"cluster.curator.v1.RotateKeysResponse"> & {
   /**
-   * The generation that the cluster is on its way to, or has.
+   * The generation that the cluster has or is rotating to.
    *
    * @generated from field: uint64 generation = 1;
    */
   generation: bigint;
 
   /**
-   * It has them: the ones that were meant had been replaced before, and nothing was begun.
+   * The named generation was already replaced, and nothing was begun.
    *
    * @generated from field: bool is_done = 2;
    */
@@ -1145,7 +1145,7 @@ export declare type GetKeysResponse = Message<"cluster.curator.v1.GetKeysRespons
   reason: string;
 
   /**
-   * Whom the present phase waits for; empty when nobody is waited for.
+   * The nodes that the current phase waits for.
    *
    * @generated from field: repeated cluster.curator.v1.AwaitedNode awaited = 6;
    */
@@ -1173,7 +1173,7 @@ export declare type AwaitedNode = Message<"cluster.curator.v1.AwaitedNode"> & {
   name: string;
 
   /**
-   * Why it is not done, for people.
+   * Why the node is not done, for people.
    *
    * @generated from field: string why = 3;
    */
@@ -1203,7 +1203,7 @@ export declare const ListDocumentsRequestSchema: GenMessage<ListDocumentsRequest
  */
 export declare type ListDocumentsResponse = Message<"cluster.curator.v1.ListDocumentsResponse"> & {
   /**
-   * Of each kind and subject the newest; of `owners` all, from the first set on. Signed by owners, and nothing else says so.
+   * The newest document of each kind and subject, and all `owners` documents. The caller has to verify each.
    *
    * @generated from field: repeated bytes documents = 1;
    */
@@ -1227,7 +1227,7 @@ export declare type ListDocumentsResponse = Message<"cluster.curator.v1.ListDocu
 export declare const ListDocumentsResponseSchema: GenMessage<ListDocumentsResponse>;
 
 /**
- * Refused under every policy until an owner signs its readmission.
+ * A removed machine, which is refused under every policy until an owner readmits it.
  *
  * @generated from message cluster.curator.v1.RemovedMachine
  */
@@ -1240,14 +1240,14 @@ export declare type RemovedMachine = Message<"cluster.curator.v1.RemovedMachine"
   identity: string;
 
   /**
-   * How often it was removed.
+   * How many times it was removed.
    *
    * @generated from field: uint32 removal = 2;
    */
   removal: number;
 
   /**
-   * What it was last.
+   * The node that it was last.
    *
    * @generated from field: string node_id = 3;
    */
@@ -1271,7 +1271,7 @@ export declare type RemovedMachine = Message<"cluster.curator.v1.RemovedMachine"
   removedBy: string;
 
   /**
-   * An owner has lifted the last removal.
+   * An owner has readmitted the machine after its last removal.
    *
    * @generated from field: bool readmitted = 7;
    */
@@ -1327,14 +1327,14 @@ export enum JoinState {
   UNSPECIFIED = 0,
 
   /**
-   * Nobody has decided.
+   * Not decided yet.
    *
    * @generated from enum value: JOIN_STATE_PENDING = 1;
    */
   PENDING = 1,
 
   /**
-   * May commit until `expires_ms`.
+   * May request its ticket until `expires_ms`.
    *
    * @generated from enum value: JOIN_STATE_APPROVED = 2;
    */
@@ -1346,7 +1346,7 @@ export enum JoinState {
   REFUSED = 3,
 
   /**
-   * A member.
+   * The machine is a member.
    *
    * @generated from enum value: JOIN_STATE_JOINED = 4;
    */
@@ -1363,7 +1363,7 @@ export declare const JoinStateSchema: GenEnum<JoinState>;
  */
 export declare const OperatorApi: GenService<{
   /**
-   * Machines that have asked, newest first: waiting, approved, refused and joined.
+   * Join requests, newest first: pending, approved, refused and joined.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.ListJoins
    */
@@ -1373,7 +1373,7 @@ export declare const OperatorApi: GenService<{
     output: typeof ListJoinsResponseSchema;
   },
   /**
-   * Says yes or no to a machine that waits. The machine learns it over the stream that it holds open.
+   * Approves or refuses a join request. The waiting machine is told over its open stream.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.DecideJoin
    */
@@ -1383,7 +1383,7 @@ export declare const OperatorApi: GenService<{
     output: typeof DecideJoinResponseSchema;
   },
   /**
-   * The chain of decisions, oldest first, from `after_seq` on; then its head. With `follow` it goes on.
+   * The audit log, oldest entry first, after `after_seq`; then its head. With `follow` the stream continues.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.ListAudit
    */
@@ -1393,7 +1393,7 @@ export declare const OperatorApi: GenService<{
     output: typeof ListAuditResponseSchema;
   },
   /**
-   * Everything both sides know of one machine's way in, also when it failed.
+   * What the cluster and the machine know about the join of a machine, also a failed one.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.GetTrace
    */
@@ -1411,7 +1411,7 @@ export declare const OperatorApi: GenService<{
     output: typeof ListOperatorsResponseSchema;
   },
   /**
-   * Adds an operator, or changes the role or the key of one; answers a certificate for the key in the request.
+   * Adds an operator, or changes its role or key. Returns a certificate for the key in the request.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.PutOperator
    */
@@ -1421,8 +1421,8 @@ export declare const OperatorApi: GenService<{
     output: typeof PutOperatorResponseSchema;
   },
   /**
-   * A fresh certificate for the calling operator's own key. Served by the key alone too: a certificate that has run out
-   * locks nobody out.
+   * A new certificate for the key of the calling operator. Also available to a caller with only the key, so that an expired
+   * certificate locks nobody out.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.RenewOperator
    */
@@ -1432,7 +1432,7 @@ export declare const OperatorApi: GenService<{
     output: typeof RenewOperatorResponseSchema;
   },
   /**
-   * Which owner says that this cluster is theirs: what machines that join compare with the keys they were provisioned with.
+   * The owner whose signature joining machines verify with their provisioned owner keys.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.GetOwnership
    */
@@ -1442,7 +1442,7 @@ export declare const OperatorApi: GenService<{
     output: typeof GetOwnershipResponseSchema;
   },
   /**
-   * The calling owner says so from now on.
+   * Replaces the ownership signature with that of the calling owner.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.PutOwnership
    */
@@ -1452,7 +1452,7 @@ export declare const OperatorApi: GenService<{
     output: typeof PutOwnershipResponseSchema;
   },
   /**
-   * A client certificate of the Kubernetes API for the calling owner, whose key never comes here.
+   * A client certificate of the Kubernetes API for the calling owner. Its private key stays with the owner.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.IssueKubeconfig
    */
@@ -1462,7 +1462,7 @@ export declare const OperatorApi: GenService<{
     output: typeof IssueKubeconfigResponseSchema;
   },
   /**
-   * What the makers of processors say beside evidence, as an operator handed it on; empty when nobody has.
+   * The collateral of processor manufacturers that an operator uploaded; empty where none was.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.GetCollateral
    */
@@ -1472,7 +1472,7 @@ export declare const OperatorApi: GenService<{
     output: typeof GetCollateralResponseSchema;
   },
   /**
-   * Takes the place of what was there, if it is genuine, current, and not behind what was ever used here.
+   * Replaces the collateral, if the new one is genuine, current, and not older than any used before.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.PutCollateral
    */
@@ -1482,8 +1482,8 @@ export declare const OperatorApi: GenService<{
     output: typeof PutCollateralResponseSchema;
   },
   /**
-   * Replaces the keys that control planes share, in the background: GetKeys tells how far it is. Where a rotation is under
-   * way, that one goes on; where the ones that were meant are replaced already, nothing is begun.
+   * Begins a rotation of the keys that control planes share; GetKeys returns its progress. A running rotation continues, and
+   * nothing is begun where the named generation was already replaced.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.RotateKeys
    */
@@ -1493,7 +1493,7 @@ export declare const OperatorApi: GenService<{
     output: typeof RotateKeysResponseSchema;
   },
   /**
-   * How far a rotation is, and whom it waits for.
+   * The progress of the rotation, and the nodes that it waits for.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.GetKeys
    */
@@ -1503,7 +1503,7 @@ export declare const OperatorApi: GenService<{
     output: typeof GetKeysResponseSchema;
   },
   /**
-   * The newest owner-signed documents, and the machines that were removed.
+   * The newest owner documents, and the removed machines.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.ListDocuments
    */
@@ -1513,7 +1513,7 @@ export declare const OperatorApi: GenService<{
     output: typeof ListDocumentsResponseSchema;
   },
   /**
-   * Stores documents that change no other record: all of them or none.
+   * Stores owner documents that need no other change: all of them or none.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.PutDocuments
    */
@@ -1523,7 +1523,7 @@ export declare const OperatorApi: GenService<{
     output: typeof PutDocumentsResponseSchema;
   },
   /**
-   * From now on the key is unknown. The last owner stays.
+   * Deletes an operator, whose key is unknown from then on. The last owner cannot be deleted.
    *
    * @generated from rpc cluster.curator.v1.OperatorApi.DeleteOperator
    */

@@ -2,8 +2,8 @@
 // @generated from file operatorapi.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What operators ask and decide about machines that want to become members, and what the cluster remembers of it.
-// Served by every curator beside the service Curator, with the same callers and the same door.
+// The API for operators: join requests, audit log, operators, keys, collateral and owner documents. Every curator serves it
+// beside the service Curator, with the same authorization of callers.
 
 import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_curator } from "./curator_pb.js";

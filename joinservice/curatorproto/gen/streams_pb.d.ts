@@ -2,8 +2,8 @@
 // @generated from file streams.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What operators ask of one node. Nodes listen on nothing for operators: each holds a stream open to every curator, and
-// the curator that is asked hands the question on over it.
+// Calls of operators to single nodes. Nodes listen on no port for operators: each node opens a session with every curator, and
+// the called curator sends the task over it.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -49,7 +49,7 @@ export declare type OpenSessionRequest = Message<"cluster.curator.v1.OpenSession
 export declare const OpenSessionRequestSchema: GenMessage<OpenSessionRequest>;
 
 /**
- * First message: the node is there. Which one, its certificate says.
+ * The first message of a node, which its certificate identifies.
  *
  * @generated from message cluster.curator.v1.NodeHello
  */
@@ -83,7 +83,7 @@ export declare type TaskData = Message<"cluster.curator.v1.TaskData"> & {
   data: Uint8Array;
 
   /**
-   * Lines that were dropped before this data, because nobody took them in time.
+   * Lines before this data that were dropped because they were not read in time.
    *
    * @generated from field: uint64 dropped = 3;
    */
@@ -106,7 +106,7 @@ export declare type TaskDone = Message<"cluster.curator.v1.TaskDone"> & {
   task: bigint;
 
   /**
-   * Absent where it went well.
+   * Absent on success.
    *
    * @generated from field: cluster.curator.v1.LastError error = 2;
    */
@@ -134,7 +134,7 @@ export declare type OpenSessionResponse = Message<"cluster.curator.v1.OpenSessio
     case: "task";
   } | {
     /**
-     * So many more messages of data may be sent for the task.
+     * More data messages that may be sent for the task.
      *
      * @generated from field: cluster.curator.v1.Credit credit = 2;
      */
@@ -142,7 +142,7 @@ export declare type OpenSessionResponse = Message<"cluster.curator.v1.OpenSessio
     case: "credit";
   } | {
     /**
-     * Nobody wants the rest.
+     * The caller ended the task.
      *
      * @generated from field: cluster.curator.v1.Cancel cancel = 3;
      */
@@ -150,7 +150,7 @@ export declare type OpenSessionResponse = Message<"cluster.curator.v1.OpenSessio
     case: "cancel";
   } | {
     /**
-     * Nothing to do: this stream is alive.
+     * The session is open; nothing to do.
      *
      * @generated from field: cluster.curator.v1.Idle idle = 4;
      */
@@ -170,14 +170,14 @@ export declare const OpenSessionResponseSchema: GenMessage<OpenSessionResponse>;
  */
 export declare type Task = Message<"cluster.curator.v1.Task"> & {
   /**
-   * Grows with each task of this stream.
+   * Grows with each task of this session.
    *
    * @generated from field: uint64 task = 1;
    */
   task: bigint;
 
   /**
-   * So many messages of data may be sent before credit comes.
+   * Data messages that may be sent before more credit arrives.
    *
    * @generated from field: uint32 credit = 2;
    */
@@ -283,7 +283,7 @@ export declare type LogsTask = Message<"cluster.curator.v1.LogsTask"> & {
    */
   source: {
     /**
-     * A runnable's place in the tree, e.g. "root.roleserve.controlplane", with all below it; empty: the whole agent.
+     * The path of a runnable, e.g. "root.roleserve.controlplane", with all below it; empty for the whole agent.
      *
      * @generated from field: string path = 1;
      */
@@ -291,7 +291,7 @@ export declare type LogsTask = Message<"cluster.curator.v1.LogsTask"> & {
     case: "path";
   } | {
     /**
-     * Names of units of this node, e.g. "kubelet.service"; those of the cluster only.
+     * Systemd units of the cluster on this node, e.g. "kubelet.service".
      *
      * @generated from field: cluster.curator.v1.Units units = 2;
      */
@@ -312,7 +312,7 @@ export declare type LogsTask = Message<"cluster.curator.v1.LogsTask"> & {
   follow: boolean;
 
   /**
-   * Only the runnable itself, nothing below it.
+   * Only the runnable itself, not those below it.
    *
    * @generated from field: bool exact = 5;
    */
@@ -342,13 +342,13 @@ export declare type Units = Message<"cluster.curator.v1.Units"> & {
 export declare const UnitsSchema: GenMessage<Units>;
 
 /**
- * Answered by two or more parts of data: the variant's name, then the evidence.
+ * Answered by two or more data messages: the name of the variant, then the evidence.
  *
  * @generated from message cluster.curator.v1.EvidenceTask
  */
 export declare type EvidenceTask = Message<"cluster.curator.v1.EvidenceTask"> & {
   /**
-   * 32 bytes of the asker's choice.
+   * 32 bytes, chosen by the caller.
    *
    * @generated from field: bytes nonce = 1;
    */
@@ -374,8 +374,8 @@ export declare type MetricsTask = Message<"cluster.curator.v1.MetricsTask"> & {
 export declare const MetricsTaskSchema: GenMessage<MetricsTask>;
 
 /**
- * The node verifies the signature by itself: over `resetStatement` (internal/crypto), by an owner key that it was
- * provisioned with, or one that such a key vouches for.
+ * The node verifies the signature over `resetStatement` (internal/crypto): by an owner key that it was provisioned with, or by one
+ * that such a key vouches for.
  *
  * @generated from message cluster.curator.v1.ResetTask
  */
@@ -393,7 +393,7 @@ export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
   signature: Uint8Array;
 
   /**
-   * Each for the key of the next one, the last one for `owner_pub_key`.
+   * A chain: each voucher is for the key of the next one, the last one for `owner_pub_key`.
    *
    * @generated from field: repeated cluster.curator.v1.OwnerVoucher vouchers = 3;
    */
@@ -407,7 +407,7 @@ export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
 export declare const ResetTaskSchema: GenMessage<ResetTask>;
 
 /**
- * Of an owner who made another one, over `voucherStatement` (internal/crypto).
+ * An owner vouches for another owner, over `voucherStatement` (internal/crypto).
  *
  * @generated from message cluster.curator.v1.OwnerVoucher
  */
@@ -438,21 +438,21 @@ export declare const OwnerVoucherSchema: GenMessage<OwnerVoucher>;
  */
 export declare type ProbeTask = Message<"cluster.curator.v1.ProbeTask"> & {
   /**
-   * Id of a node that is no member.
+   * ID of a node that is not a member.
    *
    * @generated from field: string removed_node_id = 1;
    */
   removedNodeId: string;
 
   /**
-   * Whether it had the keys that control planes share: then what those make is tried as well.
+   * Whether it had the shared keys of control planes: then credentials made with them are tried as well.
    *
    * @generated from field: bool held_keys = 2;
    */
   heldKeys: boolean;
 
   /**
-   * Of those keys: 1 as they were made with the cluster. 0 means those of now, and fewer papers.
+   * The generation of those keys, 1 for those created with the cluster. 0 for the current one, with fewer credentials.
    *
    * @generated from field: uint64 generation = 3;
    */
@@ -475,7 +475,7 @@ export declare type ProbeReport = Message<"cluster.curator.v1.ProbeReport"> & {
   results: ProbeResult[];
 
   /**
-   * Names of nodes that are not there and were not asked.
+   * Names of nodes that are not reachable and were not probed.
    *
    * @generated from field: repeated string away = 2;
    */
@@ -489,13 +489,13 @@ export declare type ProbeReport = Message<"cluster.curator.v1.ProbeReport"> & {
 export declare const ProbeReportSchema: GenMessage<ProbeReport>;
 
 /**
- * One paper at one door.
+ * One test credential at one endpoint.
  *
  * @generated from message cluster.curator.v1.ProbeResult
  */
 export declare type ProbeResult = Message<"cluster.curator.v1.ProbeResult"> & {
   /**
-   * Name of the node that was asked.
+   * Name of the probed node.
    *
    * @generated from field: string node = 1;
    */
@@ -509,8 +509,8 @@ export declare type ProbeResult = Message<"cluster.curator.v1.ProbeResult"> & {
   endpoint: string;
 
   /**
-   * "node" and "kubelet": as the removed node had them. "etcd-client", "etcd-peer", "kubernetes-user", "kubernetes-server",
-   * "front-proxy", "service-account", "member" and "operator": made by keys of control planes, in a name without rights.
+   * "node" and "kubelet": credentials as the removed node had them. "etcd-client", "etcd-peer", "kubernetes-user", "kubernetes-server",
+   * "front-proxy", "service-account", "member" and "operator": made with shared keys, in a name without rights.
    *
    * @generated from field: string credential = 3;
    */
@@ -522,7 +522,7 @@ export declare type ProbeResult = Message<"cluster.curator.v1.ProbeResult"> & {
   outcome: ProbeResult_Outcome;
 
   /**
-   * For people.
+   * The response, for people.
    *
    * @generated from field: string detail = 5;
    */
@@ -545,7 +545,7 @@ export enum ProbeResult_Outcome {
   UNSPECIFIED = 0,
 
   /**
-   * For the reason that is to be proved.
+   * Refused for the expected reason.
    *
    * @generated from enum value: OUTCOME_REFUSED = 1;
    */
@@ -557,7 +557,7 @@ export enum ProbeResult_Outcome {
   LET_IN = 2,
 
   /**
-   * Nothing was proved: no answer, or a refusal of everybody.
+   * Inconclusive: no answer, or a refusal for another reason.
    *
    * @generated from enum value: OUTCOME_UNPROVED = 3;
    */
@@ -574,7 +574,7 @@ export declare const ProbeResult_OutcomeSchema: GenEnum<ProbeResult_Outcome>;
  */
 export declare type StreamLogsRequest = Message<"cluster.curator.v1.StreamLogsRequest"> & {
   /**
-   * The node's id or its name.
+   * ID or name of the node.
    *
    * @generated from field: string node = 1;
    */
@@ -604,7 +604,7 @@ export declare type StreamLogsResponse = Message<"cluster.curator.v1.StreamLogsR
   lines: Uint8Array;
 
   /**
-   * Lines that were lost before these, because they came faster than the caller took them.
+   * Lines before these that were lost because the caller read too slowly.
    *
    * @generated from field: uint64 dropped = 2;
    */
@@ -645,14 +645,14 @@ export declare const GetEvidenceRequestSchema: GenMessage<GetEvidenceRequest>;
  */
 export declare type GetEvidenceResponse = Message<"cluster.curator.v1.GetEvidenceResponse"> & {
   /**
-   * As the curator knows it; the evidence is bound to it.
+   * ID of the node, to which the evidence is bound.
    *
    * @generated from field: string node_id = 1;
    */
   nodeId: string;
 
   /**
-   * Of the attestation variant, e.g. "tpm".
+   * The attestation variant, e.g. "tpm".
    *
    * @generated from field: string variant = 2;
    */
@@ -677,7 +677,7 @@ export declare const GetEvidenceResponseSchema: GenMessage<GetEvidenceResponse>;
  */
 export declare type ResetNodeRequest = Message<"cluster.curator.v1.ResetNodeRequest"> & {
   /**
-   * The node's id or its name.
+   * ID or name of the node.
    *
    * @generated from field: string node = 1;
    */
@@ -712,7 +712,7 @@ export declare const ResetNodeResponseSchema: GenMessage<ResetNodeResponse>;
  */
 export declare type ProbeRemovedRequest = Message<"cluster.curator.v1.ProbeRemovedRequest"> & {
   /**
-   * The id or name of a control plane, which tries.
+   * ID or name of the control plane that probes.
    *
    * @generated from field: string node = 1;
    */
@@ -785,8 +785,8 @@ export declare const GetMetricsResponseSchema: GenMessage<GetMetricsResponse>;
  */
 export declare const NodeStreams: GenService<{
   /**
-   * The calling node takes tasks: the curator gives them, the node answers each by its number. A node opens one to each
-   * curator; a newer one of the same node replaces the older.
+   * A session of the calling node, over which the curator sends tasks and the node returns results by task number. A node has
+   * one with each curator; a newer session of a node replaces the older one.
    *
    * @generated from rpc cluster.curator.v1.NodeStreams.OpenSession
    */
@@ -796,8 +796,8 @@ export declare const NodeStreams: GenService<{
     output: typeof OpenSessionResponseSchema;
   },
   /**
-   * What a runnable of the node's agent, or units of the node, have said: the last `backlog` lines, oldest first; with
-   * `follow` it goes on until the caller ends it.
+   * Logs of a runnable of the agent or of systemd units: the last `backlog` lines, oldest first. With `follow` the stream
+   * continues until the caller ends it.
    *
    * @generated from rpc cluster.curator.v1.NodeStreams.StreamLogs
    */
@@ -807,7 +807,7 @@ export declare const NodeStreams: GenService<{
     output: typeof StreamLogsResponseSchema;
   },
   /**
-   * Evidence that the node makes now, for the caller's nonce.
+   * New evidence of the node for the nonce of the caller.
    *
    * @generated from rpc cluster.curator.v1.NodeStreams.GetEvidence
    */
@@ -817,8 +817,8 @@ export declare const NodeStreams: GenService<{
     output: typeof GetEvidenceResponseSchema;
   },
   /**
-   * Hands the owner's signed order to become a fresh machine to the node. Answered when the order is on the node's disk:
-   * it ends its agent then, and carries the order out before anything else when it starts.
+   * Sends a reset order, signed by an owner, to the node. Succeeds when the order is on the disk of the node, whose agent then
+   * restarts and carries it out first.
    *
    * @generated from rpc cluster.curator.v1.NodeStreams.ResetNode
    */
@@ -828,8 +828,8 @@ export declare const NodeStreams: GenService<{
     output: typeof ResetNodeResponseSchema;
   },
   /**
-   * Has a control plane show papers in the name of a node that is no member any more, at every door of every node that is
-   * there. The node refuses by itself to borrow the name of a member, and answers with no certificate and no key.
+   * Lets a control plane probe every endpoint of every reachable node with test credentials in the name of a removed node. The
+   * control plane refuses to use the name of a member, and returns neither certificates nor keys.
    *
    * @generated from rpc cluster.curator.v1.NodeStreams.ProbeRemoved
    */

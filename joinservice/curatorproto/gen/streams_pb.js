@@ -2,8 +2,8 @@
 // @generated from file streams.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What operators ask of one node. Nodes listen on nothing for operators: each holds a stream open to every curator, and
-// the curator that is asked hands the question on over it.
+// Calls of operators to single nodes. Nodes listen on no port for operators: each node opens a session with every curator, and
+// the called curator sends the task over it.
 
 import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_curator } from "./curator_pb.js";

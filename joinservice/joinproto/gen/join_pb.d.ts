@@ -2,8 +2,8 @@
 // @generated from file join.proto (package cluster.join.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between a machine that asks to be let in, or back in, and the join service of a control-plane node.
-// Every call runs in a session of attested TLS in which both ends have shown evidence; no bearer token exists.
+// The contract between a machine that joins or rejoins and the join service of a control plane. Every call runs in a session of
+// attested TLS in which both ends have shown evidence; there are no bearer tokens.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -61,7 +61,7 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
   hostname: string;
 
   /**
-   * Where other nodes would reach it; no port.
+   * The address for other nodes; no port.
    *
    * @generated from field: string address = 4;
    */
@@ -75,7 +75,7 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
   nowMs: bigint;
 
   /**
-   * Only wishes: name and roles come from the operator's policy.
+   * Requests only: operators and policies decide about name and roles.
    *
    * @generated from field: string wanted_name = 6;
    */
@@ -94,7 +94,7 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
   enrolment: Uint8Array;
 
   /**
-   * What the machine found on its way here, for `cluster explain`: at most 16, each field at most 256 bytes.
+   * Checks of the machine before this call, for `cluster explain`: at most 16, each field at most 256 bytes.
    *
    * @generated from field: repeated cluster.join.v1.Fact facts = 9;
    */
@@ -108,7 +108,7 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
 export declare const HelloSchema: GenMessage<Hello>;
 
 /**
- * One thing that the machine looked at, e.g. "dns", "path", "proxy" or an earlier refusal.
+ * One check of the machine, e.g. "dns", "path", "proxy" or an earlier refusal.
  *
  * @generated from message cluster.join.v1.Fact
  */
@@ -158,7 +158,7 @@ export declare type Fact = Message<"cluster.join.v1.Fact"> & {
 export declare const FactSchema: GenMessage<Fact>;
 
 /**
- * That the caller of this very session holds the machine's key.
+ * Proves that the caller of this session holds the key of the machine.
  *
  * @generated from message cluster.join.v1.KeyProof
  */
@@ -189,7 +189,7 @@ export declare const KeyProofSchema: GenMessage<KeyProof>;
  */
 export declare type ChallengeAnswer = Message<"cluster.join.v1.ChallengeAnswer"> & {
   /**
-   * What `answerChallenge` gives for the session's 64 bytes.
+   * The result of `answerChallenge` for the 64 bytes of the session.
    *
    * @generated from field: bytes answer = 1;
    */
@@ -211,7 +211,7 @@ export declare type AdmissionEvent = Message<"cluster.join.v1.AdmissionEvent"> &
    */
   event: {
     /**
-     * First message of every stream.
+     * The first message of every stream.
      *
      * @generated from field: cluster.join.v1.ClusterIdentity cluster = 1;
      */
@@ -269,7 +269,7 @@ export declare type ClusterIdentity = Message<"cluster.join.v1.ClusterIdentity">
   epoch: bigint;
 
   /**
-   * Raw Ed25519 public key of the owner who signed, and the signature over the ownership statement of the init.
+   * Raw Ed25519 public key of the owner, and its signature over the ownership statement of the init.
    *
    * @generated from field: bytes owner_public_key = 5;
    */
@@ -330,7 +330,7 @@ export declare const ChallengeSchema: GenMessage<Challenge>;
  */
 export declare type Waiting = Message<"cluster.join.v1.Waiting"> & {
   /**
-   * The machine's node id: one per key.
+   * The ID of the node that the machine would become: one for each key.
    *
    * @generated from field: string join_id = 1;
    */
@@ -359,7 +359,7 @@ export declare type Waiting = Message<"cluster.join.v1.Waiting"> & {
   sinceMs: bigint;
 
   /**
-   * 1-based; 0 where there is no queue.
+   * Position in the queue from 1; 0 where there is no queue.
    *
    * @generated from field: uint32 position = 6;
    */
@@ -371,7 +371,7 @@ export declare type Waiting = Message<"cluster.join.v1.Waiting"> & {
   estimateMs: bigint;
 
   /**
-   * Ask again after this time if the stream breaks.
+   * Time to wait before another call, if the stream breaks.
    *
    * @generated from field: int64 retry_after_ms = 8;
    */
@@ -404,7 +404,7 @@ export declare type Admitted = Message<"cluster.join.v1.Admitted"> & {
   roles: string[];
 
   /**
-   * The commit must come before.
+   * IssueJoinTicket must be called before.
    *
    * @generated from field: int64 expires_ms = 4;
    */
@@ -458,7 +458,7 @@ export declare type IssueRejoinTicketRequest = Message<"cluster.join.v1.IssueRej
   keys?: TicketKeys | undefined;
 
   /**
-   * Where other nodes reach it now; no port.
+   * The current address for other nodes; no port.
    *
    * @generated from field: string address = 3;
    */
@@ -472,7 +472,7 @@ export declare type IssueRejoinTicketRequest = Message<"cluster.join.v1.IssueRej
 export declare const IssueRejoinTicketRequestSchema: GenMessage<IssueRejoinTicketRequest>;
 
 /**
- * Public halves whose private halves stay on the machine.
+ * Public keys whose private keys stay on the machine.
  *
  * @generated from message cluster.join.v1.TicketKeys
  */
@@ -490,23 +490,23 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
   kubeletServingCsr: Uint8Array;
 
   /**
-   * P-256 SubjectPublicKeyInfo, DER: what only this machine may read is sealed to it.
+   * P-256 SubjectPublicKeyInfo, DER: secrets for this machine are sealed to it.
    *
    * @generated from field: bytes sealing_public_key = 3;
    */
   sealingPublicKey: Uint8Array;
 
   /**
-   * The statement (`encodeTicketStatement` of internal/crypto) has the fields above, the cluster's id, the machine's key,
-   * this session, and the following three. The signer verifies it and need not believe the join service.
-   * Where other nodes reach the machine; no port.
+   * The statement (`encodeTicketStatement` of internal/crypto) consists of the fields above, the cluster ID, the key of the
+   * machine, this session, and the next three fields. The signer verifies it and need not trust the join service.
+   * The address of the machine for other nodes; no port.
    *
    * @generated from field: string address = 5;
    */
   address: string;
 
   /**
-   * As the agent knows them: it gets nothing for a role that is not among them.
+   * The roles that the agent knows; it gets nothing for other roles.
    *
    * @generated from field: repeated string roles = 6;
    */
@@ -520,30 +520,30 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
   timeMs: bigint;
 
   /**
-   * The machine's key over the statement.
+   * Signature of the machine over the statement.
    *
    * @generated from field: bytes signature = 8;
    */
   signature: Uint8Array;
 
   /**
-   * Of the machine, bound to the statement (`ticketEvidenceBinding`): one of each kind that it has.
+   * Evidence of the machine, bound to the statement (`ticketEvidenceBinding`): one for each variant that it has.
    *
    * @generated from field: repeated cluster.join.v1.TicketEvidence evidence = 9;
    */
   evidence: TicketEvidence[];
 
   /**
-   * Of a member, its certificate as it has it, whatever its dates; empty while it joins. For a control plane it shows that
-   * the owner's grant was used in time: neither its end nor a recovery of the quorum ends renewals.
+   * The current certificate of a member, also an expired one; empty while the machine joins. For a control plane it proves that
+   * the grant was used in time, so that certificates are renewed after it expired and after a recovery of the quorum.
    *
    * @generated from field: string node_certificate_pem = 10;
    */
   nodeCertificatePem: string;
 
   /**
-   * `encodeEnrolmentRequest` of internal/attestation/enrol, where a control plane is asked for and a TPM says which machine
-   * this is: the signer closes the keys for that TPM where an owner has named no node key.
+   * `encodeEnrolmentRequest` of internal/attestation/enrol, for a control plane that is identified by a TPM: the signer encrypts
+   * the shared keys for that TPM where an owner has granted no node key.
    *
    * @generated from field: bytes enrolment = 11;
    */
@@ -629,14 +629,14 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
   labels: { [key: string]: string };
 
   /**
-   * Nodes that run a control plane now; never empty.
+   * The current control planes; never empty.
    *
    * @generated from field: repeated cluster.join.v1.ControlPlaneNode control_planes = 10;
    */
   controlPlanes: ControlPlaneNode[];
 
   /**
-   * The cluster's settings with the bundle's manifest (canonical JSON).
+   * The settings of the cluster with the manifest of the bundle (canonical JSON).
    *
    * @generated from field: bytes settings = 11;
    */
@@ -658,14 +658,14 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
   kubeletServingCertificatePem: string;
 
   /**
-   * For roles that need them: the keys of the control plane, sealed to `sealing_public_key`.
+   * For control planes: the shared keys, sealed to `sealing_public_key`.
    *
    * @generated from field: cluster.join.v1.SealedKeys control_plane_keys = 15;
    */
   controlPlaneKeys?: SealedKeys | undefined;
 
   /**
-   * Whom the kubelet believes of its clients, one after the other; empty: the Kubernetes CA.
+   * The CAs for clients of the kubelet, a PEM bundle; empty for the Kubernetes CA.
    *
    * @generated from field: string kubernetes_clients_ca_pem = 16;
    */
@@ -707,7 +707,7 @@ export declare type ControlPlaneNode = Message<"cluster.join.v1.ControlPlaneNode
 export declare const ControlPlaneNodeSchema: GenMessage<ControlPlaneNode>;
 
 /**
- * ECDH over P-256 with a key made for this message, HKDF-SHA-256, AES-256-GCM.
+ * ECDH over P-256 with an ephemeral key, HKDF-SHA-256, AES-256-GCM.
  *
  * @generated from message cluster.join.v1.SealedKeys
  */
@@ -741,9 +741,9 @@ export declare const SealedKeysSchema: GenMessage<SealedKeys>;
  */
 export declare const Join: GenService<{
   /**
-   * Prepare. The server speaks first: which cluster it is, signed by the owner. The machine verifies that before it
-   * says anything that matters. Then: Hello, an optional challenge of its TPM, and events until `admitted`. Waiting may
-   * take days; the stream may break at any time and is opened again. Nothing is minted here.
+   * Requests admission. The server sends first which cluster it is, signed by the owner, which the machine verifies before it
+   * sends anything. Then: Hello, an optional challenge of its TPM, and events until `admitted`. Waiting may take days; the
+   * stream may break at any time and is opened again. No certificate is issued.
    *
    * @generated from rpc cluster.join.v1.Join.RequestAdmission
    */
@@ -753,8 +753,8 @@ export declare const Join: GenService<{
     output: typeof AdmissionEventSchema;
   },
   /**
-   * Commit, after the machine has locked itself to this cluster. Mints, once: the same key that asks again gets the same
-   * membership, never a second one.
+   * Makes the machine a member, after it has locked itself to this cluster, and issues its certificates. Repeated with the same
+   * key it returns the same membership.
    *
    * @generated from rpc cluster.join.v1.Join.IssueJoinTicket
    */
@@ -764,7 +764,7 @@ export declare const Join: GenService<{
     output: typeof TicketSchema;
   },
   /**
-   * A member, with the key on record and fresh evidence: certificates for what its roles are now.
+   * New certificates for the current roles of a member with its recorded key and new evidence.
    *
    * @generated from rpc cluster.join.v1.Join.IssueRejoinTicket
    */

@@ -2,8 +2,8 @@
 // @generated from file join.proto (package cluster.join.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between a machine that asks to be let in, or back in, and the join service of a control-plane node.
-// Every call runs in a session of attested TLS in which both ends have shown evidence; no bearer token exists.
+// The contract between a machine that joins or rejoins and the join service of a control plane. Every call runs in a session of
+// attested TLS in which both ends have shown evidence; there are no bearer tokens.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 

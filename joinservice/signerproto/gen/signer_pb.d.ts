@@ -2,9 +2,9 @@
 // @generated from file signer.proto (package cluster.signer.v1, syntax proto3)
 /* eslint-disable */
 
-// Between the join service and the process beside it that holds the cluster's CA keys and has no network. Over a Unix
-// socket on one machine, both of one version. The signer believes nothing it is told: it verifies the statement of the
-// machine's agent, with the evidence that is bound to it, and what an owner signed. What it reads in etcd only narrows that.
+// The contract between the join service and the signer, which has the CA keys of the cluster and no network. Both have the same
+// version and use a Unix socket on one machine. The signer does not trust the join service: it verifies the statement of the
+// agent, the evidence bound to it, and owner documents. Records in etcd can only restrict what it signs.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
 export declare const file_signer: GenFile;
 
 /**
- * The parts of a statement (`encodeTicketStatement` of internal/crypto) that the signer does not know by itself.
+ * The parts of a statement (`encodeTicketStatement` of internal/crypto) that the signer does not know itself.
  *
  * @generated from message cluster.signer.v1.SignMemberRequest
  */
@@ -26,7 +26,7 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
   nodeId: string;
 
   /**
-   * Of the kubelet's serving certificate and the node's own; no port.
+   * The address for the kubelet's serving certificate and the node certificate; no port.
    *
    * @generated from field: string address = 2;
    */
@@ -52,7 +52,7 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
   sealingPublicKey: Uint8Array;
 
   /**
-   * The node's key over the statement.
+   * Signature of the node over the statement.
    *
    * @generated from field: bytes signature = 6;
    */
@@ -64,7 +64,7 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
   roles: string[];
 
   /**
-   * The session in which the machine asked the join service.
+   * The session of the machine with the join service.
    *
    * @generated from field: bytes session = 8;
    */
@@ -76,14 +76,14 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
   timeMs: bigint;
 
   /**
-   * Bound to the statement (`ticketEvidenceBinding`).
+   * Evidence, bound to the statement (`ticketEvidenceBinding`).
    *
    * @generated from field: repeated cluster.signer.v1.Evidence evidence = 10;
    */
   evidence: Evidence[];
 
   /**
-   * The node's own, as it has it; empty while it joins.
+   * The current node certificate; empty while the machine joins.
    *
    * @generated from field: string node_certificate_pem = 11;
    */
@@ -151,14 +151,14 @@ export declare type SignMemberResponse = Message<"cluster.signer.v1.SignMemberRe
   kubeletServingCertificatePem: string;
 
   /**
-   * Where the roles need the keys of the control plane.
+   * The shared keys, for control planes.
    *
    * @generated from field: cluster.signer.v1.Sealed control_plane_keys = 5;
    */
   controlPlaneKeys?: Sealed | undefined;
 
   /**
-   * Whom kubelets believe of their clients, one after the other.
+   * The CAs for clients of kubelets, a PEM bundle.
    *
    * @generated from field: string kubernetes_clients_ca_pem = 6;
    */
@@ -243,14 +243,14 @@ export declare type SignKubeconfigRequest = Message<"cluster.signer.v1.SignKubec
   certificateRequest: Uint8Array;
 
   /**
-   * The owner's, SubjectPublicKeyInfo, DER.
+   * The key of the owner, SubjectPublicKeyInfo, DER.
    *
    * @generated from field: bytes operator_public_key = 2;
    */
   operatorPublicKey: Uint8Array;
 
   /**
-   * The owner's key over `kubeconfigStatement` (internal/crypto).
+   * Signature of the owner over `kubeconfigStatement` (internal/crypto).
    *
    * @generated from field: bytes signature = 3;
    */
@@ -289,7 +289,7 @@ export declare const SignKubeconfigResponseSchema: GenMessage<SignKubeconfigResp
  */
 export declare const Signer: GenService<{
   /**
-   * Certificates and keys for a node that is UP on record, as far as its roles on record go.
+   * Certificates and keys for a node that is UP, for its recorded roles.
    *
    * @generated from rpc cluster.signer.v1.Signer.SignMember
    */
@@ -299,7 +299,7 @@ export declare const Signer: GenService<{
     output: typeof SignMemberResponseSchema;
   },
   /**
-   * A certificate for the key of an operator on record.
+   * A certificate for the key of a recorded operator.
    *
    * @generated from rpc cluster.signer.v1.Signer.SignOperator
    */
@@ -309,7 +309,7 @@ export declare const Signer: GenService<{
     output: typeof SignOperatorResponseSchema;
   },
   /**
-   * A client certificate of the Kubernetes API for a key that an owner on record has signed for.
+   * A client certificate of the Kubernetes API for a key that an owner has signed.
    *
    * @generated from rpc cluster.signer.v1.Signer.SignKubeconfig
    */

@@ -2,9 +2,9 @@
 // @generated from file signer.proto (package cluster.signer.v1, syntax proto3)
 /* eslint-disable */
 
-// Between the join service and the process beside it that holds the cluster's CA keys and has no network. Over a Unix
-// socket on one machine, both of one version. The signer believes nothing it is told: it verifies the statement of the
-// machine's agent, with the evidence that is bound to it, and what an owner signed. What it reads in etcd only narrows that.
+// The contract between the join service and the signer, which has the CA keys of the cluster and no network. Both have the same
+// version and use a Unix socket on one machine. The signer does not trust the join service: it verifies the statement of the
+// agent, the evidence bound to it, and owner documents. Records in etcd can only restrict what it signs.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 
