@@ -28,7 +28,7 @@ describe('parseRoles()', () => {
   });
 });
 
-test('firstNodeRoles() makes a control plane that works alone only when asked to', () => {
+test('firstNodeRoles() adds the worker role only for a single node', () => {
   expect(firstNodeRoles({ singleNode: false })).toEqual(['ConsensusMember', 'KubernetesController']);
   expect(firstNodeRoles({ singleNode: true })).toContain('KubernetesWorker');
   expect(isControlPlane(firstNodeRoles({ singleNode: false }))).toBe(true);

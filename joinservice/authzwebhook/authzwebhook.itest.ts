@@ -101,7 +101,7 @@ const kubeletOf = (name: string, uid: string): object => ({
 });
 const idOf = ({ identity }: TestPeer): string => (identity.kind === 'node' ? identity.nodeId : '');
 
-test('a removed node’s kubelet is denied within seconds, the one that has its name now is not', async () => {
+test('the webhook denies the kubelet of a removed node within seconds, but not the new node with its name', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   const old = await cluster.addNode('w1');
   expect(await ask(kubeletOf('w1', idOf(old)), apiServer)).toMatchObject({ status: 200, denied: false });
@@ -114,7 +114,7 @@ test('a removed node’s kubelet is denied within seconds, the one that has its 
   expect(await ask(kubeletOf('w1', idOf(old)), apiServer)).toMatchObject({ status: 200, denied: true });
 });
 
-test('nobody but the API server is answered', async () => {
+test('the webhook answers only the API server', async () => {
   const spec = kubeletOf('w1', 'node-1');
   expect((await ask(spec, await etcd.clientFiles('curator'))).status).toBe(403);
   const keyPem = generateKeyPem();
@@ -130,13 +130,13 @@ test('nobody but the API server is answered', async () => {
   await expect(ask(spec, own.tls)).rejects.toThrow();
 });
 
-test('what is no review, or too long, gets no decision', async () => {
+test('the webhook refuses malformed and too long reviews', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   expect((await ask({}, apiServer, '{"kind":"Pod"}')).status).toBe(400);
   expect((await ask({}, apiServer, ' '.repeat(300_000))).status).toBe(413);
 });
 
-test('whoever holds connections and says nothing keeps the API server out at no time', async () => {
+test('the webhook serves the API server however many silent connections are open', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   const live = await cluster.addNode('w3');
   const silent: Socket[] = [];
@@ -156,7 +156,7 @@ test('whoever holds connections and says nothing keeps the API server out at no 
   }
 });
 
-test('while etcd does not answer, a live node’s kubelet gets no decision, and one afterwards', async () => {
+test('the webhook decides nothing while etcd is unavailable, and decides again afterwards', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   const live = await cluster.addNode('w2');
   await member.freeze();

@@ -17,7 +17,7 @@ const member: NodeMembership = { name: 'n1', isMember: true };
 const review = (spec: object): string =>
   JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
 
-describe('decide()', () => {
+describe('decideReview()', () => {
   const cases: {
     name: string;
     subject?: Partial<typeof kubelet>;
@@ -60,7 +60,7 @@ describe('decide()', () => {
     expect(decideReview({ ...kubelet, ...subject }, standing).kind).toBe(want);
   });
 
-  test('never allows by itself: an answer that allows would pass over Kubernetes’ own authorizers', () => {
+  test('never allows, which would bypass the authorizers of Kubernetes', () => {
     for (const standing of [member, undefined]) {
       const { status } = JSON.parse(renderDecision(decideReview(kubelet, standing))) as {
         status: { allowed: boolean; denied?: boolean };
@@ -72,7 +72,7 @@ describe('decide()', () => {
 });
 
 describe('parseReview()', () => {
-  test('takes who asks, whatever they ask', () => {
+  test('reads the user of any request', () => {
     const subject = parseReview(
       review({ ...kubelet, extra: { a: ['b'] }, resourceAttributes: { verb: 'get' } }),
     );
@@ -113,7 +113,7 @@ describe('createMembershipLookup()', () => {
     return { clock, lookup: createMembershipLookup(counted, clock), forget, reads: () => reads };
   }
 
-  test('an answer is good for a second: then a deleted node is on no record', async () => {
+  test('reuses a result for a second, after which a deleted node is not found', async () => {
     const { clock, lookup, forget, reads } = await start();
     const both = await Promise.all([lookup('node-1', never), lookup('node-1', never)]);
     expect(both).toEqual([member, member]);
@@ -124,14 +124,14 @@ describe('createMembershipLookup()', () => {
     expect(await lookup('node-1', never)).toBeUndefined();
   });
 
-  test('what can be no id is on no record, and nobody asks for it', async () => {
+  test('returns nothing for an invalid ID without reading etcd', async () => {
     const { lookup, reads } = await start();
     for (const nodeId of ['', '../operators/x', 'a/b', 'x'.repeat(200)])
       expect(await lookup(nodeId, never)).toBeUndefined();
     expect(reads()).toBe(0);
   });
 
-  test('a read that failed is nobody’s answer: the next one asks again', async () => {
+  test('reads again after a failed read', async () => {
     const { clock } = await start();
     let isDown = true;
     const etcd = new MemoryEtcd();

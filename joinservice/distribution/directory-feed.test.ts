@@ -37,7 +37,7 @@ afterEach(async () => {
   await Promise.allSettled(runs);
 });
 
-test('the directory has control planes that said where they are, forgets removed ones, and wakes nobody for others', async () => {
+test('the directory lists control planes with an address, drops removed ones, and wakes no watcher for other nodes', async () => {
   const etcd = new MemoryEtcd();
   const clock = new FakeClock();
   const cluster = await TestCluster.create(etcd, () => clock.nowMs());
@@ -118,7 +118,7 @@ test('the directory has control planes that said where they are, forgets removed
   expect([(failure as EtcdError).code, told.length]).toEqual(['etcd-unavailable', count]);
 });
 
-test('a fetch is refused for what is no blob, and where there is no store', async () => {
+test('fetchBlob() refuses an invalid hash, and fails where there is no store', async () => {
   const clock = new FakeClock();
   const etcd = new MemoryEtcd();
   const feed = new DirectoryFeed({
@@ -142,7 +142,7 @@ test('a fetch is refused for what is no blob, and where there is no store', asyn
   }
 });
 
-test('of many who watch the directory a few are told in each turn, and all of them in the end', async () => {
+test('watchDirectory() wakes many watchers a few at a time, and all of them in the end', async () => {
   const etcd = new MemoryEtcd();
   await TestCluster.create(etcd, () => 0);
   const directory = new EventValue<Directory>();

@@ -14,7 +14,7 @@ function choiceOf(count: number) {
 
 const first = Array.from({ length: MAX_RELAYS }, (_, index) => `a${index}`);
 
-test('a few workers are named, and who comes later changes nothing', () => {
+test('RelayChoice chooses a few workers and keeps them when others appear', () => {
   const { choice, say } = choiceOf(0);
   for (let index = 5; index < 5 + MAX_RELAYS; index++) say(index);
   const chosen = choice.choose();
@@ -23,7 +23,7 @@ test('a few workers are named, and who comes later changes nothing', () => {
   expect(choice.choose()).toEqual(chosen);
 });
 
-test('a silent one is replaced once, and not again when it is back', () => {
+test('RelayChoice replaces a worker without heartbeats once, also when it returns', () => {
   const { choice, say } = choiceOf(20);
   expect(choice.choose()).toEqual(first);
   say(3, false);
@@ -33,13 +33,13 @@ test('a silent one is replaced once, and not again when it is back', () => {
   expect(choice.choose()).toEqual(after);
 });
 
-test('who is silent stays named where nobody else is: all may be off, and come back before the one that asks', () => {
+test('RelayChoice keeps workers without heartbeats where there are no others', () => {
   const { choice, say } = choiceOf(3);
   for (let index = 0; index < 3; index++) say(index, false);
   expect(choice.choose()).toEqual(['a0', 'a1', 'a2']);
 });
 
-test('who is removed or becomes a control plane is forgotten at once; an address that changes is told', () => {
+test('RelayChoice drops removed workers and new control planes at once, and follows a changed address', () => {
   const { choice } = choiceOf(3);
   choice.choose();
   choice.set(name(1), undefined);
@@ -47,7 +47,7 @@ test('who is removed or becomes a control plane is forgotten at once; an address
   expect(choice.choose()).toEqual(['a0', 'elsewhere']);
 });
 
-test('a list that is read anew ends with the same choice', () => {
+test('RelayChoice makes the same choice after a new list', () => {
   const { choice, say } = choiceOf(20);
   choice.choose();
   say(3, false);

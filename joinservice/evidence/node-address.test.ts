@@ -23,7 +23,7 @@ test.each([
   expect(canonicalAddress(given)).toBe(want);
 });
 
-describe('reservedFor()', () => {
+describe('whyAddressReserved()', () => {
   test.each([
     { name: 'the API’s service', given: '10.96.0.1' },
     { name: 'the last service', given: '10.111.255.255' },
@@ -40,7 +40,7 @@ describe('reservedFor()', () => {
     { name: 'a link, IPv6', given: 'fe80::1' },
     { name: 'everybody', given: '255.255.255.255' },
     { name: 'a group', given: 'ff02::1' },
-  ])('$given is not a machine’s: $name', ({ given }) => {
+  ])('refuses $given: $name', ({ given }) => {
     expect(whyAddressReserved(given, settings, worker)).toEqual(expect.any(String));
   });
 
@@ -51,7 +51,7 @@ describe('reservedFor()', () => {
     },
   );
 
-  test('a control plane may have a name of the API for its own, and no service', () => {
+  test('lets a control plane have an address of the API, but not of a service', () => {
     expect(whyAddressReserved('203.0.113.5', settings, { servesApi: true })).toBeUndefined();
     expect(whyAddressReserved('10.96.0.1', settings, { servesApi: true })).toBeDefined();
   });

@@ -167,12 +167,12 @@ async function rejoin(peer: AttestedPeer): Promise<string> {
   return code ?? message;
 }
 
-describe('the ticket of a session that is open for a while', () => {
-  test('gets as far as the signer while all is as it was', async () => {
+describe('the ticket of a long session', () => {
+  test('is requested from the signer while nothing has changed', async () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
-  test('is refused when another policy is in force since, and its machine proves itself anew', async () => {
+  test('is refused after the policy changed, until the machine sends new evidence', async () => {
     const peer = sessionOf();
     configure({ registers: { 7: { expected: '00'.repeat(32) } } });
     await settle();
@@ -181,7 +181,7 @@ describe('the ticket of a session that is open for a while', () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
-  test('is refused when the policy names other machines, also under fresh evidence', async () => {
+  test('is refused when the policy lists other machines, also with new evidence', async () => {
     configure({ machines: [`tpm-ek:${'f'.repeat(64)}`] });
     await settle();
     expect(await rejoin(sessionOf())).toBe('join-unknown-machine');
@@ -190,7 +190,7 @@ describe('the ticket of a session that is open for a while', () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
-  test('is refused when it does not show the lock of this cluster', async () => {
+  test('is refused when the evidence does not show the lock of this cluster', async () => {
     expect(await rejoin(sessionOf(ZERO))).toBe('join-not-locked');
     expect(await rejoin(sessionOf(lockedValue(ZERO, 'ff'.repeat(16))))).toBe('join-not-locked');
     expect(signed).toBe(0);

@@ -54,7 +54,7 @@ async function createAudit(count: number, kept = 1_000) {
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 describe('listAudit()', () => {
-  test('tells every entry once with its own number, over the ends of hundreds', async () => {
+  test('sends every entry once with its number, across blocks of a hundred', async () => {
     const { read } = await createAudit(312);
     const { seqs, records, head } = await read();
     expect(seqs).toEqual(range(1, 312));
@@ -68,12 +68,12 @@ describe('listAudit()', () => {
     { name: 'from the end of a hundred', request: { afterSeq: 199n }, want: range(200, 230) },
     { name: 'no more than was asked for', request: { afterSeq: 95n, limit: 10 }, want: range(96, 105) },
     { name: 'nothing after the last one', request: { afterSeq: 230n }, want: [] },
-  ])('begins and ends where it is asked to: $name', async ({ request, want }) => {
+  ])('sends the requested range: $name', async ({ request, want }) => {
     const { read } = await createAudit(230);
     expect((await read(request)).seqs).toEqual(want);
   });
 
-  test('begins with the oldest entry that is left when others go before it has told one', async () => {
+  test('begins with the oldest remaining entry when entries are dropped before it has sent one', async () => {
     const { etcd, append, read } = await createAudit(230, 200);
     let listings = 0;
     etcd.onList = () => (listings++ === 0 ? append(7) : Promise.resolve());
@@ -82,14 +82,14 @@ describe('listAudit()', () => {
     expect(head).toMatchObject({ seq: 237n, firstSeq: 38n });
   });
 
-  test('says that entries went while it told them: a hole would pass for a broken chain', async () => {
+  test('fails when entries are dropped while it sends them, since a gap would look like a broken chain', async () => {
     const { etcd, append, read } = await createAudit(330, 300);
     let listings = 0;
     etcd.onList = () => (listings++ === 1 ? append(120) : Promise.resolve());
     await expect(read()).rejects.toMatchObject({ code: 'operatorapi-audit-truncated', retryable: true });
   });
 
-  test('ends, and leaves the hole to be seen, where somebody took entries out', async () => {
+  test('sends a chain with a visible gap where entries were deleted', async () => {
     const { etcd, read } = await createAudit(320);
     etcd.commitNow({ when: [], then: range(101, 200).map((seq) => remove(auditKey(seq))) });
     expect((await read()).seqs).toEqual([...range(1, 100), ...range(201, 320)]);

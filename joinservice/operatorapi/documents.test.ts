@@ -40,8 +40,8 @@ async function createHarness() {
   };
 }
 
-describe('documents', () => {
-  test('are stored by kind and subject, all sets of owners among them', async () => {
+describe('owner documents', () => {
+  test('are stored by kind and subject, with all `owners` documents', async () => {
     await using harness = await createHarness();
     const { signer, keyOf } = harness;
     const owners = () => signer.sign('owners', { keys: [keyOf(signer)] });
@@ -51,7 +51,7 @@ describe('documents', () => {
     expect((await harness.list()).epoch).toBe(1n);
   });
 
-  test('are taken twice, and an older one is refused', async () => {
+  test('are accepted twice, and an older one is refused', async () => {
     await using harness = await createHarness();
     const [first, second] = [harness.signer.sign('policy', POLICY), harness.signer.sign('policy', POLICY)];
     await harness.put(second);
@@ -60,7 +60,7 @@ describe('documents', () => {
     expect(await harness.kinds()).toEqual(['policy 2']);
   });
 
-  test('of two with one serial keep the first', async () => {
+  test('with the same serial keep the first one', async () => {
     await using harness = await createHarness();
     const first = harness.signer.sign('policy', POLICY, { serial: 5 });
     const second = harness.signer.sign('policy', { configurationSha256: 'cd'.repeat(32) }, { serial: 5 });
@@ -69,7 +69,7 @@ describe('documents', () => {
     expect((await harness.ownerDocs.newest('policy', '', { signal }))?.body).toEqual(POLICY);
   });
 
-  test('are stored all or none', async () => {
+  test('of one call are stored all or none', async () => {
     await using harness = await createHarness();
     const { signer, second } = harness;
     await expect(harness.put(signer.sign('policy', POLICY), second.sign('policy', POLICY))).rejects.toEqual(
@@ -79,7 +79,7 @@ describe('documents', () => {
     await expect(harness.put()).rejects.toEqual(coded('curator-request-invalid'));
   });
 
-  test('of another owner count when the first owner has signed the set with both, also within one call', async () => {
+  test('of another owner are valid once the first owner has signed both, even within one call', async () => {
     await using harness = await createHarness();
     const { signer, second, keyOf } = harness;
     const both = { keys: [keyOf(signer), keyOf(second)] };
@@ -92,13 +92,13 @@ describe('documents', () => {
     );
   });
 
-  test('of owners follow one another without a gap', async () => {
+  test('of kind `owners` form a chain without a gap', async () => {
     await using harness = await createHarness();
     const owners = harness.signer.sign('owners', { keys: [harness.keyOf(harness.signer)] }, { serial: 2 });
     await expect(harness.put(owners)).rejects.toEqual(coded('owner-document-malformed'));
   });
 
-  test('that etcd shows again after a newer one was accepted are refused', async () => {
+  test('that etcd presents again after a newer one was accepted are refused', async () => {
     await using harness = await createHarness();
     const { signer, etcd, ownerDocs } = harness;
     const old = signer.sign('policy', POLICY);
@@ -110,7 +110,7 @@ describe('documents', () => {
     );
   });
 
-  test('of an epoch before a recovery do not count, nor does what is no document', async () => {
+  test('of an epoch before a recovery, and malformed ones, are refused', async () => {
     await using harness = await createHarness();
     const { signer, etcd, ownerDocs } = harness;
     await harness.put(signer.sign('policy', POLICY));
@@ -127,7 +127,7 @@ describe('documents', () => {
     );
   });
 
-  test('list the machines that were removed, and which of them an owner readmitted', async () => {
+  test('are listed with the removed machines and whether an owner readmitted them', async () => {
     await using harness = await createHarness();
     const { etcd, signer } = harness;
     for (const [identity, removal] of [

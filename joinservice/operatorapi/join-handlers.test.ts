@@ -77,7 +77,7 @@ async function createHarness() {
   };
 }
 
-test('approving a machine is repeatable, what is unknown is not found, and the list of those who wait has no other', async () => {
+test('decideJoin() approves a machine once however often it is called, and refuses an unknown one', async () => {
   await using harness = await createHarness();
   const { pending, joined } = harness.joins;
   expect(await harness.list(JoinState.PENDING)).toEqual([pending.nodeId]);
@@ -93,7 +93,7 @@ test('approving a machine is repeatable, what is unknown is not found, and the l
   await expect(harness.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
 });
 
-describe('approving a control plane', () => {
+describe('decideJoin() for a control plane', () => {
   const ROLES = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
   type Harness = Awaited<ReturnType<typeof createHarness>>;
   const placeOf = ({ nodeId, pubKey, machine }: JoinRecord) => ({
@@ -102,7 +102,7 @@ describe('approving a control plane', () => {
     identity: machine.identity,
   });
 
-  test('stores the owner’s grant with the decision', async () => {
+  test('stores the grant of the owner with the decision', async () => {
     await using harness = await createHarness();
     const { pending } = harness.joins;
     const grant = harness.signer.grant(placeOf(pending));
@@ -134,7 +134,7 @@ describe('approving a control plane', () => {
       name: 'a grant of fewer roles',
       documents: ({ signer, joins }: Harness) => [signer.grant(placeOf(joins.pending), ['ConsensusMember'])],
     },
-  ])('is refused with $name, and changes nothing', async ({ documents }) => {
+  ])('refuses $name and changes nothing', async ({ documents }) => {
     await using harness = await createHarness();
     const { nodeId } = harness.joins.pending;
     await expect(harness.approve(nodeId, ROLES, documents(harness))).rejects.toEqual(

@@ -43,7 +43,7 @@ const onRecord = async (): Promise<KeysRecord | undefined> => {
 };
 const audits = async () => (await etcd.list(AUDIT_PREFIX, { signal })).entries.length;
 
-test('a rotation is asked for once: while it is under way the same one goes on', async () => {
+test('rotateKeys() begins one rotation, which continues when the call is repeated', async () => {
   expect(await shown()).toEqual({ stage: { generation: 1n, phase: 'done' } });
   expect(await rotate('c3 was lost')).toEqual({ generation: 2n, isDone: false });
   const asked = await onRecord();
@@ -53,7 +53,7 @@ test('a rotation is asked for once: while it is under way the same one goes on',
   expect(await audits()).toBe(2);
 });
 
-test('a call that is repeated after the end begins no other one, and says that it was done, by whom and when', async () => {
+test('rotateKeys() refuses a call that is repeated after the end and names who rotated and when', async () => {
   const key = randomUUID();
   await rotate('c3 was lost', 0, key);
   await finish();
@@ -69,7 +69,7 @@ test('a call that is repeated after the end begins no other one, and says that i
   expect(await audits()).toBe(1);
 });
 
-test('another one begins for who names the generation of now; one of before is replaced already', async () => {
+test('rotateKeys() begins another rotation only where the call names the current generation', async () => {
   expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: false });
   await finish();
   expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: true });
@@ -81,7 +81,7 @@ test('another one begins for who names the generation of now; one of before is r
   await expect(rotate('', 4)).rejects.toMatchObject({ code: 'curator-request-invalid' });
 });
 
-test('whom it waits for is named, and since when', async () => {
+test('getKeys() names the nodes that the rotation waits for, and since when', async () => {
   const cluster = await TestCluster.create(etcd, () => clock.nowMs());
   const say = async (name: string, generation: bigint, phase: string): Promise<void> => {
     const { identity } = await cluster.addNode(name, { roles: ['ConsensusMember', 'KubernetesController'] });

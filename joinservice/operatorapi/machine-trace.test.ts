@@ -85,10 +85,10 @@ const granted = (...roles: ('ConsensusMember' | 'KubernetesController' | 'Kubern
   decision: { name: 'n', roles, labels: {}, by: 'operator:ann', timeMs: 1, expiresMs: 2 },
 });
 
-describe('a machine whose evidence did not pass', () => {
+describe('getTrace() of a machine whose evidence was refused', () => {
   const mismatch = { code: 'attestation-register-mismatch', expected: '00', actual: 'ab' };
 
-  test('is explained by the address it came from: what was expected, what it showed, how often', async () => {
+  test('finds the refusals by source address, with expected and actual values and their number', async () => {
     const office = new Office();
     await office.refuse(`address:${ADDRESS}`, mismatch);
     await office.refuse('address:192.0.2.70', { ...mismatch, actual: 'somebody else’s' });
@@ -109,7 +109,7 @@ describe('a machine whose evidence did not pass', () => {
     { name: 'its fingerprint, of which its id is the beginning', subject: ID, given: `sha256:${KEY}${KEY}` },
     { name: 'an IPv6 address in another form', subject: 'address:2001:db8::1', given: '2001:DB8:0::1' },
   ];
-  test.each(names)('is found by $name', async ({ subject, given }) => {
+  test.each(names)('finds the refusals by $name', async ({ subject, given }) => {
     const office = new Office();
     await office.refuse(subject, { code: 'join-evidence-mismatch', reason: 'why' }, 'RequestAdmission');
     expect((await office.trace(given)).facts).toMatchObject([
@@ -127,14 +127,14 @@ describe('a machine whose evidence did not pass', () => {
     },
   );
 
-  test('is looked for in the newest entries only: strangers can make the audit long', async () => {
+  test('searches only the newest entries, since unauthenticated machines can make the audit log long', async () => {
     const office = new Office();
     await office.refuse(`address:${ADDRESS}`, mismatch);
     for (let i = 0; i < LOOKED_BACK + 100; i++) await office.refuse('address:192.0.2.70', mismatch);
     await expect(office.trace(ADDRESS)).rejects.toMatchObject({ code: 'operatorapi-join-unknown' });
   });
 
-  test('and was let in once: what came after its evidence had passed, and nothing from before', async () => {
+  test('of an admitted machine shows only refusals after its evidence was accepted', async () => {
     const office = new Office();
     office.join({}, [passed]);
     await office.refuse(`address:${ADDRESS}`, { ...mismatch, code: 'of-before' }, 'Attest', 9);
@@ -149,7 +149,7 @@ describe('a machine whose evidence did not pass', () => {
     }
   });
 
-  test('its address alone counts where two machines say that they are there', async () => {
+  test('shows only refusals where two machines report the address', async () => {
     const office = new Office();
     office.join();
     office.join({ nodeId: 'node-other' });
@@ -158,7 +158,7 @@ describe('a machine whose evidence did not pass', () => {
   });
 });
 
-describe('the slot', () => {
+describe('the slot fact of getTrace()', () => {
   interface Turn {
     readonly name: string;
     readonly over: Partial<JoinRecord>;
@@ -198,7 +198,7 @@ describe('the slot', () => {
   });
 });
 
-test('a node is found by its name, also the one that asked nobody', async () => {
+test('getTrace() finds a node by name, including the first node, which never joined', async () => {
   const office = new Office();
   office.write(nodeNameKey('n1'), text(ID));
   expect(await office.trace('n1')).toMatchObject({ joinId: ID, nodeName: '', facts: [] });

@@ -109,7 +109,7 @@ async function createHarness() {
 type Harness = Awaited<ReturnType<typeof createHarness>>;
 
 describe('operators', () => {
-  test('of two owners who are removed at the same time at two curators one stays', async () => {
+  test('keep one of two owners who are removed at the same time at two curators', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.put('bob', 'owner');
@@ -121,7 +121,7 @@ describe('operators', () => {
     expect(await harness.list()).toHaveLength(1);
   });
 
-  test('of two owners who become viewers at the same time one stays an owner', async () => {
+  test('keep one owner when two become viewers at the same time', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const [ann, bob] = [generateKeyPem(), generateKeyPem()];
@@ -136,7 +136,7 @@ describe('operators', () => {
     expect((await harness.list()).filter((each) => each.endsWith(' owner'))).toHaveLength(1);
   });
 
-  test('a new key takes the place of the old one; the old one is a stranger at every curator at once', async () => {
+  test('have one key each: every curator refuses the old key at once after it was replaced', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const old = await harness.curators.cluster.addOperator('ann', 'viewer');
@@ -150,7 +150,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['ann operator', 'owner owner']);
   });
 
-  test('a fresh certificate is for the own key, and the audit has who took it', async () => {
+  test('renew a certificate for their own key, which the audit log records', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();
@@ -180,7 +180,7 @@ describe('operators', () => {
         await signed('ann', { fingerprint: `sha256:${'0'.repeat(64)}`, role: 'operator' }),
       ],
     },
-  ])('nobody becomes an operator with $name', async ({ documents }) => {
+  ])('are not added with $name', async ({ documents }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();
@@ -191,7 +191,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('an owner is not removed while the signed set of owners still has the key', async () => {
+  test('are not removed as owners while the signed `owners` document still contains the key', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const { etcd, signer } = harness.curators;
@@ -207,7 +207,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['harness owner', 'owner owner']);
   });
 
-  test('nobody is removed without a set of operators that an owner signed', async () => {
+  test('are not removed without an `operators` document of an owner', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.put('ann', 'viewer');
@@ -215,7 +215,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['ann viewer', 'owner owner']);
   });
 
-  test('a key has one name, whoever asks', async () => {
+  test('have one name for each key', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();
@@ -229,14 +229,14 @@ describe('operators', () => {
     { name: 'no role', as: 'ann', role: '', code: 'curator-request-invalid' },
     { name: 'a name that is a path', as: '../ann', role: 'viewer', code: 'curator-request-invalid' },
     { name: 'a name of 65 characters', as: 'a'.repeat(65), role: 'viewer', code: 'curator-request-invalid' },
-  ])('refuses $name and leaves no record', async ({ as, role, code }) => {
+  ])('are not stored with $name', async ({ as, role, code }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await expect(harness.put(as, role)).rejects.toEqual(coded(code));
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('refuses a request that its key did not sign', async () => {
+  test('are not stored with a certificate request that its key did not sign', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const request = await createCertificateRequest(generateKeyPem(), 'ann');
@@ -245,7 +245,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('when the signer is away the same call again gives the certificate, and there is one decision', async () => {
+  test('get their certificate by repeating the call after the signer was unavailable, with one audit entry', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();

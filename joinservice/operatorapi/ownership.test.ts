@@ -91,8 +91,8 @@ async function createHarness() {
   };
 }
 
-describe('who says whose cluster this is', () => {
-  test('is the owner who signed last, and nobody before the first has', async () => {
+describe('the ownership of the cluster', () => {
+  test('getOwnership() returns the owner who signed last, and nothing before the first signature', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     expect(await harness.signer()).toBeUndefined();
@@ -102,7 +102,7 @@ describe('who says whose cluster this is', () => {
     }
   });
 
-  test('stays an owner until another one has signed', async () => {
+  test('deleteOperator() refuses the owner who signed it until another owner has signed', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.sign('ann');
@@ -123,7 +123,7 @@ describe('who says whose cluster this is', () => {
     { name: 'no epoch', epoch: 0n },
     { name: 'half a key', half: true },
   ];
-  test.each(refused)('cannot be changed with $name', async ({ by, epoch, key, half }) => {
+  test.each(refused)('putOwnership() refuses $name', async ({ by, epoch, key, half }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const over = {

@@ -45,7 +45,7 @@ async function start(answer: () => Promise<object>) {
 
 const ask = (session: ClientHttp2Session) => callRaw(session, Curator.method.checkHealth);
 
-test('one key has so many connections, and takes none of anybody else', async () => {
+test('createCuratorServer() limits the connections of one key without affecting others', async () => {
   await using curator = await start(() => Promise.resolve({}));
   const other = await curator.dial('b');
   const first = await curator.dial('a');
@@ -56,7 +56,7 @@ test('one key has so many connections, and takes none of anybody else', async ()
   expect(await ask(other)).toBe('OK');
 });
 
-test('one connection has so many calls', async () => {
+test('createCuratorServer() limits the calls of one connection', async () => {
   const release = Promise.withResolvers<object>();
   let begun = 0;
   await using curator = await start(() => {

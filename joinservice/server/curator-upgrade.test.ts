@@ -103,8 +103,8 @@ function connect(identity: TlsIdentity) {
 const ask = (identity: TlsIdentity) =>
   connect(identity).getInitResult({ initId: 'one' }, { signal, timeoutMs: 5_000 });
 
-describe('an owner with nothing but the key', () => {
-  test('is given the result of the init and the own signature', async () => {
+describe('an owner without a certificate', () => {
+  test('gets the result of the init and the ownership signature', async () => {
     const { result, ownershipSignature } = await ask(await createBare('owner'));
     expect([result, ownershipSignature].map((bytes) => Buffer.from(bytes).toString())).toEqual([
       'the result',
@@ -112,7 +112,7 @@ describe('an owner with nothing but the key', () => {
     ]);
   });
 
-  test('is given nothing else', async () => {
+  test('is refused all other calls', async () => {
     const client = connect(await createBare('owner'));
     await expect(client.listNodes({}, { signal, timeoutMs: 5_000 })).rejects.toMatchObject({
       code: 'curator-denied',
@@ -126,7 +126,7 @@ describe('an owner with nothing but the key', () => {
     await expect(ask(await createBare(role))).rejects.toMatchObject({ code });
   });
 
-  test('has one of sixteen places, for ten seconds; members are not counted', async () => {
+  test('has one of sixteen connections for ten seconds; members are not counted', async () => {
     const identity = await createBare();
     const clients = Array.from({ length: 16 }, () => connect(identity));
     const refused = { code: 'curator-not-member' };

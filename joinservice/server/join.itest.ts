@@ -23,7 +23,7 @@ let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
 describe('a machine with a TPM, real attested TLS, real etcd, a real signer', () => {
-  test('waits for approval, is named by the inventory, and becomes a member', async () => {
+  test('waits for approval, gets the name of the inventory, and becomes a member', async () => {
     const tpm = await service.tpm();
     const a = new TestMachine(tpmHardware(tpm));
     a.address = '192.0.2.9'; // a control plane's, which nobody else gets
@@ -99,7 +99,7 @@ describe('operators', () => {
     b = new TestMachine(tpmHardware(tpm));
   }, 60_000);
 
-  test('see who waits, compare the fingerprint, and approve; the machine becomes what they said', async () => {
+  test('list waiting machines, compare the fingerprint and approve; the machine becomes the approved node', async () => {
     using session = await b.dial(service.endpoint);
     const admitted = session.admitted({ hostname: 'B.example.org', facts: [fact('dns', 'pass')] });
     const join = await until(async () => {
@@ -130,7 +130,7 @@ describe('operators', () => {
     ]);
   }, 30_000);
 
-  test('see which control plane waits for its turn, at which place and about how long', async () => {
+  test('see the queue position and estimated wait of a control plane', async () => {
     for (const nodeId of ['somebody-else', b.nodeId])
       await service.write(SLOT_QUEUE_PREFIX + nodeId, new TextEncoder().encode('{}'));
     const { joins } = await service.admin.listJoins({ states: [JoinState.JOINED] }, { signal: never });
@@ -141,7 +141,7 @@ describe('operators', () => {
     await service.space.commit({ when: [], then }, { signal: never });
   });
 
-  test('refuse a machine: it learns the code, they keep the reason', async () => {
+  test('refuse a machine, which learns the code but not the reason', async () => {
     const other = new TestMachine(tpmHardware(await service.tpm()));
     using session = await other.dial(service.endpoint);
     const refused = session.admitted();
@@ -158,7 +158,7 @@ describe('operators', () => {
     expect(await service.nodeNames()).not.toContain('machine');
   }, 60_000);
 
-  test('take a node out: its machine is refused with any key until an owner readmits it; its name is free', async () => {
+  test('remove a node: its machine is refused with any key until an owner readmits it; its name is free', async () => {
     const node = { nodeId: b.nodeId, ...mutation() };
     await service.curator.setNodeRoles({ ...node, roles: [] }, { signal: never });
     const out = { nodeId: b.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };

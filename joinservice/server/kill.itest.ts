@@ -259,7 +259,7 @@ async function killedEverywhere(
   return killed;
 }
 
-describe('kill -9 in the middle of joining, and the machine asks again with the same key', () => {
+describe('the join service, killed during a join that the machine repeats with the same key', () => {
   test(
     'of the join service, at each of its requests and writes: one membership, minted last',
     async () => {

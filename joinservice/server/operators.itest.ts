@@ -24,8 +24,8 @@ const never = new AbortController().signal;
 let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
-describe('operators, asked over the wire', () => {
-  test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
+describe('operators over mTLS', () => {
+  test('are added with a certificate for their own key, and the last owner is not removed', async () => {
     const keyPem = generateKeyPem();
     const certificateRequest = await createCertificateRequest(keyPem, 'anything');
     const documents = await service.operators('eve', { role: 'viewer', pubKeyDer: pubKeyDerOf(keyPem) });
@@ -54,7 +54,7 @@ describe('operators, asked over the wire', () => {
     ).rejects.toEqual(coded('operatorapi-last-owner'));
   });
 
-  test('an owner has a kubeconfig certificate signed for a key that stays there, and by the own key only', async () => {
+  test('who are owners get a kubeconfig certificate for a request that their key signed', async () => {
     const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
     const csr = await createCertificateRequest(ownKey, 'anything');
     const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyDerOf(ownKey) });
@@ -94,7 +94,7 @@ describe('operators, asked over the wire', () => {
     await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
   });
 
-  test('have a fresh certificate for the key alone, for as long as it is on record', async () => {
+  test('renew their certificate with the key alone while it is recorded', async () => {
     const keyPem = generateEd25519Key();
     const certificateRequest = await createCertificateRequest(keyPem, 'anything');
     const documents = await service.operators('late', { role: 'viewer', pubKeyDer: pubKeyDerOf(keyPem) });
@@ -131,7 +131,7 @@ describe('operators, asked over the wire', () => {
       ).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('read the whole chain, verify it, and go on where they stopped', async () => {
+  test('read and verify the audit log, and continue where they stopped', async () => {
     const verifier = new ChainVerifier();
     let head: AuditHead | undefined;
     for await (const { message } of service.admin.listAudit({}, { signal: never })) {

@@ -13,7 +13,7 @@ const clock = new SystemClock();
 let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
-describe('nobody gets what is not theirs', () => {
+describe('the join service refuses', () => {
   let strange: Tpm;
   let names: readonly string[];
   let tpm: Tpm;
@@ -35,7 +35,7 @@ describe('nobody gets what is not theirs', () => {
     await service.untilAudited(code, subject);
   }
 
-  test('a machine that is in no inventory', async () => {
+  test('a machine that is not in the inventory', async () => {
     await service.configure('inventory');
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
@@ -46,14 +46,14 @@ describe('nobody gets what is not theirs', () => {
     await expectRefused(() => session.ticket(), { code: 'join-unknown-machine' });
   });
 
-  test('a machine that nobody vouches for, under auto', async () => {
+  test('a machine without endorsed hardware, under policy auto', async () => {
     await service.configure('auto');
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
     await expectRefused(() => session.admitted(), { code: 'join-identity-unproved' });
   });
 
-  test('a machine whose software is another', async () => {
+  test('a machine with other software', async () => {
     await service.configure('approve', [], { pcr7: { expected: 'ab'.repeat(32) } });
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
@@ -69,7 +69,7 @@ describe('nobody gets what is not theirs', () => {
     });
   });
 
-  test('evidence that was shown before', async () => {
+  test('replayed evidence', async () => {
     const d = new TestMachine(replaying(tpmHardware(strange)));
     using first = await d.dial(service.endpoint);
     await first.peer;
@@ -88,14 +88,14 @@ describe('nobody gets what is not theirs', () => {
     await expectRefused(() => session.admitted({}, tpmHardware(tpm)), { code: 'join-evidence-mismatch' });
   });
 
-  test('a machine with the AK of its own and the EK of another one', async () => {
+  test('a machine with its own attestation key and the endorsement key of another one', async () => {
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
     const mixed = endorsedBy(tpmHardware(strange), tpmHardware(tpm));
     await expectRefused(() => session.admitted({}, mixed), { code: 'enrol-answer-wrong' });
   });
 
-  test('a member’s machine under a second key, and a member’s key on another machine', async () => {
+  test('the machine of a member with a second key, and the key of a member on another machine', async () => {
     const second = new TestMachine(tpmHardware(tpm));
     using session = await second.dial(service.endpoint);
     await expectRefused(() => session.admitted(), {
@@ -110,7 +110,7 @@ describe('nobody gets what is not theirs', () => {
     expect((await owner.rejoin()).nodeName).toBe('b'); // whom none of this touches
   });
 
-  test('a taken name, a role beyond the policy’s, a wrong clock', async () => {
+  test('a taken name, a role that the policy does not give, a wrong clock', async () => {
     const d = new TestMachine(tpmHardware(strange));
     const identity = await tpmIdentity(strange);
     using session = await d.dial(service.endpoint);
@@ -134,7 +134,7 @@ describe('nobody gets what is not theirs', () => {
     expect(facts.find(({ name }) => name === 'clock')?.actual).toMatch(/^\+3(599|600) s$/);
   });
 
-  test('a ticket by another key, after its time, or long after it was taken', async () => {
+  test('a ticket for another key, after its expiry, and a used one', async () => {
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
     const admitted = session.admitted();
@@ -155,7 +155,7 @@ describe('nobody gets what is not theirs', () => {
     await expectRefused(() => used.ticket(), { code: 'join-ticket-used' });
   });
 
-  test('a ticket or certificates for a machine that does not show its lock', async () => {
+  test('a ticket or certificates for a machine that is not locked to the cluster', async () => {
     const f = new TestMachine(tpmHardware(await service.tpm()));
     using session = await f.dial(service.endpoint);
     const admitted = session.admitted();
@@ -170,7 +170,7 @@ describe('nobody gets what is not theirs', () => {
     expect((await locked.rejoin()).nodeName).toBe('f');
   });
 
-  test('certificates for a member that was locked again since: wiped, and its disk put back', async () => {
+  test('certificates for a member that was locked again: wiped, and its disk restored', async () => {
     const own = await service.tpm();
     const g = await member(own, 'g');
     using before = await g.dial(service.endpoint);
@@ -181,7 +181,7 @@ describe('nobody gets what is not theirs', () => {
     await expectRefused(() => after.ticketHere(), { code: 'join-locked-again' });
   });
 
-  test('certificates for the copy of a member, whose TPM is behind what was seen', async () => {
+  test('certificates for a copy of a member, whose TPM clock is behind the observed one', async () => {
     const own = await service.tpm();
     const h = await member(own, 'h');
     const { identity } = await admissionOf(h.nodeId);
@@ -216,7 +216,7 @@ describe('nobody gets what is not theirs', () => {
     return admission;
   }
 
-  test('a kubelet that asks for the certificate of another node: it gets one in its own name, or none', async () => {
+  test('a kubelet certificate in the name of another node', async () => {
     using session = await b.dial(service.endpoint);
     const keys = await keysNaming('first', session);
     const asked = { key: await session.keyProof(), address: '192.0.2.1', keys };
@@ -233,7 +233,7 @@ describe('nobody gets what is not theirs', () => {
     });
   });
 
-  test('keys that the machine did not sign, and no key at all', async () => {
+  test('keys that the machine did not sign, and missing keys', async () => {
     using session = await b.dial(service.endpoint);
     const keys = await session.keys({}, { timeMs: 1 });
     const key = await session.keyProof();

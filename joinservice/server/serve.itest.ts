@@ -120,8 +120,8 @@ function channelOf(peer: Pick<TestPeer, 'tls'>, curator: number, trust = cluster
   return channel;
 }
 
-describe('over mTLS, with a real etcd', () => {
-  test('a member fetches a blob from where it stopped, and follows the directory; a stranger gets neither', async () => {
+describe('the curator over mTLS with a real etcd', () => {
+  test('sends a blob from an offset and the directory to a member, and refuses an unauthenticated client', async () => {
     const bytes = randomBytes(3 * 1024 * 1024);
     const streams = new DiskStreams();
     const store = new BlobStore({ files: new DiskFiles(), streams, roots: [join(directory, 'store')] });
@@ -147,7 +147,7 @@ describe('over mTLS, with a real etcd', () => {
     await expect(again.next()).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('a change at one curator reaches a watch at the other, and info shows etcd', async () => {
+  test('sends a change at one curator to a watch at another, and reports etcd', async () => {
     const node = await cluster.addNode('n1');
     const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
     const watch = dial(node, 1).watchNode({ nodeId }, { signal })[Symbol.asyncIterator]();
@@ -171,7 +171,7 @@ describe('over mTLS, with a real etcd', () => {
     expect(info.certificates.map(({ name }) => name)).toEqual(['curator', 'cluster-ca', 'etcd-client']);
   });
 
-  test('a node that beats at both curators is healthy on one lease', async () => {
+  test('keeps one lease for a node with heartbeats at two curators', async () => {
     const node = await cluster.addNode('n2');
     async function* beats() {
       yield {};
@@ -185,7 +185,7 @@ describe('over mTLS, with a real etcd', () => {
     expect((await dial(owner).getNode({ node: 'n2' }, { signal })).node?.health).toBe(NodeHealth.HEALTHY);
   });
 
-  test('60 nodes watch themselves and beat; one change each reaches each', async () => {
+  test('serves 60 nodes that watch themselves: one change of each reaches each', async () => {
     const nodes = await Promise.all(Array.from({ length: 60 }, (_, i) => cluster.addNode(`many-${i}`)));
     const client = dial(first, 0);
     const admin = dial(owner, 1);
@@ -202,7 +202,7 @@ describe('over mTLS, with a real etcd', () => {
     );
   }, 30_000);
 
-  test('a stranger, a certificate of another cluster and a deleted node are refused; the deleted one at once', async () => {
+  test('refuses an unknown certificate, one of another cluster, and a deleted node at once', async () => {
     const node = await cluster.addNode('n3');
     const client = dial(node, 0);
     await client.checkHealth({}, { signal });
@@ -226,7 +226,7 @@ describe('over mTLS, with a real etcd', () => {
     );
   });
 
-  test('while etcd is away everybody is refused, watches end and say why; afterwards all goes on', async () => {
+  test('refuses calls and ends watches while etcd is unavailable, and serves again afterwards', async () => {
     const client = dial(owner, 0);
     const watch = client.watchNodes({}, { signal })[Symbol.asyncIterator]();
     const position = ((await watch.next()).value as WatchNodesResponse).position;

@@ -39,7 +39,7 @@ function forged(roles: Parameters<SignerMachine['record']>[1] = CONTROL_PLANE): 
   return machine;
 }
 
-test('a control plane that an owner has signed for gets every shared key, sealed to its own agent', async () => {
+test('a control plane with a grant gets every shared key, sealed to its own agent', async () => {
   const machine = granted();
   const signed = await signer.sign(await signer.request(machine));
   expect(signer.open(machine, signed)).toMatchObject({
@@ -47,13 +47,13 @@ test('a control plane that an owner has signed for gets every shared key, sealed
   });
 });
 
-describe('who writes any record in etcd and speaks to the signer gets no key of the control plane', () => {
-  test('by a record of a machine of their own', async () => {
+describe('an attacker who writes etcd and calls the signer gets no shared key', () => {
+  test('with the record of a machine of its own', async () => {
     const request = await signer.request(forged());
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-missing'));
   });
 
-  test('by a grant that their own key signed', async () => {
+  test('with a grant signed by its own key', async () => {
     const machine = forged();
     const by = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
     signer.write(signer.owner.grant(machine.record('c9', CONTROL_PLANE), {}, { by }));
@@ -61,7 +61,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('by a set of owners that their own key signed', async () => {
+  test('with an `owners` document signed by its own key', async () => {
     const machine = forged();
     const by = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
     const keys = [Buffer.from(by.pubKey).toString('base64')];
@@ -71,7 +71,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('by the grant of another node, laid where their own would be', async () => {
+  test('with the grant of another node under its own etcd key', async () => {
     const other = new SignerMachine();
     const machine = forged();
     signer.write(signer.owner.grant(other.record('c2', CONTROL_PLANE), {}, { at: machine.nodeId }));
@@ -79,7 +79,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-other'));
   });
 
-  test('by their own key in the record of a node with a grant', async () => {
+  test('with its own key in the record of a node with a grant', async () => {
     const machine = granted();
     const mine = new SignerMachine();
     const pubKey = Buffer.from(mine.pubKeyDer).toString('base64');
@@ -88,7 +88,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-not-on-record'));
   });
 
-  test('by a statement of a control plane in which the recipient is swapped', async () => {
+  test('with the statement of a control plane and another sealing key', async () => {
     const machine = granted();
     const request = { ...(await signer.request(machine)), sealingPublicKey: recipientKey().pubKeyDer };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
@@ -99,12 +99,12 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     { name: 'roles', swap: { roles: ['KubernetesWorker'] } },
     { name: 'session', swap: { session: new Uint8Array(64).fill(9) } },
     { name: 'time', swap: { timeMs: 1 } },
-  ])('by a statement of which the $name is swapped', async ({ swap }) => {
+  ])('with a statement whose $name is replaced', async ({ swap }) => {
     const request = { ...(await signer.request(granted())), ...swap };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
 
-  test('by evidence of the same machine for another statement', async () => {
+  test('with evidence of the same machine for another statement', async () => {
     const machine = granted();
     const [one, other] = [
       await signer.request(machine),
@@ -115,7 +115,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     );
   });
 
-  test('without evidence, and with evidence of another kind', async () => {
+  test('without evidence, and with evidence of another variant', async () => {
     const request = await signer.request(granted());
     const [shown] = request.evidence;
     const other = [{ variant: 'tpm', document: shown?.document ?? new Uint8Array() }];
@@ -123,7 +123,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
       await expect(signer.sign({ ...request, evidence })).rejects.toEqual(coded('signer-evidence-missing'));
   });
 
-  test('with evidence of another machine than the one on record', async () => {
+  test('with evidence of another machine than the recorded one', async () => {
     const machine = granted();
     const request = await signer.request(machine);
     const { evidence } = await new SignerMachine(machine.keyPem).ask({ ...request, clusterId: 'c0ffee' });
@@ -133,7 +133,7 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     await expect(signer.sign({ ...request, evidence })).rejects.toEqual(coded('signer-machine-other'));
   });
 
-  test('by a configuration that no owner has signed', async () => {
+  test('with a configuration that no owner has signed', async () => {
     const machine = granted();
     signer.write(configurationWrite({ ...CONFIGURATION, join: { policy: 'inventory', inventory: [] } }));
     const request = await signer.request(machine);
@@ -141,13 +141,13 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
   });
 });
 
-describe('an inventory that names a control plane', () => {
+describe('an inventory that lists a control plane', () => {
   const list = (identity: string) => ({
     ...CONFIGURATION,
     join: { policy: 'inventory', inventory: [{ identity, name: 'c9', roles: ['control-plane'] }] },
   });
 
-  test('is as good as a grant where an owner has signed it and the machine is its key', async () => {
+  test('replaces a grant where an owner has signed it and the machine is identified by its key', async () => {
     const machine = forged();
     const write = configurationWrite(list(machine.machine.identity));
     signer.write(write, signer.owner.policyFor(write, { serial: 2 }));
@@ -155,13 +155,13 @@ describe('an inventory that names a control plane', () => {
     expect(signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
   });
 
-  test('is nothing where no owner has signed it', async () => {
+  test('grants nothing where no owner has signed it', async () => {
     const machine = forged();
     signer.write(configurationWrite(list(machine.machine.identity)));
     await expect(signer.sign(await signer.request(machine))).rejects.toEqual(coded('signer-policy-unsigned'));
   });
 
-  test('names nobody else', async () => {
+  test('grants nothing to other machines', async () => {
     const write = configurationWrite(list(new SignerMachine().machine.identity));
     signer.write(write, signer.owner.policyFor(write, { serial: 2 }));
     const request = await signer.request(forged());
@@ -171,7 +171,7 @@ describe('an inventory that names a control plane', () => {
   test.each([
     { name: 'without the TPM’s enrolment', enrolment: new Uint8Array() },
     { name: 'with an enrolment that is none', enrolment: new Uint8Array(40) },
-  ])('by a TPM gives no key $name', ({ enrolment }) => {
+  ])('by TPM gives no key $name', ({ enrolment }) => {
     const record = { ...new SignerMachine().machine, identity: `tpm-ek:${'0'.repeat(64)}` };
     const shows = { akName: 'ab'.repeat(34), machine: record };
     const close = (): unknown =>
@@ -181,7 +181,7 @@ describe('an inventory that names a control plane', () => {
 });
 
 describe('a statement', () => {
-  test('that is shown again gets an answer for the same recipient: a commit that crashed goes on', async () => {
+  test('that is repeated gets an answer for the same recipient, so that an interrupted join continues', async () => {
     const machine = granted();
     const request = await signer.request(machine);
     await signer.sign(request);
@@ -189,7 +189,7 @@ describe('a statement', () => {
     expect(signer.open(machine, await signer.sign(request))).toHaveProperty(['cluster-ca.key']);
   });
 
-  test('is refused once the machine has made a newer one, also after a restart of the signer', async () => {
+  test('is refused after a newer one of the machine, also after a restart of the signer', async () => {
     const machine = granted();
     const old = await signer.request(machine);
     await signer.clock.advance(1_000);
@@ -199,7 +199,7 @@ describe('a statement', () => {
     await expect(signer.sign(old)).rejects.toEqual(coded('signer-statement-replayed'));
   });
 
-  test('of a worker is refused once there is a newer one', async () => {
+  test('of a worker is refused after a newer one', async () => {
     const machine = forged(['KubernetesWorker']);
     const old = await signer.request(machine);
     await signer.clock.advance(1_000);
@@ -207,7 +207,7 @@ describe('a statement', () => {
     await expect(signer.sign(old)).rejects.toEqual(coded('signer-statement-replayed'));
   });
 
-  test('for another recipient is answered where the same machine has made it, later', async () => {
+  test('for another recipient is accepted if it is a newer one of the same machine', async () => {
     const machine = granted();
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(1_000);
@@ -232,13 +232,13 @@ describe('a statement', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
 
-  test('gives no key for roles that its agent did not ask for', async () => {
+  test('gives no key for roles that it does not contain', async () => {
     const signed = await signer.sign(await signer.request(granted(), { roles: ['KubernetesWorker'] }));
     expect(signed.controlPlaneKeys).toBeUndefined();
   });
 });
 
-describe('an owner’s grant', () => {
+describe('the grant of an owner', () => {
   const roles = [...CONTROL_PLANE];
   test.each([
     {
@@ -275,19 +275,19 @@ describe('an owner’s grant', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded(code));
   });
 
-  test('of before a recovery is refused', async () => {
+  test('from before a recovery is refused', async () => {
     const request = await signer.request(granted());
     signer.restart(2);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-epoch-old'));
   });
 
-  test('of before a recovery, which the record of the cluster tells of, is refused', async () => {
+  test('from before a recovery that only the cluster record shows is refused', async () => {
     const request = await signer.request(granted());
     await signer.cluster.setEpoch(2);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-epoch-old'));
   });
 
-  test('of before a recovery goes on for whom this signer knows, and for its own node', async () => {
+  test('from before a recovery stays valid for known control planes and the own node', async () => {
     const machine = granted();
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(1_000);
@@ -301,7 +301,7 @@ describe('an owner’s grant', () => {
     expect(await signer.sign(own)).toHaveProperty('controlPlaneKeys');
   });
 
-  test('that was used goes on after its end: renewals need no owner', async () => {
+  test('that was used stays valid after its end for renewals', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
@@ -312,7 +312,7 @@ describe('an owner’s grant', () => {
     expect(await signer.sign(await signer.request(machine))).toHaveProperty('controlPlaneKeys');
   });
 
-  test('that has ended goes on for a node that the cluster CA has signed for as a control plane, and for no other', async () => {
+  test('that has expired stays valid only for a node with a control-plane certificate of the cluster', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
@@ -337,7 +337,7 @@ describe('an owner’s grant', () => {
     expect(await signer.sign(request)).toHaveProperty('controlPlaneKeys');
   });
 
-  test('is not taken back to an older one, also after a restart', async () => {
+  test('cannot be replaced by an older one, also after a restart', async () => {
     const machine = granted();
     const record = machine.record('c2', roles);
     const newer = signer.owner.grant(record, {}, { serial: 2 });
@@ -351,7 +351,7 @@ describe('an owner’s grant', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
-  test('brings the floors that a fresh signer must not go below', async () => {
+  test('contains the lowest serials that a new signer accepts', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
@@ -360,7 +360,7 @@ describe('an owner’s grant', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
-  test('is no longer enough where the owners’ newer set has been seen and was taken away', async () => {
+  test('is refused after a newer `owners` document was seen and deleted', async () => {
     const machine = granted();
     const second = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
     const keys = [signer.owner, second].map(({ pubKey }) => Buffer.from(pubKey).toString('base64'));
@@ -381,12 +381,12 @@ describe('addresses and names', () => {
     { name: 'of a service', address: '10.96.0.1' },
     { name: 'of a pod', address: '10.244.3.4' },
     { name: 'of the loopback', address: '127.0.0.1' },
-  ])('a worker gets no certificate for an address $name', async ({ address }) => {
+  ])('of a worker are refused for an address $name', async ({ address }) => {
     const request = await signer.request(forged(['KubernetesWorker']), { address });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-address-other'));
   });
 
-  test('a worker gets neither the address nor the name of a control plane that is off', async () => {
+  test('of a worker are refused where a control plane that is off has them', async () => {
     await signer.sign(await signer.request(granted(), { address: '192.0.2.2' }));
     signer.restart();
     const worker = new SignerMachine();
@@ -398,25 +398,25 @@ describe('addresses and names', () => {
     await expect(signer.sign(named)).rejects.toEqual(coded('signer-address-other'));
   });
 
-  test('what is no address is refused', async () => {
+  test('that are malformed are refused', async () => {
     const request = await signer.request(forged(['KubernetesWorker']), { address: 'c1.example' });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
 });
 
-describe('who administers', () => {
+describe('operator certificates', () => {
   const mine = generateKeyPem();
   const ask = async () =>
     new MemberSigner(signer.reads).signOperator(await createCertificateRequest(mine, 'x'), never);
 
-  test('a record of an operator alone brings no certificate', async () => {
+  test('are refused for a record alone', async () => {
     const fingerprint = fingerprintOfKey(pubKeyDerOf(mine));
     const record = { version: 1, name: 'eve', fingerprint, role: 'owner', createdMs: 1 } as const;
     signer.write(put(records.operator.key(fingerprint), records.operator.encode(record)));
     await expect(ask()).rejects.toEqual(coded('signer-not-on-record'));
   });
 
-  test('nor does a list of operators that another key signed', async () => {
+  test('are refused for an `operators` document signed by another key', async () => {
     const by = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
     const operators = [
       { name: 'eve', fingerprint: fingerprintOfKey(pubKeyDerOf(mine)), role: 'operator' as const },
@@ -425,7 +425,7 @@ describe('who administers', () => {
     await expect(ask()).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('an operator whom an owner has signed for gets one, and none by an older list', async () => {
+  test('are issued by the newest `operators` document of an owner, not by an older one', async () => {
     const operators = [
       { name: 'ann', fingerprint: fingerprintOfKey(pubKeyDerOf(mine)), role: 'operator' as const },
     ];
@@ -440,13 +440,13 @@ describe('who administers', () => {
     await expect(ask()).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
-  test('an owner needs no list', async () => {
+  test('are issued to owners without an `operators` document', async () => {
     const request = await createCertificateRequest(signer.owner.keyPem, 'x');
     expect(await new MemberSigner(signer.reads).signOperator(request, never)).toContain('BEGIN CERTIFICATE');
   });
 });
 
-test('a damaged memory signs nothing for a control plane', async () => {
+test('the signer refuses control planes while its memory is damaged', async () => {
   const machine = granted();
   await signer.sign(await signer.request(machine));
   await signer.files.writeAtomic(`/memory/control-planes/${machine.nodeId}.json`, '{');
@@ -455,7 +455,7 @@ test('a damaged memory signs nothing for a control plane', async () => {
   await expect(signer.sign(request)).rejects.toEqual(coded('signer-memory-damaged'));
 });
 
-test('with another attestation key an owner has to sign again', async () => {
+test('the signer requires a newer grant for another attestation key', async () => {
   const machine = granted();
   await signer.sign(await signer.request(machine));
   const [known] = (await signer.reads.memory.controlPlanes()).values();

@@ -49,7 +49,7 @@ async function signFor(name: string, roles: readonly Role[]) {
 test.each([
   { name: 'a control plane', roles: CONTROL_PLANE, is: true },
   { name: 'a worker', roles: ['KubernetesWorker'] as const, is: false },
-])('the certificate of $name says whether it is a control plane, by its roles on record', async (given) => {
+])('the certificate of $name says whether it is a control plane, by its recorded roles', async (given) => {
   const { machine, signed } = await signFor('x1', given.roles);
   const certificate = new X509Certificate(signed.nodeCertPem);
   const verify = (): unknown => verifyControlPlaneCertificate(certificate, signer.cluster.trust);
@@ -58,13 +58,13 @@ test.each([
   else expect(verify).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
 });
 
-test('one Kubernetes CA signs for a kubelet as client and as server, and nobody else is named, while no key was replaced', async () => {
+test('MemberSigner uses one Kubernetes CA for client and server certificates before the first rotation', async () => {
   const { signed, issuers } = await signFor('w1', ['KubernetesWorker']);
   expect(issuers).toEqual(['CN=kubernetes clients 1', 'CN=kubernetes clients 1']);
   expect(signed).toMatchObject({ kubernetesClientsCaPem: '', controlPlaneKeys: undefined });
 });
 
-test('afterwards the authority in force signs for clients, both that are believed are named, and control planes get what says so', async () => {
+test('MemberSigner uses the current client CA after a rotation and returns both trusted CAs', async () => {
   await signer.files.writeAtomic(`/keys/${ROTATION_KEY}`, encodeKeySet(set).reveal());
   const { machine, signed, issuers } = await signFor('c2', CONTROL_PLANE);
   expect(issuers).toEqual(['CN=kubernetes clients 2', 'CN=kubernetes clients 1']);
@@ -76,7 +76,7 @@ test('afterwards the authority in force signs for clients, both that are believe
   expect((await signFor('w2', ['KubernetesWorker'])).signed.controlPlaneKeys).toBeUndefined();
 });
 
-test('the kubelet’s serving certificate has the name on record and the address of the statement, in its one form', async () => {
+test('the kubelet serving certificate has the recorded name and the canonical address of the statement', async () => {
   const machine = new SignerMachine();
   signer.put(machine.record('w6', ['KubernetesWorker']));
   const request = await signer.request(machine, { address: '2001:DB8:0::7' });
@@ -85,7 +85,7 @@ test('the kubelet’s serving certificate has the name on record and the address
   expect(certificate.subjectAltName).toBe('DNS:w6, IP Address:2001:DB8:0:0:0:0:0:7');
 });
 
-describe('an operator whom an owner has signed for', () => {
+describe('an operator that an owner has signed', () => {
   const configure = (document: object): void => {
     const text = Buffer.from(JSON.stringify(document)).toString('base64');
     const record = { version: 1, document: text, updatedMs: 1, updatedBy: 'operator:owner' } as const;
@@ -104,7 +104,7 @@ describe('an operator whom an owner has signed for', () => {
       given: { x: 1 },
       want: 365 * 24 * 60,
     },
-  ])('has a certificate whose life $name', async ({ given, want }) => {
+  ])('gets a certificate whose validity $name', async ({ given, want }) => {
     configure({ version: 1, name: 'prod', ...CONFIGURATION, ...given });
     const request = await createCertificateRequest(signer.owner.keyPem, 'x');
     const certPem = await new MemberSigner(signer.reads).signOperator(request, never);

@@ -99,8 +99,8 @@ const logsOf = (source: { path: string } | { units: string[] }, backlog = 10) =>
 
 const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString();
 
-describe('a question to a node', () => {
-  test('goes over the stream that the node holds, and its answer comes in order and ends', async () => {
+describe('a task for a node', () => {
+  test('goes over the session of the node, and its result comes in order and ends', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: 'root.roleserve' }), setup.asOperator);
@@ -122,7 +122,7 @@ describe('a question to a node', () => {
     expect(seen).toEqual(['a\n', 'b\n']);
   });
 
-  test('gives credit back as the asker takes, and not before', async () => {
+  test('returns credit as the caller reads, and not before', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
@@ -134,7 +134,7 @@ describe('a question to a node', () => {
     expect(await node.next()).toMatchObject({ case: 'credit', value: { task: 1n, messages: 4 } });
   });
 
-  test('that nobody wants any more is taken back', async () => {
+  test('is cancelled when the caller leaves', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
@@ -149,7 +149,7 @@ describe('a question to a node', () => {
     expect(setup.sessions.get('id-1')).toBeDefined();
   });
 
-  test('evidence comes whole, with its variant', async () => {
+  test('returns the whole evidence with its variant', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const nonce = new Uint8Array(32).fill(7);
@@ -198,8 +198,8 @@ describe('a question to a node', () => {
   });
 });
 
-describe('a node that is not there', () => {
-  test('is named at once when its heart does not beat', async () => {
+describe('a node without a session', () => {
+  test('is reported at once when it has no heartbeat', async () => {
     const { handlers, asOperator } = setUp(false);
     await expect(handlers.getMetrics({ node: 'n1' } as never, asOperator)).rejects.toEqual(
       coded(
@@ -209,7 +209,7 @@ describe('a node that is not there', () => {
     );
   });
 
-  test('is waited for a little when it beats', async () => {
+  test('is waited for a little when it is alive', async () => {
     const setup = setUp();
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     while (setup.clock.sleeping === 0) await Promise.resolve();
@@ -220,7 +220,7 @@ describe('a node that is not there', () => {
     expect(await answer).toEqual({ text: 'metric 1\n' });
   });
 
-  test('that goes while it is asked is named, and its other askers learn it too', async () => {
+  test('that disconnects ends the tasks of all callers', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
@@ -230,7 +230,7 @@ describe('a node that is not there', () => {
     await gone;
   });
 
-  test('that says nothing is given up', async () => {
+  test('that does not answer ends the task after a timeout', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
@@ -241,7 +241,7 @@ describe('a node that is not there', () => {
   });
 });
 
-describe('what a node may not do', () => {
+describe('a node that violates the protocol', () => {
   test.each([
     {
       name: 'send more than its credit',
@@ -261,7 +261,7 @@ describe('what a node may not do', () => {
       name: 'say nothing at all',
       say: (node: Awaited<ReturnType<typeof attend>>) => node.say({ case: undefined }),
     },
-  ])('$name: its stream ends', async ({ say }) => {
+  ])('loses its session: $name', async ({ say }) => {
     const setup = setUp();
     const node = await attend(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
@@ -277,7 +277,7 @@ describe('what a node may not do', () => {
     expect(setup.sessions.get('id-1')).toBeUndefined();
   });
 
-  test('a newer stream of the same node takes the place of the older', async () => {
+  test('replaces its older session with a newer one', async () => {
     const setup = setUp();
     const older = await attend(setup);
     const newer = await attend(setup);
@@ -289,12 +289,12 @@ describe('what a node may not do', () => {
   });
 });
 
-describe('a trial of papers in the name of a removed node', () => {
+describe('a probe with test credentials of a removed node', () => {
   const removedNodeId = `node-${'a'.repeat(32)}`;
   const wish = (nodeId: string) =>
     create(ProbeRemovedRequestSchema, { node: 'n1', probe: { removedNodeId: nodeId, heldKeys: true } });
 
-  test('is handed to the node, and its report comes back', async () => {
+  test('is sent to the node, whose report is returned', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
@@ -307,7 +307,7 @@ describe('a trial of papers in the name of a removed node', () => {
     expect(await answer).toMatchObject({ report: { away: ['n3'], results: [{ node: 'n2' }] } });
   });
 
-  test('whose report is none is an error', async () => {
+  test('fails where the report is malformed', async () => {
     const setup = setUp();
     const node = await attend(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
@@ -318,35 +318,38 @@ describe('a trial of papers in the name of a removed node', () => {
     await refused;
   });
 
-  test.each(['', 'n2', 'node-1/../x', `${removedNodeId}0`])('of %j is refused unasked', async (nodeId) => {
-    const { handlers, asOperator } = setUp();
-    await expect(handlers.probeRemoved(wish(nodeId), asOperator)).rejects.toEqual(
-      coded('streams-request-invalid'),
-    );
-  });
+  test.each(['', 'n2', 'node-1/../x', `${removedNodeId}0`])(
+    'of %j is refused before the node is called',
+    async (nodeId) => {
+      const { handlers, asOperator } = setUp();
+      await expect(handlers.probeRemoved(wish(nodeId), asOperator)).rejects.toEqual(
+        coded('streams-request-invalid'),
+      );
+    },
+  );
 });
 
-describe('questions that mean nothing', () => {
+describe('invalid requests', () => {
   test.each([
     { name: 'too much backlog', request: logsOf({ path: '' }, 10_001) },
     { name: 'a path that is none', request: logsOf({ path: '../etc' }) },
     { name: 'no unit', request: logsOf({ units: [] }) },
     { name: 'an option instead of a unit', request: logsOf({ units: ['--output=export'] }) },
     { name: 'no logs', request: create(StreamLogsRequestSchema, { node: 'n1' }) },
-  ])('are refused before any node is asked: $name', async ({ request }) => {
+  ])('are refused before a node is called: $name', async ({ request }) => {
     const { handlers, asOperator } = setUp();
     const lines = handlers.streamLogs(request, asOperator)[Symbol.asyncIterator]();
     await expect(lines.next()).rejects.toEqual(coded('streams-request-invalid'));
   });
 
-  test('a nonce of another size is refused', async () => {
+  test('with a nonce of another size are refused', async () => {
     const { handlers, asOperator } = setUp();
     await expect(
       handlers.getEvidence({ node: 'n1', nonce: new Uint8Array(31) } as never, asOperator),
     ).rejects.toEqual(coded('streams-request-invalid'));
   });
 
-  test('an operator is no node', async () => {
+  test('to open a session as an operator are refused', async () => {
     const { handlers, asOperator } = setUp();
     const stream = handlers.openSession(
       new Mailbox<OpenSessionRequest>(1).read(asOperator.signal),

@@ -12,8 +12,8 @@ const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const createCurators = curatorsOfTests(afterEach);
 
-describe('admission', () => {
-  test('every method of the contract has a permission; one without is refused to everybody', () => {
+describe('authorizeCaller()', () => {
+  test('refuses methods without a permission to everybody; every method of the contract has one', () => {
     for (const method of CuratorContract.methods)
       expect(permissionOf(method)).not.toBe(Permission.UNSPECIFIED);
     expect(permissionOf({ ...CuratorContract.method.getNode, proto: { options: undefined } } as never)).toBe(
@@ -66,7 +66,7 @@ describe('admission', () => {
     { name: 'is decommissioned', change: { state: 'DECOMMISSIONED' as const } },
     { name: 'is not admitted yet', change: { state: 'STANDBY' as const } },
     { name: 'has another key on record', change: { pubKey: btoa('another') } },
-  ])('a node that $name is refused with a certificate that is still good', async ({ change }) => {
+  ])('refuses a node that $name although its certificate is valid', async ({ change }) => {
     const { curator, cluster, etcd } = await createCurators();
     const node = await cluster.addNode('n');
     await expect(
@@ -83,7 +83,7 @@ describe('admission', () => {
     );
   });
 
-  test('a key alone may ask for a certificate, while it is on record, and for nothing else', async () => {
+  test('lets a caller without a certificate request one while its key is recorded, and nothing else', async () => {
     const { cluster, etcd } = await createCurators();
     const viewer = await cluster.addOperator('v', 'viewer');
     if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
@@ -101,7 +101,7 @@ describe('admission', () => {
     await expect(enter(OperatorApi.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('when etcd cannot answer, everybody is refused', async () => {
+  test('refuses everybody while etcd is unavailable', async () => {
     const { curator, etcd, owner } = await createCurators();
     etcd.setOutage(new EtcdError('etcd-unavailable', 'testing'));
     await expect(
@@ -109,7 +109,7 @@ describe('admission', () => {
     ).rejects.toEqual(coded('etcd-unavailable'));
   });
 
-  test('an open watch ends as soon as its caller is no member any more, at every curator', async () => {
+  test('closes an open watch when the membership of its caller ends, at every curator', async () => {
     const { curators, cluster } = await createCurators(2);
     const [node, operator] = [await cluster.addNode('n'), await cluster.addOperator('o', 'viewer')];
     const watches = curators.flatMap((curator) =>
@@ -126,7 +126,7 @@ describe('admission', () => {
     for (const end of ends) await expect(end).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('a heartbeat stream ends too, while it waits for the next beat', async () => {
+  test('closes a heartbeat stream that waits for its next message', async () => {
     const { curator, cluster } = await createCurators();
     const node = await cluster.addNode('n');
     const heartbeats = curator.heartbeat(one({}, true) as never, as(node))[Symbol.asyncIterator]();

@@ -9,7 +9,7 @@ const signal = new AbortController().signal;
 const CURATORS = 3;
 const notMember: unknown = expect.objectContaining({ code: 'curator-not-member', retryable: false });
 
-describe('a node that was deleted', () => {
+describe('a deleted node', () => {
   const calls: readonly {
     readonly name: string;
     readonly call: (at: CuratorHandlers, by: TestPeer) => Promise<unknown>;
@@ -34,7 +34,7 @@ describe('a node that was deleted', () => {
     },
   ];
 
-  test.each(calls)('is refused by every curator with the very next call: $name', async ({ call }) => {
+  test.each(calls)('is refused by every curator from the next call on: $name', async ({ call }) => {
     await using curators = await TestCurators.create(CURATORS);
     const node = await curators.cluster.addNode('n');
     for (let at = 0; at < CURATORS; at++) await expect(call(curators.at(at), node)).resolves.toBeDefined();
@@ -44,7 +44,7 @@ describe('a node that was deleted', () => {
   });
 });
 
-describe('one watch of the records', () => {
+describe('one etcd watch', () => {
   /** etcd that counts who follows it. */
   class CountingEtcd extends MemoryEtcd {
     watches = 0;
@@ -55,7 +55,7 @@ describe('one watch of the records', () => {
     }
   }
 
-  test('serves every watcher of a curator, and each is told of a change once', async () => {
+  test('serves all watchers of a curator, each of which sees a change once', async () => {
     const etcd = new CountingEtcd();
     await using curators = await TestCurators.create(1, etcd);
     const before = etcd.watches;

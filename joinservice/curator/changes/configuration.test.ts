@@ -53,7 +53,7 @@ async function createHarness() {
 }
 
 describe('updateConfiguration()', () => {
-  test('takes a change made from the newest revision and refuses any other, at every curator', async () => {
+  test('accepts a change based on the newest revision and refuses others, at every curator', async () => {
     const { curators, get, update } = await createHarness();
     await using _ = curators;
     const base = (await get()).revision;
@@ -73,7 +73,7 @@ describe('updateConfiguration()', () => {
     expect(await update(again, revision, { key: 'the-same-key', documents })).toEqual(first);
   });
 
-  test('writes down who changed which places, and nothing where nothing changes', async () => {
+  test('records who changed which settings, and nothing where nothing changes', async () => {
     const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const { revision } = await get();
@@ -91,7 +91,7 @@ describe('updateConfiguration()', () => {
     ]);
   });
 
-  test('stores the owner’s signature with the change', async () => {
+  test('stores the signature of the owner with the change', async () => {
     const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const next = { ...START, join: { policy: 'auto' } };
@@ -114,7 +114,7 @@ describe('updateConfiguration()', () => {
       code: 'owner-document-signer-unknown',
       documents: ({ clock }: TestCurators) => [new FakeOwner({ clock }).policy(JSON.stringify(next))],
     },
-  ])('refuses a change $name; what was in force stays', async ({ code, documents }) => {
+  ])('refuses a change $name and keeps the current configuration', async ({ code, documents }) => {
     const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const before = await get();
@@ -153,7 +153,7 @@ describe('updateConfiguration()', () => {
       change: { ...START, attestation: { ...START.attestation, lockPcr: 14 } },
       code: 'config-immutable',
     },
-  ])('refuses $name; what was in force stays', async ({ change, code }) => {
+  ])('refuses $name and keeps the current configuration', async ({ change, code }) => {
     const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const before = await get();
@@ -175,7 +175,7 @@ describe('updateConfiguration()', () => {
       }),
     },
     { name: 'a record', text: '{"version":9}', stored: encode('{"version":9}') },
-  ])('$name that nobody can read is shown as it is, and a good one can take its place', async (given) => {
+  ])('shows $name that is invalid as it is, and lets a valid one replace it', async (given) => {
     const { curators, get, update } = await createHarness();
     await using _ = curators;
     curators.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, given.stored)] });

@@ -12,7 +12,7 @@ const createCurators = curatorsOfTests(afterEach);
 type Nodes = Awaited<ReturnType<typeof createCurators>>;
 
 describe('nodes', () => {
-  test('setNodeRoles() changes them and says so to a watch at another curator', async () => {
+  test('setNodeRoles() changes the roles, which a watch at another curator sees', async () => {
     const { curators, cluster, owner } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const node = await cluster.addNode('n');
@@ -34,7 +34,7 @@ describe('nodes', () => {
     await watch.end();
   });
 
-  test('a mutation happens once however often its key is sent, and another request under it is refused', async () => {
+  test('a mutation is made once for each idempotency key, and another request with that key is refused', async () => {
     const { curators, cluster, owner, etcd } = await createCurators(2);
     const node = await cluster.addNode('n');
     const request = (value: string) =>
@@ -60,7 +60,7 @@ describe('nodes', () => {
     );
   });
 
-  test('whoever loses a race reads again: 10 label changes at once all arrive', async () => {
+  test('updateNodeLabels() retries lost races: 10 changes at once are all made', async () => {
     const { curators, cluster, owner } = await createCurators(3);
     const node = await cluster.addNode('n');
     await Promise.all(
@@ -104,7 +104,7 @@ describe('nodes', () => {
     });
   const CONTROL = ['ConsensusMember', 'KubernetesController'] as const;
 
-  test('the last control-plane node keeps its role, also when two are demoted at once', async () => {
+  test('setNodeRoles() refuses to demote the last control plane, also when two are demoted at once', async () => {
     const { curators, cluster, owner, first } = await createCurators(2);
     const [here, there] = curators as [Nodes['curator'], Nodes['curator']];
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
@@ -122,7 +122,7 @@ describe('nodes', () => {
   test.each([
     { name: 'has said nothing yet', says: undefined },
     { name: 'says that its API server is not ready', says: false },
-  ])('a control plane keeps its roles while the only other one $name', async ({ says }) => {
+  ])('setNodeRoles() refuses to demote a control plane while the only other one $name', async ({ says }) => {
     const { curator, cluster, owner, first } = await createCurators();
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
     await beat(curator, first, true);
@@ -133,7 +133,7 @@ describe('nodes', () => {
     await demote();
   });
 
-  test('who serves no API takes none away: one that says so itself, and one that is lost', async () => {
+  test('setNodeRoles() demotes a control plane without a ready API server, and a lost one', async () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const broken = await cluster.addNode('broken', { roles: [...CONTROL] });
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
@@ -146,7 +146,7 @@ describe('nodes', () => {
     );
   });
 
-  test('who said that its API server is ready and fell silent counts for nothing; a lost node goes while another one serves', async () => {
+  test('setNodeRoles() does not count the API server of a node without heartbeats, and demotes that node', async () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
     for (const each of [first, lost]) await beat(curator, each, true);
@@ -189,7 +189,7 @@ describe('nodes', () => {
     await expect(curator.setNodeRoles(request, as(owner))).rejects.toEqual(coded(code));
   });
 
-  test('a node leaves in order: roles, state, record; each shortcut is refused', async () => {
+  test('a node is removed in order: roles, state, record; each shortcut is refused', async () => {
     const { curator, cluster, owner, etcd, first } = await createCurators();
     const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
     const nodeId = nodeIdOf(node);
@@ -221,7 +221,7 @@ describe('nodes', () => {
     await expect(remove()).rejects.toThrow(`node "${nodeId}" not found`);
   });
 
-  test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed', async () => {
+  test('setNodeState() moves a node from NEW to STANDBY once, and refuses UP', async () => {
     const { curator, cluster, owner } = await createCurators();
     const nodeId = nodeIdOf(await cluster.addNode('n', { state: 'NEW' }));
     const state = (to: NodeState) =>

@@ -95,7 +95,7 @@ type Harness = Awaited<ReturnType<typeof createHarness>>;
 const placeOf = ({ node, nodeId }: Harness) => ({ nodeId, pubKeyDer: node.pubKeyDer, identity: EK });
 
 describe('setNodeRoles() to a control plane', () => {
-  test('is done with an owner’s grant, which is stored, and counts the next time', async () => {
+  test('accepts the grant of an owner, which is stored and valid the next time', async () => {
     const harness = await createHarness();
     const { node } = await harness.promote([harness.signer.grant(placeOf(harness))]);
     expect(node).toMatchObject({ roles: CONTROL });
@@ -104,7 +104,7 @@ describe('setNodeRoles() to a control plane', () => {
     await harness.promote([]); // it has them already
   });
 
-  test('is done with an inventory that an owner signed', async () => {
+  test('accepts an inventory that an owner signed', async () => {
     const document = configurationWith(entry(['control-plane']));
     const harness = await createHarness(document);
     await expect(harness.promote([])).rejects.toEqual(coded('owner-document-required'));
@@ -124,12 +124,12 @@ describe('setNodeRoles() to a control plane', () => {
       name: 'a grant of a worker',
       documents: (harness: Harness) => [harness.signer.grant(placeOf(harness), ['KubernetesWorker'])],
     },
-  ])('is refused with $name', async ({ documents }) => {
+  ])('refuses $name', async ({ documents }) => {
     const harness = await createHarness();
     await expect(harness.promote(documents(harness))).rejects.toEqual(coded('owner-document-required'));
   });
 
-  test('is refused to an operator whose grant has ended', async () => {
+  test('refuses an expired grant', async () => {
     const harness = await createHarness();
     const operator = await harness.cluster.addOperator('ann', 'operator');
     const grant = harness.signer.grant(placeOf(harness), undefined, { issuedMs: 1, endsMs: 2 });
@@ -143,7 +143,7 @@ describe('deleteNode()', () => {
   const keyOf = ({ node }: Harness) =>
     node.identity.kind === 'node' ? `machine-key:${node.identity.fingerprint.replace('sha256:', '')}` : '';
 
-  test('leaves a record of the machine, by its TPM and by its key', async () => {
+  test('records the removal of the machine by its TPM and by its key', async () => {
     const harness = await createHarness(configurationWith(), 'DECOMMISSIONED');
     await harness.forget();
     const by = { removal: 1, removedBy: 'operator:owner' };
@@ -153,13 +153,13 @@ describe('deleteNode()', () => {
     ]);
   });
 
-  test('refuses a member, and leaves no record of it', async () => {
+  test('refuses a member and records no removal', async () => {
     const harness = await createHarness();
     await expect(harness.forget()).rejects.toEqual(coded('curator-node-in-use'));
     expect(await harness.removed()).toEqual([]);
   });
 
-  test('takes the inventory entry of the machine out in the same transaction, and names it in the audit', async () => {
+  test('removes the inventory entry of the machine in the same transaction, and audits it', async () => {
     const other = entry(['worker'], `tpm-ek:${'f'.repeat(64)}`);
     const harness = await createHarness(
       configurationWith(entry(['worker']), { ...other, name: 'w-2' }),
@@ -220,7 +220,7 @@ describe('deleteNode()', () => {
     expect((await harness.etcd.list(`nodes/${harness.nodeId}/`, { signal })).entries).toHaveLength(1);
   });
 
-  test('keeps the entry of a machine that an owner readmits with the same call', async () => {
+  test('keeps the inventory entry of a machine that an owner readmits with the same call', async () => {
     const harness = await createHarness(configurationWith(entry(['worker'])), 'DECOMMISSIONED');
     const before = await harness.configuration();
     await harness.forget({ documents: [harness.signer.sign('readmission', { identity: EK, removal: 1 })] });

@@ -89,7 +89,7 @@ function watch({ handlers, owner }: Awaited<ReturnType<typeof createCurator>>, a
   return async (): Promise<WatchNodesResponse> => (await messages.next()).value as WatchNodesResponse;
 }
 
-describe('watches of a curator whose etcd was out of reach', () => {
+describe('watches after etcd was unavailable', () => {
   test.each([
     { name: 'go on where they were while etcd still knows', compacts: false, relists: 1 },
     { name: 'list everything anew when etcd has compacted what they missed', compacts: true, relists: 2 },

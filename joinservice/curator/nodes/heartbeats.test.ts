@@ -74,7 +74,7 @@ async function live(options: {
 }
 
 describe('heartbeats', () => {
-  test('two beats and the time that etcd takes fit into one timeout', () => {
+  test('fit twice into one timeout with the time that etcd takes', () => {
     expect(2 * HEARTBEAT_INTERVAL_MS + 2 * EXPIRY_MS).toBeLessThan(HEARTBEAT_TIMEOUT_MS);
   });
 
@@ -82,14 +82,14 @@ describe('heartbeats', () => {
     { name: 'on time', delayMs: () => 0 },
     { name: 'each up to two seconds late', delayMs: (beat: number) => (beat * 700) % 2000 },
     { name: 'every other one lost', delayMs: () => 0, isLost: (beat: number) => beat % 2 === 1 },
-  ])('ten idle minutes show no flap and write once: $name', async ({ name: _, ...how }) => {
+  ])('keep a node healthy for ten idle minutes with one write: $name', async ({ name: _, ...how }) => {
     const { health, writes, beats: heartbeats } = await live({ minutes: 10, ...how });
     expect(health).toEqual(['beating']);
     expect(writes).toBe(1);
     expect(heartbeats).toBeGreaterThan(80);
   });
 
-  test('a node that stops is late once, not before its timeout and soon after', async () => {
+  test('time out once after a node stops, not before the timeout and soon after', async () => {
     const { health } = await live({ minutes: 1, delayMs: () => 0, isLost: (beat) => beat > 2 });
     expect(health).toEqual(['beating', 'late']);
   });

@@ -13,7 +13,7 @@ describe('watches', () => {
   const request = (after?: { epoch: bigint; revision: bigint }) =>
     create(CuratorContract.method.watchNodes.input, after === undefined ? {} : { after });
 
-  test('a watch resumes at another curator with only what came after, deletions included', async () => {
+  test('resume at another curator with only later changes, deletions included', async () => {
     const { curators, cluster, owner } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const gone = await cluster.addNode('gone');
@@ -33,7 +33,7 @@ describe('watches', () => {
     await after.end();
   });
 
-  test('a node that is deleted and comes back unchanged is told again, and its deletion alone throws nothing', async () => {
+  test('send a deleted node that is created again unchanged, and only its deletion before', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const peer = await cluster.addNode('here');
     const key = records.node.key(nodeIdOf(peer));
@@ -52,7 +52,7 @@ describe('watches', () => {
   test.each([
     { name: 'of another epoch', epoch: 0n, revision: (now: bigint) => now },
     { name: 'from the future', epoch: 1n, revision: (now: bigint) => now + 100n },
-  ])('a position $name is told everything anew', async ({ epoch, revision }) => {
+  ])('list everything again from a position $name', async ({ epoch, revision }) => {
     const { curator, owner, etcd, clock } = await createCurators();
     const watch = follow(
       curator.watchNodes(request({ epoch, revision: revision(etcd.revision) }), as(owner)),
@@ -63,7 +63,7 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('listNodes() gives a position from which a watch misses nothing and is told nothing twice', async () => {
+  test('miss no change and repeat none from the position of listNodes()', async () => {
     const { curator, cluster, owner } = await createCurators();
     const { position } = await curator.listNodes(create(CuratorContract.method.listNodes.input), as(owner));
     await cluster.addOperator('noise', 'viewer');
@@ -78,7 +78,7 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('a watch that comes from a faster curator waits for this one instead of being shown the past', async () => {
+  test('wait for a curator that lags behind instead of sending the past', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const ahead = { epoch: 1n, revision: etcd.revision + 2n };
     const watch = follow(curator.watchNodes(request(ahead), as(owner)));
@@ -92,7 +92,7 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('a slow watcher skips states in between and gets the last one of each node', async () => {
+  test('skip states in between for a slow reader, but never the last one', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const node = await cluster.addNode('n');
     await settle();
@@ -111,7 +111,7 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('when etcd is lost, watches end with a code that says "ask another curator", and come back after', async () => {
+  test('end with a retryable code when etcd is unavailable, and work again afterwards', async () => {
     const { curator, owner, etcd } = await createCurators();
     const watch = follow(curator.watchNodes(request(), as(owner)));
     await watch.next();
@@ -124,7 +124,7 @@ describe('watches', () => {
     await again.end();
   });
 
-  test('700 nodes arrive in parts, with one mark at the end of what was there', async () => {
+  test('send 700 nodes in batches, and `caught_up` once at the end', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const template = await cluster.addNode('n');
     const key = records.node.key(nodeIdOf(template));

@@ -20,7 +20,7 @@ function write(etcd: MemoryEtcd, text: unknown): void {
   etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, records.configuration.encode(record))] });
 }
 
-test('a new policy is in force at once; a bad one is reported and the one before stays, until a good one comes', async () => {
+test('ActiveConfigurationSource applies a new policy at once, and keeps the previous one while the new one is invalid', async () => {
   const etcd = new MemoryEtcd();
   const { log, records: lines } = createMemoryLogger();
   let refuses = false;

@@ -25,8 +25,8 @@ function harnessWith(policy: Partial<JoinPolicy> = {}): AdmissionHarness {
 
 const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
 
-describe('what strangers can cause to be written', () => {
-  test('10,000 of them, each with a key and address of its own: so many requests, traces and entries, and no more', async () => {
+describe('the write budget of unauthenticated machines', () => {
+  test('limits requests, traces and audit entries of 10,000 machines with different keys and addresses', async () => {
     const harness = harnessWith();
     for (let i = 0; i < 10_000; i++)
       await harness.admissions.decide(at(applicant(i), addressOf(i)), never).catch(() => undefined);
@@ -46,7 +46,7 @@ describe('what strangers can cause to be written', () => {
     });
   }, 60_000);
 
-  test('one address takes its share of it and leaves the rest to others', async () => {
+  test('limits the share of one address', async () => {
     const harness = harnessWith();
     const tell = (index: number, address: string) =>
       harness.admissions.decide(at(applicant(index), address), never).then(
@@ -62,7 +62,7 @@ describe('what strangers can cause to be written', () => {
     expect(await tell(399, '203.0.113.9')).toBe('waiting');
   });
 
-  test('refusals of one kind are one entry a minute, the next one says how many there were', async () => {
+  test('counts repeated refusals and writes one entry for each kind and minute', async () => {
     const harness = harnessWith();
     const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
     const refuse = () => harness.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
@@ -77,7 +77,7 @@ describe('what strangers can cause to be written', () => {
     ).toMatchObject({ code: 'quote-invalid', repeated: 9_999 });
   });
 
-  test('refusals of 10,000 addresses are as many entries as the budget has, and the next one counts the rest', async () => {
+  test('limits the entries of refusals from 10,000 addresses and counts the rest', async () => {
     const harness = harnessWith();
     const refuse = (i: number) => {
       const address = addressOf(i);
@@ -96,8 +96,8 @@ describe('what strangers can cause to be written', () => {
   });
 });
 
-describe('requests that are open', () => {
-  test('one whose machine has gone makes room when all are taken; one that still asks does not', async () => {
+describe('open requests', () => {
+  test('of inactive machines are evicted when there are too many, those of active machines are not', async () => {
     const harness = harnessWith();
     for (let i = 0; i < MAX_OPEN_REQUESTS; i++)
       await harness.admissions.decide(at(applicant(i), addressOf(i)), never);
@@ -117,7 +117,7 @@ describe('requests that are open', () => {
     expect(await harness.keys('traces/')).not.toContain('traces/node-0');
   }, 60_000);
 
-  test('of a machine whose clock is off name the newest offset, and are written once for each', async () => {
+  test('of a machine with a wrong clock have the newest offset, and are written once for each offset', async () => {
     const harness = harnessWith();
     const ask = async (clockOffsetMs: number): Promise<unknown> => {
       const late = applicant(1, {}, { clockOffsetMs });
@@ -132,7 +132,7 @@ describe('requests that are open', () => {
     expect(await ask(-60 * MINUTE_MS)).toEqual([-60 * MINUTE_MS, 2]);
   });
 
-  test('those that nobody asks for any more are swept, with their traces; members and living ones stay', async () => {
+  test('of machines that stopped calling are removed with their traces; those of members and active machines stay', async () => {
     const harness = harnessWith();
     await harness.admissions.decide(at(applicant(1)), never);
     await harness.admissions.decide(at(applicant(2)), never);
@@ -153,8 +153,8 @@ describe('requests that are open', () => {
   });
 });
 
-describe('what a machine that is let in can cause to be written', () => {
-  test('one machine with a key after the other has one request, and so many tries', async () => {
+describe('the write budget of admitted machines', () => {
+  test('limits a machine that comes with new keys to one request and a number of attempts', async () => {
     const harness = harnessWith({ policy: 'auto' });
     const { identity } = applicant(1).machine;
     const shown = { identity, proof: 'endorsed', profile: 'measured' } as const;
@@ -178,7 +178,7 @@ describe('what a machine that is let in can cause to be written', () => {
     expect(await tell(41)).toBe('admitted');
   });
 
-  test('what an operator decided meanwhile about a request is not taken out for another one', async () => {
+  test('does not evict a request that an operator decided about in between', async () => {
     const harness = harnessWith();
     await harness.admissions.decide(at(applicant(1)), never);
     await settle();
@@ -199,7 +199,7 @@ describe('what a machine that is let in can cause to be written', () => {
     expect(records.join.decode(key, kept?.value ?? new Uint8Array()).state).toBe('approved');
   });
 
-  test('nor is it overwritten by the same machine, which learns it', async () => {
+  test('does not let the same machine overwrite that decision, which it is told', async () => {
     const harness = harnessWith();
     await harness.admissions.decide(at(applicant(1)), never);
     const key = records.join.key('node-1');
@@ -216,7 +216,7 @@ describe('what a machine that is let in can cause to be written', () => {
   });
 });
 
-describe('who may join', () => {
+describe('admission', () => {
   const proved = { proof: 'endorsed', profile: 'measured' } as const;
   const table = [
     { name: 'inventory, listed', policy: listing(1), asks: applicant(1), want: 'admitted' },
@@ -242,7 +242,7 @@ describe('who may join', () => {
     },
   ] as const;
 
-  test.each(table)('at admission: $name: $want', async ({ policy, asks, want }) => {
+  test.each(table)('is decided by the policy: $name: $want', async ({ policy, asks, want }) => {
     const harness = harnessWith(policy);
     const answer = harness.admissions.decide(at(asks), never);
     if (want.startsWith('join-')) await expect(answer).rejects.toEqual(coded(want));
@@ -297,7 +297,7 @@ describe('who may join', () => {
       taken: () => ({ kind: 'delete', key: records.join.key('node-1') }) as const,
       want: 'join-not-admitted',
     },
-  ])('at commit, whatever was true a moment before: $name is gone in between', async ({ taken, want }) => {
+  ])('is decided again at the commit: $name changed in between', async ({ taken, want }) => {
     const harness = harnessWith(listing(1));
     await harness.admissions.decide(at(applicant(1)), never);
     const { pubKeyDer, machine: known } = applicant(9);
@@ -321,7 +321,7 @@ describe('who may join', () => {
     expect(await harness.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
   });
 
-  test('a machine that may not join leaves no record of a member, and the same request gets the same answer', async () => {
+  test('of a refused machine creates no node, and repeats the same answer', async () => {
     const harness = harnessWith(listing(2));
     const answers: unknown[] = [];
     for (let i = 0; i < 3; i++) {

@@ -64,12 +64,12 @@ async function createWorld(policy: Partial<JoinPolicy>) {
   return { harness, signer, ask, join, remove, removed, readmit, record };
 }
 
-describe('a machine that was removed', () => {
+describe('a removed machine', () => {
   test.each([
     { name: 'inventory', policy: inventory },
     { name: 'auto', policy: auto },
     { name: 'approve', policy: {} },
-  ])('is refused under $name when it asks again with a fresh key', async ({ policy }) => {
+  ])('is refused under $name with a new key', async ({ policy }) => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -77,7 +77,7 @@ describe('a machine that was removed', () => {
     await expect(world.ask(2)).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused with its old key, whatever hardware it shows', async () => {
+  test('is refused with its old key on any hardware', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -85,7 +85,7 @@ describe('a machine that was removed', () => {
     await expect(world.ask(1, other)).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused although an operator approved it before its removal was known', async () => {
+  test('is refused although an operator approved it before its removal', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.ask(2).catch(() => undefined); // refused: one membership
@@ -102,7 +102,7 @@ describe('a machine that was removed', () => {
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused at the commit if its removal comes between the look and the write', async () => {
+  test('is refused at the commit if it is removed between read and write', async () => {
     const world = await createWorld(auto);
     await world.ask(1);
     const { harness } = world;
@@ -116,7 +116,7 @@ describe('a machine that was removed', () => {
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('comes back when an owner readmits it, and is refused again after its next removal', async () => {
+  test('joins after an owner readmitted it, and is refused again after its next removal', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -129,7 +129,7 @@ describe('a machine that was removed', () => {
     expect(await world.ask(3)).toMatchObject({ kind: 'admitted' });
   });
 
-  test('stays a member when the readmission that let it in has ended', async () => {
+  test('stays a member after its readmission expired', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -139,7 +139,7 @@ describe('a machine that was removed', () => {
     expect(await world.ask(2)).toMatchObject({ kind: 'admitted' });
   });
 
-  test('comes back at once when an owner readmits it with the call that removes it: a reset', async () => {
+  test('joins at once when an owner readmits it with the call that removes it (a reset)', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1', [world.readmit(1)]);
@@ -161,7 +161,7 @@ describe('a machine that was removed', () => {
         signer.sign('readmission', { identity: EK, removal: 1 }, { clusterId: 'other' }),
     },
   ];
-  test.each(others)('stays out with a readmission $name', async ({ made, removals = 1 }) => {
+  test.each(others)('is refused with a readmission $name', async ({ made, removals = 1 }) => {
     const world = await createWorld(auto);
     for (let i = 1; i <= removals; i++) {
       if (i > 1) await world.record(world.readmit(i - 1));
@@ -172,7 +172,7 @@ describe('a machine that was removed', () => {
     await expect(world.ask(9)).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('stays out with a readmission that somebody signed who is no owner', async () => {
+  test('is refused with a readmission that no owner signed', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -184,7 +184,7 @@ describe('a machine that was removed', () => {
   test.each([
     { name: 'a chip that its guests share', listed: false, want: 'admitted' },
     { name: 'a chip that the inventory names', listed: true, want: 'join-decommissioned' },
-  ])('is known again by $name: $want', async ({ listed, want }) => {
+  ])('recognizes a machine by $name: $want', async ({ listed, want }) => {
     const identity = `snp-chip:${'c'.repeat(128)}`;
     const chip = { ...PROVED, identity };
     const entry = { identity, name: 'w-1', roles: ['worker' as const], labels: {} };
@@ -219,14 +219,14 @@ describe('a machine that was removed', () => {
 
 type World = Awaited<ReturnType<typeof createWorld>>;
 
-describe('a place in the control plane', () => {
+describe('a control plane', () => {
   const listed = {
     ...listing(1),
     inventory: [{ ...listing(1).inventory[0], roles: ['control-plane' as const] }],
   };
   const POLICY = { configurationSha256: 'ab'.repeat(32) };
 
-  test('of the inventory is given when an owner has signed the configuration, and not before', async () => {
+  test('of the inventory is admitted after an owner has signed the configuration', async () => {
     const world = await createWorld(listed as Partial<JoinPolicy>);
     expect(await world.ask(1, {})).toMatchObject({
       kind: 'waiting',
@@ -238,7 +238,7 @@ describe('a place in the control plane', () => {
     expect(await world.ask(1, {})).toMatchObject({ kind: 'admitted' });
   });
 
-  test('is lost at the commit if the owner’s signature has ended by then', async () => {
+  test('is refused at the commit if the signature of the owner expired', async () => {
     const world = await createWorld(listed as Partial<JoinPolicy>);
     const endsMs = world.harness.clock.nowMs() + 1_000;
     await world.record(world.signer.sign('policy', POLICY, { endsMs }));

@@ -48,55 +48,55 @@ const note = (shown: Shown): Promise<void> => sightings.record(node, peer(shown)
 const copied = (kind: string): unknown =>
   expect.objectContaining({ code: 'join-machine-copied', details: { kind } });
 
-describe('Sightings.note()', () => {
-  test('keeps what was seen last, and what is further', async () => {
+describe('ClockObservations.record()', () => {
+  test('keeps the latest clock', async () => {
     await note({ clockMs: 1000 });
     await clock.advance(MINUTE_MS);
     await note({ clockMs: 1000 + MINUTE_MS });
     expect(await sighting()).toMatchObject({ clockMs: `${1000 + MINUTE_MS}`, seenAtMs: clock.nowMs() });
   });
 
-  test('lets a session come a little later than one that was opened after it, and keeps the further', async () => {
+  test('accepts a session shortly after one that was opened later, and keeps the later clock', async () => {
     await note({ clockMs: 2 * MINUTE_MS });
     await note({ clockMs: MINUTE_MS });
     expect(await sighting()).toMatchObject({ clockMs: `${2 * MINUTE_MS}` });
   });
 
-  test('notices a copy that was switched on fewer times than the original', async () => {
+  test('refuses a copy that was started fewer times than the original', async () => {
     await note({ clockMs: 1000, resetCount: 5 });
     await expect(note({ clockMs: 900_000, resetCount: 4 })).rejects.toThrow(copied('clock-behind'));
     expect(await sighting()).toMatchObject({ resetCount: 5 });
   });
 
-  test('notices a copy whose clock stands at the time of the copying', async () => {
+  test('refuses a copy whose clock is at the time of the copy', async () => {
     await note({ clockMs: 600 * MINUTE_MS });
     await expect(note({ clockMs: 590 * MINUTE_MS })).rejects.toThrow(copied('clock-behind'));
   });
 
-  test('notices two that run in turns', async () => {
+  test('refuses two copies that run alternately', async () => {
     await note({ clockMs: 1000 });
     await clock.advance(MINUTE_MS);
     await expect(note({ clockMs: 60 * MINUTE_MS })).rejects.toThrow(copied('clock-ahead'));
   });
 
-  test('is content with a machine that was restarted, also without an orderly shutdown', async () => {
+  test('accepts a restarted machine, also without an orderly shutdown', async () => {
     await note({ clockMs: 100_000 });
     await note({ clockMs: 101_000, resetCount: 2 });
     await note({ clockMs: 99_000, resetCount: 3, safe: false });
     expect(await sighting()).toMatchObject({ resetCount: 3 });
   });
 
-  test('looks through a processor that vouches for the TPM', async () => {
+  test('checks a TPM that a processor vouches for', async () => {
     await sightings.record(node, peer({ clockMs: 5, resetCount: 9 }, 'tpm.'), never);
     expect(await sighting()).toMatchObject({ resetCount: 9 });
   });
 
-  test('has nothing to say about a machine without a TPM', async () => {
+  test('accepts a machine without a TPM', async () => {
     await sightings.record(node, { claims: {} } as AttestedPeer, never);
     expect(await sighting()).toBeUndefined();
   });
 
-  test('does not lose a sighting to one that is written at the same time', async () => {
+  test('keeps the later of two clocks that are written at the same time', async () => {
     let isFirst = true;
     etcd.onCommit = () => {
       if (!isFirst) return;

@@ -18,7 +18,7 @@ function endorsementKey(): Uint8Array {
   return head.sized(point.subarray(0, 32)).sized(point.subarray(32)).finish();
 }
 
-test('machines that hang up before they answer keep nobody from being asked', async () => {
+test('MachineIdentifier closes the challenge of a machine that disconnects before it answers', async () => {
   const endorsements = { roots: new Set<string>(), authorities: [], pinnedKeys: new Set<string>() };
   const trust = { endorsements, machines: 'any', inventory: new Set<string>(), profile: 'identity' } as const;
   const activations = new CredentialActivations({ maxOpen: 2 });

@@ -8,7 +8,7 @@ const never = new AbortController().signal;
 /** As many kinds as are told apart. */
 const KINDS = 1_024;
 
-test('strangers make it remember so many kinds of refusals and no more: the oldest is forgotten', async () => {
+test('RefusalAudit remembers a limited number of kinds and forgets the oldest', async () => {
   let written = 0;
   const audit = { commit: () => Promise.resolve(++written) } as unknown as AuditLog;
   const budget = { tryTake: () => true, takeDropped: () => 0 } as unknown as WriteBudget;

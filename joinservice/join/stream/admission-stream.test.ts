@@ -55,7 +55,7 @@ function createStreams(places: number) {
   return { dial, challenged, outcomes, challengeSlots };
 }
 
-test('a machine that hangs up before it answers leaves no open challenge and no place taken', async () => {
+test('admissionStream() closes the challenge and frees the slot of a machine that disconnects', async () => {
   const { dial, outcomes, challengeSlots } = createStreams(4);
   const events = dial('203.0.113.9');
   await events.next(); // the cluster
@@ -67,7 +67,7 @@ test('a machine that hangs up before it answers leaves no open challenge and no 
   expect(challengeSlots.active).toBe(0);
 });
 
-test('one address has its share of the challenges, and others are asked meanwhile', async () => {
+test('admissionStream() limits the challenges of one address so that others are served', async () => {
   const { dial, challenged } = createStreams(8);
   const streams = Array.from({ length: 20 }, () => dial('203.0.113.9'));
   for (const stream of streams) {

@@ -13,11 +13,11 @@ const turnsOf = (...requests: readonly AdmissionRequest[]): MachineMessages =>
     new FakeClock(),
   );
 
-test('a machine that hangs up is judged no worse than unreachable: of those asked at once it keeps one', async () => {
+test('MachineMessages reports a machine that disconnects as unreachable, not as refused', async () => {
   await expect(turnsOf().hello(never)).rejects.toMatchObject({ code: 'join-hung-up', exit: 'unreachable' });
 });
 
-test('a message out of its turn is malformed', async () => {
+test('MachineMessages refuses a message out of order', async () => {
   await expect(turnsOf(create(AdmissionRequestSchema, {})).hello(never)).rejects.toMatchObject({
     code: 'join-message-malformed',
   });

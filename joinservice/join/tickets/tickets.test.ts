@@ -160,19 +160,19 @@ function take(peer: AttestedPeer) {
   return ticketsOf().join(request, peer, never);
 }
 
-describe('a member that asks again', () => {
-  test('gets certificates for the address in its statement, which the signer gets as it was signed', async () => {
+describe('a member that rejoins', () => {
+  test('gets certificates for the address in its statement, which the signer receives unchanged', async () => {
     await rejoin(peerOf(), '2001:DB8:0::1');
     expect(signed).toEqual(['2001:DB8:0::1']);
   });
 
-  test('gets none where its statement names another address, or none', async () => {
+  test('is refused where its statement has another address, or none', async () => {
     for (const stated of ['192.0.2.2', ''])
       await expect(rejoin(peerOf(), '192.0.2.1', stated)).rejects.toEqual(coded('join-address-invalid'));
     expect(signed).toEqual([]);
   });
 
-  test('gets none without evidence, or with more of it than a machine has', async () => {
+  test('is refused without evidence, and with too much of it', async () => {
     const [shown] = keys.evidence;
     const all = Array.from({ length: 3 }, () => shown ?? { variant: '', document: new Uint8Array() });
     for (const evidence of [[], all]) {
@@ -186,24 +186,24 @@ describe('a member that asks again', () => {
     { name: 'the API’s service', address: '10.96.0.1' },
     { name: 'the operator’s balancer', address: '203.0.113.5' },
     { name: 'another’s loopback', address: '127.0.0.1' },
-  ])('gets none for $name: whoever has that passes for the API server', async ({ address }) => {
+  ])('is refused for $name, which would impersonate the API server', async ({ address }) => {
     await expect(rejoin(peerOf(), address)).rejects.toEqual(coded('join-address-invalid'));
     expect(signed).toEqual([]);
   });
 
-  test('gets none for the key of a TPM that no processor vouches for any more', async () => {
+  test('is refused for a TPM key that no processor vouches for any longer', async () => {
     await expect(rejoin(peerOf({ variant: 'tpm' }))).rejects.toEqual(coded('join-identity-changed'));
     expect(signed).toEqual([]);
   });
 
-  test('gets none for evidence that an older policy has judged', async () => {
+  test('is refused for evidence that was verified with an older policy', async () => {
     await expect(rejoin(peerOf({ policyVersion: 'before' }))).rejects.toEqual(
       coded('join-evidence-outdated'),
     );
     expect(signed).toEqual([]);
   });
 
-  test('gets none once the policy names other machines', async () => {
+  test('is refused once the policy lists other machines', async () => {
     allowed = new Set(['snp-chip:other']);
     await expect(rejoin(peerOf())).rejects.toEqual(coded('join-unknown-machine'));
     allowed = new Set([CHIP]);
@@ -212,7 +212,7 @@ describe('a member that asks again', () => {
   });
 });
 
-describe('a machine that was admitted', () => {
+describe('an admitted machine', () => {
   test('becomes a member', async () => {
     await take(peerOf());
     expect([committed, signed]).toEqual([1, ['192.0.2.1']]);
@@ -236,7 +236,7 @@ describe('a machine that was admitted', () => {
       peer: peerOf(),
       code: 'join-address-invalid',
     },
-  ])('becomes none when $name, and nothing is minted', async ({ peer, code, names, claims }) => {
+  ])('is refused when $name, and nothing is signed', async ({ peer, code, names, claims }) => {
     if (names !== undefined) allowed = new Set(names);
     if (claims !== undefined) {
       const value = records.join.encode({ ...join, claimed: { ...join.claimed, address: claims } });
