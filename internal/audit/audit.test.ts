@@ -29,8 +29,8 @@ function follow(entries: readonly Uint8Array[], from?: ChainHead): ChainVerifier
   return verifier;
 }
 
-describe('a chain', () => {
-  test('is followed to its head, from the beginning and from any place between', () => {
+describe('ChainVerifier', () => {
+  test('verifies a chain up to its head, from its beginning and from any entry', () => {
     const { entries, head } = chainOf(['a', 'b', 'c']);
     follow(entries).verifyHead(head);
     const middle = follow(entries.slice(0, 2)).head;
@@ -38,7 +38,7 @@ describe('a chain', () => {
     follow([]).verifyHead(EMPTY_CHAIN);
   });
 
-  test('shows every change of one byte, every entry left out and every two in another order', () => {
+  test('detects every changed byte, missing entry and swapped pair of entries', () => {
     const { entries, head } = chainOf(['a', 'b', 'c', 'd']);
     const isBroken = (altered: readonly Uint8Array[]): boolean => {
       try {
@@ -62,7 +62,7 @@ describe('a chain', () => {
     expect(isBroken([a, b, c, d, d])).toBe(true);
   });
 
-  test('that was cut off at its end is not the one that the cluster names', () => {
+  test('detects a chain that is shorter than the cluster reports', () => {
     const { entries, head } = chainOf(['a', 'b']);
     expect(() => follow(entries.slice(0, 1)).verifyHead(head)).toThrow(coded('audit-chain-broken'));
     const other = chainOf(['a', 'x']);
@@ -70,7 +70,7 @@ describe('a chain', () => {
   });
 });
 
-describe('a checkpoint', () => {
+describe('parseCheckpoint()', () => {
   const keyPem = generateEd25519Key();
   const pubKey = ed25519PubKeyFrom(keyPem) ?? new Uint8Array();
   const { head } = chainOf(['a']);
@@ -78,7 +78,7 @@ describe('a checkpoint', () => {
   const expected = { clusterId: 'c1', ownerPubKeys: [pubKey] };
   const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-  test('survives the way to disk and back', () => {
+  test('reads what signCheckpoint() wrote', () => {
     expect(parseCheckpoint(bytesOf(good), expected)).toEqual(good);
   });
 
@@ -104,7 +104,7 @@ describe('a checkpoint', () => {
     },
     { name: 'too many bytes', given: { ...good, clusterId: 'c'.repeat(5000) } },
   ];
-  test.each(cases)('is refused with $name', ({ given }) => {
+  test.each(cases)('refuses a checkpoint with $name', ({ given }) => {
     expect(() => parseCheckpoint(bytesOf(given) ?? new Uint8Array(), expected)).toThrow(
       coded('audit-checkpoint-invalid'),
     );

@@ -2,27 +2,27 @@ import { createHash } from 'node:crypto';
 import { auditKey, records, type AuditRecord } from '../records/index.ts';
 import { AuditError } from './errors.ts';
 
-/** Where a chain ends: how many entries there have been, and the hash of the last. */
+/** The end of a chain: the number of entries and the hash of the last one. */
 export interface ChainHead {
   readonly seq: number;
   /** SHA-256, lower-case hex. */
   readonly hash: string;
 }
 
-/** Before the first entry. */
+/** The head before the first entry. */
 export const EMPTY_CHAIN: ChainHead = { seq: 0, hash: '0'.repeat(64) };
 
-/** What is decided about an entry by whoever writes it; its place in the chain is not. */
+/** The content of an entry, without its position in the chain. */
 export type AuditFacts = Pick<AuditRecord, 'timeMs' | 'caller' | 'method' | 'subject' | 'detail'>;
 
 const LABEL = 'cluster/audit/v1\0';
 
-/** The hash of an entry: over the exact bytes that are kept. The hash of the one before is among them. */
+/** The hash of the stored bytes of an entry, which contain the hash of the previous entry. */
 export function hashOfEntry(record: Uint8Array): string {
   return createHash('sha256').update(LABEL, 'utf8').update(record).digest('hex');
 }
 
-/** The next entry of a chain, and where the chain ends with it. */
+/** The next entry of a chain, and the head after it. */
 export function extendChain(
   head: ChainHead,
   facts: AuditFacts,
@@ -33,9 +33,8 @@ export function extendChain(
 }
 
 /**
- * Follows a chain entry by entry from a place that is trusted: its beginning, or a checkpoint. Pure; needs no cluster.
- * @returns each entry, read, as it proves to be the next one
- * @throws AuditError `audit-chain-broken` at the first entry that does not fit
+ * Verifies a chain entry by entry from a trusted head: the beginning, or a checkpoint. Pure; needs no cluster.
+ * @throws AuditError `audit-chain-broken` at the first entry that does not follow the previous one
  */
 export class ChainVerifier {
   #head: ChainHead;
@@ -44,31 +43,33 @@ export class ChainVerifier {
     this.#head = from;
   }
 
-  /** Where the chain is good up to. */
+  /** The head up to which the chain is verified. */
   get head(): ChainHead {
     return this.#head;
   }
 
+  /** Verifies that a stored entry is the next one, and decodes it. */
   next(record: Uint8Array): AuditRecord {
     const { seq, hash } = this.#head;
     const entry = records.audit.decode(auditKey(seq + 1), record);
-    if (entry.seq !== seq + 1) throw broken(seq + 1, `entry ${entry.seq} stands in its place`);
+    if (entry.seq !== seq + 1) throw broken(seq + 1, `found entry ${entry.seq} instead`);
     if (entry.previous !== hash) throw broken(seq + 1, `it does not follow entry ${seq}`);
     this.#head = { seq: seq + 1, hash: hashOfEntry(record) };
     return entry;
   }
 
-  /** The head that the cluster names must be the one that its entries lead to. */
+  /** Verifies that the head which the cluster reports is the head of the verified entries. */
   verifyHead(claimed: ChainHead): void {
     const { seq, hash } = this.#head;
     if (claimed.seq !== seq)
-      throw broken(seq + 1, `the cluster counts ${claimed.seq} entries and shows ${seq}`);
-    if (claimed.hash !== hash) throw broken(seq, 'it is not the one that the cluster names as its last');
+      throw broken(seq + 1, `the cluster reports ${claimed.seq} entries and returned ${seq}`);
+    if (claimed.hash !== hash)
+      throw broken(seq, 'its hash is not the one that the cluster reports for its last entry');
   }
 }
 
 function broken(seq: number, why: string): AuditError {
-  return new AuditError('audit-chain-broken', `verifying entry ${seq} of the audit: ${why}`, {
+  return new AuditError('audit-chain-broken', `verifying audit log entry ${seq}: ${why}`, {
     details: { seq },
   });
 }

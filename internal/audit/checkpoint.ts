@@ -8,8 +8,8 @@ const MAX_BYTES = 4096;
 const LABEL = 'cluster/audit-checkpoint/v1\0';
 
 /**
- * What an owner saw of the chain, signed and kept at the workstation. Whoever rewrites the log in the cluster cannot
- * rewrite this: the entries up to `seq` must still lead to `hash`. The format is in docs/audit.md.
+ * The head of the chain at some time, signed by an owner and kept in the workspace. An attacker who rewrites the log in
+ * the cluster cannot rewrite it: the entries up to `seq` must still have the hash `hash`. Format: docs/audit.md.
  */
 const shape = z.strictObject({
   version: z.literal(1),
@@ -18,20 +18,22 @@ const shape = z.strictObject({
   seq: z.int().nonnegative(),
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   timeMs: z.int(),
-  /** Raw Ed25519 and its signature over `statementOf`, base64. */
+  /** Raw Ed25519 public key, and its signature over `statementOf`; base64. */
   ownerPubKey: z.base64(),
   signature: z.base64(),
 });
 
+/** A checkpoint as it is stored. */
 export type Checkpoint = Readonly<z.infer<typeof shape>>;
 
+/** What a checkpoint signs. */
 export interface CheckpointSubject extends ChainHead {
   readonly clusterId: string;
   readonly epoch: number;
   readonly timeMs: number;
 }
 
-/** Signs what was seen. `ownerKeyPem` is an Ed25519 key, `ownerPubKey` its raw public half. */
+/** Signs a head. `ownerKeyPem` is an Ed25519 key, `ownerPubKey` its raw public half. */
 export function signCheckpoint(
   subject: CheckpointSubject,
   owner: { readonly keyPem: Secret<string>; readonly pubKey: Uint8Array },

@@ -5,20 +5,21 @@ export const auditErrors = defineErrors({
     fault: 'system',
     exit: 'refused',
     retryable: false,
-    meaning:
-      'The log of decisions is not what it was: an entry was altered, left out, put in or is in another order.',
-    fix: 'Keep both copies. The message names the first entry that does not fit; compare them with the last checkpoint that fits.',
+    meaning: 'The audit log was changed: an entry was altered, removed, inserted or moved.',
+    fix: 'Keep all copies of the audit log and treat the control planes as compromised. Compare the copies from the entry in the error message on with the last valid checkpoint.',
   },
   'audit-checkpoint-invalid': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
     meaning:
-      'A checkpoint of the log of decisions is damaged, of another cluster, or its signature is wrong.',
-    fix: 'Use an older checkpoint of this workspace; if none fits, see who could write there.',
+      'A checkpoint of the audit log is damaged, belongs to another cluster, or has an invalid signature.',
+    fix: 'Use an older checkpoint of this workspace. If none is valid, find out who can write to the workspace.',
   },
 });
 
+/** Codes of `AuditError`. */
 export type AuditErrorCode = keyof typeof auditErrors;
 
+/** An audit log or checkpoint that is not what it was. */
 export class AuditError extends errorClass(auditErrors) {}

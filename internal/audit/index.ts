@@ -1,11 +1,11 @@
 /**
- * Domain: the log of decisions as a hash chain, verifiable without the cluster that wrote it (docs/audit.md).
+ * The audit log as a hash chain, verifiable without the cluster that wrote it (docs/audit.md).
  *
  *     entry 1 ◀─ previous ─ entry 2 ◀─ previous ─ … ◀─ entry n      meta/audit in etcd names n and its hash
  *                                 ▲
- *                                 └─ checkpoint: seq and hash, signed by the owner, kept at the workstation
+ *                                 └─ checkpoint: seq and hash, signed by the owner, kept in the workspace
  *
- * Joinservice and curator write it, in the transaction of what they decide; the CLI reads, exports and verifies.
+ * Join service and curator append to it in the transaction of each decision; the CLI reads, exports and verifies it.
  */
 export {
   ChainVerifier,

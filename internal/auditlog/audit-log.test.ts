@@ -28,7 +28,7 @@ async function verified(etcd: MemoryEtcd): Promise<readonly string[]> {
 }
 
 describe('AuditLog', () => {
-  test('one transaction has the change and its entry', async () => {
+  test('commits a change and its entry in one transaction', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     const first = await log.commit(change('a'), signal);
@@ -37,7 +37,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('a condition that does not hold leaves neither', async () => {
+  test('writes neither when a condition does not hold', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('a'), signal);
@@ -47,7 +47,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('what gathers while one is written goes in one transaction', async () => {
+  test('commits changes that gather meanwhile in one transaction', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     let transactions = 0;
@@ -59,7 +59,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(keys);
   });
 
-  test('one that cannot be does not take the others with it', async () => {
+  test('commits the other changes of a batch when one fails', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('b'), signal);
@@ -81,7 +81,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['b', 'a', 'c', 'd']);
   });
 
-  test('changes of the same key are one after the other', async () => {
+  test('commits changes of the same key one after the other', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('x'), signal);
@@ -94,7 +94,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['x', 'a']);
   });
 
-  test('three writers at once make one chain', async () => {
+  test('writes one chain with three writers at once', async () => {
     const etcd = new MemoryEtcd();
     const logs = [1, 2, 3].map(() => new AuditLog({ etcd }));
     const keys = Array.from({ length: 60 }, (_, i) => `k${i}`);
@@ -102,7 +102,7 @@ describe('AuditLog', () => {
     expect((await verified(etcd)).toSorted()).toEqual(keys.toSorted());
   });
 
-  test('an outage is told to whoever waits, and the next one finds the head anew', async () => {
+  test('rejects waiting changes during an outage and reads the head again afterwards', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('a'), signal);
@@ -114,7 +114,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a', 'c', 'd']);
   });
 
-  test('who gives up while waiting is left out', async () => {
+  test('skips a waiting change whose signal fires', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     const stop = new AbortController();
@@ -127,9 +127,9 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('keeps the newest entries; what is kept still follows what was', async () => {
+  test('deletes the oldest entries; the chain of the others stays valid', async () => {
     const etcd = new MemoryEtcd();
-    const log = new AuditLog({ etcd, kept: 3 });
+    const log = new AuditLog({ etcd, maxEntries: 3 });
     for (let i = 1; i <= 8; i++) await log.commit(change(`k${i}`), signal);
     const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
     expect(entries.map(({ key }) => key)).toEqual([6, 7, 8].map(auditKey));

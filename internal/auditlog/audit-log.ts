@@ -12,20 +12,20 @@ import {
 } from '../etcd/index.ts';
 import { AUDIT_HEAD_KEY, auditKey, records, type AuditHeadRecord } from '../records/index.ts';
 
-/** Entries that are kept; about 40 MiB of etcd's 2 GiB. Who wants older ones exports them. */
-const KEPT = 65_536;
-/** etcd takes 128 operations in a transaction (--max-txn-ops). */
+/** Entries that etcd keeps, about 40 MiB of its 2 GiB; older ones are deleted, operators can export them before. */
+const MAX_ENTRIES = 65_536;
+/** etcd accepts 128 operations per transaction (--max-txn-ops). */
 const MAX_OPERATIONS = 96;
 const MAX_BATCH = 24;
 
-/** A decision, and what it changes. */
+/** A change and its audit entry. */
 export interface AuditedChange {
   readonly when: readonly Condition[];
   readonly then: readonly Write[];
   readonly facts: AuditFacts;
 }
 
-/** `overtaken`: a condition did not hold. Read again. */
+/** `overtaken`: a condition did not hold; the caller reads again. */
 export type AuditedResult =
   { readonly kind: 'committed'; readonly revision: bigint } | { readonly kind: 'overtaken' };
 
@@ -37,24 +37,24 @@ interface Waiting {
 }
 
 /**
- * Appends to the cluster's chain of decisions, each in the transaction of what it changes: nothing happens that the chain
- * does not have, and the chain has nothing that did not happen. One head means one writer at a time, so a process
- * sends what has gathered meanwhile as one transaction; against the writers of other nodes it tries again.
+ * Appends to the audit log, each entry in the transaction of its change, so that the log has exactly the changes that
+ * happened. All writers share one head key. So a process writes the changes that have gathered meanwhile in one
+ * transaction, and retries when a writer of another node was first.
  */
 export class AuditLog {
   readonly #etcd: KeySpace;
-  readonly #kept: number;
+  readonly #maxEntries: number;
   readonly #waiting: Waiting[] = [];
   #head: Entry | undefined;
   #isHeadKnown = false;
   #isWriting = false;
 
-  constructor(options: { readonly etcd: KeySpace; readonly kept?: number }) {
+  constructor(options: { readonly etcd: KeySpace; readonly maxEntries?: number }) {
     this.#etcd = options.etcd;
-    this.#kept = options.kept ?? KEPT;
+    this.#maxEntries = options.maxEntries ?? MAX_ENTRIES;
   }
 
-  /** Rejects with the signal's reason while it waits for its turn; once it is being written it runs to its end. */
+  /** Commits a change with its entry. The signal can cancel it only until its transaction begins. */
   commit(change: AuditedChange, signal: AbortSignal): Promise<AuditedResult> {
     const { promise, resolve, reject } = Promise.withResolvers<AuditedResult>();
     this.#waiting.push({ change, signal, resolve, reject });
@@ -72,7 +72,7 @@ export class AuditLog {
     this.#isWriting = false;
   }
 
-  /** What can go together: changes that neither write nor depend on what another one of them writes. */
+  /** Takes changes that fit into one transaction: none writes or depends on what another one writes. */
   #takeBatch(): Waiting[] {
     const batch: Waiting[] = [];
     const touched = new Set<string>();
@@ -107,24 +107,24 @@ export class AuditLog {
       if (result.kind === 'overtaken' && batch.length > 1) return await this.#settleEach(batch);
       for (const { resolve } of batch) resolve(result);
     } catch (error) {
-      this.#isHeadKnown = false; // nobody knows whether it happened
+      this.#isHeadKnown = false; // it is unknown whether the transaction happened
       const isRefused = error instanceof EtcdError && error.code !== 'etcd-unavailable';
       if (isRefused && batch.length > 1) return await this.#settleEach(batch);
       for (const { reject } of batch) reject(error);
     }
   }
 
-  /** One of them cannot be. Which one shows when each goes alone. */
+  /** One change of the batch failed: commits each alone to find out which. */
   async #settleEach(batch: readonly Waiting[]): Promise<void> {
     for (const each of batch) await this.#settle([each]);
   }
 
-  /** All of them or none. The signal of one must not take back the others, so etcd's own time limit is the only one. */
+  /** Commits all or none. Only the time limit of the etcd client applies: the signal of one change must not cancel others. */
   async #commitAll(changes: readonly AuditedChange[]): Promise<AuditedResult> {
     const { signal } = new AbortController();
     for (;;) {
       const head = await this.#readHead(signal);
-      const plan = planEntries(head, changes, this.#kept);
+      const plan = planEntries(head, changes, this.#maxEntries);
       const result = await this.#etcd.commit(
         {
           when: [
@@ -163,7 +163,7 @@ export class AuditLog {
   }
 }
 
-/** The head on record, or that of a chain that has no entry yet. */
+/** The stored head, or that of an empty chain. */
 export function headFrom(entry: Entry | undefined): AuditHeadRecord {
   if (entry === undefined) return { version: 1, ...EMPTY_CHAIN, firstSeq: 1 };
   return records.auditHead.decode(entry.key, entry.value);
@@ -172,7 +172,7 @@ export function headFrom(entry: Entry | undefined): AuditHeadRecord {
 function planEntries(
   head: AuditHeadRecord,
   changes: readonly AuditedChange[],
-  kept: number,
+  maxEntries: number,
 ): { readonly writes: readonly Write[]; readonly headValue: Uint8Array } {
   const writes: Write[] = [];
   let { seq, hash, firstSeq } = head;
@@ -180,7 +180,7 @@ function planEntries(
     const next = extendChain({ seq, hash }, facts);
     ({ seq, hash } = next.head);
     writes.push(put(auditKey(seq), next.record));
-    if (seq - firstSeq >= kept) writes.push(remove(auditKey(firstSeq++)));
+    if (seq - firstSeq >= maxEntries) writes.push(remove(auditKey(firstSeq++)));
   }
   const headValue = records.auditHead.encode({ version: 1, seq, hash, firstSeq });
   return { writes: [...writes, put(AUDIT_HEAD_KEY, headValue)], headValue };

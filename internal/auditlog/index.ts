@@ -1,5 +1,5 @@
 /**
- * Domain: the cluster's log of decisions, as the programs that decide write it; `internal/audit` has the chain itself.
- * Whatever curator, join service and agent change in the cluster's name goes through `AuditLog.commit`.
+ * Writes the audit log in etcd, each entry in the transaction of the change; `internal/audit` has the chain itself.
+ * Every change of curator, join service and agent to the records of the cluster goes through `AuditLog.commit`.
  */
 export { AuditLog, headFrom, type AuditedChange, type AuditedResult } from './audit-log.ts';

@@ -1,41 +1,43 @@
 import { inspect } from 'node:util';
 import type { ExitName } from './exit-codes.ts';
 
-/** Who can do something about it: the operator, the other end of a connection, or this machine. */
+/** Who can fix it: the operator, the other end of a connection, or this machine. */
 export type Fault = 'operator' | 'peer' | 'system';
 
-/** What is said about one error code, wherever it is thrown. `cluster help errors CODE` prints it. */
+/** The description of an error code, which `cluster help errors CODE` prints. */
 export interface ErrorSpec {
   readonly fault: Fault;
   /** The exit code of a command that ends with this error. */
   readonly exit: ExitName;
-  /** Whether the same call may be repeated as it is with a chance of success. */
+  /** Whether repeating the same call may succeed. */
   readonly retryable: boolean;
-  /** What has happened, in one or two sentences that do not depend on the occurrence. */
+  /** What happened, in one or two sentences that apply to every occurrence. */
   readonly meaning: string;
-  /** What the operator does about it. */
+  /** What the operator should do: an imperative sentence. */
   readonly fix: string;
 }
 
+/** The codes of one directory. */
 export type ErrorCatalogue<Code extends string> = Readonly<Record<Code, ErrorSpec>>;
 
-/** Declares the codes of one directory. Codes are kebab-case and unique over the whole project. */
+/** Declares the codes of a directory. Codes are kebab-case and unique over the whole project. */
 export function defineErrors<const Code extends string>(specs: ErrorCatalogue<Code>): ErrorCatalogue<Code> {
   return Object.freeze(specs);
 }
 
+/** What an occurrence adds to its code. */
 export interface CodedErrorOptions {
   readonly cause?: unknown;
-  /** Facts for programs: plain JSON values, never secrets. */
+  /** Details for programs: plain JSON values, never secrets. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Overrides the catalogue where an occurrence knows better. */
+  /** Overrides the catalogue for this occurrence. */
   readonly retryable?: boolean;
   readonly fix?: string;
 }
 
 /**
- * The one error shape. `message` says what was being done, in the gerund, with the offending value;
- * the cause says why. Directories derive one class with their own catalogue.
+ * The base class of all errors with a code. `message` says what failed, with the offending value; a gerund in front is the
+ * context: `joining cluster: dialing 192.0.2.8:9090: timed out`. Each directory derives one class with `errorClass`.
  */
 export class CodedError<Code extends string = string> extends Error {
   readonly code: Code;
@@ -77,7 +79,7 @@ export function errorClass<Code extends string>(catalogue: ErrorCatalogue<Code>)
   };
 }
 
-/** Causes deeper than this are a cycle or noise. */
+/** Deeper cause chains are cut: they are cycles or noise. */
 const MAX_DEPTH = 16;
 
 /** An error and its causes, outermost first. Errors of other realms (workers, test runners) count as errors. */
@@ -108,13 +110,13 @@ function describeOne(error: unknown): string {
   return error.message === '' ? error.name : error.message;
 }
 
-/** The first coded error of a chain, if there is one. */
+/** The first error with a code in a cause chain. */
 export function findCoded(error: unknown): CodedError | undefined {
   for (const each of errorChain(error)) if (each instanceof CodedError) return each;
   return undefined;
 }
 
-/** Whether an error, bare or as a cause, only says that its signal fired. Abort is not failure. */
+/** Whether an error, or one of its causes, only reports that the signal fired. */
 export function isAbort(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   for (const each of errorChain(error)) {

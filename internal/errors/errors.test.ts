@@ -27,7 +27,7 @@ const nested = (depth: number): Error =>
   depth === 0 ? new Error('level 0') : new Error(`level ${depth}`, { cause: nested(depth - 1) });
 
 describe('CodedError', () => {
-  test('takes what its catalogue says', () => {
+  test('has the fields of its catalogue', () => {
     expect(new TeaError('tea-cold', 'pouring')).toMatchObject({
       name: 'TeaError',
       code: 'tea-cold',
@@ -40,7 +40,7 @@ describe('CodedError', () => {
     });
   });
 
-  test('an occurrence may know better', () => {
+  test('lets an occurrence override its catalogue', () => {
     const cause = new Error('why');
     const error = new TeaError('tea-cold', 'pouring', {
       cause,
@@ -51,7 +51,7 @@ describe('CodedError', () => {
     expect(error).toMatchObject({ retryable: false, fix: 'Use the microwave.', details: { cups: 2 }, cause });
   });
 
-  test('without a cause it has no cause property of its own', () => {
+  test('has no cause property without a cause', () => {
     expect(Object.hasOwn(new TeaError('tea-none', 'pouring'), 'cause')).toBe(false);
   });
 
@@ -93,15 +93,15 @@ describe('describeError()', () => {
     },
     { name: 'a cycle once', given: cyclic, want: 'round: and' },
   ];
-  test.each(cases)('tells $name', ({ given, want }) => {
+  test.each(cases)('describes $name', ({ given, want }) => {
     expect(describeError(given)).toBe(want);
   });
 
-  test('ends at a depth', () => {
+  test('stops at a maximum depth', () => {
     expect([...errorChain(nested(1000))]).toHaveLength(16);
   });
 
-  test('tells why a real connection failed', async () => {
+  test('describes a failed connection', async () => {
     const error = await new Promise((resolve) =>
       connect({ host: 'localhost', port: 1 }).once('error', resolve),
     );
@@ -141,12 +141,12 @@ describe('isAbort()', () => {
       want: false,
     },
   ];
-  test.each(cases)('of $name is $want', ({ error, signal, want }) => {
+  test.each(cases)('is $want for $name', ({ error, signal, want }) => {
     expect(isAbort(error, signal)).toBe(want);
   });
 });
 
-test('exit codes are all different and fit into a byte', () => {
+test('EXIT_CODES are different and fit into a byte', () => {
   const numbers = Object.values(EXIT_CODES).map(({ number }) => number);
   expect(new Set(numbers).size).toBe(numbers.length);
   expect(numbers.every((number) => number >= 0 && number < 256)).toBe(true);

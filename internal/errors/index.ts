@@ -1,4 +1,4 @@
-/** Ground: one coded error, one catalogue per directory, one table of exit codes. */
+/** Coded errors: the base class, the catalogue of each directory, and the table of exit codes. */
 export { EXIT_CODES, type ExitName } from './exit-codes.ts';
 export {
   CodedError,

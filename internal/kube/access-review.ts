@@ -11,10 +11,10 @@ const shape = z.object({
   }),
 });
 
-/** What an API server decides about somebody; `denied` is final, not allowed is only nobody's yes. */
+/** The decision of an API server. `denied`: an authorizer refused; neither allowed nor denied: none had an opinion. */
 type AccessDecision = z.infer<typeof shape>['status'];
 
-/** Asks an API server what it would say to the kubelet of a node that reads its own Node object. */
+/** Whether an API server would allow the kubelet of a node to read its own Node object. */
 export async function reviewKubelet(
   client: KubeClient,
   node: { readonly name: string; readonly nodeId: string },
@@ -32,7 +32,11 @@ export async function reviewKubelet(
   };
   const parsed = shape.safeParse(await client.postJson(PATH, review, signal));
   if (parsed.success) return parsed.data.status;
-  throw new KubeError('kube-failed', `asking ${client.server} about ${node.name}: the answer is no review`, {
-    cause: parsed.error,
-  });
+  throw new KubeError(
+    'kube-failed',
+    `reviewing access of node ${node.name} at ${client.server}: response is not a SubjectAccessReview`,
+    {
+      cause: parsed.error,
+    },
+  );
 }

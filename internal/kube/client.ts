@@ -6,9 +6,9 @@ import type { Secret } from '../secret/index.ts';
 import { KubeError } from './errors.ts';
 
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
-const ANSWER_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
-/** How to get into one cluster. */
+/** Address and credentials of a Kubernetes API. */
 export interface KubeAccess {
   /** "https://host:port". */
   readonly server: string;
@@ -17,16 +17,16 @@ export interface KubeAccess {
   readonly keyPem: Secret<string>;
 }
 
-/** A change: what is sent, and how it is to be understood. */
+/** A writing request. */
 export interface KubeWrite {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
-  /** "application/json" unless said. */
+  /** Default: "application/json". */
   readonly contentType?: string;
 }
 
-/** A few calls of the Kubernetes API over HTTPS with a client certificate. No library: a CLI needs no more. */
+/** Requests to the Kubernetes API with a client certificate. The few that the CLI needs justify no library. */
 export class KubeClient implements Disposable {
   readonly #access: KubeAccess;
   readonly #clock: Clock;
@@ -45,26 +45,27 @@ export class KubeClient implements Disposable {
     });
   }
 
+  /** "https://host:port". */
   get server(): string {
     return this.#access.server;
   }
 
-  /** The answer to GET as text. @throws KubeError */
+  /** The response to GET as text. @throws KubeError */
   getText(path: string, signal: AbortSignal): Promise<string> {
     return this.#ask({ method: 'GET', path }, signal);
   }
 
-  /** Changes something; the answer is of no use here. @throws KubeError */
+  /** Makes a writing request and ignores the response. @throws KubeError */
   async write(change: KubeWrite, signal: AbortSignal): Promise<void> {
     await this.#ask(change, signal);
   }
 
-  /** The answer to GET, which the server promises to be JSON; its shape is the caller's to check. */
+  /** The parsed JSON response to GET; the caller checks its shape. */
   async getJson(path: string, signal: AbortSignal): Promise<unknown> {
     return this.#parse(path, await this.getText(path, signal));
   }
 
-  /** The answer to a question that is asked by POST, like a review; its shape is the caller's to check. */
+  /** The parsed JSON response to a POST such as a review; the caller checks its shape. */
   async postJson(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
     return this.#parse(path, await this.#ask({ method: 'POST', path, body }, signal));
   }
@@ -73,7 +74,7 @@ export class KubeClient implements Disposable {
     try {
       return JSON.parse(text);
     } catch (cause) {
-      throw new KubeError('kube-failed', `asking ${this.#access.server}${path}: the answer is not JSON`, {
+      throw new KubeError('kube-failed', `GET ${this.#access.server}${path}: response is not JSON`, {
         cause,
       });
     }
@@ -83,12 +84,12 @@ export class KubeClient implements Disposable {
     this.#agent.destroy();
   }
 
-  async #ask(asked: Asked, signal: AbortSignal): Promise<string> {
-    const what = `${asked.method === 'GET' ? 'asking' : `${asked.method} to`} ${this.#access.server}${asked.path}`;
+  async #ask(sent: KubeRequest, signal: AbortSignal): Promise<string> {
+    const what = `${sent.method} ${this.#access.server}${sent.path}`;
     try {
       const { status, body } = await withTimeout(
-        { what, ms: ANSWER_MS, clock: this.#clock, signal },
-        (child) => this.#send(asked, child),
+        { what, ms: TIMEOUT_MS, clock: this.#clock, signal },
+        (child) => this.#send(sent, child),
       );
       if (status >= 200 && status < 300) return body;
       throw statusError(what, status, body);
@@ -98,8 +99,8 @@ export class KubeClient implements Disposable {
     }
   }
 
-  #send(asked: Asked, signal: AbortSignal): Promise<{ readonly status: number; readonly body: string }> {
-    const { method, path, body, contentType = 'application/json' } = asked;
+  #send(sent: KubeRequest, signal: AbortSignal): Promise<{ readonly status: number; readonly body: string }> {
+    const { method, path, body, contentType = 'application/json' } = sent;
     const headers = {
       accept: 'application/json',
       ...(body === undefined ? {} : { 'content-type': contentType }),
@@ -121,14 +122,14 @@ export class KubeClient implements Disposable {
   }
 }
 
-type Asked = Omit<KubeWrite, 'method'> & { readonly method: KubeWrite['method'] | 'GET' };
+type KubeRequest = Omit<KubeWrite, 'method'> & { readonly method: KubeWrite['method'] | 'GET' };
 
 async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > MAX_BODY_BYTES) throw new Error(`an answer of more than ${MAX_BODY_BYTES} bytes`);
+    if (size > MAX_BODY_BYTES) throw new Error(`response larger than ${MAX_BODY_BYTES} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
@@ -136,7 +137,7 @@ async function readBody(response: IncomingMessage): Promise<string> {
 
 const FORBIDDEN = 403;
 
-/** Whether the API server knows who asks, and does not allow it. */
+/** Whether the API server authenticated the client and did not authorize the request. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KubeError && error.details['status'] === FORBIDDEN;
 }
@@ -150,17 +151,17 @@ function statusError(what: string, status: number, body: string): KubeError {
   return new KubeError('kube-failed', message);
 }
 
-/** `Status.message` of the API, if it is one. */
+/** The `message` of a `Status` object, or nothing. */
 function reasonFrom(body: string): string {
   try {
     const { message } = JSON.parse(body) as { message?: unknown };
     return typeof message === 'string' ? ` ${message.slice(0, 500)}` : '';
   } catch {
-    return ''; // an answer that is no Status has nothing to add
+    return ''; // not a Status object
   }
 }
 
-const AUTHORITY_CODES: readonly string[] = [
+const UNTRUSTED_CERTIFICATE_CODES: readonly string[] = [
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
   'SELF_SIGNED_CERT_IN_CHAIN',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -171,7 +172,8 @@ const AUTHORITY_CODES: readonly string[] = [
 function connectionError(what: string, error: unknown): KubeError {
   if (error instanceof TimeoutError) return new KubeError('kube-unreachable', error.message);
   const code = (error as NodeJS.ErrnoException).code ?? '';
-  if (AUTHORITY_CODES.includes(code)) return new KubeError('kube-other-authority', what, { cause: error });
+  if (UNTRUSTED_CERTIFICATE_CODES.includes(code))
+    return new KubeError('kube-other-authority', what, { cause: error });
   if (code.startsWith('ERR_SSL_TLSV13_ALERT') || code.startsWith('ERR_SSL_SSLV3_ALERT')) {
     return new KubeError('kube-refused', what, { cause: error });
   }

@@ -19,29 +19,30 @@ const podOnNode = z.object({
   status: z.object({ phase: z.string().default('') }).prefault({}),
 });
 
-/** What keeps a pod on its node, or lets it go. */
+/** Whether a pod can leave its node. */
 export type PodKind =
-  /** Its node's kubelet runs it from a file; nobody else can end it. */
+  /** A static pod, which only the kubelet of its node can stop. */
   | 'mirror'
-  /** Its DaemonSet would put it back at once. */
+  /** Its DaemonSet would recreate it at once. */
   | 'daemon'
-  /** Nobody makes it anew elsewhere. */
+  /** No controller recreates it elsewhere. */
   | 'alone'
-  /** Its emptyDir is lost with it. */
+  /** Eviction deletes its emptyDir volumes. */
   | 'with-data'
   | 'finished'
   | 'movable';
 
+/** A pod that runs on a node. */
 export interface PodOnNode {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly kind: PodKind;
-  /** Somebody has asked it to end. */
+  /** Its deletion was requested. */
   readonly isTerminating: boolean;
 }
 
-/** All pods that a node runs. */
+/** All pods on a node. */
 export async function listPodsOn(
   client: KubeClient,
   nodeName: string,
@@ -63,8 +64,8 @@ export async function listPodsOn(
 }
 
 /**
- * Asks a pod to go, as far as disruption budgets allow. Fine when it has gone already.
- * @throws KubeError `kube-not-now` when a budget forbids it for the time being
+ * Evicts a pod, as far as disruption budgets allow. Succeeds when it does not exist.
+ * @throws KubeError `kube-not-now` while a budget forbids it
  */
 export async function evictPod(
   client: KubeClient,
@@ -77,13 +78,13 @@ export async function evictPod(
     apiVersion: 'policy/v1',
     kind: 'Eviction',
     metadata: { name, namespace },
-    // A pod that was made anew under the same name is another one.
+    // Not a pod that was recreated under the same name.
     deleteOptions: { preconditions: { uid } },
   };
   await ignoringAbsence(client.write({ method: 'POST', path, body }, signal));
 }
 
-/** Removes the Node object; Kubernetes forgets the node. Fine when it is not there. */
+/** Deletes the Node object. Succeeds when it does not exist. */
 export async function deleteNodeObject(
   client: KubeClient,
   nodeName: string,

@@ -5,8 +5,8 @@ export const kubeErrors = defineErrors({
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The Kubernetes API did not answer.',
-    fix: 'Check that a control-plane node runs and that its port 6443 can be reached from here.',
+    meaning: 'The Kubernetes API did not respond.',
+    fix: 'Check that a control-plane node runs and that its port 6443 is reachable from here.',
   },
   'kube-other-authority': {
     fault: 'peer',
@@ -14,53 +14,55 @@ export const kubeErrors = defineErrors({
     retryable: false,
     meaning:
       'The server at the address of the Kubernetes API has a certificate that the cluster did not issue for this name.',
-    fix: 'Check the address; add it to `apiServer.extraSans` if the API is to be reached under it.',
+    fix: 'Check the address. If it is right, add it to `apiServer.extraSans` in cluster.yaml.',
   },
   'kube-refused': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
-    meaning: 'The Kubernetes API does not accept these credentials, or does not allow them this.',
-    fix: 'The certificate in the kubeconfig may have run out, or be of another cluster: an owner makes a new one with `cluster kubeconfig --renew`.',
+    meaning: 'The Kubernetes API does not accept these credentials, or does not authorize the request.',
+    fix: 'Renew the kubeconfig with `cluster kubeconfig --renew` as an owner: its certificate may have expired or belong to another cluster.',
   },
   'kube-not-found': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The Kubernetes API knows no object of this name.',
-    fix: 'Look at the name in the message.',
+    meaning: 'The Kubernetes API has no object with this name.',
+    fix: 'Check the name, for example with `kubectl get`.',
   },
   'kube-failed': {
     fault: 'peer',
     exit: 'unhealthy',
     retryable: true,
-    meaning: 'The Kubernetes API answered with an error.',
-    fix: 'Look at the log of kube-apiserver on the node; shortly after a start the same call may succeed.',
+    meaning: 'The Kubernetes API returned an error.',
+    fix: 'Run the command again: shortly after a start the API server returns errors. Otherwise read the log of kube-apiserver on the node.',
   },
   'kube-not-now': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
     meaning:
-      'The Kubernetes API does not allow this now: a disruption budget would be broken, or it has too much to do.',
-    fix: 'Look at the disruption budget in the message; more replicas elsewhere make room for it.',
+      'The Kubernetes API refuses this now: it would violate a disruption budget, or the API server is overloaded.',
+    fix: 'Add replicas on other nodes or relax the PodDisruptionBudget named in the error message, then run the command again.',
   },
   'kube-config-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'A kubeconfig cannot be read as one.',
-    fix: 'Correct or move away the file named in the message.',
+    meaning: 'A file is no valid kubeconfig.',
+    fix: 'Correct or remove the file named in the error message.',
   },
   'kube-wait-timeout': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'Something in the cluster did not become ready in time; the message says what it waits for.',
-    fix: 'Look at what is named in the message with `kubectl describe`; the same command waits again.',
+    meaning: 'A part of the cluster did not become ready in time; the error message names it.',
+    fix: 'Inspect it with `kubectl describe`, then run the command again to keep waiting.',
   },
 });
 
+/** Codes of `KubeError`. */
 export type KubeErrorCode = keyof typeof kubeErrors;
 
+/** A request to the Kubernetes API that failed. */
 export class KubeError extends errorClass(kubeErrors) {}

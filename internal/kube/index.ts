@@ -1,6 +1,6 @@
 /**
- * Port: the Kubernetes API as the operator's program needs it: a few reads and changes over HTTPS with a client certificate,
- * waits, and kubeconfig files. The resident agent does not use it.
+ * A small Kubernetes API client for the CLI: reads, writes, waits and kubeconfig files, over HTTPS with a client
+ * certificate. The agent does not use it.
  */
 export { reviewKubelet } from './access-review.ts';
 export { KubeClient, type KubeAccess, type KubeWrite } from './client.ts';

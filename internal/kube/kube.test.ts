@@ -87,7 +87,7 @@ async function accessBy(signer: KeyCertificateSigner, caPem: string, server: str
 const client = (access: KubeAccess): KubeClient => new KubeClient(access, { clock: new SystemClock() });
 
 describe('KubeClient', () => {
-  test('gets in with its certificate and reads what is there', async () => {
+  test('authenticates with its certificate and reads objects', async () => {
     const { access } = await start(() => ({ body: { a: 1 } }));
     using kube = client(access);
     expect(await kube.getJson('/x', never)).toEqual({ a: 1 });
@@ -112,13 +112,13 @@ describe('KubeClient', () => {
     },
     { name: 'an answer that is not JSON', answer: { body: '<html>' }, want: { code: 'kube-failed' } },
   ];
-  test.each(failures)('translates $name', async ({ answer, want }) => {
+  test.each(failures)('maps $name to an error code', async ({ answer, want }) => {
     const { access } = await start(() => answer);
     using kube = client(access);
     await expect(kube.getJson('/x', never)).rejects.toMatchObject(want);
   });
 
-  test('refuses a server of another authority', async () => {
+  test('refuses a server with a certificate of another CA', async () => {
     const { access } = await start(() => ({ body: {} }));
     using kube = client({ ...access, caPem: (await createSigner()).caPem });
     await expect(kube.getText('/x', never)).rejects.toMatchObject({
@@ -133,13 +133,13 @@ describe('KubeClient', () => {
     await expect(kube.getText('/x', never)).rejects.toMatchObject({ code: 'kube-other-authority' });
   });
 
-  test('is told when the server does not take its certificate', async () => {
+  test('reports a server that refuses its certificate', async () => {
     const { access } = await start(() => ({ body: {} }));
     using kube = client(await accessBy(await createSigner(), access.caPem, access.server));
     await expect(kube.getText('/x', never)).rejects.toMatchObject({ name: 'KubeError' });
   });
 
-  test('says that nothing listens', async () => {
+  test('reports that no server listens', async () => {
     const { access } = await start(() => ({ body: {} }));
     for (const each of open.splice(0)) await each.close();
     using kube = client(access);
@@ -149,7 +149,7 @@ describe('KubeClient', () => {
     });
   });
 
-  test('does not wait for ever for a server that is silent', async () => {
+  test('times out when the server is silent', async () => {
     const { access } = await start(() => 'silence');
     const clock = new FakeClock();
     using kube = new KubeClient(access, { clock });
@@ -175,8 +175,8 @@ const nodeList = (status: string, message = ''): Answer => ({
   },
 });
 
-describe('waits', () => {
-  test('until the API says that it is ready', async () => {
+describe('waitForApi() and waitForNodeReady()', () => {
+  test('waits until the API is ready', async () => {
     let asked = 0;
     const { access } = await start(() =>
       ++asked < 3 ? { status: 500, body: 'etcd not ready' } : { body: 'ok' },
@@ -192,7 +192,7 @@ describe('waits', () => {
     expect(seen).toHaveLength(2);
   });
 
-  test('until the node is Ready, and says what the kubelet waits for', async () => {
+  test('waits until the node is Ready, and reports the reason of the kubelet', async () => {
     let answer: Answer = { body: { items: [] } };
     const { access } = await start(() => answer);
     const clock = new FakeClock();
@@ -211,10 +211,10 @@ describe('waits', () => {
     answer = nodeList('True');
     await clock.advance(500);
     await wait;
-    expect(seen).toEqual(['it is not registered yet', 'cni plugin not initialized']);
+    expect(seen).toEqual(['not registered yet', 'cni plugin not initialized']);
   });
 
-  test('no longer than told, and then says why', async () => {
+  test('times out with the last reason', async () => {
     const { access } = await start(() => nodeList('False', 'disk pressure'));
     using kube = client(access);
     const wait = waitForNodeReady(kube, 'n1', { clock: new SystemClock(), timeoutMs: 0, signal: never });
@@ -224,7 +224,7 @@ describe('waits', () => {
     });
   });
 
-  test('for an API server that has not written its own roles yet', async () => {
+  test('waits for an API server that has not written its default roles yet', async () => {
     const answers = [{ status: 403, body: { message: 'forbidden: User "owner" cannot get path "/readyz"' } }];
     const { access } = await start(() => answers.shift() ?? { body: 'ok' });
     const clock = new FakeClock();
@@ -242,7 +242,7 @@ describe('waits', () => {
     expect(seen).toEqual([expect.stringContaining('cannot get path "/readyz"')]);
   });
 
-  test('not at all for one that does not know us', async () => {
+  test('fails at once when the API server refuses the credentials', async () => {
     const { access } = await start(() => ({ status: 401, body: {} }));
     using kube = client(access);
     await expect(
@@ -251,8 +251,8 @@ describe('waits', () => {
   });
 });
 
-describe('objects', () => {
-  test('are asked for by namespace and label', async () => {
+describe('listing objects', () => {
+  test('selects by namespace and label', async () => {
     const urls: string[] = [];
     const { access } = await start((url) => {
       urls.push(url);
@@ -269,13 +269,13 @@ describe('objects', () => {
     ]);
   });
 
-  test('of another shape are refused', async () => {
+  test('refuses objects of another shape', async () => {
     const { access } = await start(() => ({ body: { items: [{ metadata: {} }] } }));
     using kube = client(access);
     await expect(listPods(kube, { signal: never })).rejects.toMatchObject({ code: 'kube-failed' });
   });
 
-  test('a node without a report is not ready', () => {
+  test('takes a node without a status for not ready', () => {
     const node = {
       metadata: { name: 'n', namespace: '', creationTimestamp: '', labels: {} },
       status: { conditions: [], addresses: [], nodeInfo: { kubeletVersion: '' } },
@@ -283,7 +283,7 @@ describe('objects', () => {
     expect(readinessOf(node)).toEqual({ ready: false, why: 'the kubelet has not reported yet' });
   });
 
-  test('what a kubelet says of itself is one line that steers no terminal', () => {
+  test('makes the message of a kubelet one printable line', () => {
     const message = 'up\u001b[2K\n! all is well';
     const node = {
       metadata: { name: 'n', namespace: '', creationTimestamp: '', labels: {} },
@@ -307,18 +307,18 @@ describe('kubeconfig', () => {
   const contexts = (text: string): unknown[] =>
     (parse(text) as { contexts: { name: string }[] }).contexts.map(({ name }) => name);
 
-  test('is read back as it was written', () => {
+  test('is read as it was written', () => {
     const back = accessFromKubeconfig(renderKubeconfig('prod', access('a')), 'kubeconfig');
     expect({ ...back, keyPem: back.keyPem.reveal() }).toEqual({ ...access('a'), keyPem: 'key' });
   });
 
-  test('merges into nothing and becomes current', () => {
+  test('becomes current when there was no kubeconfig', () => {
     const { text, context } = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
     expect(parse(text)).toMatchObject({ 'current-context': 'prod', clusters: [{ name: 'prod' }] });
     expect(context).toBe('prod');
   });
 
-  test('keeps everything else, the current context too, when it is merged', () => {
+  test('keeps all other entries and the current context when it is merged', () => {
     const existing = {
       path: 'x',
       text: 'apiVersion: v1\nkind: Config\npreferences: {colors: true}\ncurrent-context: mine\nclusters: [{name: mine, cluster: {server: "https://m"}}]\nusers: []\ncontexts: [{name: mine, context: {cluster: mine, user: me, namespace: ns}}]\n',
@@ -334,7 +334,7 @@ describe('kubeconfig', () => {
     });
   });
 
-  test('takes another name where the name is somebody else’s, and the same one again', () => {
+  test('gets another name when another cluster has the name, and keeps that name', () => {
     const first = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
     const second = mergeKubeconfig({ path: 'x', text: first.text }, { name: 'prod', access: access('b') });
     expect(second.context).toBe('prod-2');
@@ -343,7 +343,7 @@ describe('kubeconfig', () => {
     expect(contexts(again.text)).toEqual(['prod', 'prod-2']);
   });
 
-  test('refuses what is no kubeconfig, without quoting it', () => {
+  test('refuses an invalid kubeconfig without quoting it', () => {
     for (const text of ['clusters: 5', 'a: [', '- key: secret']) {
       const merge = (): unknown =>
         mergeKubeconfig({ path: '/home/me/.kube/config', text }, { name: 'prod', access: access('a') });

@@ -51,10 +51,10 @@ export function renderKubeconfig(name: string, access: KubeAccess): string {
   );
 }
 
-/** Reads back what `renderKubeconfig` wrote. @throws KubeError `kube-config-invalid` */
+/** Reads a kubeconfig that `renderKubeconfig` wrote. @throws KubeError `kube-config-invalid` */
 export function accessFromKubeconfig(text: string, path: string): KubeAccess {
   const parsed = ownSchema.safeParse(parseYaml(text, path));
-  if (!parsed.success) throw invalid(path, 'it is not one of ours with one cluster and one user');
+  if (!parsed.success) throw invalid(path, 'not a kubeconfig of this program with one cluster and one user');
   const [{ cluster }] = parsed.data.clusters;
   const [{ user }] = parsed.data.users;
   const text64 = (base64: string): string => Buffer.from(base64, 'base64').toString('utf8');
@@ -66,15 +66,16 @@ export function accessFromKubeconfig(text: string, path: string): KubeAccess {
   };
 }
 
+/** The result of a merge. */
 export interface MergedKubeconfig {
   readonly text: string;
-  /** Name of the context that leads to the cluster now. */
+  /** Name of the context of the added cluster. */
   readonly context: string;
 }
 
 /**
- * Adds ours to a user's kubeconfig. Entries that came from the same cluster (same authority) are replaced; where the name
- * is somebody else's, ours gets a number. Everything else in the file stays, the current context too unless there was none.
+ * Adds a cluster to a user's kubeconfig. Entries of the same cluster (same CA) are replaced; a name that another cluster
+ * has gets a number. Everything else in the file stays, including the current context if there is one.
  */
 export function mergeKubeconfig(
   existing: { readonly text: string; readonly path: string } | undefined,
@@ -99,7 +100,7 @@ export function mergeKubeconfig(
   return { text: stringify(merged, { lineWidth: 0 }), context: name };
 }
 
-/** The wanted name, or the first "name-2", "name-3" … that is free or already ours. */
+/** The wanted name, or the first "name-2", "name-3" … that is free or belongs to the same cluster. */
 function freeName(
   current: Kubeconfig,
   added: { readonly name: string; readonly access: KubeAccess },
@@ -126,7 +127,7 @@ function parseYaml(text: string, path: string): unknown {
   try {
     return parse(text, { maxAliasCount: 50 });
   } catch {
-    throw invalid(path, 'it is not YAML'); // the parser's own message would quote keys
+    throw invalid(path, 'not valid YAML'); // the parser's own message would quote keys
   }
 }
 

@@ -63,15 +63,19 @@ const eventSchema = z.object({
   involvedObject: z.object({ kind: z.string().default(''), name: z.string().default('') }).prefault({}),
 });
 
+/** The used fields of a Node. */
 export type KubeNode = z.output<typeof nodeSchema>;
+/** The used fields of a Pod. */
 export type KubePod = z.output<typeof podSchema>;
+/** The used fields of an Event. */
 export type KubeEvent = z.output<typeof eventSchema>;
 
+/** All nodes. @throws KubeError */
 export async function listNodes(client: KubeClient, signal: AbortSignal): Promise<readonly KubeNode[]> {
   return list(client, '/api/v1/nodes', nodeSchema, signal);
 }
 
-/** Pods of one namespace, or of all. */
+/** The pods of one namespace, or of all. @throws KubeError */
 export async function listPods(
   client: KubeClient,
   options: { readonly namespace?: string; readonly labelSelector?: string; readonly signal: AbortSignal },
@@ -82,6 +86,7 @@ export async function listPods(
   return list(client, `/api/v1${scope}/pods${query}`, podSchema, options.signal);
 }
 
+/** The events of a namespace. @throws KubeError */
 export async function listEvents(
   client: KubeClient,
   namespace: string,
@@ -90,7 +95,7 @@ export async function listEvents(
   return list(client, `/api/v1/namespaces/${encodeURIComponent(namespace)}/events`, eventSchema, signal);
 }
 
-/** Ready, or why not, in the words of the kubelet. */
+/** Whether a node is Ready, and otherwise the reason that its kubelet reports. */
 export function readinessOf(node: KubeNode): { readonly ready: boolean; readonly why: string } {
   const ready = node.status.conditions.find(({ type }) => type === 'Ready');
   if (ready === undefined) return { ready: false, why: 'the kubelet has not reported yet' };
@@ -105,5 +110,5 @@ async function list<T>(
 ): Promise<readonly T[]> {
   const parsed = z.object({ items: z.array(schema) }).safeParse(await client.getJson(path, signal));
   if (parsed.success) return parsed.data.items;
-  throw new KubeError('kube-failed', `asking ${client.server}${path}: the answer has another shape`);
+  throw new KubeError('kube-failed', `GET ${client.server}${path}: response has an unexpected shape`);
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { KubeClient } from './client.ts';
 import { KubeError } from './errors.ts';
 
-/** Who has cordoned a node. Without it somebody wanted it cordoned, and nobody else ends that. */
+/** Annotation: what cordoned a node. Without it an operator did, and no command uncordons the node by itself. */
 const CORDONED_BY = 'cluster/cordoned-by';
 
 const nodeObject = z.object({
@@ -15,16 +15,16 @@ const nodeObject = z.object({
     .prefault({}),
 });
 
-/** What decides which pods may be placed on a node. */
+/** Whether pods may be scheduled on a node. */
 export interface NodeScheduling {
   readonly isSchedulable: boolean;
-  /** What has cordoned it, where it says so (`setSchedulable`). */
+  /** The `cordonedBy` of `setSchedulable`; undefined without the annotation. */
   readonly cordonedBy: string | undefined;
-  /** Whether the mark of a control plane keeps ordinary pods off. */
+  /** Whether the control-plane taint keeps ordinary pods off the node. */
   readonly hasControlPlaneTaint: boolean;
 }
 
-/** @throws KubeError `kube-not-found` */
+/** Reads how a node may be scheduled. @throws KubeError `kube-not-found` */
 export async function readScheduling(
   client: KubeClient,
   nodeName: string,
@@ -32,7 +32,7 @@ export async function readScheduling(
 ): Promise<NodeScheduling> {
   const parsed = nodeObject.safeParse(await client.getJson(pathOf(nodeName), signal));
   if (!parsed.success)
-    throw new KubeError('kube-failed', `looking at node ${nodeName}: ${z.prettifyError(parsed.error)}`);
+    throw new KubeError('kube-failed', `reading node ${nodeName}: ${z.prettifyError(parsed.error)}`);
   const { metadata, spec } = parsed.data;
   return {
     isSchedulable: !spec.unschedulable,
@@ -43,13 +43,14 @@ export async function readScheduling(
   };
 }
 
+/** Options of `setSchedulable`. */
 export interface SchedulableOptions {
   readonly signal: AbortSignal;
-  /** Who cordons, for who is to end it later. */
+  /** What cordons, so that it can recognize its own cordon later. */
   readonly cordonedBy?: string;
 }
 
-/** Whether new pods may be placed on the node. */
+/** Cordons or uncordons a node. @throws KubeError */
 export async function setSchedulable(
   client: KubeClient,
   node: { readonly name: string; readonly isSchedulable: boolean },

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock/index.ts';
+import { formatDuration, type Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
 import { isForbidden, type KubeClient } from './client.ts';
 import { KubeError } from './errors.ts';
@@ -6,18 +6,19 @@ import { listNodes, readinessOf } from './objects.ts';
 
 const POLL_MS = 500;
 
+/** How long to wait, and how to report progress. */
 export interface WaitOptions {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** What is waited for now and what the last try met. */
+  /** Called with the reason of each failed attempt. */
   readonly onWait?: (text: string) => void;
 }
 
 /**
- * Until /readyz of the API server says ok to us. Everybody it knows may ask for that, as soon as its first start has written
- * the roles that say so.
- * @throws KubeError `kube-unreachable`, `kube-wait-timeout`, with the last cause; `kube-refused` if it does not know us
+ * Waits until /readyz of the API server returns ok. Every authenticated client may read it once the first start of the API
+ * server has written the default roles.
+ * @throws KubeError `kube-unreachable`, `kube-wait-timeout`, with the last cause; `kube-refused` when it does not accept the credentials
  */
 export async function waitForApi(client: KubeClient, options: WaitOptions): Promise<void> {
   await poll(`waiting for the Kubernetes API at ${client.server}`, options, async () => {
@@ -31,7 +32,7 @@ export async function waitForApi(client: KubeClient, options: WaitOptions): Prom
   });
 }
 
-/** Until the kubelet of a node says Ready. @throws KubeError `kube-wait-timeout`, with the kubelet's reason */
+/** Waits until a node is Ready. @throws KubeError `kube-wait-timeout`, with the kubelet's reason */
 export async function waitForNodeReady(
   client: KubeClient,
   name: string,
@@ -39,13 +40,13 @@ export async function waitForNodeReady(
 ): Promise<void> {
   await poll(`waiting for node ${name}`, options, async () => {
     const node = (await listNodes(client, options.signal)).find((each) => each.metadata.name === name);
-    if (node === undefined) return 'it is not registered yet';
+    if (node === undefined) return 'not registered yet';
     const { ready, why } = readinessOf(node);
     return ready ? undefined : why;
   });
 }
 
-/** Asks until the answer is undefined: nothing left to wait for. Refusals are not waited out. */
+/** Repeats `ask` until it returns undefined. Errors that are not retryable end the wait. */
 async function poll(
   doing: string,
   options: WaitOptions,
@@ -66,10 +67,10 @@ async function poll(
     if (why === undefined) return;
     onWait?.(why);
     if (clock.monotonicMs() >= deadlineMs) {
-      const seconds = Math.round(timeoutMs / 1000);
+      const timeout = formatDuration(timeoutMs);
       throw cause === undefined
-        ? new KubeError('kube-wait-timeout', `${doing} for ${seconds} s: ${why}`)
-        : new KubeError('kube-unreachable', `${doing} for ${seconds} s`, { cause });
+        ? new KubeError('kube-wait-timeout', `${doing} for ${timeout}: ${why}`)
+        : new KubeError('kube-unreachable', `${doing} for ${timeout}`, { cause });
     }
     await clock.sleep(POLL_MS, signal);
   }

@@ -1,6 +1,3 @@
-/**
- * Ground: the one place that makes the text of others fit for a terminal. Views use it where they take a text from the wire,
- * and the CLI's host once more on all that it writes.
- */
+/** Makes text of other programs and peers safe for a terminal, and formats sizes. */
 export { formatBytes } from './format-bytes.ts';
 export { printable, printableJson, printableLines } from './printable.ts';

@@ -18,20 +18,20 @@ const hostile = [
 ];
 
 describe('printable()', () => {
-  test.each(hostile)('takes the power from $name', ({ text, want }) => {
+  test.each(hostile)('replaces $name', ({ text, want }) => {
     expect(printable(text)).toBe(want);
     expect(printableLines(text)).toBe(want);
   });
 
-  test('makes one line of any text, and shows where its lines ended', () => {
+  test('makes one line of any text and marks line breaks', () => {
     expect(printable('! node n1\n✔ verified\r\nx\ty')).toBe('! node n1↵✔ verified↵x?y');
   });
 
-  test('leaves the writing of people alone', () => {
+  test('keeps letters of all scripts', () => {
     expect(printable('Zürich – 東京 – שלום – 🙂')).toBe('Zürich – 東京 – שלום – 🙂');
   });
 
-  test('cuts what is long, never into half a character that a terminal is shown', () => {
+  test('cuts long text without printing half a character', () => {
     expect(printable('x'.repeat(5000))).toHaveLength(2000);
     expect(printable('ab🙂', { maxChars: 3 })).toBe('ab?');
   });

@@ -1,18 +1,18 @@
-/** More of one text tells a person nothing. */
+/** Longer texts are cut. */
 const MAX_CHARS = 2000;
-/** What a line break inside a text that is to be one line becomes. */
+/** Stands for a line break inside a text that must be one line. */
 const BREAK = '↵';
 /**
- * Control characters (C0, DEL, C1: what steers a terminal), format characters (bidirectional overrides, zero-width ones,
- * tags: what makes a text look like another), line and paragraph separators, halves of characters.
+ * Control characters (C0, DEL, C1), which control a terminal; format characters (bidirectional overrides, zero-width
+ * characters, tags), which make a text look like another; line and paragraph separators; lone surrogates.
  */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const UNPRINTABLE_IN_LINES = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
- * Text that this program did not write itself – of a node, a pod, helm, a chart, a peer – as one line that can neither steer
- * the terminal, nor pose as a line of ours, nor look like another text. The limit is in an object, so that the compiler
- * refuses `map(printable)`, which would hand on an index as limit.
+ * Untrusted text (of a node, a pod, helm, a chart, a peer) as one line that cannot control the terminal, pose as a line of
+ * this program, or look like another text. The limit is in an object, so that the compiler refuses `map(printable)`,
+ * which would pass an index as limit.
  */
 export function printable(
   text: string,
@@ -21,7 +21,7 @@ export function printable(
   return text.slice(0, maxChars).replace(/\r?\n/g, BREAK).replace(UNPRINTABLE, '?');
 }
 
-/** The same for a text that has lines of its own: a configuration, the last words of a program. */
+/** Like `printable`, for a text that may have several lines, such as a configuration or the output of a program. */
 export function printableLines(
   text: string,
   { maxChars = MAX_CHARS }: { readonly maxChars?: number } = {},
@@ -29,7 +29,7 @@ export function printableLines(
   return text.slice(0, maxChars).replaceAll('\r\n', '\n').replace(UNPRINTABLE_IN_LINES, '?');
 }
 
-/** JSON that means the same and is as harmless on a terminal: what JSON itself does not escape, escaped. */
+/** Equivalent JSON in which all unprintable characters are escaped. */
 export function printableJson(json: string): string {
   return json.replace(UNPRINTABLE, (char) =>
     [...char]

@@ -27,7 +27,7 @@ async function createAudit(count: number, kept = 1_000) {
   const etcd = new BusyEtcd();
   const clock = new FakeClock();
   await TestCluster.create(etcd, () => clock.nowMs());
-  const log = new AuditLog({ etcd, kept });
+  const log = new AuditLog({ etcd, maxEntries: kept });
   const append = async (more: number): Promise<void> => {
     for (let i = 0; i < more; i++) {
       const facts = { timeMs: 1, caller: 'operator:owner', method: 'Test', subject: 'x', detail: {} };
