@@ -8,7 +8,7 @@ import { buildPlaceholder, createHarness } from './harness.ts';
 await test('up fails on an agent package that is none: down leaves the host as it was', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
-  const broken = join(bench.folder, 'cluster-agent_broken.deb');
+  const broken = join(bench.directory, 'cluster-agent_broken.deb');
   await writeFile(broken, 'no package');
   const failed = await bench.cli('mini', 'up', '--nodes-only', '--name', 'broken', '--agent', broken);
   assert.notEqual(failed.code, 0);
@@ -23,8 +23,8 @@ await test('up fails on an agent package that is none: down leaves the host as i
 await test('up fails on an agent package that cannot be installed: down leaves the host as it was', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
-  const broken = join(bench.folder, 'cluster-agent_broken.deb');
-  await buildPlaceholder(join(bench.folder, 'broken'), broken, 'exit 1');
+  const broken = join(bench.directory, 'cluster-agent_broken.deb');
+  await buildPlaceholder(join(bench.directory, 'broken'), broken, 'exit 1');
   const failed = await bench.cli('mini', 'up', '--nodes-only', '--name', 'broken', '--agent', broken);
   assert.notEqual(failed.code, 0);
   assert.match(failed.stderr, /Installing the agent package: stopped/);

@@ -32,12 +32,15 @@ export interface GuestOptions {
  * Boots a Debian with its own kernel, systemd and cgroup v2 in QEMU (emulated: slow, but the same everywhere), with
  * everything that local machines need and the built CLI. Answers the facts of its script when it has powered off.
  */
-export async function runGuest(folder: string, options: GuestOptions): Promise<ReadonlyMap<string, string>> {
-  return boot(folder, await buildRoot(folder, options), options);
+export async function runGuest(
+  directory: string,
+  options: GuestOptions,
+): Promise<ReadonlyMap<string, string>> {
+  return boot(directory, await buildRoot(directory, options), options);
 }
 
-async function buildRoot(folder: string, options: GuestOptions): Promise<string> {
-  const root = join(folder, 'root');
+async function buildRoot(directory: string, options: GuestOptions): Promise<string> {
+  const root = join(directory, 'root');
   const packages = ['linux-image-cloud-amd64', 'systemd-sysv', 'udev', 'dbus', 'kmod', 'procps'];
   await run(
     'mmdebstrap',
@@ -72,11 +75,11 @@ async function buildRoot(folder: string, options: GuestOptions): Promise<string>
 
 /** Boots the guest and gathers its facts until it powers off. */
 async function boot(
-  folder: string,
+  directory: string,
   root: string,
   options: GuestOptions,
 ): Promise<ReadonlyMap<string, string>> {
-  const image = join(folder, 'disk');
+  const image = join(directory, 'disk');
   await run('truncate', '--size=12G', image);
   await run('mke2fs', '-q', '-F', '-t', 'ext4', '-d', root, image);
   const files = await readdir(join(root, 'boot'));

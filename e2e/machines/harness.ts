@@ -35,7 +35,7 @@ export interface CliResult {
  * real CLI. It goes with all clusters in it when the story ends, however it ends.
  */
 export class Harness implements AsyncDisposable {
-  readonly folder: string;
+  readonly directory: string;
   readonly agent: string;
   readonly machines: HostPorts = {
     files: new DiskFiles(),
@@ -47,7 +47,7 @@ export class Harness implements AsyncDisposable {
   readonly #environment: Readonly<Record<string, string>>;
 
   constructor(folder: string, agent: string, cache: string | undefined) {
-    this.folder = folder;
+    this.directory = folder;
     this.agent = agent;
     this.#environment = {
       PATH: SEARCH_PATH,
@@ -59,7 +59,7 @@ export class Harness implements AsyncDisposable {
 
   /** `<data>/mini`, as the CLI knows it. */
   get root(): string {
-    return join(this.folder, 'data/cluster/mini');
+    return join(this.directory, 'data/cluster/mini');
   }
 
   /** Runs the CLI to its end. */
@@ -132,7 +132,7 @@ export class Harness implements AsyncDisposable {
   }
 
   facts(): Promise<HostFacts> {
-    return readHostFacts(this.machines, { markers: [this.folder], signal: this.signal });
+    return readHostFacts(this.machines, { markers: [this.directory], signal: this.signal });
   }
 
   /** What changed on the host, leaving out what other clusters of this machine did meanwhile. */
@@ -147,7 +147,7 @@ export class Harness implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const name of await this.machines.files.list(this.root))
       await this.must('mini', 'down', '--name', name);
-    await rm(this.folder, { recursive: true });
+    await rm(this.directory, { recursive: true });
   }
 }
 

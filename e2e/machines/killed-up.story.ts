@@ -45,7 +45,7 @@ await test('kill -9 in the middle of up: the same command goes on, and nothing i
   assert.deepEqual(bench.changes(before, await bench.facts(), [cluster.network.number]), []);
 });
 
-await test('kill -9 while the root file system is built: neither processes nor mounts stay, the next build starts anew', async () => {
+await test('kill -9 while the root file system is built: neither processes nor mounts stay, the next build starts over', async () => {
   await using bench = await createHarness({ ownCache: true });
   const before = await bench.facts();
   await killedUp(bench, 'Preparing the root file system', 6000);

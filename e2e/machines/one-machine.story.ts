@@ -117,7 +117,7 @@ await test('fault knobs: another swap table, a small disk, more files', async ()
   await bench.up('knobs');
   const cluster = await bench.cluster('knobs');
   const first = await cluster.node('n1');
-  const shown = join(bench.folder, 'shown');
+  const shown = join(bench.directory, 'shown');
   await writeFile(shown, 'shown');
   const node = await cluster.addNode({
     name: 'n2',

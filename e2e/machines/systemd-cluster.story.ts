@@ -19,9 +19,9 @@ await test('a cluster on a host with systemd and cgroup v2', async () => {
   await bench.must('mini', 'down', '--name', 'any');
   const agent = (await readdir(DIST)).find((name) => /^cluster-agent_.*_amd64\.deb$/.test(name));
   assert.ok(agent, 'the agent package was built');
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
   try {
-    const facts = await runGuest(folder, {
+    const facts = await runGuest(directory, {
       script: join(import.meta.dirname, 'systemd-cluster.guest.sh'),
       agent: join(DIST, agent),
       cache: ['rootfs', 'blobs', 'bundles'],
@@ -46,6 +46,6 @@ await test('a cluster on a host with systemd and cgroup v2', async () => {
     assert.equal(said('down'), '0');
     assert.equal(said('changed'), '0', 'the host is as it was');
   } finally {
-    await rm(folder, { recursive: true });
+    await rm(directory, { recursive: true });
   }
 });

@@ -15,9 +15,9 @@ await test('local machines on a host with systemd and cgroup v2', async () => {
   await using bench = await createHarness();
   await bench.up('any'); // so that the root file system is in the cache
   await bench.must('mini', 'down', '--name', 'any');
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
   try {
-    const facts = await runGuest(folder, {
+    const facts = await runGuest(directory, {
       script: join(import.meta.dirname, 'systemd-host.guest.sh'),
       agent: bench.agent,
       cache: ['rootfs'],
@@ -44,6 +44,6 @@ await test('local machines on a host with systemd and cgroup v2', async () => {
     for (const name of ['torn', 'one', 'two']) assert.equal(said(`down-${name}`), '0', name);
     assert.equal(said('changed'), '0', 'the host is as it was');
   } finally {
-    await rm(folder, { recursive: true });
+    await rm(directory, { recursive: true });
   }
 });

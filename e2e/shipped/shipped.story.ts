@@ -10,10 +10,10 @@ const PROJECT = join(import.meta.dirname, '../..');
 const DIST = join(PROJECT, 'dist');
 
 /** Runs a program where neither Node nor npm nor anything else can be found. */
-function alone(folder: string, file: string, ...args: readonly string[]): { code: number; text: string } {
+function alone(directory: string, file: string, ...args: readonly string[]): { code: number; text: string } {
   try {
-    const env = { HOME: folder, PATH: join(folder, 'nothing') };
-    const text = execFileSync(file, args, { cwd: folder, env, encoding: 'utf8', stdio: 'pipe' });
+    const env = { HOME: directory, PATH: join(directory, 'nothing') };
+    const text = execFileSync(file, args, { cwd: directory, env, encoding: 'utf8', stdio: 'pipe' });
     return { code: 0, text };
   } catch (error) {
     const { status, stdout, stderr } = error as { status: number; stdout: string; stderr: string };
@@ -22,7 +22,7 @@ function alone(folder: string, file: string, ...args: readonly string[]): { code
 }
 
 await test('what is shipped runs on a machine without npm', async (story) => {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-shipped-'));
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-shipped-'));
   try {
     execFileSync(execPath, [join(PROJECT, '.ci/build.ts'), '--sea'], { stdio: 'pipe' });
     const { version } = JSON.parse(await readFile(join(PROJECT, 'package.json'), 'utf8')) as {
@@ -32,38 +32,38 @@ await test('what is shipped runs on a machine without npm', async (story) => {
 
     await story.test('the operator’s program as a single executable', async () => {
       const program = await built(/^cluster-linux-/);
-      assert.deepEqual(alone(folder, program, '--version'), { code: 0, text: `${version}\n` });
-      assert.equal(alone(folder, program, 'config', 'generate').code, 0);
-      assert.match(alone(folder, program, 'config', 'validate').text, /is valid/);
-      assert.deepEqual((await stat(join(folder, 'owner-key.pem'))).mode & 0o777, 0o600);
-      assert.ok(JSON.parse(alone(folder, program, 'config', 'schema').text));
-      const config = join(folder, 'cluster.yaml');
+      assert.deepEqual(alone(directory, program, '--version'), { code: 0, text: `${version}\n` });
+      assert.equal(alone(directory, program, 'config', 'generate').code, 0);
+      assert.match(alone(directory, program, 'config', 'validate').text, /is valid/);
+      assert.deepEqual((await stat(join(directory, 'owner-key.pem'))).mode & 0o777, 0o600);
+      assert.ok(JSON.parse(alone(directory, program, 'config', 'schema').text));
+      const config = join(directory, 'cluster.yaml');
       const good = await readFile(config, 'utf8');
       await writeFile(config, good.replace('runsWorkloads: true', 'runsWorkloads: maybe'));
-      const invalid = alone(folder, program, 'config', 'validate');
+      const invalid = alone(directory, program, 'config', 'validate');
       assert.equal(invalid.code, 2);
       assert.match(
         invalid.text,
         /cluster\.yaml:11:18: firstNode\.runsWorkloads is "maybe"; it must be a boolean/,
       );
       await writeFile(config, good);
-      assert.match(alone(folder, program, 'help', 'exit-codes').text, /unreachable/);
-      assert.equal(alone(folder, program, 'status').code, 5, 'there is no cluster yet');
+      assert.match(alone(directory, program, 'help', 'exit-codes').text, /unreachable/);
+      assert.equal(alone(directory, program, 'status').code, 5, 'there is no cluster yet');
     });
 
     await story.test('the agent as a single executable', async () => {
       // Without a provisioning file it says what it lacks, and starts nothing. /run is not the host's.
       const inside = `/bin/mount -t tmpfs none /run && exec ${await built(/^bootstrapper-linux-/)}`;
-      const { code, text } = alone(folder, '/usr/bin/unshare', '--mount', '/bin/sh', '-c', inside);
+      const { code, text } = alone(directory, '/usr/bin/unshare', '--mount', '/bin/sh', '-c', inside);
       assert.equal(code, 2);
       assert.match(text, /config-provisioning-invalid/);
     });
 
     await story.test('the operator’s program from its Debian package', async () => {
-      const root = join(folder, 'root');
+      const root = join(directory, 'root');
       execFileSync('dpkg-deb', ['--extract', await built(/^cluster_.*\.deb$/), root]);
       const lib = join(root, 'usr/lib/cluster-cli');
-      const { code, text } = alone(folder, join(lib, 'node'), join(lib, 'main.mjs'), 'config', 'validate');
+      const { code, text } = alone(directory, join(lib, 'node'), join(lib, 'main.mjs'), 'config', 'validate');
       assert.deepEqual([code, /is valid/.test(text)], [0, true], text);
     });
 
@@ -81,12 +81,12 @@ await test('what is shipped runs on a machine without npm', async (story) => {
         assert.ok(listed.includes(name), name);
     });
   } finally {
-    await rm(folder, { recursive: true });
+    await rm(directory, { recursive: true });
   }
 });
 
-async function newest(folder: string, pattern: RegExp): Promise<string> {
-  const [name] = (await readdir(folder)).filter((each) => pattern.test(each)).sort();
+async function newest(directory: string, pattern: RegExp): Promise<string> {
+  const [name] = (await readdir(directory)).filter((each) => pattern.test(each)).sort();
   assert.ok(name, `${pattern} was built`);
-  return join(folder, name);
+  return join(directory, name);
 }

@@ -69,7 +69,7 @@ export class BenchEnvironment implements AsyncDisposable {
 
   /** A machine that is switched on and obeys nobody: for a cluster by hand. */
   async startByHand(cluster: LocalCluster, name: string): Promise<ManualMachine> {
-    const { folder, signal } = this.bench;
+    const { directory: folder, signal } = this.bench;
     const node = await cluster.addNode({
       name,
       layers: this.#layers,
@@ -87,7 +87,7 @@ export class BenchEnvironment implements AsyncDisposable {
       env: {
         PATH: env['PATH'],
         HOME: homedir(),
-        XDG_DATA_HOME: join(this.bench.folder, 'data'),
+        XDG_DATA_HOME: join(this.bench.directory, 'data'),
         XDG_CACHE_HOME: join(CACHE, '..'),
       },
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -137,7 +137,7 @@ await test('machines that are refused: both sides say why, the audit has it, and
   await story.test('none of them was given anything', () => refusals.expectNothingGiven());
 
   await story.test('a cluster of the same software and of another owner, seen from the machine', async () => {
-    const owner = join(bench.folder, 'another-owner');
+    const owner = join(bench.directory, 'another-owner');
     const made = await bench.must('--workspace', owner, 'config', 'generate', '--output', 'json');
     const [, key] = /"ownerPublicKey":"([^"]+)"/.exec(made) ?? [];
     await reprovision(cluster, 'n3', ({ wantedRoles: _, ...rest }) => ({ ...rest, ownerKeys: [key] }));
@@ -267,18 +267,18 @@ await test('machines that are refused: both sides say why, the audit has it, and
       spec: { signerName: `kubernetes.io/${signer}`, request: Buffer.from(pem).toString('base64'), usages },
     };
     // From a control plane, with what the member's machine has: workers have no kubectl.
-    const folder = '/run/mallory';
-    await cluster.sh('n1', `mkdir -p -m 700 ${folder}`);
+    const directory = '/run/mallory';
+    await cluster.sh('n1', `mkdir -p -m 700 ${directory}`);
     for (const kind of ['crt', 'key']) {
       const paper = await cluster.run('n2', 'cat', `/var/lib/cluster/kubernetes/kubelet-client.${kind}`);
       const text = Buffer.from(`${paper}\n`).toString('base64');
-      await cluster.sh('n1', `echo ${text} | base64 -d > ${folder}/${kind}`);
+      await cluster.sh('n1', `echo ${text} | base64 -d > ${directory}/${kind}`);
     }
     const base64 = Buffer.from(JSON.stringify(object)).toString('base64');
     const answer = await cluster.sh(
       'n1',
-      `echo ${base64} | base64 -d | KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6445 --insecure-skip-tls-verify --client-certificate ${folder}/crt --client-key ${folder}/key create -f - 2>&1 || true
-      rm -r ${folder}`,
+      `echo ${base64} | base64 -d | KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6445 --insecure-skip-tls-verify --client-certificate ${directory}/crt --client-key ${directory}/key create -f - 2>&1 || true
+      rm -r ${directory}`,
     );
     assert.match(answer, /Forbidden/);
   }

@@ -22,25 +22,29 @@ const BUILD_MS = 300_000;
 export class ChartSources implements AsyncDisposable {
   readonly registry: Registry;
   readonly repository: Repository;
-  readonly #folder: string;
+  readonly #directory: string;
 
-  private constructor(folder: string, registry: Registry, repository: Repository) {
-    this.#folder = folder;
+  private constructor(directory: string, registry: Registry, repository: Repository) {
+    this.#directory = directory;
     this.registry = registry;
     this.repository = repository;
   }
 
   /** `host` is an address of this machine. */
-  static async start(folder: string, host: string): Promise<ChartSources> {
-    const published = join(folder, 'published');
+  static async start(directory: string, host: string): Promise<ChartSources> {
+    const published = join(directory, 'published');
     await mkdir(published);
-    return new ChartSources(folder, await Registry.start(folder, host), await Repository.start(published));
+    return new ChartSources(
+      directory,
+      await Registry.start(directory, host),
+      await Repository.start(published),
+    );
   }
 
   /** The sample chart under another version, packed by helm. Answers the archive. */
-  async pack(version: string, folder = this.#folder): Promise<string> {
-    await helm('package', CHART, '--version', version, '--destination', folder);
-    return join(folder, `hello-${version}.tgz`);
+  async pack(version: string, directory = this.#directory): Promise<string> {
+    await helm('package', CHART, '--version', version, '--destination', directory);
+    return join(directory, `hello-${version}.tgz`);
   }
 
   async push(version: string): Promise<void> {
@@ -48,9 +52,9 @@ export class ChartSources implements AsyncDisposable {
   }
 
   async publish(version: string): Promise<void> {
-    const folder = join(this.#folder, 'published');
-    await this.pack(version, folder);
-    await helm('repo', 'index', folder, '--url', this.repository.url);
+    const directory = join(this.#directory, 'published');
+    await this.pack(version, directory);
+    await helm('repo', 'index', directory, '--url', this.repository.url);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -86,17 +90,17 @@ class Registry {
     this.address = address;
   }
 
-  static async start(folder: string, host: string): Promise<Registry> {
+  static async start(directory: string, host: string): Promise<Registry> {
     const commands = new ExecaRunner({ path: SEARCH_PATH });
     const go = { GOMODCACHE: join(CACHE, 'go/mod'), GOCACHE: join(CACHE, 'go/build'), GOTOOLCHAIN: 'local' };
     await commands.run({
-      argv: ['go', 'build', '-trimpath', '-o', join(folder, 'registry'), '.'],
+      argv: ['go', 'build', '-trimpath', '-o', join(directory, 'registry'), '.'],
       cwd: REGISTRY,
       env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=mod', CGO_ENABLED: '0', ...go },
       timeoutMs: BUILD_MS,
       signal: new AbortController().signal,
     });
-    const child = spawn(join(folder, 'registry'), [host], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(join(directory, 'registry'), [host], { stdio: ['pipe', 'pipe', 'inherit'] });
     const lines = createInterface({ input: child.stdout });
     const [address] = (await once(lines, 'line')) as [string];
     const registry = new Registry(child, address);
@@ -121,13 +125,13 @@ class Repository {
     this.#server = server;
   }
 
-  static async start(folder: string): Promise<Repository> {
+  static async start(directory: string): Promise<Repository> {
     const server = createServer((request, response) => {
       const path = request.url ?? '';
       repository.requests.push(path);
       const serve = async (): Promise<void> => {
         await repository.#wait(path);
-        response.end(await readFile(join(folder, path)));
+        response.end(await readFile(join(directory, path)));
       };
       serve().catch(() => response.writeHead(404).end());
     });

@@ -13,7 +13,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
   const cluster = await bench.cluster('charts');
   const { address } = await cluster.node('n1');
   const { workspace } = cluster.paths;
-  await using sources = await ChartSources.start(bench.folder, hostAddress(cluster.network));
+  await using sources = await ChartSources.start(bench.directory, hostAddress(cluster.network));
   await sources.push('0.1.0');
   await sources.publish('0.2.0');
   await sources.publish('0.2.1');

@@ -66,7 +66,7 @@ function clockFault(name: string, seconds: (random: Random) => number): FaultKin
     stage: 'fresh',
     inject: async ({ bench, random }) => {
       const shift = Math.round(seconds(random));
-      const library = join(bench.folder, 'shifted-clock.so');
+      const library = join(bench.directory, 'shifted-clock.so');
       const source = join(import.meta.dirname, '../harness/shifted-clock.c');
       await new ExecaRunner({ path: process.env['PATH'] ?? '' }).run({
         argv: ['gcc', '-shared', '-fPIC', '-O2', '-o', library, source, '-ldl'],
@@ -210,12 +210,12 @@ export const FAULTS: readonly FaultKind[] = [
   shellFault(
     { name: 'a read-only disk', code: 'preflight-read-only', exit: 21, stage: 'fresh' },
     (random) => {
-      const folder = pick(WRITTEN, random);
+      const directory = pick(WRITTEN, random);
       return {
-        what: `${folder} is read-only`,
-        expectedMessage: new RegExp(folder),
-        make: `mkdir -p ${folder}; mount --bind ${folder} ${folder}; mount -o remount,bind,ro ${folder}`,
-        undo: `umount ${folder}`,
+        what: `${directory} is read-only`,
+        expectedMessage: new RegExp(directory),
+        make: `mkdir -p ${directory}; mount --bind ${directory} ${directory}; mount -o remount,bind,ro ${directory}`,
+        undo: `umount ${directory}`,
       };
     },
   ),
@@ -240,7 +240,7 @@ export const FAULTS: readonly FaultKind[] = [
     exit: 4,
     stage: 'fresh',
     inject: async ({ bench, machine }) => {
-      const stranger = join(bench.folder, 'stranger');
+      const stranger = join(bench.directory, 'stranger');
       await mkdir(stranger, { recursive: true });
       await bench.must('--workspace', stranger, 'config', 'generate', '--local');
       return {
@@ -366,16 +366,16 @@ function chartFault(
     stage: 'made',
     inject: async ({ machine, random }) => {
       const { what, template, expectedMessage } = choose(random);
-      const folder = join(machine.workspace, 'broken');
-      await mkdir(join(folder, 'templates'), { recursive: true });
-      await writeFile(join(folder, 'Chart.yaml'), 'apiVersion: v2\nname: broken\nversion: 0.1.0\n');
-      await writeFile(join(folder, 'templates/all.yaml'), `${template}\n`);
+      const directory = join(machine.workspace, 'broken');
+      await mkdir(join(directory, 'templates'), { recursive: true });
+      await writeFile(join(directory, 'Chart.yaml'), 'apiVersion: v2\nname: broken\nversion: 0.1.0\n');
+      await writeFile(join(directory, 'templates/all.yaml'), `${template}\n`);
       const injected = await withCharts(machine, { chart: './broken', what, expectedMessage });
       return {
         ...injected,
         undo: async () => {
           await injected.undo();
-          await rm(folder, { recursive: true });
+          await rm(directory, { recursive: true });
         },
       };
     },

@@ -40,9 +40,9 @@ export class NodeShell {
    * while, because data on a refused connection would hide the alert behind a reset.
    */
   tlsAnswer(client: EtcdClientName, at: EtcdClientName): Promise<string> {
-    const folder = credentialsOf(client);
+    const directory = credentialsOf(client);
     const script = `const s = require('node:tls').connect({ host: '127.0.0.1', port: ${portOf(at)}, rejectUnauthorized: false,
-      cert: require('node:fs').readFileSync('${folder}/client.crt'), key: require('node:fs').readFileSync('${folder}/client.key') });
+      cert: require('node:fs').readFileSync('${directory}/client.crt'), key: require('node:fs').readFileSync('${directory}/client.key') });
       const end = (text) => { console.log(text); process.exit(); };
       s.once('error', (error) => end(error.code)).once('data', (data) => end(String(data).split('\\r')[0]));
       setTimeout(() => s.write('GET /version HTTP/1.1\\r\\nhost: etcd\\r\\n\\r\\n'), 2000);
@@ -54,7 +54,7 @@ export class NodeShell {
 /** Every service of ours that runs on a machine, with its main process and how often it was started: a line each. */
 export const LIST_RUNNING_UNITS = `systemctl list-units --type service --state running --plain --no-legend 'cluster-*' kubelet.service bootstrapper.service | awk '{print $1}' | sort | xargs -n1 systemctl show --property Id,MainPID,NRestarts | paste -sd ' '`;
 
-/** A pod that wants to run on one machine, made anew wherever it is told to leave. */
+/** A pod that wants to run on one machine, recreated wherever it is told to leave. */
 export function podPinnedTo(node: string): string {
   return JSON.stringify({
     apiVersion: 'apps/v1',
@@ -95,14 +95,14 @@ function portOf(user: EtcdClientName): number {
 
 /** The beginning of an etcdctl command on a control plane, at the etcd of this client. */
 export function etcdctlArgv(user: EtcdClientName): readonly [string, ...string[]] {
-  const folder = credentialsOf(user);
+  const directory = credentialsOf(user);
   const identity = [
     '--cacert',
-    `${folder}/ca.crt`,
+    `${directory}/ca.crt`,
     '--cert',
-    `${folder}/client.crt`,
+    `${directory}/client.crt`,
     '--key',
-    `${folder}/client.key`,
+    `${directory}/client.key`,
   ];
   return ['/opt/cluster/bin/etcdctl', '--endpoints', `https://127.0.0.1:${portOf(user)}`, ...identity];
 }

@@ -231,11 +231,11 @@ export interface JoinLine {
 
 /** The operator's program on a machine, from its Debian package: what automation uses there. */
 export async function installCli(bench: Harness, cluster: string, machine: string): Promise<void> {
-  const folder = join(import.meta.dirname, '../../../dist');
-  const name = (await readdir(folder)).find((each) => /^cluster_.*\.deb$/.test(each)) ?? '';
+  const directory = join(import.meta.dirname, '../../../dist');
+  const name = (await readdir(directory)).find((each) => /^cluster_.*\.deb$/.test(each)) ?? '';
   const node = await (await bench.cluster(cluster)).node(machine);
   const script = 'cat > /root/cluster.deb && dpkg --install /root/cluster.deb && rm /root/cluster.deb';
-  const input = await readFile(join(folder, name));
+  const input = await readFile(join(directory, name));
   await node.exec(['sh', '-ec', script], { input, signal: bench.signal, timeoutMs: 120_000 });
 }
 

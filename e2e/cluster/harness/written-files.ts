@@ -4,12 +4,12 @@ import { join, relative } from 'node:path';
 /** What a program writes into directories, file by file, seen from beside it. Files on their way to their name (`.NAME.…`) don't count. */
 export class WrittenFiles {
   readonly #root: string;
-  readonly #folders: readonly string[];
+  readonly #directories: readonly string[];
   #known: ReadonlyMap<string, string> = new Map();
 
-  constructor(root: string, folders: readonly string[]) {
+  constructor(root: string, directories: readonly string[]) {
     this.#root = root;
-    this.#folders = folders;
+    this.#directories = directories;
   }
 
   /** Made or replaced since the last `settle`, oldest first. */
@@ -27,8 +27,8 @@ export class WrittenFiles {
 
   async #read(): Promise<ReadonlyMap<string, { readonly version: string; readonly timeMs: number }>> {
     const found = await Promise.all(
-      this.#folders.map(async (folder) => {
-        const entries = await readdir(join(this.#root, folder), {
+      this.#directories.map(async (directory) => {
+        const entries = await readdir(join(this.#root, directory), {
           withFileTypes: true,
           recursive: true,
         }).catch(() => []);

@@ -17,7 +17,7 @@ export class WrongClock {
   }
 
   static async on(bench: Harness, cluster: StoryCluster, machine: string): Promise<WrongClock> {
-    const built = join(bench.folder, 'shifted-clock.so');
+    const built = join(bench.directory, 'shifted-clock.so');
     const source = join(import.meta.dirname, 'shifted-clock.c');
     const { signal } = bench;
     await bench.machines.commands.run({
@@ -29,7 +29,7 @@ export class WrongClock {
     return new WrongClock(cluster, machine);
   }
 
-  /** Its agent starts anew with a clock that is so many seconds ahead or, negative, behind. */
+  /** Its agent starts again with a clock that is so many seconds ahead or, negative, behind. */
   async shift(seconds: number): Promise<void> {
     const environment = `LD_PRELOAD=${LIBRARY} CLOCK_SHIFT_SECONDS=${seconds}`;
     await this.#restart(

@@ -20,13 +20,13 @@ export class CliKiller {
   readonly stepsLeft = [...OWN_STEPS];
   readonly #bench: Harness;
   readonly #machine: WatchedMachine;
-  readonly #struck: KilledPhases;
+  readonly #killed: KilledPhases;
   #cli: InitRun;
 
-  constructor(bench: Harness, machine: WatchedMachine, struck: KilledPhases) {
+  constructor(bench: Harness, machine: WatchedMachine, killed: KilledPhases) {
     this.#bench = bench;
     this.#machine = machine;
-    this.#struck = struck;
+    this.#killed = killed;
     this.#cli = new InitRun(bench, machine.init());
   }
 
@@ -35,7 +35,7 @@ export class CliKiller {
     let over = false;
     const watching = this.#machine.eachStart(
       async ({ event: { phase } }) => {
-        if (!over && !this.#struck.has(phase)) await this.#strike(phase);
+        if (!over && !this.#killed.has(phase)) await this.#strike(phase);
         return over ? 'stop' : 'go on';
       },
       () => over,
@@ -74,7 +74,7 @@ export class CliKiller {
     const follower = phase === 'preflight' || cli.lines.some(follows) || isBrief;
     const inside = isInside(await machine.events(), phase);
     const next = await this.#again(cli);
-    if (follower) this.#struck.record(phase, inside);
+    if (follower) this.#killed.record(phase, inside);
     await next.until(({ code }) => code === 'init-connect');
     await machine.signalAgent('SIGCONT', pid);
   }

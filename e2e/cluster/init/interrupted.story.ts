@@ -36,7 +36,7 @@ await test('an init that everything happens to ends in the one cluster it began'
   await story.test(
     'a stranger is refused before the lock, and no log line of the node reaches it',
     async () => {
-      const stranger = join(bench.folder, 'stranger');
+      const stranger = join(bench.directory, 'stranger');
       await mkdir(stranger);
       await bench.must('--workspace', stranger, 'config', 'generate', '--local');
       const refused = await bench.cli(
@@ -105,7 +105,7 @@ await test('an init that everything happens to ends in the one cluster it began'
   );
 
   await story.test('another cluster of the same owner is refused and told whose the machine is', async () => {
-    const second = join(bench.folder, 'second');
+    const second = join(bench.directory, 'second');
     await mkdir(second);
     await cp(join(workspace, 'owner-key.pem'), join(second, 'owner-key.pem'));
     await bench.must('--workspace', second, 'config', 'generate', '--local');

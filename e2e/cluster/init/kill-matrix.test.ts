@@ -7,12 +7,12 @@ import { KILL_MATRIX, KILL_KINDS } from './kill-matrix.ts';
 const PROJECT = join(import.meta.dirname, '../../..');
 const LISTED = readFileSync(join(PROJECT, '.ci/stories'), 'utf8');
 
-describe('the kill matrix', () => {
+describe('KILL_MATRIX', () => {
   test('has every phase of the registry, and no other', () => {
     expect(Object.keys(KILL_MATRIX)).toEqual(PHASES.map(({ name }) => name));
   });
 
-  test.each(PHASES)('$name is struck by every strike', ({ name }) => {
+  test.each(PHASES)('$name has an aim for every kind of kill', ({ name }) => {
     expect(Object.keys(KILL_MATRIX[name])).toEqual([...KILL_KINDS]);
   });
 
@@ -22,7 +22,7 @@ describe('the kill matrix', () => {
     expect(LISTED).toMatch(new RegExp(`^ci \\d+ ${file}$`, 'm'));
     const story = readFileSync(join(PROJECT, file), 'utf8');
     expect(story).toContain(`new KilledPhases('${strike}')`);
-    expect(story).toContain('assert.deepEqual(struck.missing(), []');
+    expect(story).toContain('assert.deepEqual(killed.missing(), []');
   });
 
   test('every phase of a join has a story that asks for it', () => {

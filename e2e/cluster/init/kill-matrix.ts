@@ -45,7 +45,7 @@ const JOINING: Readonly<Record<PhaseName, boolean>> = {
 /** joining-killed.story.ts kills the agent in each of them. */
 export const JOINING_PHASES = PHASES.map(({ name }) => name).filter((name) => JOINING[name]);
 
-/** Which phases a story has struck, and whether each strike fell inside. */
+/** Which phases a story has killed, and whether each strike fell inside. */
 export class KilledPhases {
   readonly #strike: KillKind;
   readonly #hits = new Map<PhaseName, boolean>();
@@ -68,7 +68,7 @@ export class KilledPhases {
   }
 
   table(): string {
-    const word = { true: 'inside', false: 'just behind its beginning', undefined: 'not struck' };
+    const word = { true: 'inside', false: 'just behind its beginning', undefined: 'not killed' };
     return PHASES.map(
       ({ name }) => `${this.#strike}  ${name.padEnd(14)} ${word[`${this.#hits.get(name)}`]}`,
     ).join('\n');

@@ -10,19 +10,19 @@ import { WatchedMachine } from './watched-machine.ts';
 await test('kill -9 of the agent in every phase: systemd starts it, and the one init goes on to Ready', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'kagent');
-  const struck = new KilledPhases('killed-agent');
+  const killed = new KilledPhases('killed-agent');
   let pid = await machine.agentAfter(undefined);
   const cli = new InitRun(bench, machine.init());
   await cli.until(({ code }) => code === 'init-connect');
   const second = new InitRun(bench, machine.init());
   const watching = machine.eachStart(
     async ({ event: { phase } }) => {
-      if (!struck.has(phase)) {
+      if (!killed.has(phase)) {
         await machine.signalAgent('SIGKILL', pid);
-        struck.record(phase, isInside(await machine.events(), phase));
+        killed.record(phase, isInside(await machine.events(), phase));
         pid = await machine.agentAfter(pid);
       }
-      return struck.missing().length === 0 ? 'stop' : 'go on';
+      return killed.missing().length === 0 ? 'stop' : 'go on';
     },
     () => cli.over,
   );
@@ -32,8 +32,8 @@ await test('kill -9 of the agent in every phase: systemd starts it, and the one 
   assert.match(refused.message ?? '', /`cluster init` \(.*process \d+\) holds .* since 20\d\d-/);
   assert.equal(await cli.ended, 0, cli.said());
   await watching;
-  story.diagnostic(struck.table());
-  assert.deepEqual(struck.missing(), []);
+  story.diagnostic(killed.table());
+  assert.deepEqual(killed.missing(), []);
   await assertOneCluster(bench, machine, cli);
   const attached = cli.lines.find(({ code }) => code === 'init-followed');
   assert.ok(attached, 'the CLI has attached again');

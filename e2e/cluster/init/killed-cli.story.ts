@@ -11,12 +11,12 @@ const MAX_INITS = 3;
 
 await test('kill -9 of the CLI in every phase and step: the same command goes on with the one init', async (story) => {
   await using bench = await createHarness();
-  const struck = new KilledPhases('killed-cli');
-  for (let round = 1; round <= MAX_INITS && (round === 1 || struck.missing().length > 0); round++) {
+  const killed = new KilledPhases('killed-cli');
+  for (let round = 1; round <= MAX_INITS && (round === 1 || killed.missing().length > 0); round++) {
     await story.test(`init ${round}`, async () => {
       const name = `kcli${round}`;
       const machine = await WatchedMachine.create(bench, name);
-      const fire = new CliKiller(bench, machine, struck);
+      const fire = new CliKiller(bench, machine, killed);
       const last = await fire.run();
       await assertOneCluster(bench, machine, last);
       if (round === 1) assert.deepEqual(fire.stepsLeft, []);
@@ -24,8 +24,8 @@ await test('kill -9 of the CLI in every phase and step: the same command goes on
       await bench.must('mini', 'down', '--name', name);
     });
   }
-  story.diagnostic(struck.table());
-  assert.deepEqual(struck.missing(), []);
+  story.diagnostic(killed.table());
+  assert.deepEqual(killed.missing(), []);
 });
 
 /** Phases that began again although nothing on the machine had failed in between. */

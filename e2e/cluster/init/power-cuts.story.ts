@@ -11,17 +11,17 @@ import { WatchedMachine } from './watched-machine.ts';
 await test('a power cut in every phase: switched on again, the same command goes on to Ready', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'kpower');
-  const struck = new KilledPhases('power-cuts');
+  const killed = new KilledPhases('power-cuts');
   let isOff = false;
-  while (struck.missing().length > 0) {
-    const before = struck.missing();
+  while (killed.missing().length > 0) {
+    const before = killed.missing();
     const caught = Promise.withResolvers<PhaseName>();
     let pid: number | undefined;
     let isOver = (): boolean => false;
     // Before the machine is on: its agent goes on by itself, and a phase may be over when a CLI has come.
     const watching = machine.eachStart(
       async ({ event: { phase } }) => {
-        if (struck.has(phase)) return isOver() ? 'stop' : 'go on';
+        if (killed.has(phase)) return isOver() ? 'stop' : 'go on';
         await machine.signalAgent('SIGSTOP', pid); // so that the phase does not end while the plug is reached for
         caught.resolve(phase);
         return 'stop';
@@ -41,15 +41,15 @@ await test('a power cut in every phase: switched on again, the same command goes
     await bench.must('mini', 'stop', '--power-cut', '--name', machine.name, 'n1');
     isOff = true;
     await cli.kill();
-    struck.record(phase, inside);
+    killed.record(phase, inside);
     assert.ok(
-      struck.missing().length < before.length || !inside,
+      killed.missing().length < before.length || !inside,
       `the strike in ${phase} did not count: ${cli.said()}`,
     );
   }
   if (isOff) await bench.must('mini', 'start', '--name', machine.name, 'n1');
-  story.diagnostic(struck.table());
-  assert.deepEqual(struck.missing(), []);
+  story.diagnostic(killed.table());
+  assert.deepEqual(killed.missing(), []);
   await assertOneCluster(bench, machine, await finished(new InitRun(bench, machine.init())));
 });
 

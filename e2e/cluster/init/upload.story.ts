@@ -70,15 +70,15 @@ await test('a machine with an empty store and no way but to the workstation gets
 /** The story's own copy of the bundle, so that it may damage it; what is only read is shared. */
 async function shareCache(bench: Harness): Promise<void> {
   const shared = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
-  const own = join(bench.folder, 'cache/cluster');
+  const own = join(bench.directory, 'cache/cluster');
   await mkdir(own, { recursive: true });
-  for (const folder of ['rootfs', 'layers']) await symlink(join(shared, folder), join(own, folder));
-  for (const folder of ['bundles', 'blobs'])
-    await cp(join(shared, folder), join(own, folder), { recursive: true });
+  for (const directory of ['rootfs', 'layers']) await symlink(join(shared, directory), join(own, directory));
+  for (const directory of ['bundles', 'blobs'])
+    await cp(join(shared, directory), join(own, directory), { recursive: true });
 }
 
 async function largestImage(bench: Harness): Promise<{ name: string; path: string }> {
-  const own = join(bench.folder, 'cache/cluster');
+  const own = join(bench.directory, 'cache/cluster');
   const [manifestName] = (await readdir(join(own, 'bundles'))).filter((name) => name.includes('v1.35'));
   const manifest = JSON.parse(await readFile(join(own, 'bundles', manifestName ?? ''), 'utf8')) as {
     components: { name: string; sha256: string; sizeBytes: number; scope: string }[];

@@ -31,13 +31,13 @@ async function installDebian(
   machine: string,
   packages: readonly string[],
 ) {
-  const folder = await mkdtemp(join(bench.folder, 'packages-'));
-  await mkdir(join(folder, 'partial'));
-  const status = join(folder, 'status');
+  const directory = await mkdtemp(join(bench.directory, 'packages-'));
+  await mkdir(join(directory, 'partial'));
+  const status = join(directory, 'status');
   await writeFile(status, await cluster.run(machine, 'cat', '/var/lib/dpkg/status'));
   const options = [
     `Dir::State::status=${status}`,
-    `Dir::Cache::archives=${folder}/`,
+    `Dir::Cache::archives=${directory}/`,
     'APT::Sandbox::User=root',
   ];
   const { commands } = bench.machines;
@@ -49,8 +49,8 @@ async function installDebian(
     '--download-only',
   ];
   await commands.run({ argv: ['apt-get', ...flags, 'install', ...packages], signal, timeoutMs: 300_000 });
-  const tar = join(folder, 'packages.tar');
-  const pack = `cd ${folder} && tar --create --file ${tar} *.deb`;
+  const tar = join(directory, 'packages.tar');
+  const pack = `cd ${directory} && tar --create --file ${tar} *.deb`;
   await commands.run({ argv: ['sh', '-ec', pack], signal });
   const node = await (await bench.cluster(cluster.name)).node(machine);
   const install =

@@ -68,7 +68,7 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
   const over = new AbortController();
   const written = new WrittenFiles(machine.state(''), FOLDERS);
   await written.settle();
-  /** Behind each file as it is written: until the membership is there, each life of the agent writes most of them anew. */
+  /** Behind each file as it is written: until the membership is there, each life of the agent writes most of them again. */
   const atFiles = async (): Promise<void> => {
     const tries = new Map<string, number>();
     while (!over.signal.aborted && !struck.has(MEMBERSHIP)) {

@@ -37,7 +37,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
   const show = () => cluster.cliJson<Shown>('config', 'show');
 
   /** `cluster config edit` with somebody at the editor who replaces one text by another. */
-  const editor = join(bench.folder, 'editor');
+  const editor = join(bench.directory, 'editor');
   await writeFile(editor, '#!/bin/sh\nexec sed -i "$EDIT" "$1"\n');
   await chmod(editor, 0o755);
   const edit = (replace: string): Promise<CliResult> =>
@@ -94,7 +94,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
       [`name: ${NAME}`, 'name: another', 'configuration-immutable'],
     ] as const;
     for (const [from, to, code] of bad) {
-      const path = join(bench.folder, 'bad.yaml');
+      const path = join(bench.directory, 'bad.yaml');
       assert.ok(good.includes(from), `${from} is in ${good}`);
       await writeFile(path, good.replace(from, to));
       const said = await desk('config', 'apply', '--file', path);
@@ -171,7 +171,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
   );
 
   await story.test('the audit is exported, and verified where nobody can ask the cluster', async () => {
-    const file = join(bench.folder, 'audit.export');
+    const file = join(bench.directory, 'audit.export');
     assert.match(await must('audit', 'export', file), /Wrote \d+ entries/);
     const entries = await cluster.audit();
     // A name space of its own has no network at all: what answers is the file and the checkpoints of the workspace.
@@ -191,7 +191,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
       ['in another order', [lines[1], lines[0], ...lines.slice(2)]],
     ] as const;
     for (const [name, those] of bad) {
-      const path = join(bench.folder, 'bad.export');
+      const path = join(bench.directory, 'bad.export');
       await writeFile(path, `${those.join('\n')}\n`);
       const said = await offline(path);
       assert.notEqual(said.code, 0, name);

@@ -85,7 +85,7 @@ await test('keys are replaced while agents are killed in each phase and a worker
   );
 
   await story.test(
-    'the workspace was not there to follow: its kubeconfig is refused, and made anew',
+    'the workspace was not there to follow: its kubeconfig is refused, and recreated',
     async () => {
       const { stdout } = await bench.cli('--workspace', workspace, 'status');
       assert.match(stdout, /kubernetes +not reached/);

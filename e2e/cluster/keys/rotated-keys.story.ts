@@ -98,7 +98,7 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
     await must('verify', 'n4');
   });
 
-  await story.test('what Kubernetes makes anew works: a token, a pod, its place', async () => {
+  await story.test('a new service account token and a new pod work', async () => {
     await first.kubectl('rollout', 'restart', 'daemonset', '-n', 'default', 'app');
     for (const name of LEFT)
       await eventually(

@@ -16,7 +16,7 @@ export interface AppReport {
 }
 
 /**
- * Asks the API twice a second as its service account, reading its token anew as client libraries do, and watches a
+ * Asks the API twice a second as its service account, reading its token again as client libraries do, and watches a
  * ConfigMap from the version on that it saw last. Runs with the agent's Node: the image of the bundle has no shell.
  */
 const PROGRAM = `

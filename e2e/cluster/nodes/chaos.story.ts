@@ -147,7 +147,7 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
       const machines = new StoryCluster(bench, NAME);
       assert.equal(await machines.members(), MACHINES.length);
       const joined = (await machines.audit()).filter(({ detail }) => detail.verdict === 'joined');
-      assert.equal(joined.length, MACHINES.length - 1, 'nobody was admitted anew');
+      assert.equal(joined.length, MACHINES.length - 1, 'nobody was admitted again');
     });
   }
 

@@ -59,7 +59,7 @@ await test('a cluster that was off until every certificate had run out comes bac
     }
   });
 
-  await story.test('the worker was let in again by fresh evidence, and nobody joined anew', async () => {
+  await story.test('the worker was let in again by fresh evidence, and nobody joined again', async () => {
     assert.match(await cluster.log('n4'), /ran out while it was off/);
     const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
     assert.deepEqual(

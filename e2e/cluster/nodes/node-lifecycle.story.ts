@@ -33,7 +33,7 @@ const WATCH_API = [
 ].join('\n');
 const KUBELET = '/var/lib/cluster/kubernetes/kubelet-client';
 
-await test('a node changes its role over and over, is reset, joins anew and is lost', async (story) => {
+await test('a node changes its role over and over, is reset, joins again and fails for good', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);

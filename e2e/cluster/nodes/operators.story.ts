@@ -13,39 +13,39 @@ const EXIT_PRECONDITION = 5;
 /** Somebody at a workstation of their own. */
 class Person {
   readonly name: string;
-  readonly folder: string;
+  readonly directory: string;
   readonly #bench: Harness;
 
   constructor(bench: Harness, name: string) {
     this.name = name;
-    this.folder = join(bench.folder, name);
+    this.directory = join(bench.directory, name);
     this.#bench = bench;
   }
 
   get request(): string {
-    return join(this.folder, `${this.name}.csr`);
+    return join(this.directory, `${this.name}.csr`);
   }
 
   get grant(): string {
-    return join(this.folder, `${this.name}.grant`);
+    return join(this.directory, `${this.name}.grant`);
   }
 
   cli(...args: readonly string[]) {
-    return this.#bench.cli('--workspace', this.folder, ...args);
+    return this.#bench.cli('--workspace', this.directory, ...args);
   }
 
   must(...args: readonly string[]): Promise<string> {
-    return this.#bench.must('--workspace', this.folder, ...args);
+    return this.#bench.must('--workspace', this.directory, ...args);
   }
 
   /** Leaves only one curator to ask, so that its answer is what is seen. */
   async askOnly(endpoint: string): Promise<void> {
-    const path = join(this.folder, 'identity.json');
+    const path = join(this.directory, 'identity.json');
     const identity = JSON.parse(await readFile(path, 'utf8')) as { grant: { curatorEndpoints: string[] } };
     identity.grant.curatorEndpoints = [endpoint];
     await writeFile(path, JSON.stringify(identity), { mode: 0o600 });
     await writeFile(
-      join(this.folder, 'identity.curators.json'),
+      join(this.directory, 'identity.curators.json'),
       JSON.stringify({ version: 1, endpoints: [endpoint] }),
     );
   }
@@ -62,7 +62,7 @@ await test('operators with keys of their own look, steer and own, each as far as
   const owner = (...args: readonly string[]) => bench.must('--workspace', paths.workspace, ...args);
   const people = ['ann', 'bob'].map((name) => new Person(bench, name)) as [Person, Person];
   const [ann, bob] = people;
-  for (const { folder } of people) await mkdir(folder);
+  for (const { directory } of people) await mkdir(directory);
   const endpoints = await curatorsOf(owner);
 
   await story.test('a key made at a workstation is a stranger until an owner says yes', async () => {
@@ -80,7 +80,7 @@ await test('operators with keys of their own look, steer and own, each as far as
   await story.test(
     'a viewer looks and changes nothing, from any directory with the identity named',
     async () => {
-      const identity = join(ann.folder, 'identity.json');
+      const identity = join(ann.directory, 'identity.json');
       assert.match(await bench.must('--identity', identity, 'operator', 'ls'), /ann +viewer/);
       await ann.must('audit', 'verify');
       for (const args of [

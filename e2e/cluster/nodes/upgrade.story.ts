@@ -18,13 +18,13 @@ const WORKLOADS =
 async function newerPackage(bench: Harness): Promise<string> {
   const name = (await readdir(DIST)).find((file) => /^cluster-agent_.*\.deb$/.test(file));
   assert.ok(name !== undefined, 'the package of the agent is built');
-  const tree = join(bench.folder, 'newer');
+  const tree = join(bench.directory, 'newer');
   execFileSync('dpkg-deb', ['--raw-extract', join(DIST, name), tree]);
   for (const program of ['bootstrapper', 'joinservice', 'signer', 'apilb'])
     await appendFile(join(tree, `usr/lib/cluster/${program}.mjs`), `\n// ${NEWER}\n`);
   const control = join(tree, 'DEBIAN/control');
   await writeFile(control, (await readFile(control, 'utf8')).replace(/^Version: .*$/m, `Version: ${NEWER}`));
-  const target = join(bench.folder, 'newer.deb');
+  const target = join(bench.directory, 'newer.deb');
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zzstd', '-z1', '--build', tree, target]);
   return target;
 }

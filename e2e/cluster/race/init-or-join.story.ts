@@ -20,7 +20,7 @@ const ROUNDS = Number(env['RACE_ROUNDS'] ?? 100);
 const SEED = Number(env['RACE_SEED'] ?? Date.now() % 2 ** 31);
 const NAME = 'race';
 const INIT_PORT = 9000;
-/** So many rounds apart the machine has a TPM, which shows the lock: it is switched on anew to be fresh. */
+/** So many rounds apart the machine has a TPM, which shows the lock: it is switched on again to be fresh. */
 const TPM_EVERY = 20;
 const WITHIN_S = 60;
 const EXIT_PRECONDITION = 5;
@@ -38,7 +38,7 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: o
   const next = seededRandom(SEED);
   story.diagnostic(`RACE_SEED=${SEED}`);
   await using bench = await createHarness();
-  const owner = join(bench.folder, 'owner');
+  const owner = join(bench.directory, 'owner');
   await bench.must('--workspace', owner, 'config', 'generate', '--attestation', 'tpm,machine-key');
   const ownerKey = createPrivateKey(await readFile(join(owner, 'owner-key.pem'), 'utf8'));
 
@@ -67,7 +67,7 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: o
     });
     await machine.reset(hasTpm);
     fingerprint = await machine.fingerprint(fingerprint);
-    const workspace = join(bench.folder, `round-${round}`);
+    const workspace = join(bench.directory, `round-${round}`);
     await cp(owner, workspace, { recursive: true });
 
     // Both stand at the line: the machine asks and is let in by a word, the CLI has said all but its init.

@@ -142,8 +142,8 @@ export class RacingMachine {
     return Object.fromEntries(text.split('\n').map((line) => line.split('=') as [string, string]));
   }
 
-  async #has(folder: string, name: string): Promise<boolean> {
-    const names: readonly string[] = await readdir(this.#path(folder)).catch(() => []);
+  async #has(directory: string, name: string): Promise<boolean> {
+    const names: readonly string[] = await readdir(this.#path(directory)).catch(() => []);
     return names.includes(name);
   }
 

@@ -23,7 +23,7 @@ interface WatchEvent {
 
 /**
  * A client that follows ConfigMaps as controllers do: lists once, then watches from where it is, whatever breaks, at
- * whichever API server answers. It reads anew only when it is told that what it knows is too old.
+ * whichever API server answers. It reads again only when it is told that what it knows is too old.
  */
 export class ApiFollower implements AsyncDisposable {
   readonly #over = new AbortController();
@@ -57,7 +57,7 @@ export class ApiFollower implements AsyncDisposable {
     return this.#names.has(name);
   }
 
-  /** Why it read anew, each time. */
+  /** Why it read again, each time. */
   get refusals(): readonly string[] {
     return this.#refusals;
   }

@@ -182,7 +182,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
   );
 
   await story.test(
-    'who watched reads anew and forgets what is lost; no process of a pod, no kubelet was restarted',
+    'who watched reads again and forgets what is lost; no process of a pod, no kubelet was restarted',
     async () => {
       await cluster.write('n1', 'after', '1');
       await eventually(
@@ -268,7 +268,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
         (now) => now === memberNames.toSorted().join(),
       );
       step.diagnostic(`three voters ${Date.now() - healedMs} ms after they saw it`);
-      await eventually('their follower reads anew', 90, async () => theirs.knows('after'), Boolean);
+      await eventually('their follower reads again', 90, async () => theirs.knows('after'), Boolean);
       assert.deepEqual([theirs.knows('island'), theirs.knows('lost')], [false, false]);
       assert.ok(theirs.refusals.length > 0);
       for (const each of OTHERS)

@@ -9,7 +9,7 @@ const run = promisify(execFile);
 const ZSTD_MAGIC = Buffer.from('28b52ffd', 'hex');
 
 /** A program of the newest bundle of this machine's cache, also out of a container image, as a file below `directory`. */
-export async function programOfBundle(name: string, folder: string): Promise<string> {
+export async function programOfBundle(name: string, directory: string): Promise<string> {
   const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
   const { stdout } = await run('ls', [join(cache, 'bundles')]);
   const bundle = stdout.trim().split('\n').at(-1);
@@ -20,7 +20,7 @@ export async function programOfBundle(name: string, folder: string): Promise<str
   const component = components.find((each) => each.name === name);
   if (component === undefined) throw new Error(`bundle ${bundle} has no ${name}`);
   const blob = join(cache, 'blobs/sha256', component.sha256);
-  const to = join(folder, `of-${name}`);
+  const to = join(directory, `of-${name}`);
   await mkdir(to);
   if (component.kind === 'image') {
     return unpackProgram(blob, name, to);

@@ -54,7 +54,7 @@ export class JoinPrograms implements AsyncDisposable {
   readonly endpoint: string;
   /** Asked about each message, but for those that begin to follow something; `false`: it never arrives. */
   onMessage: (message: RecordedMessage) => boolean = () => true;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #running = new Map<ProgramName, ChildProcess>();
   readonly #open: (() => Promise<unknown>)[] = [];
   readonly #signed: string[] = [];
@@ -62,15 +62,15 @@ export class JoinPrograms implements AsyncDisposable {
   readonly #toFollow: readonly string[];
   #followed: string[] = [];
 
-  private constructor(folder: string, port: number, follows: readonly string[]) {
-    this.#folder = folder;
+  private constructor(directory: string, port: number, follows: readonly string[]) {
+    this.#directory = directory;
     this.#port = port;
     this.#toFollow = follows.toSorted();
     this.endpoint = `127.0.0.1:${port}`;
   }
 
-  static async create(folder: string, world: JoinEnvironment): Promise<JoinPrograms> {
-    const programs = new JoinPrograms(folder, await findFreePort(), world.follows);
+  static async create(directory: string, world: JoinEnvironment): Promise<JoinPrograms> {
+    const programs = new JoinPrograms(directory, await findFreePort(), world.follows);
     await programs.#writeFiles(world);
     await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.#compile(name)));
     await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.start(name)));
@@ -152,7 +152,7 @@ export class JoinPrograms implements AsyncDisposable {
   }
 
   #at(name: string): string {
-    return join(this.#folder, name);
+    return join(this.#directory, name);
   }
 
   async #writeFiles({ etcd, member, cluster, keyNames }: JoinEnvironment): Promise<void> {

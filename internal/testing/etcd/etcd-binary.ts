@@ -11,7 +11,7 @@ interface Manifest {
  * copied to where they may be executed. Throws when there is none: a test against a real etcd is never passed by skipping it.
  */
 export async function findEtcdBinary(
-  folder: string,
+  directory: string,
   name: 'etcd' | 'etcdctl' | 'etcdutl' = 'etcd',
 ): Promise<string> {
   const named = process.env['CLUSTER_ETCD'];
@@ -25,7 +25,7 @@ export async function findEtcdBinary(
     const etcd = manifest.components.find((each) => each.name === name && each.kind === 'binary');
     if (etcd === undefined) continue;
     // A name that no state directory of a member uses.
-    const path = join(folder, `${name}-program`);
+    const path = join(directory, `${name}-program`);
     await copyFile(join(cache, 'blobs', 'sha256', etcd.sha256), path); // blobs are 0444
     await chmod(path, 0o755);
     return path;

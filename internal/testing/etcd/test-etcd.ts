@@ -38,28 +38,28 @@ interface ClientFiles extends TlsIdentity {
 
 /** A real etcd cluster on the loopback with its own CA, in a directory that goes with it. */
 export class TestEtcd implements AsyncDisposable {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #binary: string;
   readonly #signer: KeyCertificateSigner;
   readonly #clients = new Map<string, TlsIdentity>();
   readonly #open: Disposable[] = [];
   readonly #running = new Set<ChildProcess>();
 
-  private constructor(folder: string, binary: string, signer: KeyCertificateSigner) {
-    this.#folder = folder;
+  private constructor(directory: string, binary: string, signer: KeyCertificateSigner) {
+    this.#directory = directory;
     this.#binary = binary;
     this.#signer = signer;
   }
 
   static async create(): Promise<TestEtcd> {
-    const folder = await mkdtemp(join(tmpdir(), 'cluster-etcd-'));
+    const directory = await mkdtemp(join(tmpdir(), 'cluster-etcd-'));
     const keyPem = generateKeyPem();
     const nowMs = (): number => Date.now();
     const caPem = await createCaCertPem({ commonName: 'test etcd', keyPem, nowMs: nowMs() });
-    await writeFile(join(folder, 'ca.crt'), caPem);
+    await writeFile(join(directory, 'ca.crt'), caPem);
     return new TestEtcd(
-      folder,
-      await findEtcdBinary(folder),
+      directory,
+      await findEtcdBinary(directory),
       new KeyCertificateSigner({ caPem, keyPem, nowMs }),
     );
   }
@@ -73,7 +73,7 @@ export class TestEtcd implements AsyncDisposable {
     const peerUrl = others?.peerUrl ?? (await this.freePeerUrl());
     const files = await this.#serverFiles(name);
     const argv = [
-      ...['--name', name, '--data-dir', join(this.#folder, name)],
+      ...['--name', name, '--data-dir', join(this.#directory, name)],
       ...[
         '--listen-client-urls',
         `https://127.0.0.1:${client}`,
@@ -95,7 +95,7 @@ export class TestEtcd implements AsyncDisposable {
         '--key-file',
         files.key,
         '--trusted-ca-file',
-        join(this.#folder, 'ca.crt'),
+        join(this.#directory, 'ca.crt'),
       ],
       ...[
         '--peer-cert-file',
@@ -103,7 +103,7 @@ export class TestEtcd implements AsyncDisposable {
         '--peer-key-file',
         files.key,
         '--peer-trusted-ca-file',
-        join(this.#folder, 'ca.crt'),
+        join(this.#directory, 'ca.crt'),
       ],
       ...[
         '--client-cert-auth',
@@ -162,7 +162,7 @@ export class TestEtcd implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const each of this.#open.splice(0)) each[Symbol.dispose]();
     for (const child of this.#running) await this.#end(child, 'SIGKILL');
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.#directory, { recursive: true, force: true });
   }
 
   #spawn(argv: readonly string[]): ChildProcess {
@@ -191,7 +191,7 @@ export class TestEtcd implements AsyncDisposable {
       ],
       validDays: YEAR,
     });
-    const at = { cert: join(this.#folder, `${name}.crt`), key: join(this.#folder, `${name}.key`) };
+    const at = { cert: join(this.#directory, `${name}.crt`), key: join(this.#directory, `${name}.key`) };
     await writeFile(at.cert, certPem);
     await writeFile(at.key, keyPem.reveal(), { mode: 0o600 });
     return at;

@@ -14,7 +14,7 @@ interface MemoryFile {
   readonly modifiedMs: number;
 }
 
-interface MemoryFolder {
+interface MemoryDirectory {
   readonly kind: 'directory';
   readonly mode: number;
   readonly modifiedMs: number;
@@ -22,7 +22,7 @@ interface MemoryFolder {
 
 /** A disk in memory that behaves as `DiskFiles` does; one test suite proves it of both. */
 export class MemoryFiles implements FilePort, AppendPort {
-  readonly #entries = new Map<string, MemoryFile | MemoryFolder>([['/', folder(0o755)]]);
+  readonly #entries = new Map<string, MemoryFile | MemoryDirectory>([['/', directory(0o755)]]);
   /** Each change is a millisecond after the one before. */
   #changes = 0;
 
@@ -37,7 +37,7 @@ export class MemoryFiles implements FilePort, AppendPort {
   }
 
   async writeAtomic(path: string, data: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
-    this.#assertFolder(`writing ${path}`, dirname(resolve(path)));
+    this.#assertDirectory(`writing ${path}`, dirname(resolve(path)));
     if (this.#entries.get(resolve(path))?.kind === 'directory') throw failure(`writing ${path}`, 'EISDIR');
     this.#put(resolve(path), file(data, options.mode));
   }
@@ -47,7 +47,7 @@ export class MemoryFiles implements FilePort, AppendPort {
     data: Uint8Array | string,
     options: WriteOptions = {},
   ): Promise<boolean> {
-    this.#assertFolder(`creating ${path}`, dirname(resolve(path)));
+    this.#assertDirectory(`creating ${path}`, dirname(resolve(path)));
     if (this.#entries.has(resolve(path))) return false;
     this.#put(resolve(path), file(data, options.mode));
     return true;
@@ -67,7 +67,7 @@ export class MemoryFiles implements FilePort, AppendPort {
     for (let depth = 1; depth <= parts.length; depth++) {
       const at = `/${parts.slice(0, depth).join('/')}`;
       if (this.#entries.get(at)?.kind === 'file') throw failure(`creating directory ${path}`, 'ENOTDIR');
-      if (!this.#entries.has(at)) this.#put(at, folder(mode));
+      if (!this.#entries.has(at)) this.#put(at, directory(mode));
     }
   }
 
@@ -79,7 +79,7 @@ export class MemoryFiles implements FilePort, AppendPort {
   async rename(from: string, to: string): Promise<void> {
     const doing = `renaming ${from} to ${to}`;
     if (!this.#entries.has(resolve(from))) throw failure(doing, 'ENOENT');
-    this.#assertFolder(doing, dirname(resolve(to)));
+    this.#assertDirectory(doing, dirname(resolve(to)));
     const replaced = this.#entries.get(resolve(to));
     if (replaced !== undefined && this.#entries.get(resolve(from))?.kind === 'directory') {
       if (replaced.kind === 'file') throw failure(doing, 'ENOTDIR');
@@ -114,7 +114,7 @@ export class MemoryFiles implements FilePort, AppendPort {
     return { kind, mode, modifiedMs, sizeBytes: found.kind === 'file' ? found.bytes.length : 0 };
   }
 
-  #put(path: string, entry: MemoryFile | MemoryFolder): void {
+  #put(path: string, entry: MemoryFile | MemoryDirectory): void {
     this.#entries.set(path, { ...entry, modifiedMs: ++this.#changes });
     this.#touch(dirname(path));
   }
@@ -130,7 +130,7 @@ export class MemoryFiles implements FilePort, AppendPort {
     return [...this.#entries.keys()].filter((each) => each === top || each.startsWith(`${top}/`));
   }
 
-  #assertFolder(doing: string, path: string): void {
+  #assertDirectory(doing: string, path: string): void {
     const found = this.#entries.get(path);
     if (found === undefined) throw failure(doing, 'ENOENT');
     if (found.kind === 'file') throw failure(doing, 'ENOTDIR');
@@ -141,7 +141,7 @@ function file(data: Uint8Array | string, mode = 0o600): MemoryFile {
   return { kind: 'file', bytes: new Uint8Array(Buffer.from(data)), mode, modifiedMs: 0 };
 }
 
-function folder(mode: number): MemoryFolder {
+function directory(mode: number): MemoryDirectory {
   return { kind: 'directory', mode, modifiedMs: 0 };
 }
 

@@ -28,40 +28,40 @@ export interface Swtpm extends AsyncDisposable {
 }
 
 export async function createSwtpmFactory(): Promise<SwtpmFactory> {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-swtpm-'));
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-swtpm-'));
   const commands = new ExecaRunner({ path: PATH });
   const signal = AbortSignal.timeout(60_000);
-  const state = join(folder, 'state');
-  await writeConfiguration(folder);
-  await commands.run({ argv: ['mkdir', '-p', state, join(folder, 'ca')], signal });
-  await commands.run({ argv: setupCommand(folder, state), signal, env: { PATH, HOME: folder } });
-  const read = (name: string): Promise<string> => readFile(join(folder, 'ca', name), 'utf8');
+  const state = join(directory, 'state');
+  await writeConfiguration(directory);
+  await commands.run({ argv: ['mkdir', '-p', state, join(directory, 'ca')], signal });
+  await commands.run({ argv: setupCommand(directory, state), signal, env: { PATH, HOME: directory } });
+  const read = (name: string): Promise<string> => readFile(join(directory, 'ca', name), 'utf8');
   return {
     rootPem: await read('swtpm-localca-rootca-cert.pem'),
     issuerPem: await read('issuercert.pem'),
     start: async ({ copy, again } = {}) => {
-      if (again !== undefined) return startSwtpm(join(folder, again));
-      const used = copy === undefined ? state : join(folder, copy);
+      if (again !== undefined) return startSwtpm(join(directory, again));
+      const used = copy === undefined ? state : join(directory, copy);
       if (copy !== undefined) await cp(state, used, { recursive: true });
       return startSwtpm(used);
     },
-    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+    [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }),
   };
 }
 
-function setupCommand(folder: string, state: string): [string, ...string[]] {
-  const config = ['--config', join(folder, 'setup.conf')];
+function setupCommand(directory: string, state: string): [string, ...string[]] {
+  const config = ['--config', join(directory, 'setup.conf')];
   const wanted = ['--create-ek-cert', '--create-platform-cert', '--pcr-banks', 'sha256', '--overwrite'];
   return ['swtpm_setup', '--tpm2', '--tpmstate', state, ...config, ...wanted];
 }
 
-async function writeConfiguration(folder: string): Promise<void> {
-  const ca = join(folder, 'ca');
+async function writeConfiguration(directory: string): Promise<void> {
+  const ca = join(directory, 'ca');
   const lines = {
     'setup.conf': [
       'create_certs_tool = /usr/bin/swtpm_localca',
-      `create_certs_tool_config = ${join(folder, 'localca.conf')}`,
-      `create_certs_tool_options = ${join(folder, 'localca.options')}`,
+      `create_certs_tool_config = ${join(directory, 'localca.conf')}`,
+      `create_certs_tool_options = ${join(directory, 'localca.options')}`,
     ],
     'localca.conf': [
       `statedir = ${ca}`,
@@ -72,7 +72,7 @@ async function writeConfiguration(folder: string): Promise<void> {
     'localca.options': ['--platform-manufacturer test', '--platform-version 1', '--platform-model test'],
   };
   for (const [name, text] of Object.entries(lines))
-    await writeFile(join(folder, name), `${text.join('\n')}\n`);
+    await writeFile(join(directory, name), `${text.join('\n')}\n`);
 }
 
 async function startSwtpm(state: string): Promise<Swtpm> {
