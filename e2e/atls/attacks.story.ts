@@ -17,13 +17,13 @@ import { extendPcr } from '../../internal/tpm/index.ts';
 import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './echo-server.ts';
 
 /**
- * What an attacker who owns the network, both TLS keys and a machine of their own cannot do, with real TPM quotes.
- * Mallory's machine is an accepted one: only the binding to the session stands between her and another's evidence.
+ * Attacks with real TPM quotes by an attacker (Mallory) who controls the network and has both TLS keys and an accepted machine.
+ * Only the binding of evidence to its session prevents that she uses the evidence of another machine.
  */
 const TPM = 2;
 const READY = rawFrame(3, new Uint8Array(0));
 const never = new AbortController().signal;
-/** Not the quote is wrong (it is genuine), but what it is about. */
+/** The quote is genuine, but bound to another session. */
 const REFUSED = 'atls-evidence-rejected quote-binding';
 const TOLD = 'atls-alert-evidence-rejected';
 

@@ -19,7 +19,7 @@ export const CONTEXT = '00112233445566778899aabbccddeeff/joinservice';
 export const clock = new SystemClock();
 const never = new AbortController().signal;
 
-/** A server of ours that answers each call with who the caller is, and remembers whom it refused and why. */
+/** A server that answers each call with the identity of the caller, and records its refusals. */
 export class EchoServer implements AsyncDisposable {
   readonly identity: TestIdentity;
   readonly port: number;
@@ -38,7 +38,7 @@ export class EchoServer implements AsyncDisposable {
     this.#refusals = refusals;
   }
 
-  /** `trust` shows and accepts machine evidence or owner keys; the TLS key is one that a story may steal. */
+  /** `trust`: machine evidence or owner keys. Its TLS key is readable, so that a story can steal it. */
   static async start(trust: MutualTrust, context = CONTEXT): Promise<EchoServer> {
     const identity = await createTestIdentity();
     const refusals: string[] = [];
@@ -47,7 +47,7 @@ export class EchoServer implements AsyncDisposable {
       nowMs: () => clock.nowMs(),
       sink: ({ fields }) => {
         const codes = codesOf(fields['error']);
-        // A gRPC channel that was closed may connect once more and say nothing: on a busy machine that ends much later.
+        // A closed gRPC channel may connect once more and send nothing, which times out later.
         if (codes !== 'atls-timeout') refusals.push(codes);
       },
     });
@@ -70,7 +70,7 @@ export class EchoServer implements AsyncDisposable {
     return `127.0.0.1:${this.port}`;
   }
 
-  /** Waits for the next refusal and answers its codes, outermost first: "atls-evidence-rejected tpm-nonce". */
+  /** Waits for the next refusal and returns its codes, outermost first: "atls-evidence-rejected tpm-nonce". */
   async refusal(): Promise<string> {
     const untilMs = clock.monotonicMs() + 25_000;
     while (this.#refusals.length === 0 && clock.monotonicMs() < untilMs) await clock.sleep(5, never);
@@ -90,7 +90,7 @@ export function clientUpgrade(
   return atlsClientUpgrade({ trust, context, keys: keysOf(identity), clock });
 }
 
-/** Calls a server of ours or the Go one: who it says we are, and who it proved to be; or the code of the refusal. */
+/** Calls an echo server (this project's or the Go one). Returns the identities of both ends, or the codes of the refusal. */
 export async function call(address: string, upgrade: Upgrade<AttestedPeer>): Promise<Answer> {
   using channel = new RpcChannel<AttestedPeer>({ endpoint: address, upgrade });
   try {
@@ -104,17 +104,14 @@ export async function call(address: string, upgrade: Upgrade<AttestedPeer>): Pro
 
 export type Answer = { readonly answer: string; readonly peer: string } | { readonly refused: string };
 
-/** Every coded error of a chain. */
+/** The codes of all errors in a chain. */
 export function codesOf(error: unknown): string {
   const codes: string[] = [];
   for (let at = findCoded(error); at !== undefined; at = findCoded(at.cause)) codes.push(at.code);
   return codes.join(' ') || String(error);
 }
 
-/**
- * An attacker's place on the network: hands each connection to `meet`. What becomes of an attack both ends tell; a channel
- * that was refused may connect once more and hang up in the middle.
- */
+/** Listens as an attacker on the network and passes each connection to `meet`, whose errors are ignored. */
 export async function listen(
   meet: (tcp: Socket) => Promise<void>,
 ): Promise<{ readonly address: string } & Disposable> {

@@ -11,7 +11,7 @@ const SOURCE = join(import.meta.dirname, '../atls-peer');
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster/go');
 const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
 
-/** What the Go program says, one JSON object a line. */
+/** Output of the Go program, one JSON object for each line. */
 export interface PeerEvent {
   readonly event: 'listening' | 'attested' | 'refused' | 'failed';
   readonly address?: string;
@@ -24,18 +24,18 @@ export interface PeerOptions {
   readonly context: string;
   readonly show: string;
   readonly accept: string;
-  /** What it does wrong on purpose, by the names in `e2e/atls-peer/handshake.go`. */
+  /** An intentional protocol violation, by its name in `e2e/atls-peer/handshake.go`. */
   readonly fault?: string;
 }
 
 /** The second implementation of aTLS/1, built from source for this story. */
 export class GoPeer implements AsyncDisposable {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #commands = new ExecaRunner({ path: SEARCH_PATH });
   readonly #signal = AbortSignal.timeout(240_000);
 
-  private constructor(folder: string) {
-    this.#folder = folder;
+  private constructor(directory: string) {
+    this.#directory = directory;
   }
 
   static async build(): Promise<GoPeer> {
@@ -57,11 +57,11 @@ export class GoPeer implements AsyncDisposable {
   }
 
   get #program(): string {
-    return join(this.#folder, 'atls-peer');
+    return join(this.#directory, 'atls-peer');
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return rm(this.#folder, { recursive: true, force: true });
+    return rm(this.#directory, { recursive: true, force: true });
   }
 
   /** The test vectors of docs/atls.md as Go computes them. */

@@ -7,13 +7,13 @@ import { GoVerifiers } from './go-verifiers.ts';
 import { logVector, snpVector, tdxVector, tpmVector, type Vector } from './vectors.ts';
 
 /**
- * The same evidence before verifiers that others wrote: go-sev-guest, go-tdx-guest, go-attestation. Ours may refuse
- * more, for one of the reasons that are written down here; it may accept nothing that they refuse.
+ * Compares verdicts about the same evidence with other verifiers: go-sev-guest, go-tdx-guest, go-attestation. This project's
+ * verifiers may refuse more, for the reasons listed here, but must not accept anything that the others refuse.
  */
 const MUTATIONS = Number(env['DIFFERENTIAL_CASES'] ?? 700);
 const SEED = Number(env['DIFFERENTIAL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Seed and case number bring the whole input back. */
+/** Printed bytes of an input. Seed and case number reproduce all of it. */
 const MAX_SHOWN = 400;
 
 interface Compared extends Vector {
@@ -60,7 +60,7 @@ const logStricter = {
 };
 
 const peers = await GoVerifiers.build();
-const goAttestation = await GoVerifiers.moduleFolder('github.com/google/go-attestation');
+const goAttestation = await GoVerifiers.moduleDirectory('github.com/google/go-attestation');
 /** Firmware logs in a buffer that is filled up with 0x00 or 0xff; the peer knows no padding, so it gets none. */
 function publicLog(name: string): Compared {
   const log = new Uint8Array(readFileSync(join(goAttestation, 'attest/testdata', name)));

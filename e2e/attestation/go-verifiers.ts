@@ -24,7 +24,7 @@ const BUILD_MS = 300_000;
 /** The peers log to standard output, so verdicts come elsewhere. */
 const VERDICTS_FD = 3;
 
-/** One case for a verifier that others wrote; see `e2e/attestation-peers/main.go`. */
+/** One case for another verifier; see `e2e/attestation-peers/main.go`. */
 export interface PeerCase {
   readonly kind: 'snp' | 'tdx' | 'tpm' | 'log';
   readonly nowMs: number;
@@ -41,14 +41,14 @@ export interface PeerVerdict {
 
 /** go-sev-guest, go-tdx-guest and go-attestation behind one program that is built for this run. */
 export class GoVerifiers implements AsyncDisposable {
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (verdict: PeerVerdict) => void>();
   #asked = 0;
 
-  private constructor(folder: string) {
-    this.#folder = folder;
-    this.#child = spawn(join(folder, 'peers'), [], { stdio: ['pipe', 'ignore', 'inherit', 'pipe'] });
+  private constructor(directory: string) {
+    this.#directory = directory;
+    this.#child = spawn(join(directory, 'peers'), [], { stdio: ['pipe', 'ignore', 'inherit', 'pipe'] });
     const verdicts = this.#child.stdio[VERDICTS_FD];
     if (!(verdicts instanceof Readable)) throw new Error('no pipe from the verifiers');
     createInterface({ input: verdicts }).on('line', (line) => {
@@ -59,13 +59,13 @@ export class GoVerifiers implements AsyncDisposable {
   }
 
   static async build(): Promise<GoVerifiers> {
-    const folder = await mkdtemp(join(tmpdir(), 'cluster-attestation-peers-'));
-    await runGo(['build', '-trimpath', '-o', join(folder, 'peers'), '.']);
-    return new GoVerifiers(folder);
+    const directory = await mkdtemp(join(tmpdir(), 'cluster-attestation-peers-'));
+    await runGo(['build', '-trimpath', '-o', join(directory, 'peers'), '.']);
+    return new GoVerifiers(directory);
   }
 
   /** Where the sources of a peer's module lie, its test data included. */
-  static async moduleFolder(module: string): Promise<string> {
+  static async moduleDirectory(module: string): Promise<string> {
     return (await runGo(['list', '-m', '-f', '{{.Dir}}', module])).trim();
   }
 
@@ -89,7 +89,7 @@ export class GoVerifiers implements AsyncDisposable {
     const ended = once(this.#child, 'exit');
     this.#child.stdin?.end();
     await ended;
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.#directory, { recursive: true, force: true });
   }
 }
 

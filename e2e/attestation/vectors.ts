@@ -24,8 +24,8 @@ export interface Vector {
 const ROOT = join(import.meta.dirname, '../..');
 const NOW_MS = Date.UTC(2026, 9, 10);
 
-export function fixture(folder: string, name: string): Uint8Array {
-  return new Uint8Array(readFileSync(join(ROOT, folder, 'fixtures', name)));
+export function fixture(directory: string, name: string): Uint8Array {
+  return new Uint8Array(readFileSync(join(ROOT, directory, 'fixtures', name)));
 }
 
 const NOT_JUDGED = { binding: 'not-judged', policy: 'not-judged' } as const;
@@ -96,7 +96,7 @@ export function tpmVector(): Vector {
       given = pcrs,
     ) =>
       codeOf(() => {
-        const checks = new CheckList(quoteErrors, 'judging a TPM quote');
+        const checks = new CheckList(quoteErrors, 'verifying a TPM quote');
         const genuine = verifyQuote({ attest, signature: sig, attestationKey, pcrValues: given }, checks, {
           qualifiedNameHex,
           parseKey,

@@ -13,7 +13,7 @@ const CASES_PER_ROUND = 5;
  * work on the machine only adds. */
 export async function runAttestationBench(): Promise<readonly BenchResult[]> {
   await using peers = await GoVerifiers.build();
-  const module = await GoVerifiers.moduleFolder('github.com/google/go-attestation');
+  const module = await GoVerifiers.moduleDirectory('github.com/google/go-attestation');
   const log = new Uint8Array(readFileSync(join(module, 'attest/testdata/crypto_agile_eventlog')));
   return [
     await compare(peers, 'TPM quote and event log', [tpmVector(), logVector('public', log)], 1.5),

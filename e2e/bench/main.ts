@@ -40,9 +40,9 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   atls         attested TLS against mTLS
   attestation  verifying evidence against Go's verifiers
   join         machines with a software TPM one after the other, then 500 at once, at the built join service with a real etcd
-  curator      5,000 nodes that watch and beat, at the built curator with a real etcd
-  node         a first node by \`cluster\` against kubeadm by hand, and what then runs on it; needs root and the bundle
-  worker       a worker, ticket to Ready, against kubeadm join by hand; five at once; needs root and the bundle
+  curator      5,000 nodes that watch and send heartbeats, at the built curator with a real etcd
+  node         a first node by \`cluster\` against manual kubeadm, and what then runs on it; needs root and the bundle
+  worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
 
   --rounds N   rounds of \`node\` and \`worker\` (3)
   --keep       also into docs/bench.json and docs/bench.md

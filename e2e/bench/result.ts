@@ -46,9 +46,9 @@ export function formatResults(results: readonly BenchResult[]): string {
   const width = Math.max(...results.map(({ name }) => name.length));
   return results
     .map((result) => {
-      const mark = result.limit === undefined ? '    ' : isWithin(result) ? 'ok  ' : 'MISS';
+      const status = result.limit === undefined ? '    ' : isWithin(result) ? 'ok  ' : 'MISS';
       const target = result.limit === undefined ? '' : ` (${targetOf(result)})`;
-      return `${mark} ${result.name.padEnd(width)} ${amount(result, result.value)}${target}  ${result.detail}`;
+      return `${status} ${result.name.padEnd(width)} ${amount(result, result.value)}${target}  ${result.detail}`;
     })
     .join('\n');
 }

@@ -113,4 +113,5 @@ export const atlsErrors = defineErrors({
 /** Codes of `AtlsError`. */
 export type AtlsErrorCode = keyof typeof atlsErrors;
 
+/** An attested connection was refused or failed. */
 export class AtlsError extends errorClass(atlsErrors) {}

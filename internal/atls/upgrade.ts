@@ -68,6 +68,7 @@ type Peer = AttestedPeer | UnattestedPeer;
 /** The client's end. Throws AtlsError `atls-config` for incomplete trust; the upgrade rejects with AtlsError. */
 export function atlsClientUpgrade(options: AtlsOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
 export function atlsClientUpgrade(options: AtlsOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
+/** See the overloads. */
 export function atlsClientUpgrade(options: AtlsOptions): Upgrade<Peer> {
   const end = new AtlsEnd('client', options);
   return (tcp, signal) => end.upgrade(tcp, signal);
@@ -76,6 +77,7 @@ export function atlsClientUpgrade(options: AtlsOptions): Upgrade<Peer> {
 /** The server's end: like the client's, with a limit on pending connections. */
 export function atlsServerUpgrade(options: AtlsServerOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
 export function atlsServerUpgrade(options: AtlsServerOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
+/** See the overloads. */
 export function atlsServerUpgrade(options: AtlsServerOptions): Upgrade<Peer> {
   const end = new AtlsEnd('server', options);
   const limit = new PendingConnectionLimit(options.limits ?? PENDING_CONNECTION_LIMITS);

@@ -99,6 +99,7 @@ export const tpmErrors = defineErrors({
 /** Codes of `TpmError`. */
 export type TpmErrorCode = keyof typeof tpmErrors;
 
+/** The TPM failed or refused a command, or a TPM structure is malformed. */
 export class TpmError extends errorClass(tpmErrors) {}
 
 /** The error of every parser of TPM structures; `what` follows "reading". */

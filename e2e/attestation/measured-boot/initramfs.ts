@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 const MAGIC = '070701';
 const TRAILER = 'TRAILER!!!';
-const [MODE_FILE, MODE_LINK, MODE_FOLDER] = [0o100000, 0o120000, 0o040000];
+const [MODE_FILE, MODE_LINK, MODE_DIRECTORY] = [0o100000, 0o120000, 0o040000];
 
 interface Entry {
   readonly name: string;
@@ -15,27 +15,27 @@ interface Entry {
  * A directory as the kernel's initramfs (Documentation/driver-api/early-userspace/buffer-format.rst): the same directory
  * always gives the same bytes, so that a register can be computed from it. Everything belongs to root.
  */
-export async function createInitramfs(folder: string): Promise<Uint8Array> {
-  const entries = await readEntries(folder, '');
+export async function createInitramfs(directory: string): Promise<Uint8Array> {
+  const entries = await readEntries(directory, '');
   const parts = [...entries, { name: TRAILER, mode: 0, content: new Uint8Array() }].flatMap(encodeEntry);
   return Buffer.concat(parts);
 }
 
-async function readEntries(folder: string, below: string): Promise<readonly Entry[]> {
-  const names = (await readdir(join(folder, below))).sort();
-  const entries = await Promise.all(names.map((name) => readEntry(folder, join(below, name))));
+async function readEntries(directory: string, below: string): Promise<readonly Entry[]> {
+  const names = (await readdir(join(directory, below))).sort();
+  const entries = await Promise.all(names.map((name) => readEntry(directory, join(below, name))));
   return entries.flat();
 }
 
-async function readEntry(folder: string, name: string): Promise<readonly Entry[]> {
-  const path = join(folder, name);
+async function readEntry(directory: string, name: string): Promise<readonly Entry[]> {
+  const path = join(directory, name);
   const stats = await lstat(path);
   const permissions = stats.mode & 0o7777;
   if (stats.isSymbolicLink())
     return [{ name, mode: MODE_LINK | 0o777, content: Buffer.from(await readlink(path)) }];
   if (stats.isDirectory()) {
-    const own = { name, mode: MODE_FOLDER | permissions, content: new Uint8Array() };
-    return [own, ...(await readEntries(folder, name))];
+    const own = { name, mode: MODE_DIRECTORY | permissions, content: new Uint8Array() };
+    return [own, ...(await readEntries(directory, name))];
   }
   return [{ name, mode: MODE_FILE | permissions, content: await readFile(path) }];
 }

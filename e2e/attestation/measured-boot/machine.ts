@@ -12,7 +12,7 @@ import type { BootFiles } from './reference-values.ts';
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const commands = new ExecaRunner({ path: PATH });
 const MEMORY_MIB = 1024;
-const GUEST = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
+const VM = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
 /** In the order in which each finds what it needs. */
 const NETWORK_MODULES = [
   'drivers/virtio/virtio_ring',
@@ -26,7 +26,7 @@ const NETWORK_MODULES = [
 ];
 
 /** Files that a machine boots from; nothing else decides what it measures. */
-export interface BootFolder {
+export interface BootDirectory {
   readonly kernel: string;
   readonly firmware: string;
   readonly firmwareVariables: string;
@@ -35,11 +35,11 @@ export interface BootFolder {
 }
 
 /** Debian's kernel and firmware, and a root that holds the agent as its package brings it. */
-export async function createBootFolder(
-  folder: string,
+export async function createBootDirectory(
+  directory: string,
   options: { readonly agent: string; readonly provisioning: object },
-): Promise<BootFolder> {
-  const [distribution, root] = [join(folder, 'distribution'), join(folder, 'initrd')];
+): Promise<BootDirectory> {
+  const [distribution, root] = [join(directory, 'distribution'), join(directory, 'initrd')];
   const kernelName = await kernelPackage('linux-image-cloud-amd64');
   await unpackPackages(['ovmf', kernelName], distribution);
   await unpackPackages(['busybox-static', 'libc6', 'libstdc++6', 'libgcc-s1'], root);
@@ -76,9 +76,9 @@ export interface RunningMachine extends AsyncDisposable {
 
 /** Boots once, with the TPM's state as it is on disk, and resolves when the agent says that it is there. */
 export async function bootMachine(
-  folder: string,
+  directory: string,
   options: {
-    readonly boot: BootFolder;
+    readonly boot: BootDirectory;
     readonly commandLine: string;
     readonly tpm: string;
     readonly log: string;
@@ -86,8 +86,8 @@ export async function bootMachine(
 ): Promise<RunningMachine> {
   const { boot, commandLine } = options;
   const initrd = await createInitramfs(boot.root);
-  const at = (name: string): string => join(folder, name);
-  await mkdir(folder, { recursive: true });
+  const at = (name: string): string => join(directory, name);
+  await mkdir(directory, { recursive: true });
   await writeFile(at('initrd'), initrd);
   await copyFile(boot.firmwareVariables, at('variables.fd'));
   const port = await findFreePort();
@@ -101,7 +101,7 @@ export async function bootMachine(
     '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${boot.firmware}`,
     '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
-    '-netdev', `user,id=net,net=${GUEST.network},restrict=on,hostfwd=tcp:127.0.0.1:${port}-${GUEST.address}:${GUEST.initPort}`,
+    '-netdev', `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:127.0.0.1:${port}-${VM.address}:${VM.initPort}`,
     '-device', 'virtio-net-pci,netdev=net,romfile=',
     '-kernel', boot.kernel, '-initrd', at('initrd'), '-append', commandLine,
   ], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -152,7 +152,7 @@ function initScript(): string {
     ...NETWORK_MODULES.map((name) => busybox(`insmod /modules/${moduleFile(name)}`)),
     busybox('ip link set lo up'),
     busybox('ip link set eth0 up'),
-    busybox(`ip addr add ${GUEST.address}/24 dev eth0`),
+    busybox(`ip addr add ${VM.address}/24 dev eth0`),
     '/usr/lib/cluster/node /usr/lib/cluster/bootstrapper.mjs',
     busybox('poweroff -f'),
     '',

@@ -25,16 +25,16 @@ import { findCoded } from '../../../internal/errors/index.ts';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
 import { createClient, RpcChannel } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { bootMachine, createBootFolder } from './machine.ts';
+import { bootMachine, createBootDirectory } from './machine.ts';
 import { referenceValues } from './reference-values.ts';
 
 /**
- * A measured boot for real: firmware, kernel and initrd of a QEMU machine measure each other into a TPM, the agent in the
- * initrd proves that over attested TLS, and we judge it by reference values computed from the files it booted.
+ * A real measured boot: firmware, kernel and initrd of a QEMU machine measure each other into a TPM, the agent in the initrd
+ * attests it over attested TLS, and the story verifies it with reference values computed from the booted files.
  */
 const PROJECT = join(import.meta.dirname, '../../..');
 const COMMAND_LINE = 'console=ttyS0 quiet panic=-1';
-/** An emulated machine on a busy one is ten times as slow as it should be, and that is not what is told here. */
+/** Long timeouts, because an emulated machine on a busy host is ten times slower. */
 const PATIENT: AtlsTimers = { tlsMs: 60_000, helloMs: 60_000, wholeMs: 300_000, lingerMs: 500 };
 const CALL_MS = 300_000;
 const BUILD_MS = 1_200_000;
@@ -56,14 +56,14 @@ type Judgement =
   | { readonly code: string; readonly details: Readonly<Record<string, unknown>> };
 
 await test('a measured boot is accepted by values computed from its files, and every other boot is refused', async (story) => {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-measured-'));
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-measured-'));
   const log = join(tmpdir(), 'cluster-measured-boot.log');
-  const tpm = join(folder, 'tpm');
+  const tpm = join(directory, 'tpm');
   await mkdir(tpm);
   try {
     await run('swtpm_setup', '--tpm2', '--tpmstate', tpm, '--pcr-banks', 'sha256', '--create-ek-cert');
     await run(execPath, join(PROJECT, '.ci/build.ts'));
-    const boot = await createBootFolder(join(folder, 'boot'), {
+    const boot = await createBootDirectory(join(directory, 'boot'), {
       agent: join(PROJECT, 'dist/cluster-agent_0.1.0_amd64.deb'),
       provisioning: {
         version: 1,
@@ -78,7 +78,7 @@ await test('a measured boot is accepted by values computed from its files, and e
       change: { readonly commandLine?: string },
       ...policies: readonly Policy[]
     ): Promise<readonly Judgement[]> => {
-      await using machine = await bootMachine(join(folder, `boot-${++boots}`), {
+      await using machine = await bootMachine(join(directory, `boot-${++boots}`), {
         boot,
         commandLine: change.commandLine ?? COMMAND_LINE,
         tpm,
@@ -91,7 +91,7 @@ await test('a measured boot is accepted by values computed from its files, and e
 
     let wanted: ReadonlyMap<number, Uint8Array> = new Map();
     await story.test('the first boot shows the registers that its files lead to', async () => {
-      await using machine = await bootMachine(join(folder, `boot-${++boots}`), {
+      await using machine = await bootMachine(join(directory, `boot-${++boots}`), {
         boot,
         commandLine: COMMAND_LINE,
         tpm,
@@ -137,7 +137,7 @@ await test('a measured boot is accepted by values computed from its files, and e
       },
     );
   } finally {
-    await rm(folder, { recursive: true });
+    await rm(directory, { recursive: true });
   }
 });
 

@@ -35,7 +35,7 @@ export async function runAtlsBench(): Promise<readonly BenchResult[]> {
 /** CPU of both ends for: new channel, handshake, first unary reply, close. The variants take turns. */
 async function connectionSetUp(): Promise<BenchResult> {
   await using both = await startBoth();
-  const costs = await inTurns(async (kind) => {
+  const costs = await alternately(async (kind) => {
     const { port, client } = both[kind];
     const costMs = await cpuMs(async () => {
       for (let n = 0; n < CONNECTIONS_PER_ROUND; n++) {
@@ -51,7 +51,7 @@ async function connectionSetUp(): Promise<BenchResult> {
 /** CPU of both ends for a call on a connection that is there; a new one for each slice, since no two cost the same. */
 async function unaryCalls(): Promise<BenchResult> {
   await using both = await startBoth();
-  const costs = await inTurns(async (kind) => {
+  const costs = await alternately(async (kind) => {
     using channel = dial(both[kind].port, both[kind].client);
     await ask(channel);
     const costMs = await cpuMs(async () => {
@@ -164,14 +164,14 @@ function slowQuotes(source: TransportSource): TransportSource {
   };
 }
 
-/** The same machine without sharing: whoever asks waits for all before. */
+/** The same machine without sharing: each call waits for all calls before it. */
 function oneAtATime(issuer: Issuer): Issuer {
-  let turn: Promise<unknown> = Promise.resolve();
+  let last: Promise<unknown> = Promise.resolve();
   return {
     variant: issuer.variant,
     issue: (binding, signal) => {
-      const mine = turn.then(() => issuer.issue(binding, signal));
-      turn = mine.catch(() => undefined);
+      const mine = last.then(() => issuer.issue(binding, signal));
+      last = mine.catch(() => undefined);
       return mine;
     },
   };
@@ -189,8 +189,8 @@ async function startBoth() {
   };
 }
 
-/** Slices of both variants by turns, so that a busy machine slows both; the first ones let the compiler settle. */
-async function inTurns(
+/** Slices of both variants alternately, so that a busy machine slows both; the first ones let the compiler settle. */
+async function alternately(
   slice: (kind: Compared) => Promise<number>,
   rounds = ROUNDS,
 ): Promise<PerKind<number[]>> {

@@ -45,8 +45,8 @@ export interface CuratorCluster extends AsyncDisposable {
 }
 
 export async function startCuratorCluster(): Promise<CuratorCluster> {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-bench-curator-'));
-  const at = (name: string): string => join(folder, name);
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-bench-curator-'));
+  const at = (name: string): string => join(directory, name);
   const etcd = await TestEtcd.create();
   const member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
@@ -118,7 +118,7 @@ export async function startCuratorCluster(): Promise<CuratorCluster> {
       curator.kill('SIGTERM');
       if (curator.exitCode === null) await once(curator, 'exit');
       await etcd[Symbol.asyncDispose]();
-      await rm(folder, { recursive: true });
+      await rm(directory, { recursive: true });
     },
   };
 }
@@ -129,11 +129,11 @@ export async function memoryMbOf(pid: number): Promise<number> {
   return Number(/^RssAnon:\s+([0-9]+) kB/m.exec(status)?.[1] ?? NaN) / 1024;
 }
 
-/** `CURATOR_PROFILE=FOLDER` leaves a CPU profile there when the curator ends, of the sources and not of what was built. */
+/** `CURATOR_PROFILE=DIRECTORY` leaves a CPU profile there when the curator ends, of the sources and not of what was built. */
 function programOf(): readonly string[] {
-  const folder = env['CURATOR_PROFILE'];
-  if (folder === undefined) return [...NODE_FLAGS, join(ROOT, 'dist/joinservice.mjs')];
-  return [...NODE_FLAGS, '--cpu-prof', `--cpu-prof-dir=${folder}`, join(ROOT, 'joinservice/main.ts')];
+  const directory = env['CURATOR_PROFILE'];
+  if (directory === undefined) return [...NODE_FLAGS, join(ROOT, 'dist/joinservice.mjs')];
+  return [...NODE_FLAGS, '--cpu-prof', `--cpu-prof-dir=${directory}`, join(ROOT, 'joinservice/main.ts')];
 }
 
 function channelOf(peer: TestPeer, port: number, cluster: TestCluster): RpcChannel {

@@ -15,7 +15,7 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 
 interface RoleChanges {
-  /** Connected and beating meanwhile. */
+  /** Connected and sending heartbeats meanwhile. */
   readonly nodes: number;
   readonly latenciesMs: readonly number[];
 }
@@ -25,12 +25,12 @@ interface Figures {
   readonly memoryKb: number;
   /** Of one core, for 1,000 heartbeats in a second. */
   readonly cpuPercent: number;
-  readonly beatsPerSecond: number;
+  readonly heartbeatsPerSecond: number;
   readonly push: PushFigures;
 }
 
 /**
- * One curator, a real etcd, and thousands of nodes that watch themselves and the directory and beat as they are asked to.
+ * One curator, a real etcd, and thousands of nodes that watch themselves and the directory and send heartbeats as they are asked to.
  * The nodes share the processors with what they measure, so times are upper bounds.
  */
 export async function runCuratorBench(): Promise<readonly BenchResult[]> {
@@ -57,22 +57,22 @@ async function measure(
   crowd: SimulatedNodes,
   emptyMb: number,
 ): Promise<Omit<Figures, 'push'>> {
-  const [beats, cpu, startMs] = [crowd.beats, await cpuSecondsOf(cluster.pid), performance.now()];
+  const [heartbeats, cpu, startMs] = [crowd.heartbeats, await cpuSecondsOf(cluster.pid), performance.now()];
   await clock.sleep(MEASURE_MS, never);
   const seconds = (performance.now() - startMs) / 1000;
-  const beatsPerSecond = (crowd.beats - beats) / seconds;
+  const heartbeatsPerSecond = (crowd.heartbeats - heartbeats) / seconds;
   const share = ((await cpuSecondsOf(cluster.pid)) - cpu) / seconds;
   const memoryKb = (((await memoryMbOf(cluster.pid)) - emptyMb) * 1024) / crowd.nodes.length;
   return {
     nodes: crowd.nodes.length,
     memoryKb,
-    cpuPercent: (100 * share * 1000) / beatsPerSecond,
-    beatsPerSecond,
+    cpuPercent: (100 * share * 1000) / heartbeatsPerSecond,
+    heartbeatsPerSecond,
   };
 }
 
 /**
- * From the operator's call until the node itself knows, one after the other, while all others beat and nothing else
+ * From the operator's call until the node itself knows, one after the other, while all others send heartbeats and nothing else
  * happens; of nodes whose roles are still as they came.
  */
 async function changeRoles(
@@ -113,20 +113,21 @@ function resultsOf(
         name: `CPU per 1,000 heartbeats a second, ${each.nodes} nodes`,
         value: round(each.cpuPercent),
         unit: '%',
-        detail: `of one core, at ${round(each.beatsPerSecond)} heartbeats a second`,
+        detail: `of one core, at ${round(each.heartbeatsPerSecond)} heartbeats a second`,
       },
       {
         name: `one change to all, ${each.nodes} nodes`,
         value: round(each.push.ms),
         unit: 'ms',
-        detail: `from the call to the last node that knows, its decoding included, while all beat; a beat waited for at most ${round(each.push.slowestBeatMs)} ms; ${round(each.push.silentMs)} ms while nobody beats`,
+        detail: `from the call to the last node that knows, its decoding included, while all nodes send heartbeats; a heartbeat waited for at most ${round(each.push.slowestHeartbeatMs)} ms; ${round(each.push.silentMs)} ms while no node sends heartbeats`,
         runs: PUSHES,
       },
       {
         name: `CPU of one change to all, for one of ${each.nodes} nodes`,
         value: round(each.push.cpuMs / each.nodes, 3),
         unit: 'ms',
-        detail: "the curator's own, while nobody beats; the mean, with what it takes to collect its garbage",
+        detail:
+          "the curator's own, while no node sends heartbeats; the mean, with what it takes to collect its garbage",
         runs: SILENT_PUSHES,
       },
     ]),
@@ -146,7 +147,7 @@ function resultsOf(
       value: of.crowd.late,
       unit: '',
       limit: 0,
-      detail: 'each time that a node which beats was told that its beats have stopped',
+      detail: 'each time that a node that sends heartbeats was told that its heartbeats have stopped',
     },
   ];
 }
@@ -158,7 +159,7 @@ function roleChange({ nodes, latenciesMs }: RoleChanges): BenchResult {
     value: round(sorted[Math.floor(sorted.length * 0.99)] ?? NaN),
     unit: 'ms',
     limit: 200,
-    detail: `median ${round(median(sorted))} ms; one after the other, while ${nodes} nodes are connected and beat and nothing else happens; all of them in one process beside the curator`,
+    detail: `median ${round(median(sorted))} ms; one after the other, while ${nodes} nodes are connected and send heartbeats and nothing else happens; all of them in one process beside the curator`,
     runs: sorted.length,
   };
 }

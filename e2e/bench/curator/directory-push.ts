@@ -6,7 +6,7 @@ import type { SimulatedNodes } from './simulated-nodes.ts';
 import { median } from '../result.ts';
 
 export const PUSHES = 5;
-/** A change is a thing by itself: beats that waited for the one before have been answered. */
+/** A change is a thing by itself: heartbeats that waited for the one before have been answered. */
 const PAUSE_MS = 3_000;
 /**
  * Changes that are told in silence come in series, as many in each for few nodes as for many: V8 also collects everything
@@ -18,21 +18,21 @@ export const SILENT_PUSHES = SERIES * CHANGES_OF_SERIES;
 const SILENCE_BEFORE_MS = 500;
 /** What is written and collected after the last one knows is counted. */
 const SILENCE_AFTER_MS = 1_500;
-/** Beats are 5 s apart: a node leaves out one and not the next, and stays far from being late. */
+/** Heartbeats are 5 s apart: a node leaves out one and not the next, and stays far from being late. */
 const BETWEEN_SERIES_MS = 6_000;
 const PUSH_LIMIT_MS = 60_000;
 const never = new AbortController().signal;
 const clock = new SystemClock();
 
 export interface PushFigures {
-  /** From the call until the last node knows, while all of them beat. */
+  /** From the call until the last node knows, while all of them send heartbeats. */
   readonly ms: number;
-  /** The longest that a beat waited for its answer meanwhile. */
-  readonly slowestBeatMs: number;
-  /** The same while nobody beats. */
+  /** The longest that a heartbeat waited for its answer meanwhile. */
+  readonly slowestHeartbeatMs: number;
+  /** The same while no node sends heartbeats. */
   readonly silentMs: number;
   /**
-   * Of the curator alone while nobody beats: the mean. Time of a processor is a sum, and a collection is paid for by all
+   * Of the curator alone while no node sends heartbeats: the mean. Time of a processor is a sum, and a collection is paid for by all
    * changes whose garbage it takes: a median has none of it among few nodes, and one for each change among many.
    */
   readonly cpuMs: number;
@@ -51,14 +51,14 @@ export class DirectoryPushes {
 
   async measure(): Promise<PushFigures> {
     const times: number[] = [];
-    const beats: number[] = [];
+    const heartbeats: number[] = [];
     const silent: number[] = [];
     let cpuMs = 0;
     for (let i = 0; i < PUSHES; i++) {
       await clock.sleep(PAUSE_MS, never);
-      this.#crowd.slowestBeatMs = 0;
+      this.#crowd.slowestHeartbeatMs = 0;
       times.push(await this.#push());
-      beats.push(this.#crowd.slowestBeatMs);
+      heartbeats.push(this.#crowd.slowestHeartbeatMs);
     }
     for (let i = 0; i < SERIES; i++) {
       await clock.sleep(BETWEEN_SERIES_MS, never);
@@ -68,7 +68,7 @@ export class DirectoryPushes {
     }
     return {
       ms: median(times),
-      slowestBeatMs: Math.max(...beats),
+      slowestHeartbeatMs: Math.max(...heartbeats),
       silentMs: median(silent),
       cpuMs: cpuMs / silent.length,
     };

@@ -22,15 +22,15 @@ const LONGEST_PAUSE_MS = 2_000;
 export interface NodeEvents {
   readonly onSelf: (message: WatchNodesResponse) => void;
   readonly onDirectory: () => void;
-  /** Asked when a beat is due: false leaves it out. */
-  readonly mayBeat: () => boolean;
-  readonly onBeat: (waitedMs: number) => void;
+  /** Asked when a heartbeat is due: false leaves it out. */
+  readonly maySendHeartbeat: () => boolean;
+  readonly onHeartbeat: (waitedMs: number) => void;
   readonly onEnd: (why: string) => void;
 }
 
 /**
  * A node as its curator sees it: one connection of mutual TLS with a watch of itself, a watch of the directory and a
- * stream of heartbeats. HTTP/2 by hand, so that thousands of them fit beside what they measure.
+ * stream of heartbeats. HTTP/2 without a gRPC library, so that thousands of them fit beside what they measure.
  */
 export class SimulatedNode implements Disposable {
   readonly nodeId: string;
@@ -44,7 +44,7 @@ export class SimulatedNode implements Disposable {
     this.#tls = tls;
   }
 
-  /** Connects and opens everything; beats begin at once and go on as the curator asks. */
+  /** Connects and opens everything; heartbeats begin at once and go on as the curator asks. */
   async start(port: number, events: NodeEvents): Promise<void> {
     const secured = await this.#connect(port);
     const session = connectHttp2(`https://127.0.0.1:${port}`, { createConnection: () => secured });
@@ -62,7 +62,7 @@ export class SimulatedNode implements Disposable {
     const { watchDirectory } = Distribution.method;
     const directory = this.#open(watchDirectory, events.onDirectory, events);
     directory.end(frameOf(watchDirectory.input, create(watchDirectory.input)));
-    this.#beat(events);
+    this.#sendHeartbeats(events);
   }
 
   [Symbol.dispose](): void {
@@ -73,22 +73,22 @@ export class SimulatedNode implements Disposable {
     this.#socket?.destroy();
   }
 
-  #beat(events: NodeEvents): void {
+  #sendHeartbeats(events: NodeEvents): void {
     const { heartbeat } = Curator.method;
     const frame = frameOf(heartbeat.input, create(heartbeat.input));
     let sentMs = 0;
     const send = (): void => {
       sentMs = performance.now();
-      beats.write(frame);
+      heartbeats.write(frame);
     };
     const later = (intervalMs: number): void => {
-      this.#timer = setTimeout(() => (events.mayBeat() ? send() : later(intervalMs)), intervalMs);
+      this.#timer = setTimeout(() => (events.maySendHeartbeat() ? send() : later(intervalMs)), intervalMs);
     };
     const onAnswer = ({ intervalMs }: MessageShape<typeof heartbeat.output>): void => {
-      events.onBeat(performance.now() - sentMs);
+      events.onHeartbeat(performance.now() - sentMs);
       later(Number(intervalMs));
     };
-    const beats = this.#open(heartbeat, onAnswer, events);
+    const heartbeats = this.#open(heartbeat, onAnswer, events);
     send();
   }
 

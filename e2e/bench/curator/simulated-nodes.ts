@@ -10,10 +10,10 @@ const AT_ONCE = 50;
 export class SimulatedNodes implements Disposable {
   readonly nodes: SimulatedNode[] = [];
   readonly ends: string[] = [];
-  beats = 0;
+  heartbeats = 0;
   directories = 0;
-  /** The longest that a beat has waited for its answer. */
-  slowestBeatMs = 0;
+  /** The longest that a heartbeat has waited for its answer. */
+  slowestHeartbeatMs = 0;
   /** How often a node was told that it is late. */
   late = 0;
   readonly #roles = new Map<string, (atMs: number) => void>();
@@ -37,7 +37,7 @@ export class SimulatedNodes implements Disposable {
     return promise.finally(() => this.#roles.delete(nodeId));
   }
 
-  /** Leaves out the beats that are due meanwhile: one of each node, as long as it is shorter than their interval. */
+  /** Leaves out the heartbeats that are due meanwhile: one of each node, as long as it is shorter than their interval. */
   silence(): Disposable {
     this.#isSilent = true;
     return { [Symbol.dispose]: () => void (this.#isSilent = false) };
@@ -53,17 +53,17 @@ export class SimulatedNodes implements Disposable {
     const onSelf = ({ nodes: [self] }: WatchNodesResponse): void => {
       if (self === undefined) return;
       if (self.roles.length === 0) this.#roles.get(nodeId)?.(performance.now());
-      // Before its first beat it is neither.
+      // Before its first heartbeat it is neither.
       if (health === NodeHealth.HEALTHY && self.health === NodeHealth.TIMEOUT) this.late++;
       health = self.health;
     };
     await node.start(port, {
       onSelf,
       onDirectory: () => void this.directories++,
-      mayBeat: () => !this.#isSilent,
-      onBeat: (waitedMs) => {
-        this.beats++;
-        this.slowestBeatMs = Math.max(this.slowestBeatMs, waitedMs);
+      maySendHeartbeat: () => !this.#isSilent,
+      onHeartbeat: (waitedMs) => {
+        this.heartbeats++;
+        this.slowestHeartbeatMs = Math.max(this.slowestHeartbeatMs, waitedMs);
       },
       onEnd: (why) => void this.ends.push(why),
     });

@@ -47,8 +47,8 @@ export interface JoinClusterOptions {
 }
 
 export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): Promise<JoinCluster> {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-bench-join-'));
-  const at = (name: string): string => join(folder, name);
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-bench-join-'));
+  const at = (name: string): string => join(directory, name);
   const etcd = await TestEtcd.create();
   const member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
@@ -101,7 +101,7 @@ export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): 
     JSON.stringify({
       version: 1,
       listen: at('signer.sock'),
-      keys: folder,
+      keys: directory,
       etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdFiles },
     }),
   );
@@ -124,7 +124,7 @@ export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): 
       await Promise.all([end(joinservice), end(signer)]);
       await evidence[Symbol.asyncDispose]();
       await etcd[Symbol.asyncDispose]();
-      await rm(folder, { recursive: true });
+      await rm(directory, { recursive: true });
     },
   };
 }

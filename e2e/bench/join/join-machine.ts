@@ -93,8 +93,8 @@ export class BenchMachine {
   async join(host: string, port: number): Promise<Ticket> {
     let clusterId: string;
     {
-      using asking = await this.#dial(host, port);
-      clusterId = await this.#admission(asking);
+      using first = await this.#dial(host, port);
+      clusterId = await this.#admission(first);
       await this.#hardware.lock(clusterId);
     }
     using locked = await this.#dial(host, port);

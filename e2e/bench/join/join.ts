@@ -10,7 +10,7 @@ const ALONE = 20;
 
 /**
  * Machines that join: each with its own key and source address, over real attested TLS, at the built join service and
- * signer, with a real etcd. No retry: whoever is refused or timed out counts as failed.
+ * signer, with a real etcd. No retry: a machine that is refused or times out counts as failed.
  */
 export async function runJoinBench(): Promise<readonly BenchResult[]> {
   const machines = Array.from(

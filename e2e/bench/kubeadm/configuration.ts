@@ -19,7 +19,7 @@ const CNI_BIN = '/opt/cni/bin';
 const CNI_PLUGINS = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
 const NOT_ON_MACHINES: readonly string[] = ['workstation'];
 /** Stacked etcd comes as an image. */
-const NOT_BY_HAND = ['etcd', 'etcdctl', 'etcdutl'];
+const NOT_FOR_KUBEADM = ['etcd', 'etcdctl', 'etcdutl'];
 export const KUBEADM_CONFIG = '/etc/kubeadm.yaml';
 
 export interface InstalledProgram {
@@ -32,7 +32,7 @@ export function programsOf({ components }: BundleManifest): readonly InstalledPr
   return components
     .filter(
       ({ kind, scope, name }) =>
-        kind === 'binary' && !NOT_ON_MACHINES.includes(scope) && !NOT_BY_HAND.includes(name),
+        kind === 'binary' && !NOT_ON_MACHINES.includes(scope) && !NOT_FOR_KUBEADM.includes(name),
     )
     .map(({ name, sha256 }) => ({ sha256, path: `${CNI_PLUGINS.includes(name) ? CNI_BIN : BIN}/${name}` }));
 }

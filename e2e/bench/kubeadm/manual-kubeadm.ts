@@ -15,7 +15,7 @@ const POLL_MS = 250;
 /** cgroup v1 */
 const IGNORED = '--ignore-preflight-errors=SystemVerification';
 
-/** How long each stage of a cluster by hand took, in ms. */
+/** How long each stage of a cluster with manual kubeadm took, in ms. */
 export interface ManualTimes {
   readonly programsMs: number;
   readonly imagesMs: number;
@@ -36,7 +36,7 @@ export interface ManualMachine {
   /** The directory of the bundle's blobs on this machine, `<sha256>` each. */
   readonly blobs: string;
   /** For the kubeconfig and the values of charts. */
-  readonly folder: string;
+  readonly directory: string;
   readonly searchPath: string;
   readonly signal: AbortSignal;
 }
@@ -54,14 +54,14 @@ export async function createManualCluster(hand: ManualMachine, hooks: ManualHook
   return { programsMs, imagesMs, kubeadmMs, answerMs };
 }
 
-/** What a worker by hand cost before its join, in ms, and when the join began, ms since the epoch. */
+/** What a worker with manual kubeadm cost before its join, in ms, and when the join began, ms since the epoch. */
 export interface ManualJoinTimes {
   readonly programsMs: number;
   readonly imagesMs: number;
   readonly joinedFromMs: number;
 }
 
-/** One more machine for a cluster made by hand, as a worker: programs, the images of a node, `kubeadm join`. */
+/** One more machine for a cluster made with kubeadm, as a worker: programs, the images of a node, `kubeadm join`. */
 export async function joinManually(hand: ManualMachine, controlPlane: LocalNode): Promise<ManualJoinTimes> {
   const programsMs = await timed(() => installPrograms(hand));
   const imagesMs = await timed(() => importImages(hand, 'node'));
@@ -112,9 +112,9 @@ async function kubeadmInit({ node, signal }: ManualMachine): Promise<void> {
 }
 
 async function installCharts(hand: ManualMachine): Promise<void> {
-  const { node, folder, signal } = hand;
+  const { node, directory, signal } = hand;
   const { stdout } = await node.exec(['cat', '/etc/kubernetes/admin.conf'], { signal });
-  const kubeconfig = join(folder, 'by-hand.conf');
+  const kubeconfig = join(directory, 'manual-kubeadm.conf');
   await writeFile(kubeconfig, stdout, { mode: 0o600 });
   const network = { podCIDR: POD_SUBNET };
   await helm(hand, kubeconfig, {
@@ -129,7 +129,7 @@ async function installCharts(hand: ManualMachine): Promise<void> {
 }
 
 async function helm(
-  { blobs, folder, manifest, searchPath, signal }: ManualMachine,
+  { blobs, directory, manifest, searchPath, signal }: ManualMachine,
   kubeconfig: string,
   release: {
     readonly name: string;
@@ -144,7 +144,7 @@ async function helm(
     if (found === undefined) throw new Error(`the bundle has no ${wanted}`);
     return join(blobs, found.sha256);
   };
-  const program = join(folder, 'helm');
+  const program = join(directory, 'helm');
   const commands = new ExecaRunner({ path: searchPath });
   await commands.run({ argv: ['install', '-m', '755', blob('helm'), program], signal });
   await commands.run({
@@ -161,7 +161,7 @@ async function helm(
       '--kubeconfig',
       kubeconfig,
     ],
-    env: { HOME: folder, PATH: searchPath },
+    env: { HOME: directory, PATH: searchPath },
     input: JSON.stringify(values),
     timeoutMs: STAGE_MS,
     signal,

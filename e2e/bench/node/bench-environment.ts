@@ -21,7 +21,7 @@ const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster'
 const INOTIFY_INSTANCES = '/proc/sys/fs/inotify/max_user_instances';
 const INSTANCES_FOR_ALL = 2048;
 
-/** What rounds of ours and of the hand's stand on: the same bundle, root file system and agent. All in it goes with it. */
+/** What all rounds need: the same bundle, root file system and agent. Removed as a whole. */
 export class BenchEnvironment implements AsyncDisposable {
   readonly bench: Harness;
   readonly #manifest: BundleManifest;
@@ -67,9 +67,9 @@ export class BenchEnvironment implements AsyncDisposable {
     return new BenchEnvironment(bench, { manifest, layers: [layer, rootfs], hostInstances });
   }
 
-  /** A machine that is switched on and obeys nobody: for a cluster by hand. */
-  async startByHand(cluster: LocalCluster, name: string): Promise<ManualMachine> {
-    const { directory: folder, signal } = this.bench;
+  /** Starts a machine that accepts no owner, for a cluster with manual kubeadm. */
+  async startManualMachine(cluster: LocalCluster, name: string): Promise<ManualMachine> {
+    const { directory, signal } = this.bench;
     const node = await cluster.addNode({
       name,
       layers: this.#layers,
@@ -78,7 +78,7 @@ export class BenchEnvironment implements AsyncDisposable {
     });
     await node.start(signal);
     const blobs = join(CACHE, 'blobs/sha256');
-    return { node, manifest: this.#manifest, blobs, folder, searchPath: env['PATH'] ?? '', signal };
+    return { node, manifest: this.#manifest, blobs, directory, searchPath: env['PATH'] ?? '', signal };
   }
 
   /** The shipped program to its end, which must be a good one. */

@@ -9,7 +9,7 @@ import { createManualCluster, type ManualTimes } from '../kubeadm/manual-kubeadm
 import { BenchEnvironment } from './bench-environment.ts';
 
 const OURS = 'bench-ours';
-const THEIRS = 'bench-hand';
+const THEIRS = 'bench-kubeadm';
 
 /** One cluster of one machine, from nothing to a chart whose pod answers. All from the start, in ms. */
 export interface ClusterTimes {
@@ -27,7 +27,7 @@ export interface ManualNodeTimes extends ManualTimes {
   readonly cpuSeconds: number;
 }
 
-/** The place of all rounds: made once, everything in it goes with it. */
+/** The environment of all rounds, created once and removed as a whole. */
 export class FirstNodeRounds implements AsyncDisposable {
   readonly #ground: BenchEnvironment;
 
@@ -82,13 +82,13 @@ export class FirstNodeRounds implements AsyncDisposable {
     return cluster.node('n1');
   }
 
-  /** The same machine, `kubeadm init` by hand; it is gone afterwards. */
+  /** The same machine, initialized with kubeadm manually; it is removed afterwards. */
   async theirs(): Promise<ManualNodeTimes> {
     const { machines, signal, root } = this.bench;
     const startMs = performance.now();
     const cluster = await createCluster(machines, { root, name: THEIRS, signal });
     try {
-      const hand = await this.#ground.startByHand(cluster, 'n1');
+      const hand = await this.#ground.startManualMachine(cluster, 'n1');
       const bootedMs = performance.now() - startMs;
       let cpuSeconds = NaN;
       const times = await createManualCluster(hand, {

@@ -7,21 +7,21 @@ const ROUNDS = 3;
 const ANSWER_LIMIT_S = 40;
 
 /**
- * A first node by us and by hand, in turns, on equal machines from the same bundle with nothing on them at first. The last
+ * A first node by us and with manual kubeadm, in turns, on equal machines from the same bundle with nothing on them at first. The last
  * of ours stays up for the measurement of what runs on it.
  */
 export async function runNodeBench(rounds = ROUNDS): Promise<readonly BenchResult[]> {
-  await using place = await FirstNodeRounds.open();
+  await using environment = await FirstNodeRounds.open();
   const ours: ClusterTimes[] = [];
   const theirs: ManualNodeTimes[] = [];
   for (let round = 0; round < rounds; round++) {
-    theirs.push(await place.theirs());
-    if (round > 0) await place.removeOurs();
-    ours.push(await place.ours());
+    theirs.push(await environment.theirs());
+    if (round > 0) await environment.removeOurs();
+    ours.push(await environment.ours());
   }
-  const node = await place.node();
-  const idle = await measureIdle(node, place.bench.signal);
-  const restart = await measureRestart(node, place.bench.signal);
+  const node = await environment.node();
+  const idle = await measureIdle(node, environment.bench.signal);
+  const restart = await measureRestart(node, environment.bench.signal);
   return [...compared(ours, theirs), ...idle, restart];
 }
 
@@ -39,30 +39,30 @@ export function compared(
   );
   return [
     {
-      name: 'cluster init, booted node to Ready API, ÷ kubeadm init by hand',
+      name: 'cluster init, booted node to Ready API, ÷ manual kubeadm init',
       ...ratioOf(ourInits, theirInits),
       limit: 1,
-      detail: `${seconds(ourInits)}; by hand ${seconds(theirInits)}`,
+      detail: `${seconds(ourInits)}; manual kubeadm ${seconds(theirInits)}`,
     },
     {
-      name: '… where the hand has its programs in place and containerd running',
+      name: '… where kubeadm finds its programs installed and containerd running',
       ...ratioOf(ourInits, prepared),
       limit: 1.2,
-      detail: `by hand ${seconds(prepared)}: images ${seconds(theirs.map(({ imagesMs }) => imagesMs))}, kubeadm ${seconds(theirs.map(({ kubeadmMs }) => kubeadmMs))}`,
+      detail: `manual kubeadm ${seconds(prepared)}: images ${seconds(theirs.map(({ imagesMs }) => imagesMs))}, kubeadm ${seconds(theirs.map(({ kubeadmMs }) => kubeadmMs))}`,
     },
     {
-      name: 'CPU time of the machine, power-on to Ready API, ÷ by hand',
+      name: 'CPU time of the machine, power-on to Ready API, ÷ manual kubeadm',
       ...ratioOf(
         ours.map(({ cpuSeconds }) => cpuSeconds),
         theirs.map(({ cpuSeconds }) => cpuSeconds),
       ),
-      detail: `${median(ours.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s; by hand ${median(theirs.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s. A busy host changes this least`,
+      detail: `${median(ours.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s; manual kubeadm ${median(theirs.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s. A busy host changes this least`,
     },
     {
-      name: 'mini up --demo until the chart’s pod answers, ÷ the same by hand',
+      name: 'mini up --demo until the chart’s pod answers, ÷ manual kubeadm',
       ...ratioOf(ourAnswers, theirAnswers),
       limit: 1,
-      detail: `${seconds(ourAnswers)}; by hand ${seconds(theirAnswers)}`,
+      detail: `${seconds(ourAnswers)}; manual kubeadm ${seconds(theirAnswers)}`,
     },
     {
       name: 'mini up --demo, one node',

@@ -13,14 +13,14 @@ import { cpuSecondsOf } from './first-node.ts';
 import { BenchEnvironment } from './bench-environment.ts';
 
 const OURS = 'bench-ours';
-const THEIRS = 'bench-hand';
+const THEIRS = 'bench-kubeadm';
 const CONTROL_PLANE = ['mini', 'up', '--name', OURS, '--control-planes', '1'];
 const READY_MS = 300_000;
 const BOOT_MS = 120_000;
 /** Returns when a machine has booted, however well. */
 const BOOTED = 'systemctl is-system-running --wait > /dev/null || true';
 
-/** How long each stage of a worker by hand took, in ms. */
+/** How long each stage of a worker with manual kubeadm took, in ms. */
 export interface ManualWorkerTimes {
   readonly programsMs: number;
   readonly imagesMs: number;
@@ -41,7 +41,7 @@ export interface WorkerTimes {
   readonly cpuSeconds: number;
 }
 
-/** A control plane of ours and one by hand, each with its network, to which workers are added. */
+/** A control plane of ours and one with manual kubeadm, each with its network, to which workers are added. */
 export class WorkerRounds implements AsyncDisposable {
   readonly #ground: BenchEnvironment;
   readonly #hand: { readonly cluster: LocalCluster; readonly controlPlane: LocalNode };
@@ -61,7 +61,7 @@ export class WorkerRounds implements AsyncDisposable {
     const { machines, root, signal } = ground.bench;
     try {
       const cluster = await createCluster(machines, { root, name: THEIRS, signal });
-      const hand = await ground.startByHand(cluster, 'n1');
+      const hand = await ground.startManualMachine(cluster, 'n1');
       await createManualCluster(hand, { onApiReady: () => Promise.resolve() });
       await ground.cli(CONTROL_PLANE);
       return new WorkerRounds(ground, { cluster, controlPlane: hand.node });
@@ -83,7 +83,7 @@ export class WorkerRounds implements AsyncDisposable {
     return { programsMs, imagesMs, untilReadyMs: readyMs - joinedFromMs, cpuSeconds };
   }
 
-  /** So many by hand in the same moment, by as many people: from the first program copied until all are Ready, in ms. */
+  /** So many with manual kubeadm in the same moment, by as many people: from the first program copied until all are Ready, in ms. */
   async theirsAtOnce(count: number): Promise<number> {
     const { controlPlane } = this.#hand;
     const hands: ManualMachine[] = [];
@@ -100,7 +100,7 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   #startTheirs(): Promise<ManualMachine> {
-    return this.#ground.startByHand(this.#hand.cluster, `n${++this.#theirWorkers + 1}`);
+    return this.#ground.startManualMachine(this.#hand.cluster, `n${++this.#theirWorkers + 1}`);
   }
 
   async removeTheirs(): Promise<void> {

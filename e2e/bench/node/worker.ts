@@ -8,53 +8,53 @@ const TICKET_LIMIT_MS = 2_000;
 
 interface Round {
   readonly ours: WorkerTimes;
-  readonly byHand: ManualWorkerTimes;
+  readonly manual: ManualWorkerTimes;
 }
 
 /**
- * A machine that becomes a worker, from its ticket to Ready, against programs, images and `kubeadm join` by hand on an
+ * A machine that becomes a worker, from its ticket to Ready, against programs, images and manual `kubeadm join` on an
  * equal machine, in turns; then five machines at once against one, and what stays running on one.
  */
 export async function runWorkerBench(count = ROUNDS): Promise<readonly BenchResult[]> {
-  await using place = await WorkerRounds.open();
+  await using environment = await WorkerRounds.open();
   const rounds: Round[] = [];
   for (let round = 0; round < count; round++) {
-    const byHand = await place.theirs();
-    const ours = await place.ours(1);
-    rounds.push({ ours, byHand });
+    const manual = await environment.theirs();
+    const ours = await environment.ours(1);
+    rounds.push({ ours, manual });
     process.stderr.write(
-      `round ${round + 1}: ours ${seconds(ours.untilReadyMs)}, by hand ${seconds(wholeOf(byHand))}\n`,
+      `round ${round + 1}: ours ${seconds(ours.untilReadyMs)}, manual kubeadm ${seconds(wholeOf(manual))}\n`,
     );
   }
-  const manyByHandMs = await place.theirsAtOnce(AT_ONCE);
-  await place.removeTheirs();
-  const idle = await measureIdle(await place.find('n2'), place.signal, 'worker');
+  const manyManualMs = await environment.theirsAtOnce(AT_ONCE);
+  await environment.removeTheirs();
+  const idle = await measureIdle(await environment.find('n2'), environment.signal, 'worker');
   const many: WorkerTimes[] = [];
   while (many.length < count) {
-    await place.renewOurs();
-    many.push(await place.ours(AT_ONCE));
+    await environment.renewOurs();
+    many.push(await environment.ours(AT_ONCE));
     const { untilReadyMs = NaN, untilAllReadyMs = NaN } = many.at(-1) ?? {};
     process.stderr.write(`${AT_ONCE} at once: ${seconds(untilReadyMs)}, all ${seconds(untilAllReadyMs)}\n`);
   }
-  return [...resultsOfOne(rounds), ...resultsOfMany(many, manyByHandMs, rounds), ...idle];
+  return [...resultsOfOne(rounds), ...resultsOfMany(many, manyManualMs, rounds), ...idle];
 }
 
 function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
   const ours = rounds.map((round) => round.ours.untilReadyMs);
-  const whole = rounds.map(({ byHand }) => wholeOf(byHand));
+  const whole = rounds.map(({ manual }) => wholeOf(manual));
   const toTicket = rounds.map((round) => round.ours.untilTicketMs);
-  const prepared = rounds.map(({ byHand }) => byHand.imagesMs + byHand.untilReadyMs);
+  const prepared = rounds.map(({ manual }) => manual.imagesMs + manual.untilReadyMs);
   return [
     {
-      name: 'a worker, ticket to Ready, ÷ kubeadm join by hand',
+      name: 'a worker, ticket to Ready, ÷ manual kubeadm join',
       ...ratioOf(ours, whole),
       limit: 1.1,
-      detail: `${seconds(median(ours))}; by hand ${seconds(median(whole))}`,
+      detail: `${seconds(median(ours))}; manual kubeadm ${seconds(median(whole))}`,
     },
     {
-      name: '… where the hand has its programs in place and containerd running',
+      name: '… where kubeadm finds its programs installed and containerd running',
       ...ratioOf(ours, prepared),
-      detail: `by hand ${seconds(median(prepared))}`,
+      detail: `manual kubeadm ${seconds(median(prepared))}`,
     },
     {
       name: "a machine's agent, from its start to the ticket on its disk, slowest",
@@ -70,7 +70,7 @@ function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
 /** Whatever makes one faster by the second processor, which five have not, makes this ratio worse: hence the others. */
 function resultsOfMany(
   several: readonly WorkerTimes[],
-  manyByHandMs: number,
+  manyManualMs: number,
   rounds: readonly Round[],
 ): readonly BenchResult[] {
   const slowest = several.map(({ untilReadyMs }) => untilReadyMs);
@@ -78,9 +78,9 @@ function resultsOfMany(
   const many = median(all);
   const cpuOfMany = median(several.map(({ cpuSeconds }) => cpuSeconds));
   const one = median(rounds.map(({ ours }) => ours.untilReadyMs));
-  const byHand = median(rounds.map((round) => wholeOf(round.byHand)));
+  const manual = median(rounds.map((round) => wholeOf(round.manual)));
   const cpuOne = median(rounds.map(({ ours }) => ours.cpuSeconds));
-  const cpuByHand = median(rounds.map((round) => round.byHand.cpuSeconds));
+  const cpuManual = median(rounds.map((round) => round.manual.cpuSeconds));
   return [
     {
       name: `${AT_ONCE} workers at once, the slowest from its ticket to Ready, ÷ one`,
@@ -98,22 +98,22 @@ function resultsOfMany(
       detail: all.map(seconds).join(', '),
     },
     {
-      name: '… ÷ one by `kubeadm join` by hand',
-      value: many / byHand,
+      name: '… ÷ one manual `kubeadm join`',
+      value: many / manual,
       unit: '×',
-      detail: `one by hand ${seconds(byHand)}`,
+      detail: `one with manual kubeadm ${seconds(manual)}`,
     },
     {
-      name: `… ÷ ${AT_ONCE} at once by hand`,
-      value: many / manyByHandMs,
+      name: `… ÷ ${AT_ONCE} at once with manual kubeadm`,
+      value: many / manyManualMs,
       unit: '×',
-      detail: `${AT_ONCE} by hand ${seconds(manyByHandMs)}, ${(manyByHandMs / byHand).toFixed(2)} × one by hand`,
+      detail: `${AT_ONCE} with manual kubeadm ${seconds(manyManualMs)}, ${(manyManualMs / manual).toFixed(2)} × one with manual kubeadm`,
     },
     {
-      name: `CPU time of a machine, power-on to Ready, of ${AT_ONCE} at once ÷ one by hand`,
-      value: cpuOfMany / cpuByHand,
+      name: `CPU time of a machine, power-on to Ready, of ${AT_ONCE} at once ÷ one with manual kubeadm`,
+      value: cpuOfMany / cpuManual,
       unit: '×',
-      detail: `${cpuOfMany.toFixed(1)} s each; one alone ${cpuOne.toFixed(1)} s; by hand ${cpuByHand.toFixed(1)} s`,
+      detail: `${cpuOfMany.toFixed(1)} s each; one alone ${cpuOne.toFixed(1)} s; manual kubeadm ${cpuManual.toFixed(1)} s`,
     },
   ];
 }

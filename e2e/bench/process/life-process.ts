@@ -7,7 +7,7 @@ const LINES = 1_000_000;
 const LINES_AT_ONCE = 1_000;
 const CHANGES = 10_000;
 const WATCHERS = 8;
-const LIVES = 2;
+const RUNS = 2;
 const IDLE_MS = 5_000;
 const never = new AbortController().signal;
 
@@ -48,7 +48,7 @@ async function measured(): Promise<void> {
 }
 
 await measured();
-for (let life = 0; life < LIVES; life++) {
+for (let run = 0; run < RUNS; run++) {
   await writeLines(LINES);
   await changeValues(CHANGES);
   await measured();

@@ -15,6 +15,7 @@ export const asn1Errors = defineErrors({
 /** Codes of `Asn1Error`. */
 export type Asn1ErrorCode = keyof typeof asn1Errors;
 
+/** A document is not valid DER. */
 export class Asn1Error extends CodedError<Asn1ErrorCode> {
   constructor(message: string, options?: CodedErrorOptions) {
     super(asn1Errors, 'asn1-malformed', message, options);

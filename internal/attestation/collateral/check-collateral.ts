@@ -17,17 +17,18 @@ import { CollateralError } from './errors.ts';
 import type { CollateralItem } from './collateral-item.ts';
 import { refuseOlderCollateral } from './replacement.ts';
 
-/** Whose documents count: the manufacturers' own roots in a release. */
+/** The trusted roots of the manufacturers. */
 export interface ManufacturerTrust {
   readonly amd: SnpTrust;
   readonly intel: TdxTrust;
 }
 
+/** Inputs of `checkCollateral()`. */
 export interface CollateralCheckOptions {
   readonly trust: ManufacturerTrust;
   readonly nowMs: number;
   readonly seenEvaluationNumber: number;
-  /** What these documents are to take the place of; empty where there was nothing. */
+  /** The documents that are replaced; empty if there were none. */
   readonly previous: readonly CollateralItem[];
 }
 
@@ -81,7 +82,7 @@ function checkIntelDocuments(
   });
 }
 
-/** More authorities of one maker than there are, so that a search among them costs little. */
+/** More CAs than a manufacturer has; limits the cost of building chains. */
 const MAX_AUTHORITIES = 64;
 
 interface Maker {
@@ -93,13 +94,13 @@ interface Maker {
 
 type Checking = Pick<CollateralCheckOptions, 'trust' | 'nowMs'> & { readonly cache: CertificateCache };
 
-/** Each of them leads to a root of its manufacturer: one that does not would only stand in the way of one that does. */
+/** Each certificate and CRL must lead to a root of its manufacturer. */
 function checkCertificatesAndLists(items: readonly CollateralItem[], checking: Checking): void {
   const makers = makersOf(items, checking);
   for (const item of items) {
     if (!('der' in item)) continue;
     const name = manufacturerOf(item);
-    if (name === undefined) throw malformed(`checking a ${item.kind}: it is neither of AMD nor of Intel`);
+    if (name === undefined) throw malformed(`checking a ${item.kind}: not issued by AMD or Intel`);
     if (item.kind === 'crl') checkCrl(parseCrl(item.der), makers[name]);
     else checkCertificate(checking.cache.parse(item.der), makers[name]);
   }
@@ -129,7 +130,7 @@ function checkCertificate(certificate: Certificate, maker: Maker): void {
   verify({ chain, isPinned, atMs: nowMs, cache });
 }
 
-/** Several authorities may carry the name; one of them made the list. */
+/** Several CAs may have the name of the issuer; one of them must have issued the CRL. */
 function checkCrl(crl: Crl, maker: Maker): void {
   const refusals: X509Error[] = [];
   const named = maker.authorities.filter(({ subject }) => Buffer.compare(subject.der, crl.issuer.der) === 0);
@@ -142,7 +143,10 @@ function checkCrl(crl: Crl, maker: Maker): void {
       refusals.push(error);
     }
   }
-  throw refusals[0] ?? new X509Error('x509-crl-issuer', 'checking a CRL: no authority of its name is known');
+  throw (
+    refusals[0] ??
+    new X509Error('x509-crl-issuer', 'checking a CRL: the certificate of its issuer is missing')
+  );
 }
 
 function malformed(message: string): CollateralError {

@@ -2,7 +2,7 @@ import { describeName, parseCertificate, parseCrl } from '../x509/index.ts';
 import { parseJson } from './collateral-bundle.ts';
 import type { CollateralItem } from './collateral-item.ts';
 
-/** How old one document is, by its own dates. */
+/** Age of a document, by its own dates. */
 export interface CollateralAge {
   readonly what: string;
   readonly issuedMs: number;
@@ -13,7 +13,7 @@ export interface CollateralAge {
 
 const DAY_MS = 86_400_000;
 
-/** For the table that operators see; the validators judge the dates by themselves. */
+/** The age of a document, for the table that operators see. Validators check the dates themselves. */
 export function ageOf(item: CollateralItem, nowMs: number): CollateralAge {
   const { what, issuedMs, expiresMs } = datesOf(item);
   const state = nowMs < issuedMs ? 'future' : nowMs > expiresMs ? 'expired' : 'current';

@@ -11,16 +11,16 @@ import {
 import { CollateralError } from './errors.ts';
 import { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
 
-/** What the operator's CLI fetched and everybody hands on: verification needs no internet. */
+/** The documents that the operator's CLI fetched and the cluster distributes, so that verification needs no internet. */
 export interface CollateralBundle {
-  /** When it was put together, by the clock of the workstation. */
+  /** When the bundle was created, by the clock of the workstation. */
   readonly assembledMs: number;
   readonly items: readonly CollateralItem[];
 }
 
 const MAX_BUNDLE_BYTES = 8 << 20;
 
-/** What is handed on is at most so large: one value of etcd takes 1.5 MiB, and base64 a third more than the bytes. */
+/** Size limit of a bundle that is uploaded: an etcd value has at most 1.5 MiB, and base64 adds a third. */
 export const MAX_UPLOAD_BYTES = 1_000_000;
 const ORGANIZATION = '2.5.4.10';
 
@@ -41,7 +41,7 @@ const schema = z.strictObject({
   ),
 });
 
-/** Our own format, JSON. The texts that Intel signed stand in it as strings, so no writer can reformat them. */
+/** Encodes a bundle as JSON. The texts that Intel signed are strings in it, so that they are never reformatted. */
 export function encodeBundle(bundle: CollateralBundle): string {
   const items = bundle.items.map((item) =>
     'der' in item
@@ -67,7 +67,7 @@ export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
   return { assembledMs: parsed.data.assembled, items: parsed.data.items };
 }
 
-/** Undefined for what is no JSON: no schema accepts it. */
+/** undefined for invalid JSON, which no schema accepts. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -106,7 +106,7 @@ export function collateralFrom(
   };
 }
 
-/** By the organization in the name. It only sorts: what is in the wrong heap fails there. */
+/** The manufacturer, by the organization in the issuer name. A wrong one is refused when the document is verified. */
 export function manufacturerOf(
   item: Extract<CollateralItem, { readonly der: Uint8Array }>,
 ): 'amd' | 'intel' | undefined {

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { SignedJson } from '../tdx/rules.ts';
 
-/** One document of a manufacturer. None of them is trusted for being in a bundle: validators verify each. */
+/** A document of a manufacturer. Not trusted because it is in a bundle: validators verify each. */
 export type CollateralItem =
   | { readonly kind: 'certificate' | 'crl'; readonly der: Uint8Array }
   | ({ readonly kind: 'tcb-info' | 'qe-identity' } & SignedJson);
 
-/** The same document twice is one. */
+/** Removes duplicate documents. */
 export function withoutDuplicates(items: readonly CollateralItem[]): readonly CollateralItem[] {
   return [...new Map(items.map((item) => [identityOf(item), item])).values()];
 }

@@ -1,12 +1,12 @@
 /**
- * Collateral: what AMD and Intel say about their chips beside the evidence itself. The operator's CLI gathers it into
- * one bundle, the cluster hands it on, and validators never touch a network.
+ * Collateral: signed documents of AMD and Intel about their chips (certificates, CRLs, TCB info, QE identity). The operator's
+ * CLI collects them in one bundle, the cluster distributes it, and validators never use the network.
  *
  *   files of the manufacturers ─readCollateralFile─▶ items ─encodeBundle─▶ bundle ─collateralFrom─▶ validators
  *                                                       ├─ageOf─▶ the table of ages
- *                                                       └─checkCollateral─▶ may take the place of an older one
+ *                                                       └─checkCollateral─▶ may replace the active bundle
  *
- * Nothing here is trusted for where it lies: every document carries its manufacturer's signature and its own dates.
+ * No document is trusted because of where it is stored: each has the signature of its manufacturer and its own dates.
  */
 export { ageOf, type CollateralAge } from './collateral-age.ts';
 export {

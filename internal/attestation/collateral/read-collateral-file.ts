@@ -7,8 +7,8 @@ import type { CollateralItem } from './collateral-item.ts';
 const MAX_BLOCKS = 16;
 
 /**
- * Reads a file of a manufacturer or of ours, whatever its format. Only the outer form is looked at; each document is
- * verified by the validator that uses it. Throws a `CollateralError`, nothing else.
+ * Parses a file of a manufacturer or a bundle, in any supported format. Only the form is checked; the validator that uses a
+ * document verifies it. Throws only CollateralError.
  */
 export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[] {
   try {
@@ -22,7 +22,7 @@ export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[]
   }
 }
 
-/** A certificate begins with a version in [0], a CRL with an INTEGER or an algorithm: trying is the simplest test. */
+/** Tries to parse a CRL first, because certificates and CRLs have no simple mark to distinguish them. */
 function derItem(der: Uint8Array): CollateralItem {
   try {
     parseCrl(der);
@@ -34,10 +34,7 @@ function derItem(der: Uint8Array): CollateralItem {
   return { kind: 'certificate', der };
 }
 
-/**
- * An operator's file may hold blocks of both kinds in any order, and words around them (RFC 7468 §2), as tools write them.
- * Every block is read, and none passed over.
- */
+/** The file of an operator may contain blocks of both kinds in any order, and text around them (RFC 7468 §2). */
 function pemFile(text: string): CollateralItem[] {
   const begun = text.match(/^-----BEGIN /gm)?.length ?? 0;
   if (begun > MAX_BLOCKS) throw malformedPem(`${begun} blocks, at most ${MAX_BLOCKS}`);
@@ -67,8 +64,8 @@ function jsonItems(text: string): readonly CollateralItem[] {
 }
 
 /**
- * `{"tcbInfo":{…},"signature":"…"}` as Intel's service answers. The signature covers the inner text as it stands, so
- * it is cut out, not parsed and written again.
+ * `{"tcbInfo":{…},"signature":"…"}` as the Intel PCS returns it. The signature covers the inner text, which is therefore
+ * extracted unchanged.
  */
 const ANSWERS = [
   { kind: 'tcb-info', prefix: '{"tcbInfo":' },
@@ -80,17 +77,14 @@ function sliceAnswer(text: string): CollateralItem | undefined {
   if (form === undefined) return undefined;
   const end = /,"signature":"([0-9a-fA-F]{128})"\}\s*$/.exec(text);
   if (end === null)
-    throw new CollateralError(
-      'collateral-malformed',
-      `reading Intel’s answer with ${form.kind}: no signature at its end`,
-    );
+    throw new CollateralError('collateral-malformed', `reading ${form.kind}: no signature at its end`);
   const signature = new Uint8Array(Buffer.from(end[1] ?? '', 'hex'));
   return { kind: form.kind, text: text.slice(form.prefix.length, end.index), signature };
 }
 
 const hex = z.string().regex(/^([0-9a-fA-F]{2})+$/);
 
-/** The form in which several quote verification libraries keep what belongs to one quote. */
+/** The JSON format in which several quote verification libraries store the collateral of a quote. */
 const quoteCollateralSchema = z.object({
   tcb_info_issuer_chain: z.string(),
   tcb_info: z.string(),

@@ -3,7 +3,7 @@ import { parseJson } from './collateral-bundle.ts';
 import { CollateralError } from './errors.ts';
 import type { CollateralItem } from './collateral-item.ts';
 
-/** One document in the row of those that a manufacturer issued about the same thing. */
+/** One of the documents that a manufacturer issued about the same subject. */
 interface Issue {
   readonly subject: string;
   readonly issuedMs: number;
@@ -11,9 +11,9 @@ interface Issue {
 }
 
 /**
- * Whoever can bring documents but not sign them has one way to do harm: genuine ones from before something was revoked.
- * So of each row (the CRLs of an authority, the TCB infos of a platform, QE identities) only a newer one follows, whatever
- * its own dates allow. Both sides must have been verified.
+ * Refuses documents that are older than the active ones about the same subject (the CRLs of a CA, the TCB infos of a platform,
+ * QE identities). Otherwise an attacker could replay genuine documents from before a revocation. Both lists must have been
+ * verified.
  * @throws CollateralError `collateral-older`
  */
 export function refuseOlderCollateral(
@@ -25,14 +25,13 @@ export function refuseOlderCollateral(
     const last = known.get(subject);
     if (last === undefined || issuedMs >= last.issuedMs) continue;
     const [offered, kept] = [issuedMs, last.issuedMs].map((ms) => new Date(ms).toISOString());
-    const told = `comparing collateral: ${subject} is of ${offered}, the one in force of ${kept}`;
-    throw new CollateralError('collateral-older', told, { details: { subject } });
+    const message = `comparing collateral: ${subject} was issued on ${offered}, the active one on ${kept}`;
+    throw new CollateralError('collateral-older', message, { details: { subject } });
   }
 }
 
 /**
- * What is to be in force: `items`, and the lists of authorities that they say nothing about, as long as those are current.
- * Leaving a list out takes no revocation back.
+ * Adds to `items` the current CRLs of CAs for which `items` has none, so that omitting a CRL does not undo a revocation.
  */
 export function keepCurrentCrls(
   before: readonly CollateralItem[],
@@ -59,7 +58,7 @@ function newestIssues(items: readonly CollateralItem[]): ReadonlyMap<string, Iss
   return newest;
 }
 
-/** Undefined for certificates: they are superseded by nothing but their dates and lists. */
+/** undefined for certificates, which are replaced only through their dates and CRLs. */
 function issueOf(item: CollateralItem): Issue | undefined {
   if (!('der' in item)) return issueOfText(item);
   if (item.kind === 'certificate') return undefined;

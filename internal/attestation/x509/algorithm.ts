@@ -1,9 +1,10 @@
 import { contextTag, parseNull, parseOid, parseSmallInteger, TAG, type DerReader } from '../asn1/index.ts';
 import { X509Error } from './errors.ts';
 
+/** Accepted hash algorithms. */
 export type HashName = 'sha256' | 'sha384' | 'sha512';
 
-/** How a certificate or CRL is signed. SHA-1 and RSA-PSS with unequal hashes are not in this union on purpose. */
+/** Accepted signature algorithms of certificates and CRLs. SHA-1 and RSA-PSS with unequal hashes are not accepted. */
 export type SignatureAlgorithm =
   | { readonly kind: 'rsa-pkcs1' | 'ecdsa'; readonly hash: HashName }
   | { readonly kind: 'rsa-pss'; readonly hash: HashName; readonly saltBytes: number }
@@ -29,7 +30,7 @@ const HASHES: Readonly<Record<string, { readonly name: HashName; readonly bytes:
   '2.16.840.1.101.3.4.2.3': { name: 'sha512', bytes: 64 },
 };
 
-/** Reads an AlgorithmIdentifier of a signature. */
+/** Reads the AlgorithmIdentifier of a signature. Throws X509Error `x509-algorithm-unsupported`. */
 export function parseSignatureAlgorithm(reader: DerReader): SignatureAlgorithm {
   return reader.sequence((identifier) => {
     const oid = parseOid(identifier.read(TAG.oid));
@@ -41,7 +42,7 @@ export function parseSignatureAlgorithm(reader: DerReader): SignatureAlgorithm {
   });
 }
 
-/** RFC 4055 §3.1. The defaults mean SHA-1, so hash, mask and salt must all be written out. */
+/** RFC 4055 §3.1. The defaults mean SHA-1, so that hash, mask and salt must be explicit. */
 function parsePssParameters(identifier: DerReader): SignatureAlgorithm {
   return identifier.sequence((parameters) => {
     const hash = parameters.inside(contextTag(0, 'constructed'), parseHash);
@@ -55,7 +56,7 @@ function parsePssParameters(identifier: DerReader): SignatureAlgorithm {
     const saltBytes = parameters.inside(contextTag(2, 'constructed'), (tagged) =>
       parseSmallInteger(tagged.read(TAG.integer), 512),
     );
-    // AMD writes the default trailer (1) out, against DER; any other value has no meaning.
+    // AMD writes the default trailer (1) explicitly, which DER forbids; other values are not defined.
     parameters.insideOptional(contextTag(3, 'constructed'), (tagged) => {
       if (parseSmallInteger(tagged.read(TAG.integer), 255) !== 1) throw unsupported('RSA-PSS trailer');
     });

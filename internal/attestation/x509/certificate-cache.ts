@@ -2,10 +2,9 @@ import { createHash } from 'node:crypto';
 import { parseCertificate, type Certificate } from './certificate.ts';
 
 /**
- * Remembers certificates by the hash of their bytes, and which of them was found to be signed by which other one.
- * Reading a certificate and its key costs four times what verifying an ECDSA signature does, and every machine of a
- * fleet brings the same intermediates. Only these two facts, true for ever, are kept: dates, revocation and roles are
- * checked each time. Bounded; the one not used for longest goes first, and its verified pairs with it.
+ * A bounded LRU cache of parsed certificates, by the hash of their bytes, and of verified signatures between them. Parsing a
+ * certificate costs four times as much as verifying an ECDSA signature, and all machines of a fleet send the same intermediate
+ * certificates. Dates, revocation and roles are checked each time.
  */
 export class CertificateCache {
   readonly #max: number;
@@ -27,10 +26,12 @@ export class CertificateCache {
     return certificate;
   }
 
+  /** Whether the signature of `issuer` over `certificate` was verified. */
   isVerified(certificate: Certificate, issuer: Certificate): boolean {
     return this.#issuers.get(certificate)?.has(issuer) ?? false;
   }
 
+  /** Records that the signature of `issuer` over `certificate` was verified. */
   setVerified(certificate: Certificate, issuer: Certificate): void {
     const issuers = this.#issuers.get(certificate) ?? new WeakSet();
     this.#issuers.set(certificate, issuers.add(issuer));

@@ -16,7 +16,7 @@ import { parseStandardExtensions, type StandardExtensions } from './standard-ext
 import { parseName, type DistinguishedName } from './name.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
-/** A certificate that has been read, not trusted: `verifyPath` does that. */
+/** A parsed certificate. Not trusted until `verifyPath()`. */
 export interface Certificate extends StandardExtensions {
   readonly der: Uint8Array;
   /** SHA-256 over the whole certificate, lower-case hex. */
@@ -27,10 +27,10 @@ export interface Certificate extends StandardExtensions {
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
   readonly publicKey: PublicKey;
-  /** All of them, the standard ones above included. */
+  /** All extensions, including the standard ones. */
   readonly extensions: Extensions;
   readonly algorithm: SignatureAlgorithm;
-  /** The TBSCertificate, which `signature` covers. */
+  /** The TBSCertificate, over which `signature` is. */
   readonly signed: Uint8Array;
   readonly signature: Uint8Array;
 }
@@ -39,10 +39,13 @@ const MAX_CERTIFICATE_BYTES = 16 << 10;
 const MAX_SERIAL_BITS = 160;
 const VERSION_3 = 2;
 
-/** Reads one X.509 v3 certificate (RFC 5280 §4.1), to its last byte. Throws `X509Error`, nothing else. */
+/** Parses an X.509 v3 certificate (RFC 5280 §4.1) without trailing bytes. Throws only X509Error. */
 export function parseCertificate(der: Uint8Array): Certificate {
   if (der.length > MAX_CERTIFICATE_BYTES) {
-    throw new X509Error('x509-malformed', `reading a certificate: ${der.length} bytes are too many`);
+    throw new X509Error(
+      'x509-malformed',
+      `reading a certificate: ${der.length} bytes, at most ${MAX_CERTIFICATE_BYTES} allowed`,
+    );
   }
   return withX509Errors('reading a certificate', () =>
     readOnly(der, TAG.sequence, (reader) => {
@@ -55,8 +58,8 @@ export function parseCertificate(der: Uint8Array): Certificate {
 }
 
 /**
- * The two elements after the signed part. The algorithm is written twice, once outside the signature: both must be
- * the same bytes, or the outer one could be altered unseen (RFC 5280 §4.1.1.2).
+ * Parses the two elements after the signed part. The algorithm is inside and outside the signed part; both must be equal,
+ * because the outer one is not covered by the signature (RFC 5280 §4.1.1.2).
  */
 export function parseSignaturePart(
   reader: DerReader,
@@ -98,7 +101,7 @@ function parseSignedPart(reader: DerReader) {
   });
 }
 
-/** RFC 5280 §4.1.2.2 wants it positive; AMD writes 0 into every VCEK. */
+/** Parses a serial number. RFC 5280 §4.1.2.2 requires a positive one, but AMD writes 0 into every VCEK. */
 export function parseSerial(reader: DerReader): bigint {
   const serial = parseInteger(reader.read(TAG.integer));
   if (serial < 0n || serial.toString(2).length > MAX_SERIAL_BITS) {

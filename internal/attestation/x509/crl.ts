@@ -16,12 +16,12 @@ import { isIssuer } from './name.ts';
 import { describeName, parseName, type DistinguishedName } from './name.ts';
 import { verifySignature } from './signature.ts';
 
-/** A certificate revocation list that has been read, not trusted: `verifyCrl` does that. */
+/** A parsed certificate revocation list (CRL). Not trusted until `verifyCrl()`. */
 export interface Crl {
   readonly issuer: DistinguishedName;
   readonly thisUpdateMs: number;
   readonly nextUpdateMs: number;
-  /** The CRL number, or undefined when the list carries none. */
+  /** The CRL number; undefined if the CRL has none. */
   readonly number: bigint | undefined;
   readonly revoked: ReadonlySet<bigint>;
   readonly authorityKeyId: Uint8Array | undefined;
@@ -33,7 +33,10 @@ export interface Crl {
 const MAX_CRL_BYTES = 4 << 20;
 const VERSION_2 = 1;
 
-/** Reads one X.509 v2 CRL (RFC 5280 §5.1), to its last byte. Delta and indirect lists are refused with their critical extension. */
+/**
+ * Parses an X.509 v2 CRL (RFC 5280 §5.1) without trailing bytes. Delta and indirect CRLs are refused because of their critical
+ * extension. Throws only X509Error.
+ */
 export function parseCrl(der: Uint8Array): Crl {
   if (der.length > MAX_CRL_BYTES)
     throw new X509Error('x509-malformed', `reading a CRL: ${der.length} bytes are too many`);
@@ -46,13 +49,13 @@ export function parseCrl(der: Uint8Array): Crl {
   );
 }
 
-/** Checks that `issuer` made this list and that it is of its time. `issuer` must itself have been verified. */
+/** Checks that `issuer`, which must have been verified, issued this CRL and that it is current. Throws X509Error. */
 export function verifyCrl(crl: Crl, issuer: Certificate, atMs: number): void {
   const what = `the CRL of ${describeName(crl.issuer)}`;
   if (!isIssuer(crl, issuer)) {
     throw new X509Error(
       'x509-crl-issuer',
-      `verifying ${what}: ${describeName(issuer.subject)} was expected to issue it`,
+      `verifying ${what}: not issued by ${describeName(issuer.subject)}`,
     );
   }
   if (!allowsUsage(issuer, 'cRLSign')) {
@@ -60,23 +63,22 @@ export function verifyCrl(crl: Crl, issuer: Certificate, atMs: number): void {
   }
   verifySignature(crl, issuer.publicKey, what);
   if (atMs < crl.thisUpdateMs)
-    throw new X509Error('x509-crl-not-yet-valid', `verifying ${what}: it is from the future`);
-  if (atMs > crl.nextUpdateMs)
-    throw new X509Error('x509-crl-expired', `verifying ${what}: its next update is past`);
+    throw new X509Error('x509-crl-not-yet-valid', `verifying ${what}: its issue date is in the future`);
+  if (atMs > crl.nextUpdateMs) throw new X509Error('x509-crl-expired', `verifying ${what}: expired`);
 }
 
-/** Throws `x509-revoked` when the list names the certificate. The list must have been verified. */
+/** Throws X509Error `x509-revoked` if the CRL, which must have been verified, lists the certificate. */
 export function checkNotRevoked(certificate: Certificate, crl: Crl): void {
   if (Buffer.compare(certificate.issuer.der, crl.issuer.der) !== 0) {
     throw new X509Error(
       'x509-crl-issuer',
-      `looking for ${describeName(certificate.subject)}: CRL of another issuer`,
+      `checking revocation of ${describeName(certificate.subject)}: the CRL is of another issuer`,
     );
   }
   if (crl.revoked.has(certificate.serial)) {
     throw new X509Error(
       'x509-revoked',
-      `looking for ${describeName(certificate.subject)}: revoked by its issuer`,
+      `checking revocation of ${describeName(certificate.subject)}: revoked by its issuer`,
     );
   }
 }
@@ -104,7 +106,7 @@ function parseList(list: DerReader) {
   };
 }
 
-/** Any entry revokes, whatever its reason: `removeFromCRL` belongs to delta lists, which are refused. */
+/** Every entry revokes, whatever its reason: `removeFromCRL` exists only in delta CRLs, which are refused. */
 function parseEntry(entry: DerReader): bigint {
   const serial = parseSerial(entry);
   parseTime(entry.readAny());

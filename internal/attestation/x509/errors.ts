@@ -75,6 +75,7 @@ export const x509Errors = defineErrors({
 /** Codes of `X509Error`. */
 export type X509ErrorCode = keyof typeof x509Errors;
 
+/** A certificate or CRL was refused. */
 export class X509Error extends errorClass(x509Errors) {}
 
 /** Runs `parse` and turns errors of the DER reader into X509Error `x509-malformed`. */

@@ -1,15 +1,18 @@
 import { DerReader, parseBoolean, parseOid, TAG } from '../asn1/index.ts';
 import { X509Error } from './errors.ts';
 
+/** An extension of a certificate or CRL. */
 export interface Extension {
   readonly oid: string;
   readonly critical: boolean;
-  /** What the OCTET STRING holds; DER for all standard extensions, but AMD's hardware id is raw bytes. */
+  /** Content of the OCTET STRING: DER for standard extensions, raw bytes for the hardware id of AMD. */
   readonly value: Uint8Array;
 }
 
+/** Extensions by OID. */
 export type Extensions = ReadonlyMap<string, Extension>;
 
+/** OIDs of the standard extensions (RFC 5280 §4.2, §5.2). */
 export const EXTENSION = {
   subjectKeyId: '2.5.29.14',
   keyUsage: '2.5.29.15',
@@ -23,7 +26,7 @@ export const EXTENSION = {
 
 const MAX_EXTENSIONS = 64;
 
-/** Reads Extensions (RFC 5280 §4.1.2.9): at least one, none twice. */
+/** Reads Extensions (RFC 5280 §4.1.2.9): at least one, no duplicates. */
 export function parseExtensions(reader: DerReader): Extensions {
   return reader.sequence((list) => {
     const found = new Map<string, Extension>();
@@ -40,19 +43,19 @@ export function parseExtensions(reader: DerReader): Extensions {
   });
 }
 
-/** Refuses critical extensions outside `known`: who does not understand one must not use the document (RFC 5280 §4.2). */
+/** Refuses critical extensions outside `known` (RFC 5280 §4.2). Throws X509Error `x509-extension-critical`. */
 export function checkCritical(extensions: Extensions, known: readonly string[], what: string): void {
   for (const { oid, critical } of extensions.values()) {
     if (critical && !known.includes(oid)) {
       throw new X509Error(
         'x509-extension-critical',
-        `verifying ${what}: critical extension ${oid} is not known`,
+        `verifying ${what}: unsupported critical extension ${oid}`,
       );
     }
   }
 }
 
-/** Reads an extension whose value is one element and nothing after it; undefined when it is absent. */
+/** Reads an extension whose value is one DER element; undefined if it is absent. */
 export function readExtension<T>(
   extensions: Extensions,
   oid: string,
@@ -68,7 +71,7 @@ export function readExtension<T>(
 
 function parseExtension(reader: DerReader): Extension {
   const oid = parseOid(reader.read(TAG.oid));
-  // DER leaves the default (FALSE) out; manufacturers write it all the same, and it is inside the signed part.
+  // DER omits the default (FALSE), but manufacturers write it; the signature covers it.
   const critical = reader.nextTag === TAG.boolean && parseBoolean(reader.read(TAG.boolean));
   return { oid, critical, value: reader.read(TAG.octetString).content };
 }

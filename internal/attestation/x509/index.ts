@@ -1,12 +1,12 @@
 /**
- * X.509 certificates and CRLs as machine evidence carries them, read strictly and verified by our own rules.
+ * X.509 certificates and CRLs in machine evidence, with a strict parser and verifier.
  *
  *   PEM ──parsePem──▶ DER ──parseCertificate──▶ Certificate ─┐
  *                      └──parseCrl──▶ Crl ──verifyCrl──┐     ├─verifyPath──▶ trusted up to a pinned root
  *                                                      └─────┴─checkNotRevoked
  *
- * node:crypto does the arithmetic and nothing else: it accepts trailing bytes, non-authorities and unknown critical
- * extensions. Every refusal is an `X509Error` with its own code.
+ * node:crypto is used only for keys and signatures, because its certificates accept trailing bytes, issuers that are not CAs
+ * and unknown critical extensions. Every refusal is an `X509Error` with its own code.
  */
 export type { HashName, SignatureAlgorithm } from './algorithm.ts';
 export { CertificateCache } from './certificate-cache.ts';

@@ -1,6 +1,6 @@
 import { DerReader, parseOid, parseText, TAG } from '../asn1/index.ts';
 
-/** A distinguished name: its exact DER, which is what names are compared by, and its attributes for people. */
+/** A distinguished name: its DER, by which names are compared, and its attributes. */
 export interface DistinguishedName {
   readonly der: Uint8Array;
   readonly attributes: readonly { readonly oid: string; readonly value: string }[];
@@ -15,8 +15,10 @@ const SHORT: Readonly<Record<string, string>> = {
   '2.5.4.11': 'OU',
 };
 
+/** OID of the common name. */
 export const COMMON_NAME = '2.5.4.3';
 
+/** Reads a distinguished name. */
 export function parseName(reader: DerReader): DistinguishedName {
   const element = reader.read(TAG.sequence);
   const relative = new DerReader(element.content, element.depth + 1);
@@ -24,16 +26,13 @@ export function parseName(reader: DerReader): DistinguishedName {
   return { der: element.raw, attributes };
 }
 
-/** The value of an attribute that appears exactly once. */
+/** The value of an attribute; undefined unless it appears exactly once. */
 export function attributeOf(name: DistinguishedName, oid: string): string | undefined {
   const found = name.attributes.filter((each) => each.oid === oid);
   return found.length === 1 ? found[0]?.value : undefined;
 }
 
-/**
- * Whether `issuer` is who a document says it was issued by: the same name, and the same key id where both give one.
- * Says nothing about the signature.
- */
+/** Whether `issuer` matches the issuer name of a document, and the key id if both have one. Does not verify the signature. */
 export function isIssuer(
   document: { readonly issuer: DistinguishedName; readonly authorityKeyId: Uint8Array | undefined },
   issuer: { readonly subject: DistinguishedName; readonly subjectKeyId: Uint8Array | undefined },

@@ -6,15 +6,16 @@ import { describeName, isIssuer } from './name.ts';
 import { verifySignature } from './signature.ts';
 import { allowsUsage } from './standard-extensions.ts';
 
+/** Inputs of `verifyPath()`. */
 export interface PathOptions {
   /** Leaf first, root last, complete. */
   readonly chain: readonly Certificate[];
-  /** Whether this very certificate is a root we trust; decide by its fingerprint or by its public key. */
+  /** Whether a root certificate is trusted, by its fingerprint or its public key. */
   readonly isPinned: (root: Certificate) => boolean;
   readonly atMs: number;
-  /** Critical extensions of the leaf that the caller checks by itself. */
+  /** OIDs of critical extensions of the leaf that the caller checks. */
   readonly leafCritical?: readonly string[];
-  /** Remembers signatures that have been verified; see `CertificateCache`. */
+  /** Caches verified signatures. */
   readonly cache?: CertificateCache;
 }
 
@@ -22,20 +23,21 @@ const MAX_CHAIN = 8;
 const KNOWN_CRITICAL = [EXTENSION.keyUsage, EXTENSION.basicConstraints];
 
 /**
- * Verifies a chain from its leaf up to a pinned root (RFC 5280 §6.1, as far as machine evidence needs it: no name
- * constraints, no policies; a critical extension that asks for them is refused). Neither node nor the packages we
- * tried check the authority bit, dates, path length, key usage and critical extensions: all of it is done here.
+ * Verifies a chain from its leaf to a trusted root (RFC 5280 §6.1): CA flag, dates, path length, key usage, critical
+ * extensions, signatures. Name constraints and policies are not supported; a critical extension that requires them is refused.
+ * Neither node:crypto nor the packages that were evaluated check all of this.
+ * @throws X509Error
  */
 export function verifyPath(options: PathOptions): void {
   walkPath(options, 0);
 }
 
-/** The same for a chain that begins with an authority, as if a leaf stood below it. */
+/** Like `verifyPath()` for a chain that starts with a CA certificate instead of a leaf. */
 export function verifyAuthorityPath(options: Omit<PathOptions, 'leafCritical'>): void {
   walkPath(options, 1);
 }
 
-/** `firstRank`: how far the first certificate of the chain is from a leaf. */
+/** `firstRank`: distance of the first certificate from a leaf. */
 function walkPath(options: PathOptions, firstRank: 0 | 1): void {
   const { chain, isPinned, atMs, leafCritical = [] } = options;
   const root = chain.at(-1);
@@ -45,7 +47,7 @@ function walkPath(options: PathOptions, firstRank: 0 | 1): void {
   if (!isPinned(root)) {
     throw new X509Error(
       'x509-root-untrusted',
-      `verifying a chain: its root ${describeName(root.subject)} is not pinned`,
+      `verifying a chain: its root ${describeName(root.subject)} is not trusted`,
     );
   }
   for (const [index, certificate] of chain.entries()) {
@@ -63,8 +65,8 @@ function walkPath(options: PathOptions, firstRank: 0 | 1): void {
 }
 
 /**
- * Puts certificates in order: the leaf, its issuer, and so on up to one that issued itself. Says nothing about trust.
- * Ends early where `pool` has no issuer; `verifyPath` then finds an unpinned root.
+ * Orders certificates: the leaf, its issuer, and so on to a self-signed one. Verifies nothing. Ends early if `pool` has no
+ * issuer; `verifyPath()` then refuses the last certificate as root.
  */
 export function buildChain(
   leaf: Certificate,
@@ -81,7 +83,7 @@ export function buildChain(
   return chain;
 }
 
-/** Several may carry the right name: the one whose key signed counts, else the first, so that its refusal is the one shown. */
+/** Of several issuers with the right name, the one whose key signed; otherwise the first, whose refusal is then reported. */
 function findIssuer(
   certificate: Certificate,
   pool: readonly Certificate[],
@@ -109,13 +111,13 @@ function checkDates(certificate: Certificate, atMs: number): void {
     throw new X509Error('x509-expired', `verifying ${nameOf(certificate)}: expired`);
 }
 
-/** The leaf is no authority; all others are, and allow as many authorities below them as there are. */
+/** The leaf must not be a CA; all others must be CAs with a sufficient path length. */
 function checkRole(certificate: Certificate, rank: number): void {
   const { isCa, pathLength } = certificate;
   if (isCa !== rank > 0) {
     throw new X509Error(
       'x509-not-a-ca',
-      `verifying ${nameOf(certificate)}: ${isCa ? 'the leaf is' : 'not'} an authority`,
+      `verifying ${nameOf(certificate)}: ${isCa ? 'the leaf is a CA' : 'not a CA'}`,
     );
   }
   if (!isCa) return;

@@ -1,11 +1,13 @@
 import { X509Error } from './errors.ts';
 
+/** Kind of a PEM block. */
 export type PemLabel = 'CERTIFICATE' | 'X509 CRL' | 'PUBLIC KEY' | 'PRIVATE KEY';
 
+/** Options of `parsePem()`. */
 export interface PemOptions {
   readonly label: PemLabel;
   readonly maxBlocks: number;
-  /** Empty lines around blocks, as some files of AMD have them. For the operator's files, never for evidence. */
+  /** Accepts empty lines around blocks, which some files of AMD have. For files of the operator, never for evidence. */
   readonly allowBlankLines?: boolean;
 }
 
@@ -13,9 +15,9 @@ const LINE_LENGTH = 64;
 const MAX_TEXT_BYTES = 1 << 20;
 
 /**
- * The blocks of a PEM text, in order. RFC 7468 in its strict form: nothing before, between or after the blocks, every
- * line but the last of a block 64 characters long, one kind of line end, and base64 that encodes back to the same
- * characters, so that no unsigned bit of the text can be altered.
+ * Parses the blocks of a PEM text (RFC 7468, strict form): nothing before, between or after the blocks, lines of 64 characters
+ * except for the last one of a block, one kind of line end, canonical base64. So no bit of the text can be altered without a
+ * refusal. Throws X509Error `x509-pem-malformed`.
  */
 export function parsePem(text: string, options: PemOptions): Uint8Array[] {
   const { label, maxBlocks } = options;
@@ -24,7 +26,8 @@ export function parsePem(text: string, options: PemOptions): Uint8Array[] {
   const blocks: Uint8Array[] = [];
   for (let at = 0; at < lines.length;) {
     if (blocks.length === maxBlocks) throw malformed(label, `more than ${maxBlocks} blocks`);
-    if (lines[at] !== `-----BEGIN ${label}-----`) throw malformed(label, `line ${at + 1} begins no block`);
+    if (lines[at] !== `-----BEGIN ${label}-----`)
+      throw malformed(label, `line ${at + 1} does not start a block`);
     const end = lines.indexOf(`-----END ${label}-----`, at);
     if (end < 0) throw malformed(label, 'a block without end');
     blocks.push(decodeBody(lines.slice(at + 1, end), label));
@@ -34,13 +37,13 @@ export function parsePem(text: string, options: PemOptions): Uint8Array[] {
   return blocks;
 }
 
-/** Standard base64 in its only canonical form: padded, no spare bits, nothing else. Undefined if it is not that. */
+/** Decodes canonical base64 (padded, no spare bits); undefined for any other text. */
 export function decodeBase64(text: string): Uint8Array | undefined {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? new Uint8Array(bytes) : undefined;
 }
 
-/** Intel's files end without, with one, or (in quotes) with a final line end; CRLF and LF are both in use, never mixed. */
+/** Files of Intel end with or without a line end and use either CRLF or LF, never both. */
 function splitLines(text: string, label: string): string[] {
   const separator = text.includes('\r\n') ? '\r\n' : '\n';
   const lines = text.split(separator);

@@ -10,8 +10,10 @@ import {
 } from '../asn1/index.ts';
 import { X509Error } from './errors.ts';
 
+/** Accepted kinds of keys. */
 export type PublicKeyKind = 'rsa' | 'p256' | 'p384' | 'ed25519';
 
+/** A parsed public key. */
 export interface PublicKey {
   readonly kind: PublicKeyKind;
   /** The SubjectPublicKeyInfo as it was signed. */
@@ -30,7 +32,10 @@ const OID = {
 const MIN_RSA_BITS = 2048;
 const MAX_RSA_BITS = 8192;
 
-/** Reads a SubjectPublicKeyInfo: structure by our own reader, the key itself (and that a point is on its curve) by node. */
+/**
+ * Parses a SubjectPublicKeyInfo. The strict DER reader checks its structure; node:crypto parses the key and checks that a point
+ * is on its curve. Throws X509Error and Asn1Error.
+ */
 export function parsePublicKey(spkiDer: Uint8Array): PublicKey {
   const kind = readOnly(spkiDer, TAG.sequence, parseKind);
   try {
@@ -74,7 +79,7 @@ function parseCurve(oid: string): PublicKeyKind {
 function checkSize(kind: PublicKeyKind, bytes: Uint8Array): void {
   if (kind === 'rsa') return checkRsa(bytes);
   const wanted = { p256: 65, p384: 97, ed25519: 32 }[kind];
-  // An uncompressed point only: a compressed one would be a second encoding of the same key.
+  // Only an uncompressed point: a compressed one would be a second encoding of the same key.
   if (bytes.length !== wanted || (kind !== 'ed25519' && bytes[0] !== 0x04)) {
     throw new X509Error(
       'x509-malformed',

@@ -5,6 +5,7 @@ import type { SignatureAlgorithm } from './algorithm.ts';
 import { withX509Errors, X509Error } from './errors.ts';
 import type { PublicKey, PublicKeyKind } from './public-key.ts';
 
+/** A signed part of a document, and its signature. */
 export interface SignedBytes {
   readonly algorithm: SignatureAlgorithm;
   readonly signed: Uint8Array;
@@ -19,7 +20,7 @@ const CURVES: Readonly<
   p384: { scalarBytes: 48, order: P384_ORDER },
 };
 
-/** Verifies a signature of a certificate or CRL or throws `x509-signature`. `what` names the document in the error. */
+/** Verifies the signature of a certificate or CRL; `what` names the document. Throws X509Error `x509-signature`. */
 export function verifySignature(document: SignedBytes, key: PublicKey, what: string): void {
   const isRight = withX509Errors(`verifying ${what}`, () => isSignatureRight(document, key));
   if (!isRight) {
@@ -28,8 +29,8 @@ export function verifySignature(document: SignedBytes, key: PublicKey, what: str
 }
 
 /**
- * Whether (r, s), each `scalarBytes` long and big-endian, signs the bytes. Zero and values from the group order
- * upwards are refused here, before any library sees them.
+ * Whether `signature` (r then s, big endian, each as long as a coordinate) is valid. Zero and values that are not below the
+ * group order are refused before node:crypto gets them.
  */
 export function isEcdsaSignatureValid(
   key: Pick<PublicKey, 'kind' | 'key'>,

@@ -21,21 +21,23 @@ const KEY_USAGE_BITS = {
   cRLSign: 6,
 } as const;
 
+/** Name of a key usage. */
 export type KeyUsage = keyof typeof KEY_USAGE_BITS;
 
-/** What the extensions say that decide over trust. Read together with the document, so that no later look can fail. */
+/** The standard extensions that trust depends on. Parsed with the document, so that malformed ones are refused at once. */
 export interface StandardExtensions {
   readonly isCa: boolean;
-  /** How many authorities may stand between this one and a leaf; undefined means any number. */
+  /** How many CAs may be between this one and a leaf; undefined: any number. */
   readonly pathLength: number | undefined;
-  /** Undefined means: any use (RFC 5280 §4.2.1.3). */
+  /** undefined: any use (RFC 5280 §4.2.1.3). */
   readonly keyUsages: ReadonlySet<KeyUsage> | undefined;
-  /** OIDs; undefined means: any use. */
+  /** OIDs; undefined: any use. */
   readonly extendedKeyUsages: readonly string[] | undefined;
   readonly subjectKeyId: Uint8Array | undefined;
   readonly authorityKeyId: Uint8Array | undefined;
 }
 
+/** Parses the standard extensions. Throws X509Error and Asn1Error. */
 export function parseStandardExtensions(extensions: Extensions): StandardExtensions {
   const constraints = readExtension(extensions, EXTENSION.basicConstraints, parseBasicConstraints);
   return {
@@ -52,7 +54,7 @@ export function parseStandardExtensions(extensions: Extensions): StandardExtensi
   };
 }
 
-/** The key identifier of the authority key id. Issuer and serial number in it are not used: names are compared elsewhere. */
+/** The key id of the authority key identifier extension. Its issuer and serial number are ignored. */
 export function parseAuthorityKeyId(extensions: Extensions): Uint8Array | undefined {
   return readExtension(extensions, EXTENSION.authorityKeyId, (reader) =>
     reader.sequence((parts) => {
@@ -64,7 +66,7 @@ export function parseAuthorityKeyId(extensions: Extensions): Uint8Array | undefi
   );
 }
 
-/** Whether the key may be used so. */
+/** Whether the certificate allows this use of its key. */
 export function allowsUsage(certificate: StandardExtensions, usage: KeyUsage): boolean {
   return certificate.keyUsages?.has(usage) ?? true;
 }
@@ -79,7 +81,7 @@ function parseBasicConstraints(reader: DerReader): {
     if (pathLength !== undefined && !isCa) {
       throw new X509Error(
         'x509-malformed',
-        'reading basic constraints: path length of a certificate that is no CA',
+        'reading basic constraints: path length of a certificate that is not a CA',
       );
     }
     return { isCa, pathLength: pathLength && parseSmallInteger(pathLength, 255) };
