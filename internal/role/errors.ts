@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const roleErrors = defineErrors({
   'role-unknown': {
     fault: 'operator',
@@ -24,6 +25,8 @@ export const roleErrors = defineErrors({
   },
 });
 
+/** The codes of `RoleError`. */
 export type RoleErrorCode = keyof typeof roleErrors;
 
+/** An error of this directory, with one of its codes. */
 export class RoleError extends errorClass(roleErrors) {}

@@ -109,8 +109,11 @@ test('the webhook denies the kubelet of a removed node within seconds, but not t
   const removedMs = clock.monotonicMs();
   while (!(await ask(kubeletOf('w1', idOf(old)), apiServer)).denied)
     expect(clock.monotonicMs() - removedMs).toBeLessThan(5_000);
-  const anew = await cluster.addNode('w1');
-  expect(await ask(kubeletOf('w1', idOf(anew)), apiServer)).toMatchObject({ status: 200, denied: false });
+  const replacement = await cluster.addNode('w1');
+  expect(await ask(kubeletOf('w1', idOf(replacement)), apiServer)).toMatchObject({
+    status: 200,
+    denied: false,
+  });
   expect(await ask(kubeletOf('w1', idOf(old)), apiServer)).toMatchObject({ status: 200, denied: true });
 });
 

@@ -21,16 +21,16 @@ describe('decideReview()', () => {
   const cases: {
     name: string;
     subject?: Partial<typeof kubelet>;
-    standing?: NodeMembership;
+    node?: NodeMembership;
     want: string;
   }[] = [
-    { name: 'the kubelet of a member is left to Kubernetes', standing: member, want: 'no-opinion' },
+    { name: 'the kubelet of a member is left to Kubernetes', node: member, want: 'no-opinion' },
     { name: 'a node on no record is denied', want: 'deny' },
-    { name: 'a decommissioned node is denied', standing: { ...member, isMember: false }, want: 'deny' },
+    { name: 'a decommissioned node is denied', node: { ...member, isMember: false }, want: 'deny' },
     {
       name: 'a credential without a node’s id is denied',
       subject: { uid: '' },
-      standing: member,
+      node: member,
       want: 'deny',
     },
     {
@@ -41,13 +41,13 @@ describe('decideReview()', () => {
     {
       name: 'a member’s id with the name of another node is denied',
       subject: { user: 'system:node:n2' },
-      standing: member,
+      node: member,
       want: 'deny',
     },
     {
       name: 'a member of the nodes’ group with another user’s name is denied',
       subject: { user: 'eve' },
-      standing: member,
+      node: member,
       want: 'deny',
     },
     {
@@ -56,17 +56,17 @@ describe('decideReview()', () => {
       want: 'no-opinion',
     },
   ];
-  test.each(cases)('$name', ({ subject, standing, want }) => {
-    expect(decideReview({ ...kubelet, ...subject }, standing).kind).toBe(want);
+  test.each(cases)('$name', ({ subject, node, want }) => {
+    expect(decideReview({ ...kubelet, ...subject }, node).kind).toBe(want);
   });
 
   test('never allows, which would bypass the authorizers of Kubernetes', () => {
-    for (const standing of [member, undefined]) {
-      const { status } = JSON.parse(renderDecision(decideReview(kubelet, standing))) as {
+    for (const node of [member, undefined]) {
+      const { status } = JSON.parse(renderDecision(decideReview(kubelet, node))) as {
         status: { allowed: boolean; denied?: boolean };
       };
       expect(status.allowed).toBe(false);
-      expect(status.denied).toBe(standing === undefined ? true : undefined);
+      expect(status.denied).toBe(node === undefined ? true : undefined);
     }
   });
 });

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const curatorErrors = defineErrors({
   'curator-not-member': {
     fault: 'operator',
@@ -99,6 +100,8 @@ export const curatorErrors = defineErrors({
   },
 });
 
+/** The codes of `CuratorError`. */
 export type CuratorErrorCode = keyof typeof curatorErrors;
 
+/** An error of this directory, with one of its codes. */
 export class CuratorError extends errorClass(curatorErrors) {}

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const distributionErrors = defineErrors({
   'distribution-blob-missing': {
     fault: 'peer',
@@ -24,6 +25,8 @@ export const distributionErrors = defineErrors({
   },
 });
 
+/** The codes of `DistributionError`. */
 export type DistributionErrorCode = keyof typeof distributionErrors;
 
+/** An error of this directory, with one of its codes. */
 export class DistributionError extends errorClass(distributionErrors) {}

@@ -3,7 +3,7 @@ import { MAX_RELAYS, RelayChoice } from './relay-choice.ts';
 
 const name = (index: number): string => `node-${String(index).padStart(2, '0')}`;
 
-/** Workers 0, 1, …, all beating. */
+/** Workers 0, 1, …, all alive. */
 function choiceOf(count: number) {
   const choice = new RelayChoice();
   const say = (index: number, isAlive = true): void =>

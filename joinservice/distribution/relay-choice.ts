@@ -34,17 +34,17 @@ export class RelayChoice {
   }
 
   #next(): readonly string[] {
-    const isBeating = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isAlive === true;
-    const staying = this.#chosen.filter(isBeating);
+    const isAlive = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isAlive === true;
+    const staying = this.#chosen.filter(isAlive);
     // The usual case, since most changes are of other nodes.
     if (staying.length === MAX_RELAYS) return staying;
     const others = [...this.#candidates.keys()].filter((nodeId) => !this.#chosen.includes(nodeId)).toSorted();
-    const notAlive = this.#chosen.filter((nodeId) => this.#candidates.has(nodeId) && !isBeating(nodeId));
+    const notAlive = this.#chosen.filter((nodeId) => this.#candidates.has(nodeId) && !isAlive(nodeId));
     return [
       ...staying,
-      ...others.filter(isBeating),
+      ...others.filter(isAlive),
       ...notAlive,
-      ...others.filter((nodeId) => !isBeating(nodeId)),
+      ...others.filter((nodeId) => !isAlive(nodeId)),
     ].slice(0, MAX_RELAYS);
   }
 }

@@ -160,6 +160,8 @@ export const joinErrors = defineErrors({
   },
 });
 
+/** The codes of `JoinError`. */
 export type JoinErrorCode = keyof typeof joinErrors;
 
+/** An error of this directory, with one of its codes. */
 export class JoinError extends errorClass(joinErrors) {}

@@ -49,7 +49,7 @@ function documents(evaluationNumber = 17, maker = intel): readonly CollateralIte
 const bundleOf = (items: readonly CollateralItem[]): Buffer =>
   Buffer.from(encodeBundle({ assembledMs: TEST_NOW_MS, items }));
 
-function handOn(bundle: Uint8Array, idempotencyKey: string = randomUUID()) {
+function upload(bundle: Uint8Array, idempotencyKey: string = randomUUID()) {
   const request = create(PutCollateralRequestSchema, { bundle, mutation: { idempotencyKey } });
   return handlers.putCollateral(request, call);
 }
@@ -63,7 +63,7 @@ describe('collateral that operators hand on', () => {
 
   test('is kept to the byte, with its number, its time and who brought it', async () => {
     const bundle = bundleOf(documents());
-    expect(await handOn(bundle)).toEqual({ evaluationNumber: 17 });
+    expect(await upload(bundle)).toEqual({ evaluationNumber: 17 });
     expect(await shown()).toEqual({
       bundle,
       evaluationNumber: 17,
@@ -76,21 +76,21 @@ describe('collateral that operators hand on', () => {
 
   test('happens once, however often the same call is repeated', async () => {
     const [key, bundle] = [randomUUID(), bundleOf(documents())];
-    await handOn(bundle, key);
+    await upload(bundle, key);
     const before = await etcd.get(COLLATERAL_KEY, { signal: never });
-    expect(await handOn(bundle, key)).toEqual({ evaluationNumber: 17 });
+    expect(await upload(bundle, key)).toEqual({ evaluationNumber: 17 });
     expect((await etcd.get(COLLATERAL_KEY, { signal: never }))?.modRevision).toBe(before?.modRevision);
   });
 
   test('the number is remembered also when a bundle comes without documents of Intel', async () => {
-    await handOn(bundleOf(documents(18)));
+    await upload(bundleOf(documents(18)));
     const amdOnly = documents()
       .filter(({ kind }) => kind === 'crl')
       .slice(-1);
-    expect(await handOn(bundleOf([...amdOnly, { kind: 'certificate', der: amd.ark.der }]))).toEqual({
+    expect(await upload(bundleOf([...amdOnly, { kind: 'certificate', der: amd.ark.der }]))).toEqual({
       evaluationNumber: 18,
     });
-    await expect(handOn(bundleOf(documents(17)))).rejects.toMatchObject({
+    await expect(upload(bundleOf(documents(17)))).rejects.toMatchObject({
       code: 'operatorapi-collateral-refused',
     });
   });
@@ -120,12 +120,12 @@ describe('collateral that operators hand on', () => {
   ];
   test.each(hostile)('$name is refused, and what was there stays', async ({ given }) => {
     const good = bundleOf(documents(17));
-    await handOn(good);
-    await expect(handOn(given())).rejects.toMatchObject({ code: 'operatorapi-collateral-refused' });
+    await upload(good);
+    await expect(upload(given())).rejects.toMatchObject({ code: 'operatorapi-collateral-refused' });
     expect((await shown()).bundle).toEqual(good);
   });
 
   test('that is larger than etcd takes is refused before it is read', async () => {
-    await expect(handOn(Buffer.alloc(1_000_001))).rejects.toMatchObject({ code: 'curator-request-invalid' });
+    await expect(upload(Buffer.alloc(1_000_001))).rejects.toMatchObject({ code: 'curator-request-invalid' });
   });
 });

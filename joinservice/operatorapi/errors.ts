@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const operatorApiErrors = defineErrors({
   'operatorapi-join-unknown': {
     fault: 'operator',
@@ -78,6 +79,8 @@ export const operatorApiErrors = defineErrors({
   },
 });
 
+/** The codes of `OperatorApiError`. */
 export type OperatorApiErrorCode = keyof typeof operatorApiErrors;
 
+/** An error of this directory, with one of its codes. */
 export class OperatorApiError extends errorClass(operatorApiErrors) {}

@@ -88,10 +88,13 @@ test('getKeys() names the nodes that the rotation waits for, and since when', as
     if (identity.kind !== 'node') throw new TypeError('a node has no id');
     const said = toBinary(NodeStatusSchema, create(NodeStatusSchema, { keys: { generation, phase } }));
     const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
-    const [key, beat] = [records.status.key(identity.nodeId), records.heartbeat.key(identity.nodeId)];
+    const [key, sendHeartbeat] = [
+      records.status.key(identity.nodeId),
+      records.heartbeat.key(identity.nodeId),
+    ];
     const writes = [
       put(key, records.status.encode(status)),
-      put(beat, records.heartbeat.encode({ version: 1, sinceMs: 1 })),
+      put(sendHeartbeat, records.heartbeat.encode({ version: 1, sinceMs: 1 })),
     ];
     await etcd.commit({ when: [], then: writes }, { signal });
   };

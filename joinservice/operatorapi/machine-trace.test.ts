@@ -159,13 +159,13 @@ describe('getTrace() of a machine whose evidence was refused', () => {
 });
 
 describe('the slot fact of getTrace()', () => {
-  interface Turn {
+  interface SlotCase {
     readonly name: string;
     readonly over: Partial<JoinRecord>;
     readonly queue: readonly string[];
     readonly want: string | undefined;
   }
-  const table: readonly Turn[] = [
+  const table: readonly SlotCase[] = [
     { name: 'a worker', over: granted('KubernetesWorker'), queue: ['other'], want: 'PASS not applicable' },
     {
       name: 'a control plane whose turn it is',

@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../../internal/testing/host/temporary-direct
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { createCuratorServer } from './curator-listener.ts';
 
-/** The port of a curator where whoever connects is the node of its first byte, and calls last until they are let go. */
+/** A curator server where the first byte of a connection selects the node, and calls last until they are released. */
 async function start(answer: () => Promise<object>) {
   const directory = await temporaryDirectory();
   const upgrade: Upgrade<MemberIdentity> = async (socket) => {

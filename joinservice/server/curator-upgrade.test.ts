@@ -130,16 +130,16 @@ describe('an owner without a certificate', () => {
     const identity = await createBare();
     const clients = Array.from({ length: 16 }, () => connect(identity));
     const refused = { code: 'curator-not-member' };
-    const asking = (client: ReturnType<typeof connect>) =>
+    const getResult = (client: ReturnType<typeof connect>) =>
       client.getInitResult({ initId: 'one' }, { signal, timeoutMs: 5_000 });
-    for (const client of clients) await expect(asking(client)).rejects.toMatchObject(refused);
+    for (const client of clients) await expect(getResult(client)).rejects.toMatchObject(refused);
     const owner = await createBare('owner');
     await expect(ask(owner)).rejects.toMatchObject({ code: 'rpc-unreachable' });
     const member = await cluster.addOperator('certified', 'owner');
     expect((await ask(member.tls)).initId).toBe('one');
     expect(clock.sleeping).toBe(16);
     await clock.advance(10_000);
-    // One that was closed to is still knocking, and may have a place again by now.
+    // A refused client still retries and may be connected again by now.
     while (clock.sleeping >= 16) await new Promise((resolve) => setImmediate(resolve));
     expect((await ask(owner)).initId).toBe('one');
   });

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const joinserviceErrors = defineErrors({
   'joinservice-config-invalid': {
     fault: 'system',
@@ -17,6 +18,8 @@ export const joinserviceErrors = defineErrors({
   },
 });
 
+/** The codes of `JoinserviceError`. */
 export type JoinserviceErrorCode = keyof typeof joinserviceErrors;
 
+/** An error of this directory, with one of its codes. */
 export class JoinserviceError extends errorClass(joinserviceErrors) {}

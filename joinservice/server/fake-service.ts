@@ -360,7 +360,7 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
   return { join: `127.0.0.1:${port}`, curator: `127.0.0.1:${await curating.promise}` };
 }
 
-/** What the signer signs with, and what it hands on. */
+/** The keys of the signer. */
 async function writeKeys(directory: string, cluster: TestCluster): Promise<void> {
   const nowMs = clock.nowMs();
   for (const name of CONTROL_PLANE_KEYS) await writeFile(join(directory, name), `text of ${name}`);

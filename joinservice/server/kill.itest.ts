@@ -107,8 +107,8 @@ async function becomesMember(
   for (let asked = 1; ; asked++) {
     const wasBack = isBack;
     try {
-      using asking = await machine.dial(programs.endpoint);
-      await asking.admitted();
+      using session = await machine.dial(programs.endpoint);
+      await session.admitted();
       using locked = await machine.dial(programs.endpoint); // an agent shows its lock with the commit
       const { nodeCertificatePem } = await locked.ticketHere();
       return { asked, serial: new X509Certificate(nodeCertificatePem).serialNumber };

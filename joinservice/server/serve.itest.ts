@@ -173,13 +173,13 @@ describe('the curator over mTLS with a real etcd', () => {
 
   test('keeps one lease for a node with heartbeats at two curators', async () => {
     const node = await cluster.addNode('n2');
-    async function* beats() {
+    async function* heartbeats() {
       yield {};
       yield {};
     }
     for (const curator of [0, 1, 0]) {
       let answers = 0;
-      for await (const _ of dial(node, curator).heartbeat(beats(), { signal })) answers++;
+      for await (const _ of dial(node, curator).heartbeat(heartbeats(), { signal })) answers++;
       expect(answers).toBe(2);
     }
     expect((await dial(owner).getNode({ node: 'n2' }, { signal })).node?.health).toBe(NodeHealth.HEALTHY);

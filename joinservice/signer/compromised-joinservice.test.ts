@@ -32,7 +32,7 @@ function granted(name = 'c2'): SignerMachine {
   return machine;
 }
 
-/** A machine of the attacker's own, on record as whoever writes etcd likes. */
+/** A machine of the attacker, recorded as the attacker likes. */
 function forged(roles: Parameters<SignerMachine['record']>[1] = CONTROL_PLANE): SignerMachine {
   const machine = new SignerMachine();
   signer.put(machine.record('c9', roles));

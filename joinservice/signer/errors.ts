@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const signerErrors = defineErrors({
   'signer-config-invalid': {
     fault: 'system',
@@ -108,6 +109,8 @@ export const signerErrors = defineErrors({
   },
 });
 
+/** The codes of `SignerError`. */
 export type SignerErrorCode = keyof typeof signerErrors;
 
+/** An error of this directory, with one of its codes. */
 export class SignerError extends errorClass(signerErrors) {}

@@ -172,7 +172,7 @@ export class FakeSigner {
     };
   }
 
-  /** As whoever has the credentials of the join service may. */
+  /** As a program with the credentials of the join service can. */
   write(...writes: readonly Write[]): void {
     this.etcd.commitNow({ when: [], then: [...writes] });
   }

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of this directory, for `cluster explain CODE`. */
 export const streamErrors = defineErrors({
   'streams-node-away': {
     fault: 'peer',
@@ -52,6 +53,8 @@ export const streamErrors = defineErrors({
   },
 });
 
+/** The codes of `StreamError`. */
 export type StreamErrorCode = keyof typeof streamErrors;
 
+/** An error of this directory, with one of its codes. */
 export class StreamError extends errorClass(streamErrors) {}

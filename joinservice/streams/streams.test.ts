@@ -59,7 +59,7 @@ function setUp(isAlive = true) {
 type Setup = ReturnType<typeof setUp>;
 
 /** A node whose every word is in the test's hands. */
-async function attend({ handlers, call }: Setup) {
+async function openSession({ handlers, call }: Setup) {
   const said = new Mailbox<OpenSessionRequest>(64);
   const heard = handlers
     .openSession(said.read(new AbortController().signal), call(nodeCaller))
@@ -102,7 +102,7 @@ const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? [])
 describe('a task for a node', () => {
   test('goes over the session of the node, and its result comes in order and ends', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: 'root.roleserve' }), setup.asOperator);
     const seen: string[] = [];
     const reading = (async () => {
@@ -124,7 +124,7 @@ describe('a task for a node', () => {
 
   test('returns credit as the caller reads, and not before', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
     const first = lines.next();
     expect(await node.next()).toMatchObject({ case: 'task', value: { credit: 16 } });
@@ -136,7 +136,7 @@ describe('a task for a node', () => {
 
   test('is cancelled when the caller leaves', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
     const first = lines.next();
     await node.next();
@@ -151,7 +151,7 @@ describe('a task for a node', () => {
 
   test('returns the whole evidence with its variant', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const nonce = new Uint8Array(32).fill(7);
     const answer = setup.handlers.getEvidence({ node: 'n1', nonce } as never, setup.asOperator);
     expect(await node.next()).toMatchObject({ case: 'task', value: { what: { value: { nonce } } } });
@@ -163,7 +163,7 @@ describe('a task for a node', () => {
 
   test("the owner's order reaches the node, and is answered when the node has it on disk", async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const voucher = { by: new Uint8Array(32).fill(3), signature: new Uint8Array(64).fill(4) };
     const order = {
       ...{ ownerPubKey: new Uint8Array(32).fill(1), signature: new Uint8Array(64).fill(2) },
@@ -189,11 +189,11 @@ describe('a task for a node', () => {
 
   test("the node's own refusal is told with its code", async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
-    const refused = expect(answer).rejects.toEqual(coded('streams-node-refused', 'attend-busy no'));
+    const refused = expect(answer).rejects.toEqual(coded('streams-node-refused', 'openSession-busy no'));
     await node.next();
-    node.done(1n, { code: 'attend-busy', message: 'no' });
+    node.done(1n, { code: 'openSession-busy', message: 'no' });
     await refused;
   });
 });
@@ -213,7 +213,7 @@ describe('a node without a session', () => {
     const setup = setUp();
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     while (setup.clock.sleeping === 0) await Promise.resolve();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     await node.next();
     node.data(1n, 'metric 1\n');
     node.done(1n);
@@ -222,7 +222,7 @@ describe('a node without a session', () => {
 
   test('that disconnects ends the tasks of all callers', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     const gone = expect(answer).rejects.toEqual(coded('streams-node-gone', 'n1'));
     await node.next();
@@ -232,7 +232,7 @@ describe('a node without a session', () => {
 
   test('that does not answer ends the task after a timeout', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     const silent = expect(answer).rejects.toEqual(coded('streams-node-silent', 'n1'));
     await node.next();
@@ -245,25 +245,25 @@ describe('a node that violates the protocol', () => {
   test.each([
     {
       name: 'send more than its credit',
-      say: (node: Awaited<ReturnType<typeof attend>>) => {
+      say: (node: Awaited<ReturnType<typeof openSession>>) => {
         for (let i = 0; i < 18; i++) node.data(1n, `${i}`);
       },
     },
     {
       name: 'send too much at once',
-      say: (node: Awaited<ReturnType<typeof attend>>) => node.data(1n, new Uint8Array(65_537)),
+      say: (node: Awaited<ReturnType<typeof openSession>>) => node.data(1n, new Uint8Array(65_537)),
     },
     {
       name: 'answer what nobody asked',
-      say: (node: Awaited<ReturnType<typeof attend>>) => node.data(9n, 'x'),
+      say: (node: Awaited<ReturnType<typeof openSession>>) => node.data(9n, 'x'),
     },
     {
       name: 'say nothing at all',
-      say: (node: Awaited<ReturnType<typeof attend>>) => node.say({ case: undefined }),
+      say: (node: Awaited<ReturnType<typeof openSession>>) => node.say({ case: undefined }),
     },
   ])('loses its session: $name', async ({ say }) => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
     const first = lines.next();
     first.catch(() => undefined);
@@ -279,8 +279,8 @@ describe('a node that violates the protocol', () => {
 
   test('replaces its older session with a newer one', async () => {
     const setup = setUp();
-    const older = await attend(setup);
-    const newer = await attend(setup);
+    const older = await openSession(setup);
+    const newer = await openSession(setup);
     await expect(older.next()).rejects.toEqual(coded('streams-node-gone', 'another session'));
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     await newer.next();
@@ -296,7 +296,7 @@ describe('a probe with test credentials of a removed node', () => {
 
   test('is sent to the node, whose report is returned', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
     expect(await node.next()).toMatchObject({
       value: { what: { case: 'probe', value: { removedNodeId, heldKeys: true } } },
@@ -309,7 +309,7 @@ describe('a probe with test credentials of a removed node', () => {
 
   test('fails where the report is malformed', async () => {
     const setup = setUp();
-    const node = await attend(setup);
+    const node = await openSession(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
     const refused = expect(answer).rejects.toEqual(coded('streams-protocol', 'report'));
     await node.next();

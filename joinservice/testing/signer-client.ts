@@ -1,7 +1,7 @@
 import { createClient, type Client, type LocalPeer, type RpcChannel } from '../../internal/rpc/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
 
-/** The signer, as whoever has its socket may ask it: with anything. */
+/** A client of the signer that can send any request. */
 export function createSignerClient(channel: RpcChannel<LocalPeer>): Client<typeof Signer> {
   return createClient(Signer, channel);
 }

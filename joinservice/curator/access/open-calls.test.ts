@@ -24,8 +24,8 @@ describe('a deleted node', () => {
         at.updateNodeStatus(create(Contract.method.updateNodeStatus.input, { status: {} }), as(by)),
     },
     {
-      name: 'a beat',
-      call: (at, by) => first(at.heartbeat(beats(), as(by))),
+      name: 'a heartbeat',
+      call: (at, by) => first(at.heartbeat(heartbeats(), as(by))),
     },
     {
       name: 'a watch of itself',
@@ -114,6 +114,6 @@ async function first(messages: AsyncIterable<unknown>): Promise<unknown> {
   return undefined;
 }
 
-async function* beats() {
+async function* heartbeats() {
   yield create(Contract.method.heartbeat.input);
 }

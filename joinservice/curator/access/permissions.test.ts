@@ -97,7 +97,7 @@ describe('the permissions of every contract that curators serve', () => {
   );
 });
 
-/** Calls that got past the door. */
+/** Calls that were authorized. */
 const calls: string[] = [];
 
 async function createPeers({ cluster, owner }: TestCurators): Promise<Readonly<Record<Who, TestPeer>>> {

@@ -82,8 +82,12 @@ describe('nodes', () => {
     expect(Object.keys(found?.node?.labels ?? {})).toHaveLength(10);
   });
 
-  /** What the agent of a control plane says with its beats. */
-  async function beat(curator: Nodes['curator'], peer: TestPeer, isApiReady: boolean): Promise<void> {
+  /** The agent of a control plane reports its API server and sends a heartbeat. */
+  async function sendHeartbeat(
+    curator: Nodes['curator'],
+    peer: TestPeer,
+    isApiReady: boolean,
+  ): Promise<void> {
     const controlPlane = [{ name: 'kube-apiserver', ready: isApiReady }];
     const { updateNodeStatus, heartbeat } = CuratorContract.method;
     await curator.updateNodeStatus(
@@ -108,7 +112,7 @@ describe('nodes', () => {
     const { curators, cluster, owner, first } = await createCurators(2);
     const [here, there] = curators as [Nodes['curator'], Nodes['curator']];
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
-    for (const each of [first, second]) await beat(here, each, true);
+    for (const each of [first, second]) await sendHeartbeat(here, each, true);
     const results = await Promise.allSettled([
       here.setNodeRoles(demotion(first), as(owner)),
       there.setNodeRoles(demotion(second), as(owner)),
@@ -125,11 +129,11 @@ describe('nodes', () => {
   ])('setNodeRoles() refuses to demote a control plane while the only other one $name', async ({ says }) => {
     const { curator, cluster, owner, first } = await createCurators();
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
-    await beat(curator, first, true);
-    if (says !== undefined) await beat(curator, second, says);
+    await sendHeartbeat(curator, first, true);
+    if (says !== undefined) await sendHeartbeat(curator, second, says);
     const demote = () => curator.setNodeRoles(demotion(first), as(owner));
     await expect(demote()).rejects.toEqual(coded('curator-last-api-server'));
-    await beat(curator, second, true);
+    await sendHeartbeat(curator, second, true);
     await demote();
   });
 
@@ -137,8 +141,8 @@ describe('nodes', () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const broken = await cluster.addNode('broken', { roles: [...CONTROL] });
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
-    for (const each of [first, broken]) await beat(curator, each, false);
-    await beat(curator, lost, true);
+    for (const each of [first, broken]) await sendHeartbeat(curator, each, false);
+    await sendHeartbeat(curator, lost, true);
     await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
     for (const each of [lost, broken]) await curator.setNodeRoles(demotion(each), as(owner));
     await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toEqual(
@@ -149,7 +153,7 @@ describe('nodes', () => {
   test('setNodeRoles() does not count the API server of a node without heartbeats, and demotes that node', async () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
-    for (const each of [first, lost]) await beat(curator, each, true);
+    for (const each of [first, lost]) await sendHeartbeat(curator, each, true);
     await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
     await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toEqual(
       coded('curator-last-api-server'),
@@ -161,7 +165,7 @@ describe('nodes', () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
-    for (const each of [first, second, lost]) await beat(curator, each, true);
+    for (const each of [first, second, lost]) await sendHeartbeat(curator, each, true);
     await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
     await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toMatchObject({
       code: 'curator-quorum-loss',
@@ -193,7 +197,7 @@ describe('nodes', () => {
     const { curator, cluster, owner, etcd, first } = await createCurators();
     const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
     const nodeId = nodeIdOf(node);
-    await beat(curator, first, true);
+    await sendHeartbeat(curator, first, true);
     const state = (to: NodeState) =>
       curator.setNodeState(
         create(CuratorContract.method.setNodeState.input, { nodeId, state: to, mutation: mutation() }),

@@ -92,7 +92,7 @@ function watch({ handlers, owner }: Awaited<ReturnType<typeof createCurator>>, a
 describe('watches after etcd was unavailable', () => {
   test.each([
     { name: 'go on where they were while etcd still knows', compacts: false, relists: 1 },
-    { name: 'list everything anew when etcd has compacted what they missed', compacts: true, relists: 2 },
+    { name: 'list everything again when etcd has compacted what they missed', compacts: true, relists: 2 },
   ])('$name; the last state of each node is never lost', async ({ compacts, relists }) => {
     const parts = await createCurator();
     const { cluster, wire } = parts;

@@ -44,11 +44,11 @@ class TimedEtcd extends MemoryEtcd {
   }
 }
 
-/** Ten minutes of a node that loses some of its beats; what its health was, each time it changed. */
+/** Ten minutes of a node that loses some heartbeats: each change of its health. */
 async function live(options: {
   readonly minutes: number;
-  readonly delayMs: (beat: number) => number;
-  readonly isLost?: (beat: number) => boolean;
+  readonly delayMs: (sendHeartbeat: number) => number;
+  readonly isLost?: (sendHeartbeat: number) => boolean;
 }) {
   const clock = new FakeClock();
   const etcd = new TimedEtcd(clock);
@@ -56,21 +56,21 @@ async function live(options: {
   const heartbeats = [new Heartbeats({ etcd, clock }), new Heartbeats({ etcd, clock })];
   const health: string[] = [];
   const endMs = clock.nowMs() + options.minutes * MINUTE_MS;
-  let beat = 0;
+  let sendHeartbeat = 0;
   let nextMs = clock.nowMs();
   const startRevision = etcd.revision;
   while (clock.nowMs() < endMs) {
     if (clock.nowMs() >= nextMs) {
-      if (options.isLost?.(beat) !== true) await heartbeats[beat % 2]?.renew(NODE, signal);
-      beat++;
-      nextMs += HEARTBEAT_INTERVAL_MS + options.delayMs(beat);
+      if (options.isLost?.(sendHeartbeat) !== true) await heartbeats[sendHeartbeat % 2]?.renew(NODE, signal);
+      sendHeartbeat++;
+      nextMs += HEARTBEAT_INTERVAL_MS + options.delayMs(sendHeartbeat);
     }
     etcd.expire();
     const now = (await etcd.get(records.heartbeat.key(NODE), { signal })) === undefined ? 'late' : 'beating';
     if (health.at(-1) !== now) health.push(now);
     await clock.advance(EXPIRY_MS);
   }
-  return { health, writes: Number(etcd.revision - startRevision), beats: beat };
+  return { health, writes: Number(etcd.revision - startRevision), beats: sendHeartbeat };
 }
 
 describe('heartbeats', () => {
@@ -80,8 +80,12 @@ describe('heartbeats', () => {
 
   test.each([
     { name: 'on time', delayMs: () => 0 },
-    { name: 'each up to two seconds late', delayMs: (beat: number) => (beat * 700) % 2000 },
-    { name: 'every other one lost', delayMs: () => 0, isLost: (beat: number) => beat % 2 === 1 },
+    { name: 'each up to two seconds late', delayMs: (sendHeartbeat: number) => (sendHeartbeat * 700) % 2000 },
+    {
+      name: 'every other one lost',
+      delayMs: () => 0,
+      isLost: (sendHeartbeat: number) => sendHeartbeat % 2 === 1,
+    },
   ])('keep a node healthy for ten idle minutes with one write: $name', async ({ name: _, ...how }) => {
     const { health, writes, beats: heartbeats } = await live({ minutes: 10, ...how });
     expect(health).toEqual(['beating']);
@@ -90,7 +94,11 @@ describe('heartbeats', () => {
   });
 
   test('time out once after a node stops, not before the timeout and soon after', async () => {
-    const { health } = await live({ minutes: 1, delayMs: () => 0, isLost: (beat) => beat > 2 });
+    const { health } = await live({
+      minutes: 1,
+      delayMs: () => 0,
+      isLost: (sendHeartbeat) => sendHeartbeat > 2,
+    });
     expect(health).toEqual(['beating', 'late']);
   });
 });

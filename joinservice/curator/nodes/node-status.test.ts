@@ -22,21 +22,21 @@ describe('status and heartbeats', () => {
     const health = async () =>
       (await here.getNode(create(CuratorContract.method.getNode.input, { node: 'n' }), as(owner))).node
         ?.health;
-    const beat = async (curator: typeof here) => {
+    const sendHeartbeat = async (curator: typeof here) => {
       for await (const answer of curator.heartbeat(one({}) as never, as(node)))
         expect(answer.timeoutMs).toBeGreaterThanOrEqual(2n * (answer.intervalMs ?? 0n));
     };
     expect(await health()).toBe(NodeHealth.UNKNOWN);
-    await beat(here);
+    await sendHeartbeat(here);
     expect(await health()).toBe(NodeHealth.HEALTHY);
     const { revision } = etcd;
-    for (let i = 0; i < 5; i++) await beat(i % 2 === 0 ? there : here);
+    for (let i = 0; i < 5; i++) await sendHeartbeat(i % 2 === 0 ? there : here);
     expect(etcd.revision).toBe(revision);
     await here.updateNodeStatus(status('192.0.2.1'), as(node));
     const lease = (await etcd.get(records.heartbeat.key(nodeIdOf(node)), { signal }))?.leaseId ?? 0n;
     etcd.expireLease(lease);
     expect(await health()).toBe(NodeHealth.TIMEOUT);
-    await beat(there);
+    await sendHeartbeat(there);
     expect(await health()).toBe(NodeHealth.HEALTHY);
   });
 

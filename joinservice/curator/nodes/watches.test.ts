@@ -137,14 +137,14 @@ describe('watches', () => {
     await settle();
     const watch = follow(curator.watchNodes(request(), as(owner)));
     const seen = new Set<string>();
-    const marks: boolean[] = [];
-    while (marks.at(-1) !== true) {
+    const endsOfList: boolean[] = [];
+    while (endsOfList.at(-1) !== true) {
       const told = await watch.next();
       for (const { nodeId } of told.nodes) seen.add(nodeId);
-      marks.push(told.caughtUp);
+      endsOfList.push(told.caughtUp);
     }
     expect(seen.size).toBe(702);
-    expect(marks.length).toBeGreaterThan(1);
+    expect(endsOfList.length).toBeGreaterThan(1);
     await watch.end();
   });
 });

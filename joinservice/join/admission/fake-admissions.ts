@@ -63,7 +63,7 @@ export class AdmissionHarness implements Disposable {
       run.catch(() => undefined);
   }
 
-  /** From now on another policy is in force. */
+  /** Replaces the current policy. */
   decree(policy: Partial<JoinPolicy>): void {
     const whole = { policy: 'approve' as const, inventory: [], version: 'v', ...policy };
     this.#configuration.set({

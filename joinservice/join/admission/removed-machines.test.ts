@@ -176,8 +176,8 @@ describe('a removed machine', () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
-    const stranger = (await createWorld(auto)).signer;
-    await world.record(stranger.sign('readmission', { identity: EK, removal: 1 }));
+    const otherOwner = (await createWorld(auto)).signer;
+    await world.record(otherOwner.sign('readmission', { identity: EK, removal: 1 }));
     await expect(world.ask(2)).rejects.toEqual(coded('join-decommissioned'));
   });
 

@@ -16,11 +16,11 @@ const node = {
 
 let etcd: MemoryEtcd;
 let clock: FakeClock;
-let sightings: ClockObservations;
+let observations: ClockObservations;
 beforeEach(async () => {
   etcd = new MemoryEtcd();
   clock = new FakeClock();
-  sightings = new ClockObservations({ etcd, clock });
+  observations = new ClockObservations({ etcd, clock });
   const record = records.identity.encode({ version: 1, nodeId: 'node-1', akName: '000b01' });
   await etcd.commit({ when: [], then: [put(KEY, record)] }, { signal: never });
 });
@@ -39,12 +39,12 @@ function peer({ clockMs, resetCount = 1, restartCount = 0, safe = true }: Shown,
   return { claims: Object.fromEntries(named) as AttestedPeer['claims'] } as AttestedPeer;
 }
 
-async function sighting() {
+async function storedObservation() {
   const entry = await etcd.get(KEY, { signal: never });
   return records.identity.decode(KEY, entry?.value ?? new Uint8Array()).sighting;
 }
 
-const note = (shown: Shown): Promise<void> => sightings.record(node, peer(shown), never);
+const note = (shown: Shown): Promise<void> => observations.record(node, peer(shown), never);
 const copied = (kind: string): unknown =>
   expect.objectContaining({ code: 'join-machine-copied', details: { kind } });
 
@@ -53,19 +53,22 @@ describe('ClockObservations.record()', () => {
     await note({ clockMs: 1000 });
     await clock.advance(MINUTE_MS);
     await note({ clockMs: 1000 + MINUTE_MS });
-    expect(await sighting()).toMatchObject({ clockMs: `${1000 + MINUTE_MS}`, seenAtMs: clock.nowMs() });
+    expect(await storedObservation()).toMatchObject({
+      clockMs: `${1000 + MINUTE_MS}`,
+      seenAtMs: clock.nowMs(),
+    });
   });
 
   test('accepts a session shortly after one that was opened later, and keeps the later clock', async () => {
     await note({ clockMs: 2 * MINUTE_MS });
     await note({ clockMs: MINUTE_MS });
-    expect(await sighting()).toMatchObject({ clockMs: `${2 * MINUTE_MS}` });
+    expect(await storedObservation()).toMatchObject({ clockMs: `${2 * MINUTE_MS}` });
   });
 
   test('refuses a copy that was started fewer times than the original', async () => {
     await note({ clockMs: 1000, resetCount: 5 });
     await expect(note({ clockMs: 900_000, resetCount: 4 })).rejects.toThrow(copied('clock-behind'));
-    expect(await sighting()).toMatchObject({ resetCount: 5 });
+    expect(await storedObservation()).toMatchObject({ resetCount: 5 });
   });
 
   test('refuses a copy whose clock is at the time of the copy', async () => {
@@ -83,17 +86,17 @@ describe('ClockObservations.record()', () => {
     await note({ clockMs: 100_000 });
     await note({ clockMs: 101_000, resetCount: 2 });
     await note({ clockMs: 99_000, resetCount: 3, safe: false });
-    expect(await sighting()).toMatchObject({ resetCount: 3 });
+    expect(await storedObservation()).toMatchObject({ resetCount: 3 });
   });
 
   test('checks a TPM that a processor vouches for', async () => {
-    await sightings.record(node, peer({ clockMs: 5, resetCount: 9 }, 'tpm.'), never);
-    expect(await sighting()).toMatchObject({ resetCount: 9 });
+    await observations.record(node, peer({ clockMs: 5, resetCount: 9 }, 'tpm.'), never);
+    expect(await storedObservation()).toMatchObject({ resetCount: 9 });
   });
 
   test('accepts a machine without a TPM', async () => {
-    await sightings.record(node, { claims: {} } as AttestedPeer, never);
-    expect(await sighting()).toBeUndefined();
+    await observations.record(node, { claims: {} } as AttestedPeer, never);
+    expect(await storedObservation()).toBeUndefined();
   });
 
   test('keeps the later of two clocks that are written at the same time', async () => {

@@ -45,13 +45,13 @@ export class ClockObservations {
       const entry = await this.#etcd.get(key, { signal });
       if (entry === undefined) return; // deleted meanwhile: issuing the ticket fails then
       const record = records.identity.decode(key, entry.value);
-      const last = sightingIn(record, now);
+      const last = storedObservation(record, now);
       const [copied] = last === undefined ? [] : compareClockObservations(last, now, TOLERANCE);
       if (copied !== undefined)
         throw new JoinError('join-machine-copied', `issuing ticket to ${nodeId}: ${copied.text}`, {
           details: { kind: copied.kind },
         });
-      const kept = { ...record, sighting: written(latestClockObservation(last, now)) };
+      const kept = { ...record, sighting: observationRecord(latestClockObservation(last, now)) };
       const change = { when: [unchanged(entry)], then: [put(key, records.identity.encode(kept))] };
       if ((await this.#etcd.commit(change, { signal })).kind === 'committed') return;
     }
@@ -62,13 +62,16 @@ export class ClockObservations {
   }
 }
 
-function sightingIn({ sighting }: IdentityRecord, now: ClockObservation): ClockObservation | undefined {
+function storedObservation(
+  { sighting }: IdentityRecord,
+  now: ClockObservation,
+): ClockObservation | undefined {
   if (sighting === undefined) return undefined;
   const { clockMs, seenAtMs, ...counts } = sighting;
   return { ...now, clock: { ...counts, clockMs: BigInt(clockMs) }, seenAtMs };
 }
 
-function written({ clock, seenAtMs }: ClockObservation): NonNullable<IdentityRecord['sighting']> {
+function observationRecord({ clock, seenAtMs }: ClockObservation): NonNullable<IdentityRecord['sighting']> {
   const { clockMs, resetCount, restartCount, safe } = clock;
   return { clockMs: clockMs.toString(), resetCount, restartCount, safe, seenAtMs };
 }

@@ -22,11 +22,11 @@ function hello(): AdmissionRequest {
 }
 
 /** A join service that asks each machine who it is, and keeps what came of each challenge. */
-function createStreams(places: number) {
+function createStreams(slots: number) {
   const clock = new FakeClock();
   const outcomes: unknown[] = [];
   const challenged: Uint8Array[] = [];
-  const challengeSlots = new FairQueue({ maxActive: places, maxWaiting: 16, clock });
+  const challengeSlots = new FairQueue({ maxActive: slots, maxWaiting: 16, clock });
   const identify = async (
     _peer: unknown,
     _enrolment: unknown,

@@ -5,7 +5,7 @@ import { AdmissionRequestSchema, type AdmissionRequest } from '../../joinproto/g
 import { MachineMessages } from './machine-messages.ts';
 
 const never = new AbortController().signal;
-const turnsOf = (...requests: readonly AdmissionRequest[]): MachineMessages =>
+const messagesOf = (...requests: readonly AdmissionRequest[]): MachineMessages =>
   new MachineMessages(
     (async function* () {
       yield* requests;
@@ -14,11 +14,14 @@ const turnsOf = (...requests: readonly AdmissionRequest[]): MachineMessages =>
   );
 
 test('MachineMessages reports a machine that disconnects as unreachable, not as refused', async () => {
-  await expect(turnsOf().hello(never)).rejects.toMatchObject({ code: 'join-hung-up', exit: 'unreachable' });
+  await expect(messagesOf().hello(never)).rejects.toMatchObject({
+    code: 'join-hung-up',
+    exit: 'unreachable',
+  });
 });
 
 test('MachineMessages refuses a message out of order', async () => {
-  await expect(turnsOf(create(AdmissionRequestSchema, {})).hello(never)).rejects.toMatchObject({
+  await expect(messagesOf(create(AdmissionRequestSchema, {})).hello(never)).rejects.toMatchObject({
     code: 'join-message-malformed',
   });
 });
