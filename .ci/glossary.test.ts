@@ -47,6 +47,12 @@ describe('findRefused()', () => {
   );
 });
 
+test('findRefused() accepts an exempt word below its path, and no other word', () => {
+  const exempt = [{ path: 'cli/', words: ['desk'], reason: 'a name on disk' }];
+  expect(findRefused('cli/x.ts', 'const desk = 1;\nconst wayOn = 2;', TERMS, exempt)).toHaveLength(1);
+  expect(findRefused('internal/x.ts', 'const desk = 1;', TERMS, exempt)).toHaveLength(1);
+});
+
 test('renderPage() replaces the table and keeps what is above', () => {
   const page = 'Rules\n\n| not | but |\n|---|---|\n| old | row |\n';
   expect(renderPage(page, TERMS)).toBe(

@@ -21,10 +21,18 @@ export interface Term {
   readonly texts?: readonly string[];
 }
 
+/** Where a refused word may stand, and why. */
+export interface Exemption {
+  /** A file or the beginning of paths. */
+  readonly path: string;
+  readonly words?: readonly string[];
+  readonly reason: string;
+}
+
 interface Glossary {
   readonly terms: readonly Term[];
-  /** Paths whose names and texts are not ours to choose, each with the reason. */
-  readonly exempt: Readonly<Record<string, string>>;
+  /** Words that a path may use, because the name there is not ours to choose; without `words`, all of them. */
+  readonly exempt: readonly Exemption[];
 }
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
@@ -92,14 +100,22 @@ function sentenceOf(node: ts.Node, source: ts.SourceFile): string | undefined {
 }
 
 /** Every refused word of one file: `path:line: "word": use …`. */
-export function findRefused(path: string, text: string, terms: readonly Term[]): readonly string[] {
+export function findRefused(
+  path: string,
+  text: string,
+  terms: readonly Term[],
+  exempt: readonly Exemption[] = [],
+): readonly string[] {
+  const own = exempt.filter((each) => path.startsWith(each.path));
+  if (own.some(({ words }) => words === undefined)) return [];
+  const allowed = new Set(own.flatMap(({ words = [] }) => words));
   const names = terms.flatMap(({ names = [], use }) => names.map((word) => ({ word: ` ${word} `, use })));
   const texts = terms.flatMap(({ texts = [], use }) =>
     texts.map((pattern) => ({ pattern: new RegExp(`(?<![\\w-])(?:${pattern})(?![\\w-])`, 'i'), use })),
   );
   const inName = (name: string, at: string) =>
     names
-      .filter(({ word }) => ` ${wordsOf(name)} `.includes(word))
+      .filter(({ word }) => ` ${wordsOf(name)} `.includes(word) && !allowed.has(word.trim()))
       .map(({ word, use }) => `${at}: name ${name}: not "${word.trim()}" but ${use}`);
   return [
     ...inName(path, path),
@@ -108,7 +124,9 @@ export function findRefused(path: string, text: string, terms: readonly Term[]):
         ? inName(found.text, `${path}:${found.line}`)
         : texts.flatMap(({ pattern, use }) => {
             const match = pattern.exec(found.text);
-            return match === null ? [] : [`${path}:${found.line}: text: not "${match[0]}" but ${use}`];
+            return match === null || allowed.has(match[0].toLowerCase())
+              ? []
+              : [`${path}:${found.line}: text: not "${match[0]}" but ${use}`];
           }),
     ),
   ];
@@ -131,9 +149,9 @@ function trackedFiles(): readonly string[] {
 
 if (import.meta.main) {
   const { terms, exempt } = JSON.parse(readFileSync(resolve(ROOT, SOURCE), 'utf8')) as Glossary;
-  const problems = trackedFiles()
-    .filter((path) => !Object.keys(exempt).some((prefix) => path.startsWith(prefix)))
-    .flatMap((path) => findRefused(path, readFileSync(resolve(ROOT, path), 'utf8'), terms));
+  const problems = trackedFiles().flatMap((path) =>
+    findRefused(path, readFileSync(resolve(ROOT, path), 'utf8'), terms, exempt),
+  );
   const page = renderPage(readFileSync(resolve(ROOT, PAGE), 'utf8'), terms);
   publishPage({ root: ROOT, path: PAGE, page, problems, command: 'node .ci/glossary.ts' });
 }
