@@ -23,17 +23,18 @@ import {
   traceShape,
 } from './record-shapes.ts';
 
-/** The part of etcd that is the cluster's own; all keys below are relative to it. */
+/** The prefix of the cluster's records in etcd. All other keys are relative to it. */
 export const CLUSTER_PREFIX = '/cluster/';
 
-/** Where records of one kind are and what they look like. */
+/** Key and encoding of one kind of record. */
 export interface RecordKind<T> {
   key(name: string): string;
   encode(record: T): Uint8Array;
-  /** Throws `records-invalid`. */
+  /** @throws RecordError `records-invalid` */
   decode(key: string, value: Uint8Array): T;
 }
 
+/** All kinds of records. */
 export const records = {
   cluster: kindOf('meta/', clusterShape),
   etcdEpoch: kindOf('meta/', etcdEpochShape),
@@ -57,14 +58,21 @@ export const records = {
   document: kindOf('documents/', documentShape),
 } as const;
 
-/** The one record of kinds that have only one. */
+/** Key of the cluster record, of which there is one. */
 export const CLUSTER_KEY = records.cluster.key('cluster');
+/** Key of the settings record, of which there is one. */
 export const SETTINGS_KEY = records.settings.key('settings');
+/** Key of the ownership record, of which there is one. */
 export const OWNERSHIP_KEY = records.ownership.key('ownership');
+/** Key of the audit head record, of which there is one. */
 export const AUDIT_HEAD_KEY = records.auditHead.key('audit');
+/** Key of the key rotation record, of which there is one. */
 export const KEYS_KEY = records.keys.key('keys');
+/** Key of the configuration record, of which there is one. */
 export const CONFIGURATION_KEY = records.configuration.key('current');
+/** Key of the collateral record, of which there is one. */
 export const COLLATERAL_KEY = records.collateral.key('collateral');
+/** Key of the init result record, of which there is one. */
 export const INIT_RESULT_KEY = records.initResult.key('result');
 
 /** Reserves a node's name; the value is the node's id. */
@@ -72,32 +80,39 @@ export function nodeNameKey(name: string): string {
   return `node-names/${name}`;
 }
 
-/** Everything about all nodes: one watch sees it in order. */
+/** Prefix of all records of all nodes: one watch gets their changes in order. */
 export const NODES_PREFIX = 'nodes/';
+/** Prefix of the audit records. */
 export const AUDIT_PREFIX = 'audit/';
+/** Prefix of the identities records. */
 export const IDENTITIES_PREFIX = 'identities/';
+/** Prefix of the joins records. */
 export const JOINS_PREFIX = 'joins/';
+/** Prefix of the operators records. */
 export const OPERATORS_PREFIX = 'operators/';
+/** Prefix of the removed records. */
 export const REMOVED_PREFIX = 'removed/';
+/** Prefix of the documents records. */
 export const DOCUMENTS_PREFIX = 'documents/';
 
 /**
- * Where an owner-signed document of a kind is. Documents of one kind and subject replace one another, so `name` is the
- * subject; of the sets of owners, which lead from one to the next, all are kept, by their serial.
+ * The key of a document that an owner has signed. `name` is the subject, because a document replaces an earlier one of the same kind and
+ * subject; sets of owners are all kept, by their serial number.
  */
 export function documentKey(kind: string, name: string | number): string {
   const last = typeof name === 'number' ? String(name).padStart(16, '0') : name;
   return records.document.key(`${kind}/${last === '' ? 'current' : last}`);
 }
 
-/** Sorted as text, entries are in order. */
+/** The key of an audit entry. Keys sort in the order of the entries. */
 export function auditKey(seq: number): string {
   return records.audit.key(String(seq).padStart(16, '0'));
 }
 
+/** The records of a node. */
 export type NodePart = 'record' | 'status' | 'heartbeat';
 
-/** "nodes/ID/PART" → its parts; undefined for any other key. */
+/** Parses "nodes/ID/PART"; undefined for any other key. */
 export function parseNodeKey(key: string): { readonly nodeId: string; readonly part: NodePart } | undefined {
   const [, nodeId, part] = /^nodes\/([^/]+)\/(record|status|heartbeat)$/.exec(key) ?? [];
   return nodeId === undefined ? undefined : { nodeId, part: part as NodePart };

@@ -7,24 +7,24 @@ const bytes = z.base64();
 const hex = z.string().regex(/^[0-9a-f]{64}$/);
 const fingerprint = z.string().regex(/^sha256:[0-9a-f]{64}$/);
 
-/** The cluster itself; written once, by its first node. */
+/** The cluster. Written once, by its first node. */
 export const clusterShape = z.strictObject({
   version,
   clusterId: z.string().min(1),
   clusterName: z.string().min(1),
-  /** Grows when etcd is restored from a snapshot: a watch token of an older epoch means nothing any more. */
+  /** Incremented when etcd is restored from a snapshot: watch tokens of older epochs are then invalid. */
   epoch: z.int().positive(),
   /** The cluster CA. */
   caPem: z.string(),
   createdMs: z.int(),
-  /** The first node, which made the cluster. */
+  /** The first node, which created the cluster. */
   firstNodeId: z.string(),
 });
 
-/** The epoch of the Kubernetes etcd, kept in that etcd itself: two epochs are two clusters with one history. */
+/** The epoch of the Kubernetes etcd, in that etcd itself: two epochs are two clusters with a common history. */
 export const etcdEpochShape = z.strictObject({ version, epoch: z.int().positive() });
 
-/** How every node is to run Kubernetes, with the manifest of the bundle: the same on all of them. */
+/** The Kubernetes settings of all nodes, with the bundle manifest. */
 export const settingsShape = z.strictObject({
   version,
   clusterName: z.string().min(1),
@@ -36,7 +36,7 @@ export const settingsShape = z.strictObject({
   bundleManifest: z.string(),
   /** "host:port" of the operator's own balancer of the API servers. */
   apiEndpoint: z.string().min(1).optional(),
-  /** How long certificates live, as the cluster was made. */
+  /** Lifetimes of certificates, as set at the init. */
   certificates: z
     .strictObject({
       nodeMinutes: z.int().positive(),
@@ -44,7 +44,7 @@ export const settingsShape = z.strictObject({
       controlPlaneMinutes: z.int().positive(),
     })
     .optional(),
-  /** What pods may ask of machines; absent where the cluster was made before this was decided: nothing is enforced there. */
+  /** Rights of pods on their nodes. Absent in older clusters, which enforce nothing. */
   podSecurity: z
     .strictObject({
       enforce: z.enum(['privileged', 'baseline', 'restricted']),
@@ -54,7 +54,7 @@ export const settingsShape = z.strictObject({
     .optional(),
 });
 
-/** Whose cluster this is: the owner's signature over `ownershipStatement` (internal/crypto). */
+/** Cluster ownership: the owner's signature over `ownershipStatement` (internal/crypto). */
 export const ownershipShape = z.strictObject({
   version,
   epoch: z.int().positive(),
@@ -64,31 +64,33 @@ export const ownershipShape = z.strictObject({
   timeMs: z.int(),
 });
 
+/** What evidence proves: `measured` identity and software, `identity` only the identity. */
 export const EVIDENCE_PROFILES = ['measured', 'identity'] as const;
+/** See `EVIDENCE_PROFILES`. */
 export type EvidenceProfile = (typeof EVIDENCE_PROFILES)[number];
 
-/** What a machine proved, once: never the evidence itself. */
+/** What the evidence of a machine has proved, without the evidence itself. */
 const machineShape = z.strictObject({
   /** As policies list it, e.g. "tpm-ek:90ab…". */
   identity: z.string().min(1),
-  /** `endorsed` by the manufacturer, `pinned` by an operator (inventory or approval), or neither yet. */
+  /** Trusted by the endorsement of its manufacturer, or pinned by an operator (inventory or approval), or not yet. */
   proof: z.enum(['endorsed', 'pinned', 'unproved']),
   variant: z.string().min(1),
   profile: z.enum(EVIDENCE_PROFILES),
-  /** Name (hex) of the attestation key that belongs to this identity; absent without a TPM. */
+  /** Name (hex) of the attestation key of this identity; absent without a TPM. */
   akName: z.string().optional(),
   /** What its TPM's lock counter certified at the commit, in decimal; absent where it does not count. */
   lockCounter: z
     .string()
     .regex(/^\d{1,20}$/)
     .optional(),
-  /** SHA-256 (hex) over what the verdict of the evidence was. */
+  /** SHA-256 (hex) of the result of the verification. */
   evidenceDigest: hex,
-  /** Of the attestation policy that decided. */
+  /** Version of the attestation policy that was applied. */
   policyVersion: z.string(),
 });
 
-/** A node as the cluster decided about it. What the node says about itself is its status, another record. */
+/** What the cluster has decided about a node. The node reports its own status in another record. */
 export const nodeShape = z.strictObject({
   version,
   nodeId: z.string(),
@@ -99,17 +101,17 @@ export const nodeShape = z.strictObject({
   roles: z.array(z.enum(ROLES)),
   labels: z.record(z.string(), z.string()),
   createdMs: z.int(),
-  /** How it came in. Absent where the node was there before anybody could ask it: the first one of an old cluster. */
+  /** How the node was admitted. Absent for the first node of an older cluster. */
   admission: machineShape.extend({ decidedBy: z.string(), timeMs: z.int() }).optional(),
 });
 
-/** One membership per machine: `identities/IDENTITY`. Stays while the node's record does, decommissioned or not. */
+/** One membership per machine: `identities/IDENTITY`. Exists as long as the record of the node. */
 export const identityShape = z.strictObject({
   version,
   nodeId: z.string(),
-  /** Name (hex) of its attestation key: by it evidence of this machine is known again. */
+  /** Name (hex) of its attestation key, which identifies later evidence of this machine. */
   akName: z.string().optional(),
-  /** The furthest that its TPM's clock has been seen, and when: a copy cannot keep the same one. */
+  /** The latest clock observation of its TPM: a copy of a software TPM cannot have the same clock. */
   sighting: z
     .strictObject({
       clockMs: z.string().regex(/^\d{1,20}$/),
@@ -121,24 +123,26 @@ export const identityShape = z.strictObject({
     .optional(),
 });
 
+/** The states of a request to join. */
 export const JOIN_STATES = ['pending', 'approved', 'refused', 'joined'] as const;
+/** See `JOIN_STATES`. */
 export type JoinRecordState = (typeof JOIN_STATES)[number];
 
-/** A machine that asked to be let in, and what came of it. One per key, however often it asks. */
+/** The request of a machine to join, and its state. One record per key, however often the machine requests. */
 export const joinShape = z.strictObject({
   version,
   nodeId: z.string(),
   pubKey: bytes,
   state: z.enum(JOIN_STATES),
   machine: machineShape,
-  /** What the machine says of itself; proves nothing. */
+  /** Unproved claims of the machine. */
   claimed: z.strictObject({
     hostname: z.string(),
     address: z.string(),
     name: z.string(),
     roles: z.array(z.string()),
     agentVersion: z.string(),
-    /** Its clock less ours. */
+    /** Its clock minus ours. */
     clockOffsetMs: z.int(),
   }),
   decision: z
@@ -149,11 +153,11 @@ export const joinShape = z.strictObject({
       /** "operator:NAME" or "policy:VERSION". */
       by: z.string(),
       timeMs: z.int(),
-      /** Of an approval: to be committed before. */
+      /** The end of an approval: the join must be completed before. */
       expiresMs: z.int(),
     })
     .optional(),
-  /** Why it waits or was refused: a code, and a sentence for operators. */
+  /** Why the machine waits or was refused: a code, and a sentence for operators. */
   code: z.string(),
   message: z.string(),
   firstSeenMs: z.int(),
@@ -161,9 +165,10 @@ export const joinShape = z.strictObject({
   attempts: z.int().positive(),
 });
 
+/** The outcomes of one check of a join. */
 export const TRACE_OUTCOMES = ['pass', 'warn', 'fail', 'wait'] as const;
 
-/** What both sides found on a machine's way in: the newest of each (side, name). */
+/** The checks of a join by both sides: the latest of each side and name. */
 export const traceShape = z.strictObject({
   version,
   nodeId: z.string(),
@@ -183,20 +188,20 @@ export const traceShape = z.strictObject({
     .max(64),
 });
 
-/** A machine that was removed: refused under every policy until an owner has signed its readmission. Never deleted. */
+/** A removed machine. It is refused under every policy until an owner has signed its readmission. Never deleted. */
 export const removedShape = z.strictObject({
   version,
   identity: z.string().min(1),
-  /** How often it was removed; a readmission lifts one removal and those before it. */
+  /** The number of removals; a readmission covers one removal and those before. */
   removal: z.int().positive(),
-  /** What it was last. */
+  /** The node that it was last. */
   nodeId: z.string(),
   name: z.string(),
   removedMs: z.int(),
   removedBy: z.string(),
 });
 
-/** A document that an owner signed (internal/ownerdocument), as it was submitted: its exact bytes. */
+/** The exact bytes of a document that an owner has signed (internal/ownerdocument). */
 export const documentShape = z.strictObject({
   version,
   document: bytes,
@@ -204,10 +209,12 @@ export const documentShape = z.strictObject({
   recordedBy: z.string(),
 });
 
+/** The roles of operators, with increasing rights. */
 export const OPERATOR_ROLES = ['viewer', 'operator', 'owner'] as const;
+/** See `OPERATOR_ROLES`. */
 export type OperatorRole = (typeof OPERATOR_ROLES)[number];
 
-/** A key of somebody who administers the cluster. */
+/** The key of an operator. */
 export const operatorShape = z.strictObject({
   version,
   name: z.string(),
@@ -216,7 +223,7 @@ export const operatorShape = z.strictObject({
   createdMs: z.int(),
 });
 
-/** The operator's configuration as the cluster has it: the document's exact bytes. */
+/** The exact bytes of the configuration of the cluster. */
 export const configurationShape = z.strictObject({
   version,
   document: bytes,
@@ -224,26 +231,26 @@ export const configurationShape = z.strictObject({
   updatedBy: z.string(),
 });
 
-/** What AMD and Intel say beside evidence, as an operator handed it on: the bundle's exact bytes. */
+/** The exact bytes of the collateral of AMD and Intel that an operator has uploaded. */
 export const collateralShape = z.strictObject({
   version,
   bundle: bytes,
-  /** The highest TCB evaluation number of Intel that was ever used here; only grows. */
+  /** The highest TCB evaluation number of Intel that was ever used in this cluster; never decreases. */
   evaluationNumber: z.int().min(0),
   updatedMs: z.int(),
   updatedBy: z.string(),
 });
 
-/** The outcome of the init, kept for its owner: a serialized `cluster.init.v1.InitResult`. */
+/** The result of the init, for its owner: a serialized `cluster.init.v1.InitResult`. */
 export const initResultShape = z.strictObject({ version, initId: z.string(), result: bytes });
 
-/** What a node last said about itself: a serialized `cluster.curator.v1.NodeStatus`. */
+/** The last status report of a node: a serialized `cluster.curator.v1.NodeStatus`. */
 export const statusShape = z.strictObject({ version, status: bytes, updatedMs: z.int() });
 
-/** Proof of life; its key lives as long as the lease it is bound to. */
+/** The heartbeat of a node. Its key is on a lease and expires with it. */
 export const heartbeatShape = z.strictObject({ version, sinceMs: z.int() });
 
-/** A mutation that has happened; its revision is the one at which this record was written. */
+/** A mutation that was done, at the revision at which this record was written. */
 export const mutationShape = z.strictObject({ version, requestSha256: z.string() });
 
 /** One decision: who changed what. The chain is over the exact bytes of each (internal/audit). */
@@ -298,24 +305,45 @@ export const keysShape = z.strictObject({
   made: z.strictObject({ by: z.string(), previous: publicsShape, next: publicsShape }).optional(),
 });
 
+/** See `keysShape`. */
 export type KeysRecord = z.infer<typeof keysShape>;
+/** See `settingsShape`. */
 export type SettingsRecord = z.infer<typeof settingsShape>;
+/** See `ownershipShape`. */
 export type OwnershipRecord = z.infer<typeof ownershipShape>;
+/** See `machineShape`. */
 export type MachineRecord = z.infer<typeof machineShape>;
+/** See `removedShape`. */
 export type RemovedRecord = z.infer<typeof removedShape>;
+/** See `documentShape`. */
 export type DocumentRecord = z.infer<typeof documentShape>;
+/** See `identityShape`. */
 export type IdentityRecord = z.infer<typeof identityShape>;
+/** See `joinShape`. */
 export type JoinRecord = z.infer<typeof joinShape>;
+/** See `traceShape`. */
 export type TraceRecord = z.infer<typeof traceShape>;
+/** One check of a trace. */
 export type TraceFactRecord = TraceRecord['facts'][number];
+/** See `auditHeadShape`. */
 export type AuditHeadRecord = z.infer<typeof auditHeadShape>;
+/** See `clusterShape`. */
 export type ClusterRecord = z.infer<typeof clusterShape>;
+/** See `nodeShape`. */
 export type NodeRecord = z.infer<typeof nodeShape>;
+/** See `operatorShape`. */
 export type OperatorRecord = z.infer<typeof operatorShape>;
+/** See `configurationShape`. */
 export type ConfigurationRecord = z.infer<typeof configurationShape>;
+/** See `collateralShape`. */
 export type CollateralRecord = z.infer<typeof collateralShape>;
+/** See `initResultShape`. */
 export type InitResultRecord = z.infer<typeof initResultShape>;
+/** See `statusShape`. */
 export type StatusRecord = z.infer<typeof statusShape>;
+/** See `heartbeatShape`. */
 export type HeartbeatRecord = z.infer<typeof heartbeatShape>;
+/** See `mutationShape`. */
 export type MutationRecord = z.infer<typeof mutationShape>;
+/** See `auditShape`. */
 export type AuditRecord = z.infer<typeof auditShape>;
