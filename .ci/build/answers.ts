@@ -5,6 +5,7 @@ import { COMMANDS, runApp } from '../../cli/app/index.ts';
 import { createProgram } from '../../cli/app/program.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 
+/** A command line and its output. */
 export interface ReadyAnswer {
   readonly args: readonly string[];
   readonly text: string;

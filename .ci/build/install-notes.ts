@@ -43,6 +43,7 @@ Remove, after the machine was reset (\`cluster node reset --help\`):
 `;
 }
 
+/** The text of INSTALL in the tarball of the operator's program. */
 export function cliNotes(named: Named): string {
   const { name, version } = named;
   return `${name} ${version}: the operator's program, for machines without dpkg and rpm

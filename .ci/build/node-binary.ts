@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 
 /** The supported architectures: Debian's name → npm's name. */
 export const ARCHITECTURES = { amd64: 'x64', arm64: 'arm64' } as const;
+/** See `ARCHITECTURES`. */
 export type Architecture = keyof typeof ARCHITECTURES;
 
 /**

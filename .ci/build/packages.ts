@@ -20,6 +20,7 @@ import type { RpmPackage } from './rpm.ts';
 import type { Entry } from './staging.ts';
 import type { Tarball } from './tarball.ts';
 
+/** The inputs of all packages; paths are absolute. */
 export interface PackageOptions {
   readonly root: string;
   readonly dist: string;

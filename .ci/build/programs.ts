@@ -16,6 +16,7 @@ export interface Program {
   readonly written?: Readonly<Record<string, () => Promise<string>>>;
 }
 
+/** All programs that are built. */
 export const PROGRAMS: readonly Program[] = [
   {
     name: 'cluster',

@@ -8,6 +8,7 @@ import { withStage, type Entry } from './staging.ts';
 /** The architecture names of RPM. */
 const RPM_ARCHITECTURES: Readonly<Record<Architecture, string>> = { amd64: 'x86_64', arm64: 'aarch64' };
 
+/** An RPM package and its files. */
 export interface RpmPackage {
   readonly name: string;
   readonly version: string;

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { withStage, type Entry } from './staging.ts';
 
+/** A tarball and its files. */
 export interface Tarball {
   readonly name: string;
   readonly version: string;

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** The errors of `cluster package`. */
 export const packageErrors = defineErrors({
   'package-not-found': {
     fault: 'operator',
@@ -25,4 +26,5 @@ export const packageErrors = defineErrors({
   },
 });
 
+/** A Debian package or the repository could not be used. */
 export class PackageError extends errorClass(packageErrors) {}

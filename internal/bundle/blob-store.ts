@@ -14,6 +14,7 @@ const HASHED_AT_ONCE = 512 * 1024;
 /** A blob as a manifest names it. The name is for messages; without `sizeBytes`, any size is accepted. */
 export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Component, 'sizeBytes'>>;
 
+/** See `BlobStore`. */
 export interface BlobStoreOptions {
   readonly files: FilePort;
   readonly streams: StreamPort;
@@ -211,6 +212,7 @@ export class BlobStore {
   }
 }
 
+/** See `BlobStore.put`. */
 export interface PutOptions {
   readonly expected?: BlobReference;
   readonly signal: AbortSignal;

@@ -38,6 +38,7 @@ const RELEASES: readonly BundleVersions[] = [
   { kubernetes: 'v1.35.4', etcd: 'v3.6.6', coredns: 'v1.13.1', ...COMMON },
 ];
 
+/** The version for new clusters and bundles. */
 export const DEFAULT_KUBERNETES_VERSION = 'v1.35.4';
 
 /** The supported versions of Kubernetes, oldest first. */

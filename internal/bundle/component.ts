@@ -1,4 +1,6 @@
+/** A program, a container image in an OCI archive, or a Helm chart. */
 export const COMPONENT_KINDS = ['binary', 'image', 'chart'] as const;
+/** See `COMPONENT_KINDS`. */
 export type ComponentKind = (typeof COMPONENT_KINDS)[number];
 
 /**
@@ -6,9 +8,12 @@ export type ComponentKind = (typeof COMPONENT_KINDS)[number];
  * manual kubeadm (`baseline`).
  */
 export const COMPONENT_SCOPES = ['node', 'controlplane', 'workstation', 'baseline'] as const;
+/** See `COMPONENT_SCOPES`. */
 export type ComponentScope = (typeof COMPONENT_SCOPES)[number];
 
+/** The supported architectures, as Debian and Go name them. */
 export const ARCHITECTURES = ['amd64', 'arm64'] as const;
+/** See `ARCHITECTURES`. */
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 /** One file of a bundle. */

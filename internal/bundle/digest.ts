@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { BundleError } from './errors.ts';
 
+/** A SHA-256 in lower-case hex. */
 export const SHA256_HEX = /^[0-9a-f]{64}$/;
 
 /** SHA-256 (lower-case hex) and length of a stream. */
@@ -9,6 +10,7 @@ export interface Digest {
   readonly sizeBytes: number;
 }
 
+/** Hashes a stream in one pass. */
 export async function digestOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<Digest> {
   const hash = createHash('sha256');
   let sizeBytes = 0;

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of manifests and stores. */
 export const bundleErrors = defineErrors({
   'bundle-manifest-invalid': {
     fault: 'peer',
@@ -52,6 +53,8 @@ export const bundleErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type BundleErrorCode = keyof typeof bundleErrors;
 
+/** A manifest or a component is missing or invalid. */
 export class BundleError extends errorClass(bundleErrors) {}

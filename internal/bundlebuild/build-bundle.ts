@@ -5,12 +5,14 @@ import { ComponentBuilder } from './component-builder.ts';
 import { createManifest } from './create-manifest.ts';
 import { planBundle, type PlannedComponent } from './plan-bundle.ts';
 
+/** Options of `cluster bundle build`. */
 export interface BuildOptions {
   readonly kubernetesVersion: string;
   /** Builds every component again, to prove that two builds give the same bytes. */
   readonly rebuild?: boolean;
 }
 
+/** The result of a build. */
 export interface BuiltBundle {
   readonly manifest: BundleManifest;
   readonly manifestPath: string;

@@ -15,6 +15,7 @@ import type { GoModuleRecipe } from './recipes/recipe.ts';
 /** A work directory that is older was left by a run that was killed. */
 const ABANDONED_MS = 24 * 3600 * 1000;
 
+/** What to build, and what exists already. */
 export interface ComponentBuilderOptions {
   readonly store: BlobStore;
   readonly cache: BuildCache;

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of building and fetching bundles. */
 export const bundleBuildErrors = defineErrors({
   'bundlebuild-requirements': {
     fault: 'operator',
@@ -68,6 +69,7 @@ export const bundleBuildErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type BundleBuildErrorCode = keyof typeof bundleBuildErrors;
 
 /** A bundle could not be built or fetched. */

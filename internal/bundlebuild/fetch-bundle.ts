@@ -16,6 +16,7 @@ import { BundleBuildError } from './errors.ts';
 import { retagDockerArchive } from './images/retag-image.ts';
 import { planBundle, programsOf, type PlannedComponent } from './plan-bundle.ts';
 
+/** Options of `cluster bundle fetch`. */
 export interface FetchOptions {
   readonly kubernetesVersion: string;
   /** The file with the hashes of earlier downloads; default: `bundle.lock.json` in the cache. */

@@ -115,7 +115,9 @@ export const clusterConfigSchema = z
   })
   .describe('Configuration of one cluster');
 
+/** A parsed `cluster.yaml` with all defaults. */
 export type ClusterConfig = z.output<typeof clusterConfigSchema>;
+/** One chart of `cluster.yaml`. */
 export type ChartConfig = ClusterConfig['charts'][number];
 
 function isUsableSubnet(text: string): boolean {

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of configuration files. */
 export const configErrors = defineErrors({
   'config-immutable': {
     fault: 'operator',
@@ -25,6 +26,8 @@ export const configErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type ConfigErrorCode = keyof typeof configErrors;
 
+/** A configuration file is invalid, or a change is not allowed. */
 export class ConfigError extends errorClass(configErrors) {}

@@ -47,7 +47,9 @@ export const joinSchema = z.strictObject({
     .describe('Expected machines. They are admitted under every policy.'),
 });
 
+/** The parsed section `join`. */
 export type JoinConfig = z.output<typeof joinSchema>;
+/** One expected machine. */
 export type InventoryMachine = JoinConfig['inventory'][number];
 
 function checkUnique(

@@ -12,6 +12,7 @@ export interface Conflict {
   readonly current: Json | undefined;
 }
 
+/** The result of a merge. */
 export interface Merge {
   readonly merged: Json;
   readonly conflicts: readonly Conflict[];

@@ -11,6 +11,7 @@ export interface Problem {
   readonly message: string;
 }
 
+/** The parsed value, or all problems. */
 export type LocatedResult<T> =
   | { readonly kind: 'valid'; readonly value: T }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] };

@@ -8,6 +8,7 @@ import { ConfigError } from './errors.ts';
 
 /** The provisioning file of a machine (mode 0600). */
 export const PROVISIONING_PATH = '/etc/cluster/provisioning.json';
+/** The maximum size of the provisioning file. */
 export const MAX_PROVISIONING_BYTES = 64 * 1024;
 
 const absolutePath = z.string().regex(/^\/[^\0]*$/, 'an absolute path');
@@ -146,7 +147,9 @@ const schema = z.strictObject({
     ),
 });
 
+/** A parsed provisioning file with all defaults. */
 export type Provisioning = z.output<typeof schema>;
+/** The only cluster that a machine may join. */
 export type PinnedCluster = NonNullable<Provisioning['cluster']>;
 
 /**

@@ -15,6 +15,7 @@ export interface Command {
   readonly signal: AbortSignal;
 }
 
+/** The result of a program that has ended with an accepted exit code. */
 export interface CommandResult {
   readonly exitCode: number;
   /** The first 8 Mi characters. */

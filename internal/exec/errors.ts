@@ -1,5 +1,6 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
 
+/** The errors of running programs. */
 export const execErrors = defineErrors({
   'exec-not-found': {
     fault: 'system',
@@ -24,6 +25,7 @@ export const execErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type ExecErrorCode = keyof typeof execErrors;
 
 /** A program failed. The error has its argv, its exit code unless a signal ended it, and the end of its output. */

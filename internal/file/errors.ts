@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of file operations. */
 export const fileErrors = defineErrors({
   'file-no-space': {
     fault: 'system',
@@ -39,6 +40,7 @@ export const fileErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type FileErrorCode = keyof typeof fileErrors;
 
 /** A file operation failed. `details.errno` has the error of the system call. */

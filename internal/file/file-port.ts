@@ -7,6 +7,7 @@ export interface FileStat {
   readonly modifiedMs: number;
 }
 
+/** Options of a new file. */
 export interface WriteOptions {
   /** Permission bits; default: 0600. */
   readonly mode?: number;

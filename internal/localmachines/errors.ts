@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of local machines. */
 export const localMachineErrors = defineErrors({
   'localmachines-preflight': {
     fault: 'operator',
@@ -74,6 +75,8 @@ export const localMachineErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type LocalMachineErrorCode = keyof typeof localMachineErrors;
 
+/** A local cluster or its host is not as required. */
 export class LocalMachineError extends errorClass(localMachineErrors) {}

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of process locks and units. */
 export const platformErrors = defineErrors({
   'platform-already-running': {
     fault: 'operator',
@@ -24,6 +25,8 @@ export const platformErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type PlatformErrorCode = keyof typeof platformErrors;
 
+/** A process lock or a systemd unit failed. */
 export class PlatformError extends errorClass(platformErrors) {}

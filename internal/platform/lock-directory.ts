@@ -66,6 +66,7 @@ export class LockDirectory {
   }
 }
 
+/** The description of the holder of a lock, as it is on disk. */
 export type HolderText =
   { readonly kind: 'text'; readonly text: string } | { readonly kind: 'foreign' } | { readonly kind: 'gone' };
 

@@ -1,10 +1,11 @@
+import { dirname } from 'node:path';
 import { describeError } from '../errors/index.ts';
 import type { CommandRunner } from '../exec/index.ts';
 import type { FilePort } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 
 const UNIT_DIRECTORY = '/etc/systemd/system';
-/** Of packages; systemd read it when the machine or the package came (postinst). */
+/** The directory of packaged units, which systemd has read at boot or at their installation. */
 const SHIPPED_DIRECTORY = '/lib/systemd/system';
 const MAX_UNIT_BYTES = 64 * 1024;
 const START_MS = 120_000;
@@ -12,7 +13,7 @@ const STOP_MS = 120_000;
 const ASKED_MS = 10_000;
 const LOG_LINES = 12;
 
-/** What systemd says of a unit (systemd.unit(5), `systemctl show`). */
+/** The state of a unit (`systemctl show`). */
 export interface UnitStatus {
   readonly active: 'active' | 'activating' | 'reloading' | 'deactivating' | 'inactive' | 'failed';
   readonly sub: string;
@@ -22,29 +23,30 @@ export interface UnitStatus {
   readonly restarts: number;
 }
 
-/** Long-lived processes as systemd units: written, started and stopped by the agent, outliving it. */
+/** Port: systemd units. The agent writes, starts and stops them; they keep running when it ends. */
 export interface UnitPort {
   /**
-   * Writes the unit file, or a drop-in as "UNIT.d/NAME.conf", when it differs. Answers whether the unit has yet to be
-   * started or restarted with what is written: also when an earlier life wrote it and was killed before it came to that.
+   * Writes the unit file, or a drop-in "UNIT.d/NAME.conf", if it differs. Returns whether the unit must still be started or restarted with
+   * this content, also when an earlier process has written it and was killed before the restart.
    */
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
   /**
-   * To be called before a file is written that the unit reads when it starts: from here on `install` answers that it has
-   * yet to be started or restarted, in later lives too.
+   * To be called before a file is written that the unit reads at its start: from now on `install` returns true until the unit is started
+   * or restarted, also in later processes.
    */
   requireRestart(unit: string): Promise<void>;
-  /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
+  /** Starts the unit and waits until systemd reports it active; with `enable`, also at each boot. */
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
-  /** Starts it where it does not run. */
+  /** Starts the unit if it does not run. */
   restart(unit: string, signal: AbortSignal): Promise<void>;
-  /** Stops the unit and takes it out of the boot; fine when it does not exist. */
+  /** Stops the unit and disables it, if it exists. */
   stop(unit: string, signal: AbortSignal): Promise<void>;
   status(unit: string, signal: AbortSignal): Promise<UnitStatus>;
   /** The unit's last log lines, oldest first. */
   recentLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]>;
 }
 
+/** The units of this machine, through systemctl and journalctl. */
 export class SystemdUnits implements UnitPort {
   readonly #files: FilePort;
   readonly #commands: CommandRunner;
@@ -57,7 +59,7 @@ export class SystemdUnits implements UnitPort {
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
     const path = `${UNIT_DIRECTORY}/${unit}`;
     const found = await this.#textOf(path);
-    // To have systemd read a drop-in means to run all generators and to read all units again.
+    // For a new drop-in, systemd must reload: it runs all generators and reads all units.
     if (
       isDropIn(unit) &&
       found === undefined &&
@@ -66,17 +68,17 @@ export class SystemdUnits implements UnitPort {
       return false;
     const isWritten = found === content;
     if (isWritten && (await this.#files.stat(pendingPath(unit))) === undefined) return false;
-    await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
+    await this.#files.makeDirectory(dirname(path), 0o755);
     await this.requireRestart(unit);
     if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
     if (!(await this.#isRead(unit, signal))) await this.#systemctl(['daemon-reload'], START_MS, signal);
-    if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // nobody starts a drop-in
+    if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // a drop-in is not started
     return true;
   }
 
   /**
-   * Whether systemd has this very file. It reads one that it did not know when it is asked for it; to reload means to run
-   * all generators and to read all units again, for each of a new node's units.
+   * Whether systemd has loaded this file. `systemctl show` makes it read a new unit, which is much cheaper than a reload: that runs all
+   * generators and reads all units.
    */
   async #isRead(unit: string, signal: AbortSignal): Promise<boolean> {
     if (isDropIn(unit)) return false;
@@ -120,19 +122,10 @@ export class SystemdUnits implements UnitPort {
   }
 
   async recentLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]> {
-    const argv = [
-      'journalctl',
-      '--unit',
-      unit,
-      '--lines',
-      String(lines),
-      '--output',
-      'cat',
-      '--no-pager',
-    ] as const;
+    const options = ['--lines', String(lines), '--output', 'cat', '--no-pager'] as const;
     const { stdout } = await this.#commands.run({
-      argv: [...argv],
-      timeoutMs: 10_000,
+      argv: ['journalctl', '--unit', unit, ...options],
+      timeoutMs: ASKED_MS,
       okExitCodes: [0, 1],
       signal,
     });
@@ -174,7 +167,7 @@ export class SystemdUnits implements UnitPort {
     return stdout;
   }
 
-  /** "Job for X failed" helps nobody: the unit's own last words do. */
+  /** Replaces "Job for X failed" by the last log lines of the unit. */
   async #orLog(
     doing: string,
     unit: string,
@@ -196,7 +189,7 @@ export class SystemdUnits implements UnitPort {
   }
 }
 
-/** There while what is written is not yet what runs. systemd takes no file for a unit whose name begins with a dot. */
+/** Exists while a unit runs with older content. systemd ignores files whose names begin with a dot. */
 function pendingPath(unit: string): string {
   const slash = unit.lastIndexOf('/') + 1;
   return `${UNIT_DIRECTORY}/${unit.slice(0, slash)}.${unit.slice(slash)}.pending`;

@@ -19,6 +19,7 @@ const RESOLVED_CONF = '/run/systemd/resolve/resolv.conf';
 const TIME_SERVICE_MS = 5_000;
 const SECOND_TRY_MS = 300;
 
+/** See `collectMachineFacts`. */
 export interface CollectPorts {
   readonly files: FilePort;
   readonly machine: Pick<MachinePort, 'addresses'>;
@@ -28,6 +29,7 @@ export interface CollectPorts {
   readonly commands?: CommandRunner | undefined;
 }
 
+/** What to check the machine for. */
 export interface CollectOptions {
   readonly nodeName: string;
   readonly configuredAddress: string | undefined;

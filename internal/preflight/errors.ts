@@ -3,6 +3,7 @@ import { defineErrors, errorClass } from '../errors/index.ts';
 const common = { fault: 'operator', retryable: true } as const;
 const again = 'then run the same command again.';
 
+/** One error for each check. */
 export const preflightErrors = defineErrors({
   'preflight-provisioning': {
     ...common,
@@ -111,6 +112,8 @@ export const preflightErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type PreflightErrorCode = keyof typeof preflightErrors;
 
+/** A check has failed before anything was changed. */
 export class PreflightError extends errorClass(preflightErrors) {}

@@ -84,6 +84,7 @@ export const RECOMMENDED_KERNEL = '5.8';
 
 /** The minimum of kubeadm for a control plane (ControlPlaneMem, ControlPlaneNumCPU); a worker may have less. */
 export const RECOMMENDED_MEMORY_BYTES = 1700 * 1024 ** 2;
+/** See `RECOMMENDED_MEMORY_BYTES`. */
 export const RECOMMENDED_PROCESSORS = 2;
 
 /** A certificate that one machine issues must be valid on all others at once. */

@@ -9,7 +9,9 @@
  * ```
  */
 export const SLOT_QUEUE_PREFIX = 'slots/control-plane/queue/';
+/** Key of the change that the holder makes. */
 export const SLOT_INTENT_KEY = 'slots/control-plane/intent';
+/** Key of the duration of the last change. */
 export const SLOT_PACE_KEY = 'slots/control-plane/pace';
 
 const FIRST_PACE_MS = 15_000;

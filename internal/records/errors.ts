@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** The errors of records. */
 export const recordErrors = defineErrors({
   'records-invalid': {
     fault: 'system',
@@ -10,6 +11,8 @@ export const recordErrors = defineErrors({
   },
 });
 
+/** A code of this directory. */
 export type RecordErrorCode = keyof typeof recordErrors;
 
+/** A record cannot be decoded. */
 export class RecordError extends errorClass(recordErrors) {}

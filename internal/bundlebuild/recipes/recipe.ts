@@ -15,6 +15,7 @@ export interface GoModuleRecipe {
   readonly cgo: boolean;
 }
 
+/** One layer of an image. */
 export type LayerRecipe =
   /** One program at one path of the image. */
   | {
@@ -58,6 +59,7 @@ export interface ChartRecipe extends ComponentRecipeBase {
   readonly folder: string;
 }
 
+/** How one component is built. */
 export type ComponentRecipe = BinaryRecipe | ImageRecipe | ChartRecipe;
 
 /** How every component of one bundle is built. */

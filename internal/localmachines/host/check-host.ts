@@ -17,12 +17,14 @@ export interface MissingRequirement {
   readonly package?: string;
 }
 
+/** The result of `checkHost`. */
 export interface HostReport {
   readonly missing: readonly MissingRequirement[];
   /** The commands to run, in this order. */
   readonly commands: readonly string[];
 }
 
+/** See `checkHost`. */
 export interface HostCheckOptions {
   readonly requirements: HostRequirements;
   /** Directories that will be written: data and cache. They need not exist yet. */

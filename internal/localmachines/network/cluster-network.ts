@@ -22,6 +22,7 @@ export interface NodeNetwork {
 export const RUN_DIRECTORY = '/run/cluster-mini';
 const FIRST_HOST = 11;
 const LAST_HOST = 250;
+/** The highest number of a cluster. */
 export const LAST_NETWORK = 250;
 
 /** The address of the host. */

@@ -22,10 +22,12 @@ export function linkName(number: number): string {
   return `clu${number}`;
 }
 
+/** The name of the container of a node. */
 export function machineName(number: number, node: string): string {
   return `${linkName(number)}-${node}`;
 }
 
+/** The cgroup scope of a node. */
 export function nodeScope(number: number, node: string): string {
   return `${machineName(number, node)}.scope`;
 }

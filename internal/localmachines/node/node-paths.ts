@@ -7,6 +7,7 @@ export interface ClusterPaths {
   readonly workspace: string;
 }
 
+/** The paths of the cluster with this directory. */
 export function clusterPaths(directory: string): ClusterPaths {
   return {
     directory,
@@ -33,6 +34,7 @@ export interface NodePaths {
   readonly console: string;
 }
 
+/** The paths of one node of a cluster. */
 export function nodePaths(cluster: ClusterPaths, name: string): NodePaths {
   const directory = `${cluster.nodes}/${name}`;
   return {

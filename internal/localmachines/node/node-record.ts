@@ -24,6 +24,7 @@ const nodeRecord = z.strictObject({
 /** The configuration of a node, `node.json`. */
 export type LocalNodeRecord = Readonly<z.infer<typeof nodeRecord>>;
 
+/** Parses `node.json`; `path` is for messages. @throws LocalMachineError `localmachines-invalid-record` */
 export function parseLocalNodeRecord(path: string, bytes: Uint8Array): LocalNodeRecord {
   try {
     return nodeRecord.parse(JSON.parse(new TextDecoder().decode(bytes)));

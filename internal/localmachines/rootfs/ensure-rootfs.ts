@@ -53,6 +53,7 @@ export function recipeHash(recipe: RootfsRecipe): string {
 /** For a build by another process: a minute, or longer with a slow mirror. */
 const OTHERS_MS = 15 * 60_000;
 
+/** See `ensureRootfs`. */
 export interface RootfsOptions {
   /** `<cache>/rootfs`. */
   readonly directory: string;
