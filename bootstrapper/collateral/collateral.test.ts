@@ -70,11 +70,11 @@ async function openCache(saved?: ChecksummedFile<CachedCollateral>): Promise<Col
 }
 
 describe('CollateralCache', () => {
-  test('has nothing before it was given anything', async () => {
+  test('is empty before the first bundle', async () => {
     expect((await openCache()).current).toEqual({});
   });
 
-  test('has what it took, also in the next life of the agent', async () => {
+  test('has the accepted bundle, also after a restart of the agent', async () => {
     const given = bundleOf(documents());
     const cache = await openCache();
     await cache.accept(given);
@@ -88,7 +88,7 @@ describe('CollateralCache', () => {
     expect(next.givenSha256).toBe(createHash('sha256').update(given).digest('hex'));
   });
 
-  test('is on disk before it is in force', async () => {
+  test('saves a bundle before it becomes current', async () => {
     const saved = new ChecksummedFile<CachedCollateral>(files, PATH);
     const cache = await openCache(saved);
     let atSave: unknown;
@@ -100,7 +100,7 @@ describe('CollateralCache', () => {
     expect([atSave, watching.path]).toEqual([{}, PATH]);
   });
 
-  test('stays as it is when the disk takes nothing', async () => {
+  test('does not change when saving fails', async () => {
     const load = (): Promise<undefined> => Promise.resolve(undefined);
     const save = (): Promise<never> => Promise.reject(new Error('no space left'));
     const cache = await openCache({ load, save } as unknown as ChecksummedFile<CachedCollateral>);
@@ -109,14 +109,17 @@ describe('CollateralCache', () => {
   });
 
   const hostile = [
-    { name: 'more than is ever handed on', given: () => new Uint8Array(MAX_UPLOAD_BYTES + 1) },
-    { name: 'no bundle', given: () => Buffer.from('hello') },
-    { name: 'one that is cut off', given: () => bundleOf(documents({ days: 0 })).subarray(0, 3000) },
-    { name: 'one that another Intel signed', given: () => bundleOf(documents({ maker: forger, days: 0 })) },
-    { name: 'one with an older number', given: () => bundleOf(documents({ number: 16, days: 0 })) },
-    { name: 'one that is current and older', given: () => bundleOf(documents({ days: 2 })) },
+    { name: 'a bundle above the size limit', given: () => new Uint8Array(MAX_UPLOAD_BYTES + 1) },
+    { name: 'bytes that are no bundle', given: () => Buffer.from('hello') },
+    { name: 'a truncated bundle', given: () => bundleOf(documents({ days: 0 })).subarray(0, 3000) },
+    { name: 'a bundle signed by another root', given: () => bundleOf(documents({ maker: forger, days: 0 })) },
+    {
+      name: 'a bundle with an older evaluation number',
+      given: () => bundleOf(documents({ number: 16, days: 0 })),
+    },
+    { name: 'a valid bundle older than the current one', given: () => bundleOf(documents({ days: 2 })) },
   ];
-  test.each(hostile)('refuses $name, and what it had stays, in memory and on disk', async ({ given }) => {
+  test.each(hostile)('refuses $name and keeps the current one, in memory and on disk', async ({ given }) => {
     const cache = await openCache();
     await cache.accept(bundleOf(documents()));
     const [before, onDisk] = [cache.current, await files.read(PATH, 1 << 22)];
@@ -125,7 +128,7 @@ describe('CollateralCache', () => {
     expect(await files.read(PATH, 1 << 22)).toEqual(onDisk);
   });
 
-  test('a newer one without some lists takes no revocation back, and no number', async () => {
+  test('keeps current CRLs and the evaluation number when a newer bundle lacks them', async () => {
     const cache = await openCache();
     await cache.accept(bundleOf(documents()));
     const [kept] = cache.current.snp?.crls ?? [];
@@ -142,7 +145,7 @@ describe('CollateralCache', () => {
     });
   });
 
-  test('two at once are compared with one another', async () => {
+  test('compares two bundles that arrive at once with each other', async () => {
     const cache = await openCache();
     const newer = bundleOf(documents({ number: 18 }));
     const older = bundleOf(documents({ number: 17 }));
@@ -151,7 +154,7 @@ describe('CollateralCache', () => {
     expect(cache.current.tdx).toMatchObject({ seenEvaluationNumber: 18 });
   });
 
-  test('starts empty, and says so, when what is on disk is damaged', async () => {
+  test('starts empty and logs an error when the saved file is damaged', async () => {
     await (await openCache()).accept(bundleOf(documents()));
     await files.writeAtomic(PATH, '{"version":1}');
     expect((await openCache()).current).toEqual({});
@@ -159,10 +162,10 @@ describe('CollateralCache', () => {
   });
 });
 
-describe('collateral beside the provisioning', () => {
+describe('CollateralCache.acceptProvisioned()', () => {
   const warnings = (): number => log.records.filter(({ level }) => level === 'warn').length;
 
-  test('is taken whenever it comes, and its absence is no problem', async () => {
+  test('accepts a file that appears later; a missing file is no problem', async () => {
     const cache = await openCache();
     await cache.acceptProvisioned();
     expect([cache.current, warnings()]).toEqual([{}, 0]);
@@ -171,23 +174,23 @@ describe('collateral beside the provisioning', () => {
     expect(cache.current.tdx).toMatchObject({ seenEvaluationNumber: 17 });
   });
 
-  test('is no reason to step back behind what the cluster gave, and is reported once', async () => {
+  test('refuses a file older than what the cluster sent and logs that once', async () => {
     const cache = await openCache();
     await cache.accept(bundleOf(documents({ number: 18 })));
     await files.writeAtomic(BESIDE, bundleOf(documents()));
-    for (let looks = 0; looks < 3; looks++) await cache.acceptProvisioned();
+    for (let polls = 0; polls < 3; polls++) await cache.acceptProvisioned();
     expect(cache.current.tdx).toMatchObject({ seenEvaluationNumber: 18 });
     expect(warnings()).toBe(1);
   });
 
-  test('that is larger than any is not read', async () => {
+  test('does not read a file above the size limit', async () => {
     await files.writeAtomic(BESIDE, new Uint8Array(MAX_UPLOAD_BYTES + 1));
     await (await openCache()).acceptProvisioned();
     expect(warnings()).toBe(1);
   });
 });
 
-describe('the collateral worker', () => {
+describe('collateralWorker()', () => {
   async function createWorker() {
     const clusterMembership = new EventValue<Membership | undefined>();
     clusterMembership.set(undefined);
@@ -209,18 +212,18 @@ describe('the collateral worker', () => {
     const clock = new FakeClock();
     const worker = collateralWorker({
       reads: { clusterMembership },
-      ...{ curators, cache: cache, clock, random: () => 0.5 },
+      ...{ curators, cache, clock, random: () => 0.5 },
     });
     return { clusterMembership, cache, asked, cluster, clock, worker };
   }
-  test('asks nobody before this node is a member', async () => {
+  test('polls nobody before this node is a member', async () => {
     const { asked, worker } = await createWorker();
     await using _tree = superviseForTest(worker);
     await settle();
     expect(asked).toEqual([]);
   });
 
-  test('takes what the cluster has at once, and what is new within minutes', async () => {
+  test('accepts the collateral of the cluster at once and updates within minutes', async () => {
     const { clusterMembership, cache, asked, cluster, clock, worker } = await createWorker();
     cluster.bundle = bundleOf(documents());
     await using _tree = superviseForTest(worker);
@@ -236,7 +239,7 @@ describe('the collateral worker', () => {
     expect(asked[1]).not.toBe('');
   });
 
-  test('keeps what it has when the cluster sends a bad one, says so once, and asks on', async () => {
+  test('keeps the current collateral when the cluster sends a bad bundle, logs that once and keeps polling', async () => {
     const { clusterMembership, cache, asked, cluster, clock, worker } = await createWorker();
     cluster.bundle = bundleOf(documents());
     await using tree = superviseForTest(worker);
@@ -245,7 +248,7 @@ describe('the collateral worker', () => {
     await settle();
     const before = cache.current;
     cluster.bundle = bundleOf(documents({ maker: forger }));
-    for (let looks = 0; looks < 3; looks++) await clock.advance(10 * 60_000);
+    for (let polls = 0; polls < 3; polls++) await clock.advance(10 * 60_000);
     await settle();
     expect(cache.current).toBe(before);
     expect(errors()).toBe(1);

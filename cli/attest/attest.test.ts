@@ -132,17 +132,17 @@ describe('attest explain', () => {
       register: 'mrtd',
     },
     { name: 'a TPM quote', asked: { ...QUOTE, binding: 'aabbcc' }, machine: 'tpm-ak:000b', register: 'pcr4' },
-  ])('accepts $name, and says what accepted does not mean', async ({ asked, machine, register }) => {
+  ])('accepts $name and warns about what was not checked', async ({ asked, machine, register }) => {
     const { exit, explanation, text } = await explain(asked);
     expect(exit).toBe('ok');
     expect(explanation).toMatchObject({ verdict: 'accepted', policy: null });
     expect(explanation.machineIdentity).toMatch(machine);
     expect(Object.keys(explanation.measurements)).toContain(register);
-    expect(explanation.warnings).toContainEqual(expect.stringMatching(/^No policy was given/));
+    expect(explanation.warnings).toContainEqual(expect.stringMatching(/^No policy given/));
     expect(text).toMatch(/^ACCEPTED/);
   });
 
-  test('accepts a TPM quote of a named key under a policy that wants no log', async () => {
+  test('accepts a TPM quote of a pinned key under a policy that requires no event log', async () => {
     const policy = identityPolicy({ eventLog: 'optional' });
     const { exit, explanation } = await explain({ ...QUOTE, policy: 'own.yaml' }, { 'own.yaml': policy });
     expect(explanation).toMatchObject({
@@ -152,7 +152,7 @@ describe('attest explain', () => {
     expect(exit).toBe('ok');
   });
 
-  test('takes a TPM quote of a key that nobody enrolled only where the policy says so', async () => {
+  test('accepts a TPM quote of a key that is not enrolled only if the policy allows it', async () => {
     const asked = { ...QUOTE, policy: 'own.yaml' };
     const refused = await explain(asked, { 'own.yaml': await anyMachine({}) });
     expect(refused.explanation).toMatchObject({ verdict: 'refused', code: 'quote-key-unknown' });
@@ -161,21 +161,21 @@ describe('attest explain', () => {
     expect(explanation).toMatchObject({ verdict: 'accepted' });
   });
 
-  test('claims no TPM and no parent for the key of a TPM quote', async () => {
+  test('does not claim that a TPM holds the key of a quote', async () => {
     const { explanation } = await explain(QUOTE);
     const signer = explanation.checks.find(({ name }) => name === 'qualified-signer');
     // Which key is above this one nobody here knows: that check says nothing, instead of comparing a value with itself.
     expect(signer).toMatchObject({ outcome: 'skipped' });
-    expect(explanation.warnings.join()).toMatch(/nothing here says that a TPM holds that key/);
+    expect(explanation.warnings.join()).toMatch(/nothing proves that a TPM holds this key/);
     expect(explanation.warnings.join()).not.toMatch(/genuine/);
   });
 
-  test('says of an SNP report without revocation lists that revocation was not judged', async () => {
+  test('warns that revocation was not checked for an SEV-SNP report without CRLs', async () => {
     const { explanation } = await explain(REPORT);
-    expect(explanation.warnings.join()).toMatch(/No revocation list was given/);
+    expect(explanation.warnings.join()).toMatch(/No CRL given/);
   });
 
-  test('explains a refusal with meaning and fix, apostrophes included, and steers no terminal', async () => {
+  test('prints meaning and fix of a refusal, and no control characters', async () => {
     const { explanation, text } = await explain({ ...REPORT, collateral: ['v4-tail.pck-crl'] });
     expect(explanation).toMatchObject({
       meaning: expect.stringContaining('AMD’s'),
@@ -230,12 +230,12 @@ describe('attest explain', () => {
       want: 'collateral-malformed',
     },
     {
-      name: 'a report after its certificate ran out',
+      name: 'a report after its certificate expired',
       asked: { ...REPORT, at: '2040-01-01T00:00:00Z' },
       want: 'x509-expired',
     },
     {
-      name: 'a TDX quote after its collateral ran out',
+      name: 'a TDX quote after its collateral expired',
       asked: { ...TD_QUOTE, at: '2026-01-01T00:00:00Z' },
       want: 'x509-crl-expired',
     },
@@ -261,19 +261,19 @@ describe('attest explain', () => {
     },
     { name: 'a TPM quote of another session', asked: { ...QUOTE, binding: 'aabb' }, want: 'quote-binding' },
     {
-      name: 'a TPM quote with a log that is damaged',
+      name: 'a TPM quote with a damaged event log',
       asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
       more: { log: eventLog('arch-linux-workstation.bin').with(40, 0) },
       want: 'attest-endorsement-unknown',
     },
     {
-      name: 'a TPM quote with a log of another form',
+      name: 'a TPM quote with a malformed event log',
       asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
       more: { log: eventLog('debian-10.bin') },
       want: 'attest-endorsement-unknown',
     },
     {
-      name: 'a TPM quote with the log of another machine',
+      name: 'a TPM quote with the event log of another machine',
       asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
       more: { log: eventLog('arch-linux-workstation.bin') },
       want: 'eventlog-replay',
@@ -285,7 +285,7 @@ describe('attest explain', () => {
       want: 'attest-endorsement-unknown',
     },
     {
-      name: 'a TPM quote without a log under a policy that wants one',
+      name: 'a TPM quote without an event log under a policy that requires one',
       asked: { ...QUOTE, policy: 'log.yaml' },
       more: { 'log.yaml': identityPolicy({}) },
       want: 'quote-eventlog-missing',
@@ -297,24 +297,24 @@ describe('attest explain', () => {
       want: 'attestation-policy-missing',
     },
     {
-      name: 'a report with a revocation list that none of AMD’s authorities issued',
+      name: 'a report with a CRL that AMD did not issue',
       asked: { ...REPORT, collateral: ['v4-tail.pck-crl'] },
       want: 'attest-collateral-unknown',
     },
     {
-      name: 'a report with a revocation list whose issuer was altered by one byte',
+      name: 'a report with a CRL whose issuer was altered by one byte',
       asked: { ...REPORT, collateral: ['forged.crl'] },
       more: { 'forged.crl': FORGED_CRL },
       want: 'attest-collateral-unknown',
     },
     {
-      name: 'evidence larger than any',
+      name: 'evidence above the size limit',
       asked: { ...REPORT, evidence: 'huge' },
       more: { huge: new Uint8Array((8 << 20) + 1) },
       want: 'attestation-evidence-too-large',
     },
     {
-      name: 'a TPM quote without its values',
+      name: 'a TPM quote without PCR values',
       asked: { ...QUOTE, endorsements: ['quote.sig', 'ak.pub'] },
       want: 'attest-evidence-incomplete',
     },
@@ -344,30 +344,38 @@ describe('attest explain', () => {
 
   test.each([
     { name: 'an unknown variant', asked: { ...REPORT, variant: 'dummy' }, want: 'attest-option' },
-    { name: 'a binding that is no hex', asked: { ...REPORT, binding: 'xyz' }, want: 'attest-option' },
-    { name: 'a time that is none', asked: { ...REPORT, at: 'yesterday' }, want: 'attest-option' },
-    { name: 'a time beyond all time', asked: { ...REPORT, at: '99999999999999' }, want: 'attest-option' },
-    { name: 'a day that no month has', asked: { ...REPORT, at: '2026-02-31' }, want: 'attest-option' },
+    { name: 'a binding that is not hex', asked: { ...REPORT, binding: 'xyz' }, want: 'attest-option' },
+    { name: 'an invalid time', asked: { ...REPORT, at: 'yesterday' }, want: 'attest-option' },
     {
-      name: 'collateral for a TPM, which has none',
+      name: 'a time beyond the range of dates',
+      asked: { ...REPORT, at: '99999999999999' },
+      want: 'attest-option',
+    },
+    { name: 'a day that does not exist', asked: { ...REPORT, at: '2026-02-31' }, want: 'attest-option' },
+    {
+      name: 'collateral for TPM evidence',
       asked: { ...QUOTE, collateral: ['v4.collateral'] },
       want: 'attest-option',
     },
     { name: 'a leap second', asked: { ...REPORT, at: '2026-06-30T23:59:60Z' }, want: 'attest-option' },
     {
-      name: 'an endorsement larger than any',
+      name: 'an endorsement above the size limit',
       asked: { ...REPORT, endorsements: ['huge'] },
       want: 'attest-file',
     },
-    { name: 'a file that is not there', asked: { ...REPORT, evidence: 'nothing' }, want: 'attest-file' },
-    { name: 'a policy that is none', asked: { ...REPORT, policy: 'milan.report' }, want: 'policy-malformed' },
+    { name: 'a missing file', asked: { ...REPORT, evidence: 'nothing' }, want: 'attest-file' },
+    {
+      name: 'a file that is not a policy',
+      asked: { ...REPORT, policy: 'milan.report' },
+      want: 'policy-malformed',
+    },
   ])('gives no verdict for $name', async ({ asked, want }) => {
     const huge = new Uint8Array((8 << 20) + 1);
     await expect(explain(asked, { huge })).rejects.toMatchObject({ code: want, exit: 'usage' });
   });
 });
 
-describe('attest explain of our own documents', () => {
+describe('attest explain of an evidence document', () => {
   const recorded = JSON.parse(
     Buffer.from(fixture('../../internal/attestation/tpm/fixtures/swtpm-quote.json')).toString('utf8'),
   ) as { readonly binding: string; readonly evidence: string; readonly attestationKeyName: string };
@@ -375,7 +383,7 @@ describe('attest explain of our own documents', () => {
   const asked = { evidence: 'document', variant: 'tpm' };
   const more = { document, other: encodeSnpEvidence({ report: new Uint8Array(), certificates: [] }) };
 
-  test('judges the binding also without a policy', async () => {
+  test('checks the binding without a policy', async () => {
     const bound = await explain({ ...asked, binding: recorded.binding }, more);
     expect(bound.explanation).toMatchObject({ verdict: 'accepted', policy: null });
     expect(bound.explanation.checks).toContainEqual(
@@ -386,12 +394,12 @@ describe('attest explain of our own documents', () => {
     await expect(explain({ ...asked, binding: '00' }, more)).rejects.toMatchObject({ code: 'attest-option' });
   });
 
-  test('says that without a binding a replay is not noticed', async () => {
+  test('warns about a possible replay without a binding', async () => {
     const { explanation } = await explain(asked, more);
     expect(explanation.warnings).toContainEqual(expect.stringMatching(/may be a replay/));
   });
 
-  test('asks a policy for an enrolled key', async () => {
+  test('requires an enrolled key under a policy', async () => {
     const { explanation } = await explain(
       { ...asked, binding: recorded.binding, policy: 'policy.yaml' },
       more,
@@ -406,7 +414,7 @@ describe('attest explain of our own documents', () => {
 });
 
 describe('attest collateral', () => {
-  test('writes one bundle, shows ages, and says by its exit that some have run out', async () => {
+  test('writes one bundle, shows ages, and exits unhealthy if a document has expired', async () => {
     const { context, files, host } = await workspace();
     const exit = await runAttestCollateral(context, {
       files: ['v4.collateral', 'v4-tail.pck-crl'],

@@ -109,7 +109,7 @@ async function refresh(wanted: { fmspc?: string[]; product?: string[] } = {}) {
 const store = (): CollateralStore => new CollateralStore(files.current, '/w');
 
 describe('attest collateral refresh', () => {
-  test('keeps what both manufacturers say, verified, with its age', async () => {
+  test('saves the verified documents of both manufacturers and shows their ages', async () => {
     const host = await refresh();
     const { snp, tdx } = await store().collateral();
     expect(snp?.crls).toHaveLength(1);
@@ -120,12 +120,12 @@ describe('attest collateral refresh', () => {
     expect(documents.find(({ what }) => what.startsWith('TCB info'))).toMatchObject({ ageDays: 1 });
   });
 
-  test('asks only for what is wanted', async () => {
+  test('fetches only the requested documents', async () => {
     await refresh({ fmspc: [] });
     expect(asked).toEqual(['/vcek/v1/Milan/cert_chain', '/vcek/v1/Milan/crl']);
   });
 
-  test('goes forward and never back: a service that plays old documents is refused', async () => {
+  test('refuses documents with an older evaluation number', async () => {
     answers = manufacturers(18);
     await refresh();
     answers = manufacturers(17);
@@ -135,7 +135,7 @@ describe('attest collateral refresh', () => {
     expect(await store().seenEvaluationNumber()).toBe(18);
   });
 
-  test('nor to an older CRL, though it is current', async () => {
+  test('refuses an older CRL that has not expired', async () => {
     await refresh();
     const older = issueCrl({ issuer: amd.ark, thisUpdateMs: TEST_NOW_MS - 9 * 86_400_000 });
     answers.set('/vcek/v1/Milan/crl', { body: older });
@@ -145,7 +145,7 @@ describe('attest collateral refresh', () => {
   const forger = new TestIntel();
   test.each([
     {
-      name: 'a TCB info that somebody else signed',
+      name: 'a TCB info signed by another key',
       code: 'tdx-collateral-signature',
       change: () =>
         answers.set(`/tdx/certification/v4/tcb?fmspc=${FMSPC}`, {
@@ -154,18 +154,18 @@ describe('attest collateral refresh', () => {
         }),
     },
     {
-      name: 'a CRL by another root of the same name',
+      name: 'a CRL of another root with the same name',
       code: 'x509-signature',
       change: () =>
         answers.set('/vcek/v1/Milan/crl', { body: issueCrl({ issuer: new TestAmd('Milan').ark }) }),
     },
     {
-      name: 'a document that is missing',
+      name: 'a missing document',
       code: 'attest-collateral-unreachable',
       change: () => answers.delete('/IntelSGXRootCA.der'),
     },
     {
-      name: 'an answer without the chain of its signer',
+      name: 'a response without the certificate chain',
       code: 'attest-collateral-unreachable',
       change: () =>
         answers.set('/tdx/certification/v4/qe/identity', {
@@ -173,12 +173,12 @@ describe('attest collateral refresh', () => {
         }),
     },
     {
-      name: 'an endless answer',
+      name: 'an endless response',
       code: 'attest-collateral-unreachable',
       change: () => answers.set('/vcek/v1/Milan/crl', { body: new Uint8Array(2 << 20) }),
     },
     {
-      name: 'a page of a proxy',
+      name: 'an HTML page of a proxy',
       code: 'collateral-malformed',
       change: () => answers.set('/vcek/v1/Milan/crl', { body: '<html>blocked</html>' }),
     },
@@ -201,11 +201,11 @@ describe('attest collateral refresh', () => {
 });
 
 describe('CollateralStore', () => {
-  test('has nothing before the first refresh', async () => {
+  test('is empty before the first refresh', async () => {
     expect(await store().collateral()).toEqual({});
   });
 
-  test('refuses a damaged record of what was used before', async () => {
+  test('refuses a damaged record of the highest evaluation number', async () => {
     await refresh();
     await files.current.writeAtomic('/w/collateral/seen.json', '{"version":1,"evaluationNumber":-1}');
     await expect(store().collateral()).rejects.toMatchObject({ code: 'attest-collateral-store' });

@@ -12,6 +12,7 @@ import { CollateralStore } from './collateral-store.ts';
 import { AttestError } from './errors.ts';
 import { fetchDocuments, sourcesOf, type CollateralServices } from './fetch-documents.ts';
 
+/** Arguments of `cluster attest collateral refresh`. */
 export interface RefreshOptions {
   readonly fmspc: readonly string[];
   readonly product: readonly string[];
@@ -20,7 +21,7 @@ export interface RefreshOptions {
 
 const PRODUCTS: readonly string[] = ['Milan', 'Genoa', 'Turin'];
 
-/** `cluster attest collateral refresh`: fetch, verify as a whole, keep; what was there stays when anything is wrong. */
+/** `cluster attest collateral refresh`: fetches documents, verifies all of them, then replaces those of the workspace. */
 export async function runCollateralRefresh(
   context: CommandContext,
   options: RefreshOptions,
@@ -40,9 +41,9 @@ export async function runCollateralRefresh(
   });
   const nowMs = clock.nowMs();
   const seenEvaluationNumber = await store.seenEvaluationNumber();
-  const before = (await store.bundle())?.items ?? [];
+  const previous = (await store.bundle())?.items ?? [];
   const evaluationNumber = await host.step('attest-collateral-verify', 'Verifying collateral', () =>
-    Promise.try(() => checkCollateral(items, { trust, nowMs, seenEvaluationNumber, previous: before })),
+    Promise.try(() => checkCollateral(items, { trust, nowMs, seenEvaluationNumber, previous })),
   );
   await store.replace({ assembledMs: nowMs, items }, evaluationNumber);
   const { data, text } = collateralTable(items.map((item) => ageOf(item, nowMs)));
@@ -56,8 +57,8 @@ function wantedFrom({ fmspc, product }: RefreshOptions) {
     ...product.filter((name) => !PRODUCTS.includes(name)),
   ];
   if (unknown.length > 0)
-    throw new AttestError('attest-option', `choosing collateral: ${JSON.stringify(unknown[0])} is not known`);
+    throw new AttestError('attest-option', `unknown product or FMSPC ${JSON.stringify(unknown[0])}`);
   if (fmspcs.length + product.length === 0)
-    throw new AttestError('attest-option', 'choosing collateral: neither --fmspc nor --product is given');
+    throw new AttestError('attest-option', '--fmspc or --product is required');
   return { fmspcs, products: product };
 }

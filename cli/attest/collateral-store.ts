@@ -15,29 +15,30 @@ const MAX_SEEN_BYTES = 4096;
 const seenSchema = z.strictObject({ version: z.literal(1), evaluationNumber: z.int().min(0) });
 
 /**
- * The manufacturers' documents that this workspace judges with, and the highest evaluation number it has ever used: Intel
- * numbers each recovery of its TCB, and whoever can keep new documents away must not bring old ones back.
+ * The manufacturers' documents that this workspace verifies evidence with, and the highest evaluation number it has ever
+ * used. Intel numbers each TCB recovery: an attacker who withholds new documents must not be able to bring old ones back.
  *
- *     <workspace>/collateral/bundle.json     replaced whole, verified before
- *     <workspace>/collateral/seen.json       only grows, written before the bundle that has the new number
+ *     WORKSPACE/collateral/bundle.json     replaced as a whole, after it was verified
+ *     WORKSPACE/collateral/seen.json       only grows, written before the bundle with the new number
  */
 export class CollateralStore {
   readonly #files: FilePort;
-  readonly #folder: string;
+  readonly #directory: string;
 
   constructor(files: FilePort, workspace: string) {
     this.#files = files;
-    this.#folder = join(workspace, 'collateral');
+    this.#directory = join(workspace, 'collateral');
   }
 
   /** Undefined before the first refresh. */
   async bundle(): Promise<CollateralBundle | undefined> {
-    const raw = await this.#files.read(join(this.#folder, 'bundle.json'), MAX_BUNDLE_BYTES);
-    return raw === undefined ? undefined : parseBundle(Buffer.from(raw).toString('utf8'));
+    const raw = await this.#files.read(join(this.#directory, 'bundle.json'), MAX_BUNDLE_BYTES);
+    return raw && parseBundle(raw);
   }
 
+  /** 0 before the first refresh. @throws AttestError `attest-collateral-store` */
   async seenEvaluationNumber(): Promise<number> {
-    const path = join(this.#folder, 'seen.json');
+    const path = join(this.#directory, 'seen.json');
     const raw = await this.#files.read(path, MAX_SEEN_BYTES);
     if (raw === undefined) return 0;
     try {
@@ -47,24 +48,20 @@ export class CollateralStore {
     }
   }
 
-  /** What validators take. Empty where nothing was ever fetched: evidence that needs it is then refused. */
+  /** For validators; empty before the first refresh: evidence that needs collateral is then refused. */
   async collateral(): Promise<Collateral> {
     const bundle = await this.bundle();
-    if (bundle === undefined) return {};
-    const { snp, tdx } = collateralFrom(bundle.items);
-    const seenEvaluationNumber = await this.seenEvaluationNumber();
-    return {
-      ...(snp === undefined ? {} : { snp }),
-      ...(tdx === undefined ? {} : { tdx: { ...tdx, seenEvaluationNumber } }),
-    };
+    return bundle === undefined ? {} : collateralFrom(bundle.items, await this.seenEvaluationNumber());
   }
 
-  /** `evaluationNumber`: of documents in the bundle whose signatures have been verified. */
+  /** Saves a bundle. `evaluationNumber` comes from documents in it whose signatures have been verified. */
   async replace(bundle: CollateralBundle, evaluationNumber: number): Promise<void> {
-    await this.#files.makeDirectory(this.#folder);
+    await this.#files.makeDirectory(this.#directory);
     const highest = Math.max(evaluationNumber, await this.seenEvaluationNumber());
     const seen = `${JSON.stringify({ version: 1, evaluationNumber: highest })}\n`;
-    await this.#files.writeAtomic(join(this.#folder, 'seen.json'), seen, { mode: 0o644 });
-    await this.#files.writeAtomic(join(this.#folder, 'bundle.json'), encodeBundle(bundle), { mode: 0o644 });
+    await this.#files.writeAtomic(join(this.#directory, 'seen.json'), seen, { mode: 0o644 });
+    await this.#files.writeAtomic(join(this.#directory, 'bundle.json'), encodeBundle(bundle), {
+      mode: 0o644,
+    });
   }
 }

@@ -10,13 +10,14 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { readFile } from './inputs.ts';
 
+/** Arguments of `cluster attest collateral FILE…`. */
 export interface CollateralOptions {
   readonly files: readonly string[];
-  /** Where to write the bundle; nothing is written without it. */
+  /** Path of the bundle to write; undefined writes none. */
   readonly out: string | undefined;
 }
 
-/** Puts collateral of the manufacturers into one bundle and shows how old each document is. */
+/** `cluster attest collateral FILE…`: puts documents of AMD and Intel into one bundle and shows their ages. */
 export async function runAttestCollateral(
   context: CommandContext,
   options: CollateralOptions,
@@ -37,7 +38,7 @@ export async function runAttestCollateral(
   return ages.every((age) => age.state === 'current') ? 'ok' : 'unhealthy';
 }
 
-/** How old each document is, for programs and for people. */
+/** Age and state of each document, for `-o json` and as text. */
 export function collateralTable(ages: readonly CollateralAge[]): {
   readonly data: { readonly documents: readonly Record<string, unknown>[] };
   readonly text: string;
@@ -51,5 +52,5 @@ function forJson(age: CollateralAge): Record<string, unknown> {
 }
 
 function line({ what, state, ageDays, expiresMs }: CollateralAge): string {
-  return `${state.padEnd(8)} ${String(ageDays).padStart(5)} days old, until ${new Date(expiresMs).toISOString().slice(0, 10)}  ${what}`;
+  return `${state.padEnd(8)} ${String(ageDays).padStart(5)} days old, expires ${new Date(expiresMs).toISOString().slice(0, 10)}  ${what}`;
 }

@@ -2,11 +2,10 @@ import { AttestationError, machineIdentityText, type Verdict } from '../../inter
 import { type CodedError, describeError, findCoded, type ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { EXPLAINED_ERRORS } from '../app/explain.ts';
-import type { Explanation } from './explanation.ts';
 import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
 import { explainSnp, explainTdx } from './judge-processor.ts';
 import { explainTpm } from './judge-tpm.ts';
-import { renderExplanation } from './render-explanation.ts';
+import { renderExplanation, type Explanation } from './render-explanation.ts';
 
 const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdict | Promise<Verdict>>> = {
   tpm: explainTpm,
@@ -14,7 +13,7 @@ const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdi
   tdx: explainTdx,
 };
 
-/** Decodes and judges evidence offline and says field by field what was found. Refused evidence is exit 4. */
+/** `cluster attest explain`: verifies evidence offline and shows each check. Exits `refused` for refused evidence. */
 export async function runAttestExplain(context: CommandContext, options: ExplainOptions): Promise<ExitName> {
   const { ports, paths, host } = context;
   const inputs = await readInputs(options, {
@@ -28,12 +27,13 @@ export async function runAttestExplain(context: CommandContext, options: Explain
   return explanation.verdict === 'accepted' ? 'ok' : 'refused';
 }
 
-export async function explain(inputs: ExplainInputs): Promise<Explanation> {
+/** Verifies evidence; a refusal is an explanation too. @throws errors other than refusals */
+async function explain(inputs: ExplainInputs): Promise<Explanation> {
   try {
     return accepted(await JUDGES[inputs.variant](inputs), inputs);
   } catch (error) {
     const coded = findCoded(error);
-    // What exits otherwise is the operator's mistake or ours and no verdict.
+    // Every other exit code means a mistake of the operator or a defect, not a verdict.
     if (coded === undefined || coded.exit !== 'refused') throw error;
     return refused(coded, inputs);
   }
@@ -82,19 +82,19 @@ function frame({ variant, policy, nowMs }: ExplainInputs): Pick<Explanation, 'va
   };
 }
 
-/** Of what kind of key the signature is. A key in software makes the same signature as a TPM. */
+/** What an accepted signature means without a policy. A software key signs like a TPM. */
 const GENUINE: Readonly<Record<ExplainedVariant, string>> = {
-  tpm: 'the signature is by the key that came with the evidence; nothing here says that a TPM holds that key.',
-  'sev-snp': 'the evidence is genuine.',
-  tdx: 'the evidence is genuine.',
+  tpm: 'the signature is valid for the key that came with the evidence, but nothing proves that a TPM holds this key.',
+  'sev-snp': 'the evidence is signed by genuine hardware.',
+  tdx: 'the evidence is signed by genuine hardware.',
 };
 
-/** What `accepted` does not mean here. */
+/** What `accepted` does not cover. */
 function missing({ variant, policy, binding }: ExplainInputs): string[] {
   return [
     ...(policy === 'not-judged'
-      ? [`No policy was given: ${GENUINE[variant]} Nothing in it was compared with reference values.`]
+      ? [`No policy given: ${GENUINE[variant]} Measurements were not compared with reference values.`]
       : []),
-    ...(binding === 'not-judged' ? ['No binding was given: the evidence may be a replay.'] : []),
+    ...(binding === 'not-judged' ? ['No binding given: the evidence may be a replay.'] : []),
   ];
 }

@@ -4,13 +4,14 @@ import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { AttestError } from './errors.ts';
 
-/** Where the manufacturers' services are; a mirror has the same layout. */
+/** Base URLs of the services of AMD and Intel; a mirror has the same layout. */
 export interface CollateralServices {
   readonly amdKds: string;
   readonly intelPcs: string;
   readonly intelCertificates: string;
 }
 
+/** Processors to fetch documents for. */
 export interface WantedCollateral {
   /** AMD products. */
   readonly products: readonly string[];
@@ -20,16 +21,16 @@ export interface WantedCollateral {
 
 const MAX_DOCUMENT_BYTES = 1 << 20;
 const ANSWER_MS = 30_000;
-/** A chain comes percent-encoded in a header; three certificates are about 6 KiB. */
+/** A certificate chain arrives percent-encoded in a header; three certificates take about 6 KiB. */
 const MAX_CHAIN_LENGTH = 64 * 1024;
 
-/** One address, and the header in which its service answers the chain of the signer. */
+/** A URL, and the response header with the certificate chain of the signer. */
 interface Source {
   readonly url: string;
   readonly chainHeader?: string;
 }
 
-/** AMD: KDS interface specification (57230), 3. Intel: PCS API v4. */
+/** The documents to fetch. AMD: KDS interface specification (57230), 3. Intel: PCS API v4. */
 export function sourcesOf(
   services: CollateralServices,
   { products, fmspcs }: WantedCollateral,
@@ -56,7 +57,10 @@ export function sourcesOf(
   return [...amd, ...intel, identity, pckCrl('platform'), pckCrl('processor'), rootCrl];
 }
 
-/** Everything that a service answers at one address. Form is checked here, signatures by `check-collateral.ts`. */
+/**
+ * All documents of one response. Their form is checked here, their signatures by `checkCollateral()`.
+ * @throws AttestError `attest-collateral-unreachable`
+ */
 export async function fetchDocuments(
   { url, chainHeader }: Source,
   options: { readonly clock: Clock; readonly signal: AbortSignal },
@@ -76,7 +80,7 @@ export async function fetchDocuments(
   return [...readCollateralFile(bytes), ...(text === '' ? [] : readCollateralFile(Buffer.from(text)))];
 }
 
-/** What is no percent-encoding is left as it stands, and refused as no certificate. */
+/** A header that is not percent-encoded is returned unchanged; the parser then refuses it as a certificate. */
 function decodeChain(header: string): string {
   try {
     return decodeURIComponent(header);

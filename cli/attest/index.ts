@@ -1,12 +1,12 @@
 /**
- * Use cases of `cluster attest …`: look at evidence offline, measure this machine, keep collateral. They put the pure
- * validators of `internal/attestation` together with files; nothing here decides over trust.
+ * Use cases of `cluster attest …`: explain evidence offline, measure this machine, fetch and keep collateral. They combine
+ * the validators of `internal/attestation` with files and add no trust decision of their own.
  */
 export { CollateralStore } from './collateral-store.ts';
 export { runCollateralRefresh, type RefreshOptions } from './collateral-refresh.ts';
 export { collateralTable, runAttestCollateral, type CollateralOptions } from './collateral.ts';
 export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
 export { runAttestExplain } from './explain.ts';
-export type { Explanation } from './explanation.ts';
 export type { ExplainOptions } from './inputs.ts';
+export type { Explanation } from './render-explanation.ts';
 export { runAttestMeasure, type MeasureOptions } from './measure.ts';

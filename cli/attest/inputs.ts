@@ -6,7 +6,7 @@ import { readCollateralFile, type CollateralItem } from '../../internal/attestat
 import { parsePolicy, PolicyError } from '../../internal/attestation/policy/index.ts';
 import { AttestError } from './errors.ts';
 
-/** What `cluster attest explain` takes from its command line. */
+/** Arguments of `cluster attest explain`. */
 export interface ExplainOptions {
   readonly evidence: string;
   readonly variant: string;
@@ -17,13 +17,15 @@ export interface ExplainOptions {
   readonly at: string | undefined;
 }
 
-export const EXPLAINED_VARIANTS = ['tpm', 'sev-snp', 'tdx'] as const;
+/** Variants of evidence that can be explained. */
+const EXPLAINED_VARIANTS = ['tpm', 'sev-snp', 'tdx'] as const;
+/** A variant of evidence that can be explained. */
 export type ExplainedVariant = (typeof EXPLAINED_VARIANTS)[number];
 
-/** The same, read. Contents of evidence, endorsements and collateral are still the attacker's. */
+/** The arguments with their files read. An attacker may control the evidence, endorsements and collateral. */
 export interface ExplainInputs {
   readonly variant: ExplainedVariant;
-  /** This and the collateral are read when they are judged, so that what is wrong with them is a refusal like any other. */
+  /** A function, like `collateral`: an error of decoding it becomes a refusal like any other. */
   readonly evidence: () => Uint8Array;
   readonly endorsements: readonly Uint8Array[];
   readonly collateral: () => readonly CollateralItem[];
@@ -32,6 +34,7 @@ export interface ExplainInputs {
   readonly nowMs: number;
 }
 
+/** Where files are read. */
 export interface ReadingPorts {
   readonly files: FilePort;
   /** The directory that relative paths start from. */
@@ -41,17 +44,15 @@ export interface ReadingPorts {
 
 const MAX_FILE_BYTES = 8 << 20;
 
+/** Reads the files and parses the options. @throws AttestError `attest-option`, `attest-file` */
 export async function readInputs(options: ExplainOptions, ports: ReadingPorts): Promise<ExplainInputs> {
   const variant = EXPLAINED_VARIANTS.find((each) => each === options.variant);
   if (variant === undefined) {
-    throw new AttestError(
-      'attest-option',
-      `reading --variant: ${JSON.stringify(options.variant)} is not known`,
-    );
+    throw new AttestError('attest-option', `unknown --variant ${JSON.stringify(options.variant)}`);
   }
-  // Passed over, it would look as if the evidence had been judged with it.
+  // If it were ignored, the result would look as if the evidence had been verified with it.
   if (variant === 'tpm' && options.collateral.length > 0)
-    throw new AttestError('attest-option', 'reading --collateral: evidence of a TPM has none');
+    throw new AttestError('attest-option', '--collateral does not apply to TPM evidence');
   const readAll = (paths: readonly string[]): Promise<Uint8Array[]> =>
     Promise.all(paths.map((path) => readFile(path, ports)));
   const collateral = await readAll(options.collateral);
@@ -66,7 +67,7 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
   };
 }
 
-/** Evidence that is larger than any file that is read is refused as such. */
+/** Evidence above the file size limit becomes a refusal. */
 async function readEvidence(path: string, ports: ReadingPorts): Promise<() => Uint8Array> {
   try {
     const bytes = await readFile(path, ports);
@@ -82,12 +83,13 @@ async function readEvidence(path: string, ports: ReadingPorts): Promise<() => Ui
   }
 }
 
+/** @throws AttestError `attest-file` */
 export async function readFile(path: string, { files, base }: ReadingPorts): Promise<Uint8Array> {
   const reading = files.read(isAbsolute(path) ? path : join(base, path), MAX_FILE_BYTES);
   const bytes = await reading.catch((cause: unknown) => {
-    throw isNoSuchFile(cause) ? new AttestError('attest-file', `reading ${path}`, { cause }) : cause;
+    throw isWrongFile(cause) ? new AttestError('attest-file', `reading ${path}`, { cause }) : cause;
   });
-  if (bytes === undefined) throw new AttestError('attest-file', `reading ${path}: there is no such file`);
+  if (bytes === undefined) throw new AttestError('attest-file', `file ${path} not found`);
   return bytes;
 }
 
@@ -97,20 +99,20 @@ function isTooLarge(error: unknown): boolean {
   );
 }
 
-/** What is too large, or a directory, is not the file that was meant. */
-function isNoSuchFile(error: unknown): boolean {
+/** A directory or an oversized file cannot be the file that was meant. */
+function isWrongFile(error: unknown): boolean {
   if (!(error instanceof FileError)) return false;
   return error.code === 'file-too-large' || error.details['errno'] === 'EISDIR';
 }
 
-/** YAML, which JSON is too. The policy may stand alone or as `attestation.policy` of a cluster configuration. */
+/** Reads YAML or JSON: a policy alone, or a cluster configuration with `attestation.policy`. */
 async function readPolicy(path: string, ports: ReadingPorts): Promise<Policy> {
   const text = Buffer.from(await readFile(path, ports)).toString('utf8');
   const input = parseText(text, path);
   return parsePolicy(sectionOf(sectionOf(input, 'attestation'), 'policy'));
 }
 
-/** The part of that name, or the whole where it has none. */
+/** The section of that name; the input itself if it has none. */
 function sectionOf(input: unknown, name: string): unknown {
   const isWrapped = typeof input === 'object' && input !== null && name in input;
   return isWrapped ? (input as Record<string, unknown>)[name] : input;
@@ -120,12 +122,12 @@ function parseText(text: string, path: string): unknown {
   try {
     return parseYaml(text);
   } catch (cause) {
-    throw new PolicyError('policy-malformed', `reading ${path}: neither YAML nor JSON`, { cause });
+    throw new PolicyError('policy-malformed', `${path} is neither YAML nor JSON`, { cause });
   }
 }
 
 function parseBinding(text: string): Uint8Array {
-  if (!/^([0-9a-fA-F]{2})+$/.test(text)) throw new AttestError('attest-option', 'reading --binding: not hex');
+  if (!/^([0-9a-fA-F]{2})+$/.test(text)) throw new AttestError('attest-option', '--binding is not hex');
   return new Uint8Array(Buffer.from(text, 'hex'));
 }
 
@@ -136,11 +138,11 @@ function parseTime(text: string): number {
   const day = TIME.exec(text)?.[1];
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : day === undefined ? NaN : Date.parse(text);
   const isTime = !Number.isNaN(new Date(ms).getTime()) && (day === undefined || isDay(day));
-  if (!isTime) throw new AttestError('attest-option', `reading --at: ${JSON.stringify(text)} is no time`);
+  if (!isTime) throw new AttestError('attest-option', `invalid time ${JSON.stringify(text)} for --at`);
   return ms;
 }
 
-/** JavaScript takes the 31st of February for the 3rd of March. */
+/** `Date.parse` accepts February 31 as March 3. */
 function isDay(text: string): boolean {
   const day = new Date(`${text}T00:00:00Z`);
   return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(text);

@@ -16,11 +16,12 @@ function allItems(inputs: ExplainInputs): readonly CollateralItem[] {
   return [...inputs.endorsements.flatMap(readCollateralFile), ...inputs.collateral()];
 }
 
+/** Verifies an SEV-SNP report. @throws AttestationError, AttestError `attest-collateral-unknown` */
 export function explainSnp(inputs: ExplainInputs): Verdict {
   const items = allItems(inputs);
-  const { snp = { certificates: [], crls: [] } } = collateralFrom(items);
+  const { snp } = collateralFrom(items);
   const trust = amdTrust();
-  refuseUnplaced(items, trust);
+  refuseUnknownDocuments(items, trust);
   const verdict = verifySnpEvidence(inputs.evidence(), {
     trust,
     cache: new CertificateCache(),
@@ -30,15 +31,12 @@ export function explainSnp(inputs: ExplainInputs): Verdict {
     binding: inputs.binding,
   });
   if (snp.crls.length > 0) return verdict;
-  const warning = 'No revocation list was given: whether AMD took a certificate back was not judged.';
+  const warning = 'No CRL given: revocation of AMD certificates was not checked.';
   return { ...verdict, warnings: [...verdict.warnings, warning] };
 }
 
-/**
- * No document is passed over: one that belongs to no authority of AMD may be a revocation list that somebody has altered, so that
- * nobody looks at it.
- */
-function refuseUnplaced(
+/** A document of an unknown issuer is not ignored: it may be a CRL whose issuer somebody has altered to hide it. */
+function refuseUnknownDocuments(
   items: readonly CollateralItem[],
   { authorities }: ReturnType<typeof amdTrust>,
 ): void {
@@ -52,12 +50,15 @@ function refuseUnplaced(
     if (isKnown) return;
     throw new AttestError(
       'attest-collateral-unknown',
-      `placing document ${at + 1} of --endorsements and --collateral (${item.kind}): no authority of AMD issued it`,
+      `document ${at + 1} of --endorsements and --collateral (${item.kind}) was not issued by AMD`,
     );
   });
 }
 
-/** Without collateral the quote's own chain is verified and the TCB is not judged; a policy then refuses. */
+/**
+ * Verifies a TDX quote. Without collateral only the quote's own certificate chain is verified, not its TCB level; any policy
+ * then refuses it. @throws AttestationError
+ */
 export function explainTdx(inputs: ExplainInputs): Verdict {
   const cache = new CertificateCache();
   const items = allItems(inputs);
@@ -65,11 +66,11 @@ export function explainTdx(inputs: ExplainInputs): Verdict {
   const verdict = verifyTdxEvidence(inputs.evidence(), {
     trust: intelTrust(),
     cache,
-    collateral: items.length === 0 || tdx === undefined ? undefined : prepareCollateral(tdx, cache),
+    collateral: items.length === 0 ? undefined : prepareCollateral(tdx, cache),
     nowMs: inputs.nowMs,
     policy: inputs.policy,
     binding: inputs.binding,
   });
-  const warning = 'No collateral was given: TCB level and revocation were not judged.';
+  const warning = 'No collateral given: TCB level and revocation were not checked.';
   return items.length === 0 ? { ...verdict, warnings: [...verdict.warnings, warning] } : verdict;
 }

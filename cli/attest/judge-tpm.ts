@@ -36,12 +36,12 @@ import { isRawTpmQuote, publicAreasOf, readRawTpmQuote, type RawTpmQuote } from 
 
 type Checks = CheckList<QuoteErrorCode>;
 
-/** Firmware extends these and logs it; what is above belongs to the log only if the log mentions it. */
+/** Firmware logs every extension of PCRs 0 to 7. Higher PCRs are compared with the log only if the log mentions them. */
 const LAST_FIRMWARE_PCR = 7;
 
 /**
- * Judges TPM evidence offline. Our own document with its binding is judged exactly as a peer's would be; a raw quote,
- * or one whose binding nobody knows, by the checks that can be made.
+ * Verifies TPM evidence offline. An evidence document with its binding is verified as attested TLS would; for a raw quote,
+ * or without a binding, only the possible checks are made.
  */
 export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   const { policy, binding, endorsements, nowMs } = inputs;
@@ -54,7 +54,7 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   if (binding.length !== BINDING_BYTES) {
     throw new AttestError(
       'attest-option',
-      `reading --binding: a document is bound to ${BINDING_BYTES} bytes`,
+      `--binding must have ${BINDING_BYTES} bytes for an evidence document`,
     );
   }
   const attestationKeys = new Map<string, KnownAttestationKey>(names.map((name) => [name, {}] as const));
@@ -66,7 +66,7 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   });
 }
 
-/** Asks for nothing but that the quote is genuine, bound, and led to by its log. */
+/** Requires only a genuine, bound quote that matches its event log. */
 function anyPolicy(pcrs: readonly number[]): Policy {
   return {
     version: 'not-judged',
@@ -82,13 +82,13 @@ function anyPolicy(pcrs: readonly number[]): Policy {
   };
 }
 
-/** @param enrolled Names of keys that were given as known; the key of a raw quote comes with it and is not among them */
+/** @param enrolled TPM names (hex) of keys passed as enrolled; not the key that comes with a raw quote */
 function judgeParts(
   parts: RawTpmQuote,
   { policy, binding }: ExplainInputs,
   enrolled: readonly string[],
 ): Verdict {
-  const list: Checks = new CheckList(quoteErrors, 'judging a TPM quote');
+  const list: Checks = new CheckList(quoteErrors, 'verifying a TPM quote');
   const quote = verifyQuote(parts, list, { parentUnknown: true });
   checkRawBinding(quote, binding, list);
   const eventCount = checkLog(parts, policy, list);
@@ -102,7 +102,7 @@ function judgeParts(
     checkEnrolled(machineIdentity, rules, list);
     checkClock(quote.statement.clock, { lastSeen: undefined, requireSafe: rules.requireSafeClock }, list);
     if (eventCount === undefined && rules.eventLog === 'required')
-      throw list.refusal('quote-eventlog-missing'); // last: what is wrong says more than what is missing
+      throw list.refusal('quote-eventlog-missing'); // last: a failed check tells more than a missing log
   }
   return {
     variant: 'tpm',
@@ -116,7 +116,7 @@ function judgeParts(
   };
 }
 
-/** Other tools put the nonce into extraData as it is. */
+/** Other tools put the nonce itself into extraData. */
 function checkRawBinding(
   { statement }: VerifiedQuote,
   binding: ExplainInputs['binding'],
@@ -128,13 +128,10 @@ function checkRawBinding(
   list.require('quote-binding', actual === expected, { expected, actual });
 }
 
-/** As for a peer: a policy that does not speak of TPMs accepts none. */
+/** As in attested TLS, a policy without a TPM section accepts no TPM. */
 function rulesOf(policy: Policy): TpmRules {
   if (policy.tpm !== undefined) return policy.tpm;
-  throw new AppraisalError(
-    'attestation-policy-missing',
-    'judging a TPM quote: the policy has no section for it',
-  );
+  throw new AppraisalError('attestation-policy-missing', 'the policy has no section for TPM quotes');
 }
 
 function checkLog(
@@ -178,7 +175,7 @@ function checkRequiredPcrs(
   );
 }
 
-/** A policy that names the key vouches for it, and so does who gives it as known. */
+/** The key is pinned if the policy names it or the operator passed it as enrolled. */
 function identityOf(
   { key }: VerifiedQuote,
   policy: ExplainInputs['policy'],
@@ -192,7 +189,7 @@ function identityOf(
   return isNamed || enrolled.includes(key.nameHex) ? { ...identity, proof: 'pinned' } : identity;
 }
 
-/** As for a peer: leaving an option out must not turn a refusal into an acceptance. */
+/** As in attested TLS: leaving an option out must not turn a refusal into an acceptance. */
 function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Checks): void {
   if (rules.attestationKeys === 'enrolling') return list.skip('quote-key-unknown', { actual: id });
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });
@@ -216,10 +213,8 @@ function claimsOf({ key, statement }: VerifiedQuote, eventCount: number | undefi
 
 function limitsOf(eventCount: number | undefined): string[] {
   return [
-    'Which machine the key belongs to was not asked: that needs its endorsement key.',
-    ...(eventCount === undefined
-      ? ['There is no event log: what was measured into the registers is not shown.']
-      : []),
+    'The machine of the key is unknown: proving it needs the endorsement key of the TPM.',
+    ...(eventCount === undefined ? ['No event log: the measured components are unknown.'] : []),
   ];
 }
 

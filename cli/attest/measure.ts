@@ -7,12 +7,16 @@ import {
 import { deviceSource, socketSource, Tpm } from '../../internal/tpm/index.ts';
 import type { CommandContext } from '../app/command.ts';
 
+/** Arguments of `cluster attest measure`. */
 export interface MeasureOptions {
-  /** A character device or a software TPM’s socket. */
+  /** Path of a TPM character device, or of the socket of a software TPM. */
   readonly tpm: string;
 }
 
-/** Prints the registers and the event log of this machine as reference values. Nothing is signed: run it where you trust. */
+/**
+ * `cluster attest measure`: prints the registers and the event log of this machine as reference values. The output is not
+ * signed: run it only on a machine that you trust.
+ */
 export async function runAttestMeasure(context: CommandContext, options: MeasureOptions): Promise<ExitName> {
   const { ports, host, signal } = context;
   const source = options.tpm.startsWith('/dev/')
@@ -30,7 +34,7 @@ export async function runAttestMeasure(context: CommandContext, options: Measure
   return 'ok';
 }
 
-/** In the form of the attestation policy. */
+/** In the format of the attestation policy. */
 function referenceValues(
   measured: MachineMeasurement,
 ): Record<string, { readonly expected: readonly string[] }> {
@@ -44,15 +48,15 @@ function render(measured: MachineMeasurement): string {
   const log = measured.eventLog;
   return [
     '# Reference values of this machine, for `attestation.registers` of the cluster configuration.',
-    ...(registers.length === 0 ? ['# Nothing has been measured on this machine.'] : []),
+    ...(registers.length === 0 ? ['# This machine has no measurements.'] : []),
     'registers:',
     ...registers.map(([name, { accepted }]) => `  ${name}: { expected: ${accepted.join(', ')} }`),
     ...(log === undefined
-      ? ['# There is no event log: what these values are made of is not shown.']
-      : [`# The event log leads to: ${log.explained.join(', ') || 'none'}`]),
+      ? ['# No event log: the measured components are unknown.']
+      : [`# Explained by the event log: ${log.explained.join(', ') || 'none'}`]),
     ...(log === undefined || log.unexplained.length === 0
       ? []
-      : [`# It does not lead to: ${log.unexplained.join(', ')}`]),
+      : [`# Not explained by the event log: ${log.unexplained.join(', ')}`]),
     '',
   ].join('\n');
 }

@@ -1,16 +1,41 @@
-import type { Check } from '../../internal/attestation/index.ts';
-import type { Explanation } from './explanation.ts';
+import type { Check, Claim } from '../../internal/attestation/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { ExplainedVariant } from './inputs.ts';
 
 const MARKS: Readonly<Record<Check['outcome'], string>> = { pass: '✓', fail: '✗', warn: '!', skipped: '–' };
 const MAX_VALUE = 100;
 
-/** The verdict for people: first the answer, then why, then everything that was read. */
+/** Result of `cluster attest explain`, printed as it is by `-o json`. */
+export interface Explanation {
+  readonly verdict: 'accepted' | 'refused';
+  readonly variant: ExplainedVariant;
+  /** Code of the failed check. */
+  readonly code?: string;
+  readonly reason?: string;
+  /** From `cluster help errors CODE`. */
+  readonly meaning?: string;
+  readonly fix?: string;
+  readonly expected?: string;
+  readonly actual?: string;
+  readonly checks: readonly Check[];
+  readonly measurements: Readonly<Record<string, string>>;
+  readonly tcb: Readonly<Record<string, Claim>>;
+  readonly machineIdentity?: string;
+  readonly claims: Readonly<Record<string, Claim>>;
+  readonly warnings: readonly string[];
+  /** Version of the policy, null without one. */
+  readonly policy: string | null;
+  /** RFC 3339: the time that validity was checked for. */
+  readonly at: string;
+}
+
+/** The explanation as text: the verdict, its reason, then everything that was checked and read. */
 export function renderExplanation(explanation: Explanation): string {
   const { verdict, variant, policy, at } = explanation;
   const head =
     verdict === 'accepted'
-      ? `ACCEPTED  ${variant} evidence, judged at ${at} under ${policy ?? 'no policy'}`
-      : `REFUSED   ${variant} evidence, judged at ${at} under ${policy ?? 'no policy'}: ${explanation.code}`;
+      ? `ACCEPTED  ${variant} evidence, verified at ${at} under ${policy ?? 'no policy'}`
+      : `REFUSED   ${variant} evidence, verified at ${at} under ${policy ?? 'no policy'}: ${explanation.code}`;
   const { reason: why, meaning, fix } = explanation;
   const reason = [
     ...(why === undefined ? [] : [`  ${printable(why)}`]),
@@ -46,13 +71,8 @@ function pairs(record: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(record).map(([name, value]) => `${name.padEnd(20)} ${short(String(value))}`);
 }
 
-/** One line a value; the JSON output has it whole. */
+/** Shortened to one line; `-o json` has the whole value. */
 function short(text: string): string {
   const shown = printable(text);
   return shown.length > MAX_VALUE ? `${shown.slice(0, MAX_VALUE)}…` : shown;
-}
-
-/** What an attacker wrote does not steer the terminal: no control, no change of direction, no character that is none. */
-function printable(text: string): string {
-  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -10,7 +10,7 @@ import {
 } from '../../internal/tpm/index.ts';
 import { AttestError } from './errors.ts';
 
-/** A quote as TPM tools leave it: several files, or one JSON object. */
+/** A quote as TPM tools write it: several files, or one JSON object. */
 export interface RawTpmQuote extends QuoteParts {
   readonly eventLog: Uint8Array;
 }
@@ -21,16 +21,16 @@ const KEY_TYPES = [0x0001, 0x0023];
 const LOG_SIGNATURE = 'Spec ID Event03';
 const DIGEST_BYTES = 32;
 
-/** Whether these bytes are a raw quote and not a document of ours. */
+/** Whether these bytes are a raw quote, and not an evidence document of this project. */
 export function isRawTpmQuote(bytes: Uint8Array): boolean {
   return startsWithMagic(bytes) || isJson(bytes);
 }
 
 /**
- * Puts a raw quote together. Every file says by its content what it is: the signature (TPMT_SIGNATURE), the key
- * (TPMT_PUBLIC or TPM2B_PUBLIC), the event log, and the PCR values (JSON by index, one after the other in the order of
- * the quote, or as tpm2-tools serialize them). No file is passed over: what is not known may be a log that somebody
- * has damaged, so that nobody looks at it.
+ * Assembles a raw quote. Files are recognized by their content: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or
+ * TPM2B_PUBLIC), the event log, and the PCR values (JSON by index, concatenated in the order of the quote, or as tpm2-tools
+ * serialize them). An unknown file is refused: it may be a log that somebody has altered to hide it.
+ * @throws AttestError `attest-evidence-incomplete`, `attest-endorsement-unknown`
  */
 export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array[]): RawTpmQuote {
   if (isJson(evidence)) {
@@ -48,10 +48,7 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
   if (attestationKey === undefined || signature === undefined || pcrFile === undefined) {
     const missing = { key: attestationKey, signature, 'PCR values': pcrFile };
     const names = Object.entries(missing).flatMap(([name, found]) => (found === undefined ? [name] : []));
-    throw new AttestError(
-      'attest-evidence-incomplete',
-      `putting a TPM quote together: no ${names.join(', no ')}`,
-    );
+    throw new AttestError('attest-evidence-incomplete', `TPM quote incomplete: no ${names.join(', no ')}`);
   }
   refuseUnused(files, [key, signature, log, pcrFile]);
   const eventLog = log ?? new Uint8Array();
@@ -59,7 +56,7 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
   return { attest, signature: canonical(signature, attestationKey), attestationKey, pcrValues, eventLog };
 }
 
-/** The attestation keys that are given beside a document of ours, which holds everything else. */
+/** Attestation keys passed with an evidence document, which contains everything else. */
 export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array[] {
   const keys = files.flatMap((file) => asPublicArea(file) ?? []);
   refuseUnused(
@@ -71,7 +68,7 @@ export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array
 
 type Part = 'signature' | 'key' | 'log' | 'PCR values';
 
-/** The first file of each kind. Values one after the other are told by their length, whatever they begin with. */
+/** The first file of each kind. Concatenated PCR values are recognized by their length, whatever they begin with. */
 function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part) => Uint8Array | undefined {
   const kinds = files.map((file): Part | undefined => {
     if (valuesBytes > 0 && file.length === valuesBytes) return 'PCR values';
@@ -83,7 +80,7 @@ function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part
   return (part) => files[kinds.indexOf(part)];
 }
 
-/** The same file twice does no harm. */
+/** The same file twice is harmless. */
 function refuseUnused(files: readonly Uint8Array[], used: readonly (Uint8Array | undefined)[]): void {
   const unused = files.findIndex(
     (file) => !used.some((each) => each !== undefined && Buffer.compare(each, file) === 0),
@@ -91,7 +88,7 @@ function refuseUnused(files: readonly Uint8Array[], used: readonly (Uint8Array |
   if (unused < 0) return;
   throw new AttestError(
     'attest-endorsement-unknown',
-    `putting a TPM quote together: file ${unused + 1} of --endorsements is none that it needs, or a second of its kind`,
+    `file ${unused + 1} of --endorsements is not part of the TPM quote, or is the second file of its kind`,
   );
 }
 
@@ -102,7 +99,7 @@ const hexValue = z
   .transform((text) => new Uint8Array(Buffer.from(text, 'hex')));
 const values = z.record(z.string().regex(/^(pcr)?\d{1,2}$/), hexValue);
 
-/** One JSON object: the parts in base64, the PCR values in hex by index. */
+/** The JSON form: parts in base64, PCR values in hex by index. */
 const rawSchema = z.strictObject({
   quote: base64,
   signature: base64,
@@ -117,7 +114,7 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
     const [issue] = parsed.error.issues;
     throw new AttestError(
       'attest-evidence-incomplete',
-      `reading a TPM quote: ${issue?.path.join('.')}: ${issue?.message}`,
+      `invalid TPM quote: ${issue?.path.join('.')}: ${issue?.message}`,
     );
   }
   const { quote, signature, attestationKey: key, pcrs, eventLog = new Uint8Array() } = parsed.data;
@@ -133,8 +130,8 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
 }
 
 /**
- * TPMs leave zeros out and take either s; evidence of ours has one form only, and a raw signature is brought into it.
- * What cannot be read stays as it is, for its own check to refuse.
+ * TPMs strip leading zeros and produce either value of `s`; the verifier accepts one canonical form only, so a raw signature
+ * is converted. An unreadable signature is returned unchanged, for its own check to refuse.
  */
 function canonical(signature: Uint8Array, attestationKey: Uint8Array): Uint8Array {
   return unlessMalformed(signature, () => {
@@ -145,7 +142,7 @@ function canonical(signature: Uint8Array, attestationKey: Uint8Array): Uint8Arra
   });
 }
 
-/** The registers that a raw quote is over, in its order; none when it cannot be read. */
+/** The PCRs that a raw quote covers, in its order; none if it cannot be parsed. */
 function selectedPcrs(attest: Uint8Array): readonly number[] {
   return unlessMalformed([], () => parseQuoteAttest(attest).selection.pcrs);
 }
@@ -204,8 +201,8 @@ function fromTpm2Tools(file: Uint8Array): readonly Uint8Array[] {
   }).flat();
 }
 
-/** A TPMT_PUBLIC as it is, or taken out of its TPM2B_PUBLIC. */
-export function asPublicArea(bytes: Uint8Array): Uint8Array | undefined {
+/** A TPMT_PUBLIC, or the one inside a TPM2B_PUBLIC; undefined for anything else. */
+function asPublicArea(bytes: Uint8Array): Uint8Array | undefined {
   if (KEY_TYPES.includes(u16(bytes, 0))) return bytes;
   const isSized = u16(bytes, 0) === bytes.length - 2 && KEY_TYPES.includes(u16(bytes, 2));
   return isSized ? bytes.subarray(2) : undefined;
@@ -223,7 +220,7 @@ function isJson(bytes: Uint8Array): boolean {
   return bytes[0] === 0x7b;
 }
 
-/** Undefined for what is no JSON: no schema accepts it. */
+/** Undefined if it is not JSON; no schema accepts that. */
 function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(bytes).toString('utf8'));

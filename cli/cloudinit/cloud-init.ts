@@ -4,7 +4,7 @@ import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
 import { formatEndpoint, hostOf, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { collateralForMachine } from './collateral-for-machine.ts';
+import { collateralForMachine } from '../collateral/index.ts';
 import { installCommand, parseAgentPackage, type AgentPackage } from './agent-package.ts';
 import { readCaller, callCurator } from '../cluster/index.ts';
 import { fileOrClusterConfiguration } from '../configuration/index.ts';

@@ -1,3 +1,2 @@
-/** The collateral of a cluster (documents of AMD and Intel that evidence is verified with): upload it, show it. */
-export { runCollateralShow } from './collateral-show.ts';
-export { runCollateralUpload } from './collateral-upload.ts';
+/** The collateral that a cluster verifies evidence of AMD and Intel processors with: upload it, show it, copy it. */
+export { collateralForMachine, runCollateralShow, runCollateralUpload } from './cluster-collateral.ts';

@@ -112,7 +112,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'bundle build': 'internal/bundlebuild/build-bundle.test.ts',
   'bundle fetch': 'internal/bundlebuild/fetch-bundle.test.ts',
   'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
-  'attest collateral hand-on': 'cli/collateral/collateral.test.ts: one request',
+  'attest collateral hand-on': 'cli/collateral/cluster-collateral.test.ts: one request',
 };
 
 let living: Living;
