@@ -1,7 +1,7 @@
 import { ageOf, encodeBundle, parseBundle } from '../../internal/attestation/collateral/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { AttestError, CollateralStore, collateralTable } from '../attest/index.ts';
 import { callCurator, newMutation } from '../cluster/index.ts';
@@ -18,7 +18,7 @@ export async function runCollateralUpload(context: CommandContext): Promise<void
   const bundle = Buffer.from(encodeBundle(kept), 'utf8');
   const mutation = newMutation();
   const { evaluationNumber } = await callCurator(context, (_, call, of) =>
-    of(Admission).putCollateral({ bundle, mutation }, call),
+    of(OperatorApi).putCollateral({ bundle, mutation }, call),
   );
   const documents = kept.items.length;
   host.result(
@@ -31,7 +31,7 @@ export async function runCollateralUpload(context: CommandContext): Promise<void
 export async function runCollateralShow(context: CommandContext): Promise<ExitName> {
   const { host, ports } = context;
   const { bundle, evaluationNumber, ...answer } = await callCurator(context, (_, call, of) =>
-    of(Admission).getCollateral({}, call),
+    of(OperatorApi).getCollateral({}, call),
   );
   if (bundle.length === 0) {
     host.result(
@@ -80,7 +80,7 @@ export async function collateralForMachine(
 }
 
 async function readFromCluster(context: CommandContext): Promise<string | undefined> {
-  const { bundle } = await callCurator(context, (_, call, of) => of(Admission).getCollateral({}, call));
+  const { bundle } = await callCurator(context, (_, call, of) => of(OperatorApi).getCollateral({}, call));
   return bundle.length === 0 ? undefined : Buffer.from(bundle).toString('utf8');
 }
 
