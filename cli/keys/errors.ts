@@ -1,35 +1,34 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors about the keys that control planes share. */
 export const keysErrors = defineErrors({
   'keys-still-accepted': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'A node was removed, and something of the cluster did not yet prove that it is gone; the message says what.',
-    fix: "Run `cluster node remove` with the node's id, which the message names; it asks again.",
+      'A node was removed, or keys were replaced, but after three minutes a part of the cluster still accepted the old credentials, knew the node, or did not answer.',
+    fix: 'Run `cluster node remove NODE-ID` (or `cluster keys rotate`) again: it repeats the checks. See `cluster status` for control planes that do not respond.',
   },
   'keys-rotation-stalled': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'The keys that control planes share are being replaced, and for ten minutes that has come no further; the message says which phase it is and whom it waits for.',
-    fix: 'Bring back the nodes that the message names, or remove those that will not come back: it goes on by itself; `cluster keys show` says how far it is, `cluster keys rotate` follows it.',
+      'The rotation of the shared keys has made no progress for ten minutes because it waits for nodes.',
+    fix: 'See `cluster keys show` for the nodes that it waits for. Start them, or remove those that will not come back; the rotation then continues. `cluster keys rotate` follows it.',
   },
   'keys-rotation-unsupported': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The control planes are of a version that cannot replace the keys that they share.',
+    meaning: 'The control planes run a version that cannot rotate the shared keys.',
     fix: 'Upgrade the agent on every node, then run the same command again.',
   },
 });
 
+/** Code of a `KeysError`. */
 export type KeysErrorCode = keyof typeof keysErrors;
 
-export class KeysError extends CodedError<KeysErrorCode> {
-  constructor(code: KeysErrorCode, message: string, options?: CodedErrorOptions) {
-    super(keysErrors, code, message, options);
-  }
-}
+/** An error about the keys that control planes share. */
+export class KeysError extends errorClass(keysErrors) {}

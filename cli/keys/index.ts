@@ -1,16 +1,15 @@
 /**
- * The keys that all control planes share: show and rotate them, and prove by a removal probe that credentials made with the
- * old ones are refused.
+ * The keys that all control planes share: show and rotate them, and test with a removal probe whether credentials made with
+ * the old ones are refused.
  */
+export { awaitChecks, type RemovalCheck } from './await-checks.ts';
+export { KeysError, keysErrors, type KeysErrorCode } from './errors.ts';
 export { followRotation } from './follow-rotation.ts';
 export {
   awaitCredentialsRefused,
-  probeCredentials,
-  REFUSAL_TIMEOUT_MS,
+  runRemovalProbe,
   type HeldKeys,
   type ProbeResults,
-  type RemovalCheck,
 } from './removal-probe.ts';
 export { requestRotation, runKeysRotate, runKeysShow, type RotateOptions } from './rotate-keys.ts';
-export { describeSharedKeys, SHARED_KEYS, type KeysOutcome } from './shared-keys.ts';
-export { KeysError, keysErrors, type KeysErrorCode } from './errors.ts';
+export { describeSharedKeys, SHARED_KEYS, type KeysOutcome, type SharedKey } from './shared-keys.ts';

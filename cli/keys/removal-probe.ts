@@ -1,3 +1,5 @@
+import { describeError } from '../../internal/errors/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   NodeStreams,
@@ -5,208 +7,182 @@ import {
   type ProbeReport,
   type ProbeResult,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { describeError } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../../internal/printable/index.ts';
-import { SHARED_KEYS, type SharedKey } from './shared-keys.ts';
 import { callCurator } from '../cluster/index.ts';
-import { KeysError } from './errors.ts';
+import { awaitChecks, type RemovalCheck } from './await-checks.ts';
+import { SHARED_KEYS, type SharedKey } from './shared-keys.ts';
 
-const POLL_MS = 1_000;
-/** Control planes that take new keys start anew one after the other, and nobody is let in or refused meanwhile. */
-export const REFUSAL_TIMEOUT_MS = 3 * 60_000;
-/** A curator gives a control plane two minutes. */
-const TRIAL_MS = 130_000;
+/** A curator waits two minutes for a control plane. */
+const PROBE_TIMEOUT_MS = 130_000;
 
-const DOORS: Readonly<Record<string, string>> = {
-  'etcd-client': 'the client port of the Kubernetes etcd',
-  'etcd-peer': 'the peer port of the Kubernetes etcd',
-  'state-etcd-client': 'the client port of the state etcd',
-  'state-etcd-peer': 'the peer port of the state etcd',
-  'api-server': 'the API server',
-  kubelet: 'the kubelet',
-  curator: 'the curator',
+const ENDPOINT_NAMES: Readonly<Record<string, string>> = {
+  'etcd-client': 'Kubernetes etcd client port',
+  'etcd-peer': 'Kubernetes etcd peer port',
+  'state-etcd-client': 'state etcd client port',
+  'state-etcd-peer': 'state etcd peer port',
+  'api-server': 'API server',
+  kubelet: 'kubelet',
+  curator: 'curator',
+};
+const OUTCOME_NAMES: Readonly<Partial<Record<Outcome, string>>> = {
+  [Outcome.REFUSED]: 'refused',
+  [Outcome.LET_IN]: 'accepted',
 };
 
-/** One thing that must be so when a node has been removed. */
-export interface RemovalCheck {
-  readonly what: string;
-  readonly ok: boolean;
-  readonly actual: string;
-}
-
-/** Of the keys that control planes share, those that a removed node had. */
+/** The shared keys that a removed node held. */
 export interface HeldKeys {
-  /** 1 as they were made with the cluster. */
+  /** 1 for the keys of the init. */
   readonly generation: number;
-  /** Others took their place: what they make must be refused. */
+  /** Whether newer keys have replaced them: credentials made with them must then be refused. */
   readonly isReplaced: boolean;
 }
 
-/** What came of showing papers in the name of a removed node. */
+/** What a removal probe found. */
 export interface ProbeResults {
-  /** What must be refused at every door: its own papers, and what keys make that were replaced. */
+  /** Every endpoint must refuse the node's own credentials, and those made with keys that were replaced. */
   readonly proofs: readonly RemovalCheck[];
-  /** Empty for a node that held none of them. */
+  /** Empty for a node that held none. */
   readonly sharedKeys: readonly SharedKey[];
 }
 
-/** Until all that must be refused is. */
+/** Repeats the removal probe until it has passed. @throws KeysError `keys-still-accepted` */
 export async function awaitCredentialsRefused(
   context: CommandContext,
-  removed: Pick<Node, 'nodeId' | 'name'>,
+  { name, nodeId }: Pick<Node, 'nodeId' | 'name'>,
   held: HeldKeys,
 ): Promise<ProbeResults> {
-  const { clock } = context.ports;
-  return context.host.step('keys-proofs', 'Trying what the old keys make', async (progress) => {
-    const deadlineMs = clock.monotonicMs() + REFUSAL_TIMEOUT_MS;
-    for (;;) {
-      const tried = await probeCredentials(context, removed.nodeId, held);
-      const open = tried.proofs.filter(({ ok }) => !ok);
-      if (open.length === 0) return tried;
-      const text = open.map(({ what, actual }) => `${what}: ${actual}`).join('; ');
-      progress.update(text);
-      if (clock.monotonicMs() > deadlineMs)
-        throw new KeysError('keys-still-accepted', `trying ${removed.name} (${removed.nodeId}): ${text}`, {
-          details: { ...tried },
-        });
-      await clock.sleep(POLL_MS, context.signal);
-    }
-  });
+  const step = { name: 'keys-proofs', title: 'Testing whether credentials of the old keys are refused' };
+  return awaitChecks(context, { step, doing: `testing ${name} (${nodeId})` }, () =>
+    runRemovalProbe(context, nodeId, held),
+  );
 }
 
-/** Has a control plane that is there try them; who cannot is asked no more, and none of them is a proof that is missing. */
-export async function probeCredentials(
+/**
+ * Runs a removal probe on the first healthy control plane that can: it tests credentials in the name of the removed node at
+ * all endpoints of the cluster. Without a report the one check fails.
+ */
+export async function runRemovalProbe(
   context: CommandContext,
   removedNodeId: string,
   held: HeldKeys | undefined,
 ): Promise<ProbeResults> {
   const { nodes } = await callCurator(context, (curator, call) => curator.listNodes({}, call));
+  const probe = {
+    removedNodeId,
+    heldKeys: held !== undefined,
+    generation: BigInt(held?.generation ?? 0),
+  };
+  const call = { signal: context.signal, timeoutMs: PROBE_TIMEOUT_MS };
   const failures: string[] = [];
-  const generation = BigInt(held?.generation ?? 0);
-  for (const { nodeId, name } of nodes.filter(isControlPlane)) {
+  for (const { nodeId, name } of nodes.filter(isHealthyControlPlane)) {
     try {
-      const probe = { removedNodeId, heldKeys: held !== undefined, generation };
-      const call = { signal: context.signal, timeoutMs: TRIAL_MS };
       const { report } = await callCurator(context, (_, _call, of) =>
         of(NodeStreams).probeRemoved({ node: nodeId, probe }, call),
       );
-      if (report !== undefined) return triedFrom(report, held);
-      failures.push(`${name}: an answer without a report`);
+      if (report !== undefined) return probeResultsFrom(report, held);
+      failures.push(`${name}: no report`);
     } catch (error) {
       context.signal.throwIfAborted();
       failures.push(`${name}: ${describeError(error)}`);
     }
   }
-  const actual = `not answered: ${failures.join('; ') || 'no control plane is healthy'}`;
-  const proofs = [{ what: 'its papers at every door', ok: false, actual: printable(actual) }];
-  return { proofs, sharedKeys: held === undefined ? [] : SHARED_KEYS.map(({ papers: _, ...key }) => key) };
+  const actual = printable(`no result: ${failures.join('; ') || 'no control plane is healthy'}`);
+  return {
+    proofs: [{ what: 'credentials test', ok: false, actual }],
+    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => sharedKeyFrom(key, [])),
+  };
 }
 
-function isControlPlane({ health, roles, state }: Node): boolean {
+function isHealthyControlPlane({ health, roles, state }: Node): boolean {
   return state === NodeState.UP && health === NodeHealth.HEALTHY && roles.includes(NodeRole.CONSENSUS_MEMBER);
 }
 
-/** A report as rows for people. Pure. */
-export function triedFrom(report: ProbeReport, held: HeldKeys | undefined): ProbeResults {
-  const { away } = report;
-  const trials = report.results.toSorted(byDoorAndNode);
-  const own = trials.filter((trial) => !isOfSharedKey(trial));
-  const doors = Map.groupBy(
-    own,
-    ({ endpoint: door, node }) => `its papers at ${nameOf(door)} of ${printable(node)}`,
+/** A report as checks, by endpoint and node. Pure. */
+export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined): ProbeResults {
+  const results = report.results.toSorted(byEndpointAndNode);
+  const own = Map.groupBy(
+    results.filter((result) => !usesSharedKey(result)),
+    ({ endpoint, node }) => `credentials test: ${nameOf(endpoint)} on ${printable(node)}`,
   );
-  const proofs = [...doors].map(([what, each]) => ({ what, ...refusals(each) }));
-  const unasked = away.map((node) => ({
-    what: `its papers at ${printable(node)}`,
-    ok: true,
-    actual: 'is silent and was not asked',
-  }));
-  // Nobody would have refused: nothing is proved by asking nobody.
-  const none = { what: 'its papers at every door', ok: false, actual: 'no door was found' };
   return {
     proofs: [
-      ...(proofs.length === 0 ? [none] : proofs),
-      ...unasked,
-      ...(held?.isReplaced === true ? proofsOfReplaced(trials) : []),
+      ...[...own].map(([what, each]) => ({ what, ...refusalOf(each) })),
+      // If nobody was asked, nobody has refused.
+      ...(own.size === 0 ? [{ what: 'credentials test', ok: false, actual: 'no endpoint found' }] : []),
+      ...report.away.map((node) => ({
+        what: `credentials test: ${printable(node)}`,
+        ok: true,
+        actual: 'not responding, not tested',
+      })),
+      ...(held?.isReplaced === true ? checksOfReplacedKeys(results) : []),
     ],
-    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => sharedKeyFrom(key, trials)),
+    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => sharedKeyFrom(key, results)),
   };
 }
 
 type KnownKey = (typeof SHARED_KEYS)[number];
 
-function sharedKeyFrom({ papers, ...key }: KnownKey, trials: readonly ProbeResult[]): SharedKey {
-  const tried = placesOf(trialsOf(papers, trials));
-  return tried === undefined ? key : { ...key, tried };
+function sharedKeyFrom({ credentials, ...key }: KnownKey, results: readonly ProbeResult[]): SharedKey {
+  const own = resultsWith(credentials, results);
+  return own.length === 0 ? key : { ...key, tried: summaryOf(own) };
 }
 
-/** Keys that last make papers of their own that open nothing: the proof is the same. */
-function proofsOfReplaced(trials: readonly ProbeResult[]): readonly RemovalCheck[] {
-  return SHARED_KEYS.filter(({ papers }) => papers.length > 0).map(({ key, papers }) => {
-    const tried = trialsOf(papers, trials);
-    const what = `what the old ${key} makes`;
-    return tried.length === 0 ? { what, ok: false, actual: 'was not tried' } : { what, ...refusals(tried) };
+/** Keys that cannot be replaced are tested as well: credentials made with them alone must open nothing. */
+function checksOfReplacedKeys(results: readonly ProbeResult[]): readonly RemovalCheck[] {
+  return SHARED_KEYS.filter(({ credentials }) => credentials.length > 0).map(({ key, credentials }) => {
+    const own = resultsWith(credentials, results);
+    const what = `credentials of the old ${key}`;
+    return own.length === 0 ? { what, ok: false, actual: 'not tested' } : { what, ...refusalOf(own) };
   });
 }
 
-const SHARED_PAPERS = new Set(SHARED_KEYS.flatMap(({ papers }) => papers));
+const SHARED_CREDENTIALS = new Set(SHARED_KEYS.flatMap(({ credentials }) => credentials));
 
-function trialsOf(papers: readonly string[], trials: readonly ProbeResult[]): readonly ProbeResult[] {
-  return trials.filter((trial) => papers.includes(trial.credential) && isOfSharedKey(trial));
+function resultsWith(
+  credentials: readonly string[],
+  results: readonly ProbeResult[],
+): readonly ProbeResult[] {
+  return results.filter((result) => credentials.includes(result.credential) && usesSharedKey(result));
 }
 
-/** What a shared key makes, at the doors that go by it. A client at a peer's door is a stranger like any other. */
-function isOfSharedKey({ credential: paper, endpoint: door }: ProbeResult): boolean {
-  return SHARED_PAPERS.has(paper) && !(paper === 'etcd-client' && door !== paper);
+/** An etcd client credential at another etcd port tests the port, not the key. */
+function usesSharedKey({ credential, endpoint }: ProbeResult): boolean {
+  return SHARED_CREDENTIALS.has(credential) && !(credential === 'etcd-client' && endpoint !== credential);
 }
 
-function refusals(trials: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | 'actual'> {
-  const open = trials.filter(({ outcome }) => outcome !== Outcome.REFUSED);
-  if (open.length === 0 && new Set(trials.map(({ endpoint: door, node }) => `${door} ${node}`)).size > 1)
-    return { ok: true, actual: placesOf(trials) ?? '' };
-  const shown = open.length === 0 ? trials : open;
-  const said = shown.map((trial) => `${trial.credential} ${wordOf(trial)} (${printable(trial.detail)})`);
-  return { ok: open.length === 0, actual: said.join(', ') };
+/** Passes if all are refused; else it names those that are not. */
+function refusalOf(results: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | 'actual'> {
+  const open = results.filter(({ outcome }) => outcome !== Outcome.REFUSED);
+  if (open.length === 0 && new Set(results.map(({ endpoint, node }) => `${endpoint} ${node}`)).size > 1)
+    return { ok: true, actual: summaryOf(results) };
+  const actual = (open.length === 0 ? results : open).map(
+    ({ credential, outcome, detail }) =>
+      `${credential} ${OUTCOME_NAMES[outcome] ?? 'inconclusive'} (${printable(detail)})`,
+  );
+  return { ok: open.length === 0, actual: actual.join(', ') };
 }
 
-function placesOf(tried: readonly ProbeResult[]): string | undefined {
-  if (tried.length === 0) return undefined;
-  const at = (outcome: Outcome): string =>
-    [
-      ...Map.groupBy(
-        tried.filter((trial) => trial.outcome === outcome),
-        ({ endpoint: door }) => door,
-      ),
-    ]
-      .map(
-        ([door, each]) =>
-          `${nameOf(door)} of ${[...new Set(each.map(({ node }) => printable(node)))].join(', ')}`,
-      )
-      .join(', ');
-  const [letIn, refused] = [at(Outcome.LET_IN), at(Outcome.REFUSED)];
-  const known: readonly Outcome[] = [Outcome.LET_IN, Outcome.REFUSED];
-  const unproved = tried.filter(({ outcome }) => !known.includes(outcome)).length;
-  return [
-    ...(letIn === '' ? [] : [`let in at ${letIn}`]),
-    ...(refused === '' ? [] : [`refused at ${refused}`]),
-    ...(unproved > 0 ? [`not proved at ${unproved} of ${tried.length}`] : []),
-  ].join('; ');
+/** E.g. "accepted at kubelet on n1, n2; inconclusive at 1 of 3". */
+function summaryOf(results: readonly ProbeResult[]): string {
+  const parts = [Outcome.LET_IN, Outcome.REFUSED].flatMap((outcome) => {
+    const same = results.filter((result) => result.outcome === outcome);
+    const places = [...Map.groupBy(same, ({ endpoint }) => nameOf(endpoint))].map(
+      ([name, each]) => `${name} on ${[...new Set(each.map(({ node }) => printable(node)))].join(', ')}`,
+    );
+    return places.length === 0 ? [] : [`${OUTCOME_NAMES[outcome]} at ${places.join(', ')}`];
+  });
+  const open = results.filter(({ outcome }) => OUTCOME_NAMES[outcome] === undefined).length;
+  return [...parts, ...(open > 0 ? [`inconclusive at ${open} of ${results.length}`] : [])].join('; ');
 }
 
-function wordOf({ outcome }: ProbeResult): string {
-  if (outcome === Outcome.REFUSED) return 'refused';
-  return outcome === Outcome.LET_IN ? 'is let in' : 'not proved';
-}
-
-/** They come as they were made; people look for a door. */
-function byDoorAndNode(one: ProbeResult, other: ProbeResult): number {
-  const doors = Object.keys(DOORS).toReversed(); // those that are not known here come last
-  const apart = doors.indexOf(other.endpoint) - doors.indexOf(one.endpoint);
+/** Endpoints in the order of their table, unknown ones last; nodes by name. */
+function byEndpointAndNode(one: ProbeResult, other: ProbeResult): number {
+  const endpoints = Object.keys(ENDPOINT_NAMES).toReversed();
+  const apart = endpoints.indexOf(other.endpoint) - endpoints.indexOf(one.endpoint);
   return apart === 0 ? one.node.localeCompare(other.node, 'en', { numeric: true }) : apart;
 }
 
-/** As the agent calls it where this version knows no better. */
-function nameOf(door: string): string {
-  return DOORS[door] ?? printable(door);
+/** The agent's own name for an endpoint that this version does not know. */
+function nameOf(endpoint: string): string {
+  return ENDPOINT_NAMES[endpoint] ?? printable(endpoint);
 }

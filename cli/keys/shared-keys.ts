@@ -1,136 +1,135 @@
-/** A key that every control plane has: no record can take it back. */
+/** A key that all control planes have. Deleting a node's records does not revoke it. */
 export interface SharedKey {
   readonly key: string;
-  /** What somebody with a copy could do. */
+  /** What an attacker with a copy can do. */
   readonly harm: string;
-  /** No rotation replaces it. */
+  /** A rotation does not replace it. */
   readonly lasts: boolean;
-  /** Whether what it makes was let in when it was tried; undefined where nothing of it can be tried. */
+  /** Where credentials made with it were accepted or refused; undefined if none was tested. */
   readonly tried?: string;
 }
 
-/** In the order of what they open. Papers are what is tried of a key (bootstrapper/impostor). */
-export const SHARED_KEYS: readonly (SharedKey & { readonly papers: readonly string[] })[] = [
+/** The shared keys, and the test credentials that removal probes make with each (bootstrapper/removalprobe). */
+export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly string[] })[] = [
   {
     key: 'etcd clients CA',
-    harm: 'read and write all of Kubernetes in its etcd, past every API server',
+    harm: 'read and write all of Kubernetes in its etcd, bypassing every API server',
     lasts: false,
-    papers: ['etcd-client'],
+    credentials: ['etcd-client'],
   },
   {
     key: 'etcd peers CA',
-    harm: 'speak to members of the Kubernetes etcd as one of them',
+    harm: 'act as a member of the Kubernetes etcd',
     lasts: false,
-    papers: ['etcd-peer'],
+    credentials: ['etcd-peer'],
   },
   {
     key: 'state etcd clients CA',
-    harm: "read and write all records of the cluster as the state etcd's root, past every curator",
+    harm: 'read and write all records of the cluster as root of the state etcd, bypassing every curator',
     lasts: false,
-    papers: ['state-etcd-client'],
+    credentials: ['state-etcd-client'],
   },
   {
     key: 'state etcd peers CA',
-    harm: 'speak to members of the state etcd as one of them',
+    harm: 'act as a member of the state etcd',
     lasts: false,
-    papers: ['state-etcd-peer'],
+    credentials: ['state-etcd-peer'],
   },
   {
     key: 'Kubernetes clients CA',
-    harm: 'be any user of Kubernetes, system:masters too',
+    harm: 'act as any user of Kubernetes, including system:masters',
     lasts: false,
-    papers: ['kubernetes-user'],
+    credentials: ['kubernetes-user'],
   },
   {
     key: 'front proxy CA',
-    harm: 'speak to the API servers in the name of any user',
+    harm: 'call the API servers in the name of any user',
     lasts: false,
-    papers: ['front-proxy'],
+    credentials: ['front-proxy'],
   },
   {
     key: 'service account key',
     harm: 'make tokens of any service account',
     lasts: false,
-    papers: ['service-account'],
+    credentials: ['service-account'],
   },
   {
     key: 'Kubernetes CA',
-    harm: 'pose as an API server or a kubelet to whoever it can divert',
+    harm: 'impersonate an API server or a kubelet to clients whose traffic can be diverted',
     lasts: true,
-    papers: ['kubernetes-server'],
+    credentials: ['kubernetes-server'],
   },
-  { key: 'encryption key', harm: 'read secrets in a copy of etcd', lasts: true, papers: [] },
+  { key: 'encryption key', harm: 'read secrets in a copy of etcd', lasts: true, credentials: [] },
   {
     key: 'cluster CA',
-    harm: 'pose as a curator to whoever it can divert; without a key on record every curator refuses it',
+    harm: 'impersonate a curator to clients whose traffic can be diverted; curators refuse it, since its key is not on record',
     lasts: true,
-    papers: ['member', 'operator'],
+    credentials: ['member', 'operator'],
   },
 ];
 
-/** What has become of the keys that a removed node held. */
+/** What became of the shared keys that a removed node held. */
 export type KeysOutcome =
   /** It held none. */
   | 'none'
   | 'replaced'
-  /** Asked for, and not waited for to its end. */
+  /** Replacing was requested, and the command did not wait for its end. */
   | 'under-way'
-  /** Nobody asked for others: it left in order, or the operator said so. */
+  /** Replacing was not requested: the node left in order, or the operator chose to keep the keys. */
   | 'kept'
   /** Only an owner may have them replaced. */
   | 'owner-needed'
-  /** It is off the records: whether it held any is forgotten. */
+  /** Its records are deleted, so it is not known whether it held any. */
   | 'unknown';
 
+/** Shared keys of which a removed node may have left a copy. */
 export interface RemainingKeys {
   readonly isLost: boolean;
   readonly outcome: KeysOutcome;
-  /** Of those that it held. */
+  /** Generation of the keys that it held. */
   readonly generation: number | undefined;
 }
 
-/** In plain words what can still be done with what was on the disk of a removed node; nothing where nothing was. */
+/** Lines that tell what a copy of the removed node's disk can still be used for; none if it held no keys. */
 export function describeSharedKeys(
   keys: readonly SharedKey[],
   { isLost, outcome, generation }: RemainingKeys,
 ): readonly string[] {
   if (keys.length === 0 || outcome === 'none') return [];
-  if (outcome === 'replaced')
-    return ['', 'It held keys that all control planes share.', ...describeReplacedKeys(keys).slice(1)];
+  const head = 'The node held keys that all control planes share.';
+  if (outcome === 'replaced') return ['', head, ...describeReplacedKeys(keys).slice(1)];
   return [
     '',
-    outcome === 'unknown'
-      ? 'If it was a control plane, it held keys that all of them share.'
-      : 'It held keys that all control planes share.',
+    outcome === 'unknown' ? 'If the node was a control plane, it held keys that all of them share.' : head,
     isLost
-      ? 'They are not wiped from its disk, and not revoked yet:'
-      : 'They were wiped from its disk; a copy that somebody made before is not revoked yet:',
+      ? 'They were not wiped from its disk and are not revoked:'
+      : 'They were wiped from its disk. An earlier copy is not revoked:',
     ...rowsOf(keys),
-    wayOut(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
+    adviceFor(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
   ];
 }
 
-/** The command names the generation: said twice, or when others were made since, it begins nothing. */
-function wayOut(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
+/** The command names the generation, so that running it twice does not rotate twice. */
+function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
   switch (outcome) {
     case 'under-way':
-      return 'The cluster replaces them by itself, all but those of the last three rows; how far it is: cluster keys show';
+      return 'The cluster is replacing all but the last three of them. To see its progress: cluster keys show';
     case 'kept':
-      return `Unless the disk is destroyed and was never copied, have them replaced: ${command}`;
+      return `Unless the disk is destroyed and was never copied, replace them: ${command}`;
     case 'owner-needed':
-      return `Unless the disk is destroyed, an owner has to have them replaced: ${command}`;
+      return `Unless the disk is destroyed, an owner must replace them: ${command}`;
     case 'unknown':
-      return `Unless they were replaced since, or its disk is destroyed: ${command}`;
+      return `Unless they have been replaced since, or the disk is destroyed: ${command}`;
   }
 }
 
-/** What came of trying the keys that were replaced, and which stay. */
+/** Lines on the keys that were replaced, and those that cannot be. The first line is empty. */
 export function describeReplacedKeys(keys: readonly SharedKey[]): readonly string[] {
   return [
     '',
-    'They were replaced; what the old ones make is refused:',
-    ...keys.filter(({ lasts }) => !lasts).map(({ key, tried }) => row(key, tried ?? 'not tried')),
-    'What cannot be replaced, and a copy can still be used for:',
+    'The keys were replaced. Credentials made with the old ones are refused:',
+    ...keys.filter(({ lasts }) => !lasts).map(({ key, tried }) => row(key, tried ?? 'not tested')),
+    'These keys cannot be replaced. A copy can still be used to:',
     ...rowsOf(keys.filter(({ lasts }) => lasts)),
   ];
 }
@@ -138,7 +137,7 @@ export function describeReplacedKeys(keys: readonly SharedKey[]): readonly strin
 function rowsOf(keys: readonly SharedKey[]): readonly string[] {
   return keys.flatMap(({ key, harm, tried }) => [
     row(key, harm),
-    ...(tried === undefined ? [] : [row('', `tried now: ${tried}`)]),
+    ...(tried === undefined ? [] : [row('', `tested now: ${tried}`)]),
   ]);
 }
 

@@ -19,22 +19,23 @@ import {
   type CurrentConfiguration,
 } from '../../configuration/index.ts';
 
-/** Others may change the configuration meanwhile; each time the change is made again. */
+/** Another client may change the configuration meanwhile; the change is then made again from the new one. */
 const TRIES = 5;
-const OVERTAKEN: readonly string[] = [
+const CONFLICTS: readonly string[] = [
   'curator-configuration-stale',
   'owner-document-serial-old',
   'owner-document-serial-conflict',
 ];
 
+/** How the records of a node are deleted. */
 export interface DeleteOptions {
-  /** The machine is in hand and will ask again: an owner readmits it with the same call. */
+  /** The machine was reset and will ask to join again: the owner readmits it with the same call. */
   readonly isReset: boolean;
 }
 
 /**
- * Deletes the record of a node. What stays is the removal of its machine, and what goes with it are the inventory entries
- * that name it; those of a machine that was reset stay, since its owner readmits it.
+ * Deletes the record of a node and, unless its machine was reset, the inventory entries of that machine. The cluster keeps a
+ * record of the removal, which refuses the machine. Returns the deleted entries.
  */
 export async function deleteNodeRecords(
   context: CommandContext,
@@ -43,46 +44,46 @@ export async function deleteNodeRecords(
 ): Promise<readonly InventoryMachine[]> {
   for (let tries = 1; ; tries++) {
     const signer = await openSigner(context);
-    const inForce = await readCurrentConfiguration(context);
-    const entries = inventoryEntriesOf(node, inForce);
-    const isTaken = !options.isReset && entries.length > 0 && signer !== undefined;
+    const current = await readCurrentConfiguration(context);
+    const entries = inventoryEntriesOf(node, current);
+    const deletesEntries = !options.isReset && entries.length > 0 && signer !== undefined;
     const request = {
       nodeId: node.nodeId,
       mutation: newMutation(),
       ...(options.isReset ? { documents: readmissionsFor(signer, node) } : {}),
-      ...(isTaken ? withoutEntries(signer, inForce, entries) : {}),
+      ...(deletesEntries ? withoutEntries(signer, current, entries) : {}),
     };
     try {
       await callCurator(context, (curator, call) => curator.deleteNode(request, call));
     } catch (error) {
-      if (error instanceof CodedError && OVERTAKEN.includes(String(error.code)) && tries < TRIES) continue;
+      if (error instanceof CodedError && CONFLICTS.includes(String(error.code)) && tries < TRIES) continue;
       throw error;
     }
-    if (!isTaken) return [];
-    await keepBase(context, inForce);
-    tell(context, entries);
+    if (!deletesEntries) return [];
+    await saveMergeBase(context, current);
+    context.host.say('node-inventory', `Deleted from the inventory: ${namesOf(entries)}`, { entries });
     return entries;
   }
 }
 
-/** The entries of the inventory in force that name the machine of a node. */
+/** The inventory entries of the cluster that name the machine of a node. */
 export function inventoryEntriesOf(
   node: Node,
   { text }: Pick<CurrentConfiguration, 'text'>,
 ): readonly InventoryMachine[] {
   const identities = machineIdentitiesOf(node);
   try {
-    const { inventory } = parseClusterConfig(text, 'the configuration in force').join;
+    const { inventory } = parseClusterConfig(text, 'the configuration of the cluster').join;
     return inventory.filter(({ identity }) => identities.includes(identity));
   } catch (error) {
-    if (error instanceof CodedError) return []; // nobody can read it, the curator neither
+    if (error instanceof CodedError) return []; // the curator cannot read it either, so no entry counts
     throw error;
   }
 }
 
 /**
- * Before anything is taken away: the entries that name the machine can only be taken out with an owner's signature. A machine
- * that was lost is excluded all the same, and its records stay until an owner runs the same command.
+ * Inventory entries can only be deleted with an owner's signature. Without one, a lost machine is decommissioned all the
+ * same, and its records stay until an owner runs the command. @throws OwnerDocumentError `owner-document-required`
  */
 export async function requireOwnerForInventory(
   context: CommandContext,
@@ -90,16 +91,15 @@ export async function requireOwnerForInventory(
   { entries, isLost }: { readonly entries: readonly InventoryMachine[]; readonly isLost: boolean },
 ): Promise<void> {
   if (entries.length === 0 || (await readCaller(context)).isOwner) return;
-  const names = entries.map((entry) => `${printable(entry.name)} (${printable(entry.identity)})`).join(', ');
-  const text = `removing node ${name}: the inventory names its machine, ${names}`;
+  const text = `removing node ${name}: its machine is in the inventory: ${namesOf(entries)}`;
   if (!isLost) throw new OwnerDocumentError('owner-document-required', text);
   context.host.warn(
     'node-inventory-owner',
-    `${text}: the node is excluded now, and an owner has to run the same command to delete its records`,
+    `${text}; the node is decommissioned now, and an owner must run the same command to delete its records`,
   );
 }
 
-/** By hardware and by node key. */
+/** Identities of a node's machine: by hardware if known, and by node key. */
 export function machineIdentitiesOf({
   admission,
   publicKey,
@@ -108,7 +108,7 @@ export function machineIdentitiesOf({
   return admission === undefined ? [byKey] : [admission.identity, byKey];
 }
 
-/** Lifts the removal that this call makes. */
+/** A readmission for the removal that the same call records. */
 function readmissionsFor(signer: DocumentSigner | undefined, node: Node): Uint8Array[] {
   const [identity] = machineIdentitiesOf(node);
   if (signer === undefined || identity === undefined) return [];
@@ -132,8 +132,8 @@ function without(document: Json | undefined, gone: readonly string[]): Json {
   return { ...config, join: { ...config.join, inventory } };
 }
 
-/** What the init left is what this workspace's file was made from: its next `config apply` has to know. */
-async function keepBase(
+/** If nobody has applied a configuration yet, the workspace's file is based on that of the init: keep it as merge base. */
+async function saveMergeBase(
   context: CommandContext,
   { document, updatedBy }: CurrentConfiguration,
 ): Promise<void> {
@@ -143,7 +143,6 @@ async function keepBase(
   if (isFirst && document !== undefined) await saveLastApplied(files, member, document);
 }
 
-function tell({ host }: CommandContext, entries: readonly InventoryMachine[]): void {
-  const names = entries.map(({ name, identity }) => `${printable(name)} (${printable(identity)})`).join(', ');
-  host.say('node-inventory', `Taken out of the inventory: ${names}`, { entries });
+function namesOf(entries: readonly InventoryMachine[]): string {
+  return entries.map(({ name, identity }) => `${printable(name)} (${printable(identity)})`).join(', ');
 }

@@ -1,109 +1,100 @@
+import { resetStatement, signEd25519, type OwnerVoucher } from '../../../internal/crypto/index.ts';
 import { NodeHealth, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { resetStatement, signEd25519, type OwnerVoucher } from '../../../internal/crypto/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { formatTable } from '../../host/index.ts';
-import { confirmLoss, renderLosses } from '../../loss/index.ts';
+import { callCurator, currentKubeAccess, readCaller } from '../../cluster/index.ts';
+import { confirmLoss } from '../../loss/index.ts';
+import { readCallingOwner } from '../../operators/index.ts';
 import type { DrainOptions } from '../drain.ts';
-import {
-  completePendingRemoval,
-  isRecordDeleted,
-  savePendingRemoval,
-  findRemovalTarget,
-  type RemovalTarget,
-} from './pending-removals.ts';
+import { NodesError } from '../errors.ts';
+import type { RolePlan } from '../roles/role-plan.ts';
+import { readRolePlan } from '../roles/set-role.ts';
 import { lossesOfRemoval } from './losses.ts';
 import { awaitRemoved, deleteNode, drainAndTakeRoles } from './node-remove.ts';
+import {
+  completePendingRemoval,
+  findRemovalTarget,
+  isRecordDeleted,
+  savePendingRemoval,
+  type RemovalTarget,
+} from './pending-removals.ts';
+import { renderRemovalResult, showRemovalPreview } from './render-removal.ts';
 import { startKeyReplacement } from './replace-keys.ts';
-import { describeQuorum, type RolePlan } from '../roles/role-plan.ts';
-import { readRolePlan } from '../roles/set-role.ts';
-import { currentKubeAccess, readCaller, callCurator } from '../../cluster/index.ts';
-import { readCallingOwner } from '../../operators/index.ts';
-import { describeSharedKeys } from '../../keys/index.ts';
-import { NodesError } from '../errors.ts';
 
-const ORDER_MS = 30_000;
+const ORDER_TIMEOUT_MS = 30_000;
 
+/** Arguments of `cluster node reset`. */
 export interface ResetOptions {
   readonly dryRun: boolean;
-  /** The operator agrees to the loss without being asked. */
+  /** The operator confirmed the loss with `--yes`. */
   readonly yes: boolean;
   readonly drain: DrainOptions;
 }
 
 /**
- * `cluster node reset`: the node leaves in order, gets the owner's signed order, and is struck off. The machine makes
- * itself fresh and may ask to join again, as a new node.
+ * `cluster node reset`: drains the node, takes its roles, sends the owner's signed order to reset, and deletes its records.
+ * The machine then deletes all data of the cluster and may ask to join again as a new node.
  */
 export async function runReset(context: CommandContext, name: string, options: ResetOptions): Promise<void> {
-  const sign = await ownersHand(context); // before the node is emptied for an order that nobody can give
-  await currentKubeAccess(context); // nor for one that cannot be drained from here
-  const leaving = await findRemovalTarget(context, name);
-  const { node } = leaving;
-  const hasOrder = mayHaveOrder(leaving);
-  const plan = hasOrder ? undefined : await guarded(context, node);
+  // Fail before the first change: only an owner can sign the order, and draining needs Kubernetes.
+  const sign = await resetOrderSigner(context);
+  await currentKubeAccess(context);
+  const target = await findRemovalTarget(context, name);
+  const { node } = target;
+  const hasOrder = mayHaveOrder(target);
+  const plan = hasOrder ? undefined : await planReset(context, node);
   const losses = lossesOfRemoval(node, { kind: 'reset', isLost: false, replacesKeys: false });
-  if (options.dryRun) return tellPlan(context, node, { losses, plan });
+  if (options.dryRun) return showPreview(context, node, { losses, plan });
   if (plan !== undefined) {
     await confirmLoss(context, { doing: `resetting node ${node.name}`, losses, yes: options.yes });
     await drainAndTakeRoles(context, node, plan.voters.after, { ...options, isLost: false });
-    await order(context, node, sign(node));
+    await sendOrder(context, node, sign(node));
   }
-  const left = { isLost: false, keep: true, wait: false };
-  const { held, outcome } = await startKeyReplacement(context, node, left);
+  const keys = await startKeyReplacement(context, node, { isLost: false, keep: true, wait: false });
   await deleteNode(context, node, { isReset: true });
-  const { traces, tried } = await awaitRemoved(context, node, held);
+  const { proofs, probe } = await awaitRemoved(context, node, keys.held);
   await completePendingRemoval(context, node);
-  const isCertain = leaving.earlierRun?.order !== 'sent' || !hasOrder;
-  const { sharedKeys } = tried;
-  const proofs = [...traces, ...tried.proofs];
-  context.host.result(
-    { node: node.name, nodeId: node.nodeId, proofs, sharedKeys, isOrdered: isCertain },
-    () =>
-      [
-        isCertain
-          ? `Node ${node.name} is out of the cluster; its machine makes itself fresh and may join again as a new node.`
-          : `Node ${node.name} is out of the cluster. An earlier run was interrupted while it handed over the order to reset: if the machine does not make itself fresh, see \`cluster node reset --help\`.`,
-        formatTable(
-          ['CHECKED', 'RESULT'],
-          proofs.map(({ what, actual }) => [what, actual]),
-        ),
-        ...describeSharedKeys(sharedKeys, { isLost: false, outcome, generation: held?.generation }),
-      ].join('\n'),
+  const isOrdered = target.earlierRun?.order !== 'sent' || !hasOrder;
+  const { sharedKeys } = probe;
+  context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys, isOrdered }, () =>
+    [
+      isOrdered
+        ? `Node ${node.name} is removed. Its machine resets itself and may join again as a new node.`
+        : `Node ${node.name} is removed. An earlier run was interrupted while it sent the reset order: if the machine does not reset itself, see \`cluster node reset --help\`.`,
+      ...renderRemovalResult(proofs, sharedKeys, { ...keys, isLost: false }),
+    ].join('\n'),
   );
 }
 
 /**
- * Whether the machine has the order of an earlier run that was interrupted. Then it makes itself fresh, can take no other, and
- * only its records are left. One that still answers is given the order again unless it said that it had it.
+ * Whether the machine has the order of an interrupted run. It then resets itself, so that only its records remain to be
+ * deleted. A machine that still responds gets the order again, unless it has acknowledged it.
  */
-function mayHaveOrder({ node, earlierRun: before }: RemovalTarget): boolean {
-  if (before === undefined) return false;
-  if (before.order === 'taken' || isRecordDeleted(node)) return true;
-  return before.order === 'sent' && node.health !== NodeHealth.HEALTHY;
+function mayHaveOrder({ node, earlierRun }: RemovalTarget): boolean {
+  if (earlierRun === undefined) return false;
+  if (earlierRun.order === 'taken' || isRecordDeleted(node)) return true;
+  return earlierRun.order === 'sent' && node.health !== NodeHealth.HEALTHY;
 }
 
-/** The plan of a node that may be reset. @throws AdminError `nodes-change-unsafe` */
-async function guarded(context: CommandContext, node: Node): Promise<RolePlan> {
+/** @throws NodesError `nodes-change-unsafe` */
+async function planReset(context: CommandContext, node: Node): Promise<RolePlan> {
+  const { name, health, state } = node;
   const plan = await readRolePlan(context, node, []);
   const refusals = [
-    ...(node.state === NodeState.UP ? plan.refusals : [`${node.name} is no member that is UP`]),
-    ...(node.health === NodeHealth.HEALTHY
+    ...(state === NodeState.UP ? plan.refusals : [`${name} is not a member (state UP)`]),
+    ...(health === NodeHealth.HEALTHY
       ? []
       : [
-          'it is not healthy and could take no order; a machine that is gone, or that was reset from another workspace, is taken out by `cluster node remove --lost --keep-keys`',
+          'it does not respond and cannot receive the order: if the machine is lost, or was reset from another workspace, run `cluster node remove --lost --keep-keys`',
         ]),
   ];
   if (refusals.length === 0) return plan;
-  throw new NodesError(
-    'nodes-change-unsafe',
-    `resetting node ${node.name}: ${[...new Set(refusals)].join('; ')}`,
-  );
+  throw new NodesError('nodes-change-unsafe', `resetting node ${name}: ${[...new Set(refusals)].join('; ')}`);
 }
 
-/** `--dry-run`. Without a plan the machine has the order already. */
-function tellPlan(
-  { host }: CommandContext,
+/** Without a plan the machine already has the order. */
+function showPreview(
+  context: CommandContext,
   node: Node,
   { losses, plan }: { readonly losses: readonly string[]; readonly plan: RolePlan | undefined },
 ): void {
@@ -112,20 +103,12 @@ function tellPlan(
       ? []
       : [
           ...plan.steps,
-          "hand it the owner's order: it stops everything and deletes its state, key and lock",
+          'send the reset order: the machine stops everything and deletes state, keys and lock',
         ]),
-    'strike it off: every curator and API server refuses what it was; its machine is readmitted with your signature',
+    'delete its records: every curator and API server refuses its old credentials; its machine may ask to join again',
   ];
-  host.result({ node: node.name, dryRun: true, steps, losses, plan }, () =>
-    [
-      `Node ${node.name} would be reset; nothing was done.`,
-      ...(plan === undefined ? ['An earlier run, which was interrupted, has ordered it already.'] : []),
-      ...steps.map((step, index) => `  ${index + 1}. ${step}`),
-      ...(plan === undefined ? [] : [`  quorum  ${describeQuorum(plan)}`]),
-      'This takes away:',
-      renderLosses(losses),
-    ].join('\n'),
-  );
+  const notes = plan === undefined ? ['An earlier, interrupted run has sent the reset order.'] : [];
+  showRemovalPreview(context, node, { done: 'reset', notes, steps, losses, plan });
 }
 
 interface ResetOrder {
@@ -134,11 +117,11 @@ interface ResetOrder {
   readonly vouchers: readonly OwnerVoucher[];
 }
 
-/** What signs for the owner who asks, for one node of this cluster. */
-async function ownersHand(context: CommandContext): Promise<(node: Node) => ResetOrder> {
+/** Signs orders with the key of the owner who runs the command. @throws NodesError `nodes-change-unsafe` */
+async function resetOrderSigner(context: CommandContext): Promise<(node: Node) => ResetOrder> {
   const { keyPem, clusterId, vouchers } = await readCaller(context);
   const { ownerPubKey, isOwner } = await readCallingOwner(context);
-  if (!isOwner) throw new NodesError('nodes-change-unsafe', 'resetting a node: only an owner may order it');
+  if (!isOwner) throw new NodesError('nodes-change-unsafe', 'resetting a node: requires role owner');
   return ({ nodeId }) => ({
     ownerPubKey,
     vouchers,
@@ -146,14 +129,14 @@ async function ownersHand(context: CommandContext): Promise<(node: Node) => Rese
   });
 }
 
-/** Written down before and after: an interrupted run cannot ask the machine later what it has. */
-async function order(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
-  await context.host.step('node-order', `Ordering ${name} to be fresh`, async () => {
+/** Saves its progress before and after: a machine that resets itself cannot be asked whether it has the order. */
+async function sendOrder(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
+  await context.host.step('node-order', `Sending the reset order to ${name}`, async () => {
     await savePendingRemoval(context, { nodeId, name, order: 'sent' });
     await callCurator(context, (_, { signal }, of) =>
       of(NodeStreams).resetNode(
         { node: nodeId, order: { ...signed, vouchers: [...signed.vouchers] } },
-        { signal, timeoutMs: ORDER_MS },
+        { signal, timeoutMs: ORDER_TIMEOUT_MS },
       ),
     );
     await savePendingRemoval(context, { nodeId, name, order: 'taken' });

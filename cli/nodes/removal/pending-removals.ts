@@ -8,36 +8,37 @@ import { readCaller, findNode } from '../../cluster/index.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_KEPT = 100;
-/** `nodeIdOf` (internal/pki). */
+/** As `nodeIdOf` (internal/pki) makes it. */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
-const leaving = z.strictObject({
+const removal = z.strictObject({
   clusterId: z.string(),
   nodeId: z.string(),
   name: z.string(),
-  /** The owner's order to reset: `sent` before it is handed over, `taken` when the machine has it on its disk. */
+  /** The owner's order to reset: `sent` before the call, `taken` once the machine has it on disk. */
   order: z.enum(['none', 'sent', 'taken']),
-  /** Whether the command has come to its end: another node of this name is another one then. */
+  /** Whether the command has finished; a node of this name is a different one from then on. */
   isProved: z.boolean(),
 });
-const shape = z.strictObject({ version: z.literal(1), nodes: z.array(leaving) });
+const shape = z.strictObject({ version: z.literal(1), nodes: z.array(removal) });
 
 /**
- * A node that a command takes out of the cluster, from before the machine or the records change for good until the proof that
- * it is gone. Afterwards neither the cluster nor the machine could tell an interrupted command what it was about.
+ * A node that `cluster node remove` or `reset` is removing, in leaving.json of the workspace. A second run continues from it:
+ * once the records are deleted or the machine is reset, nothing else knows what the first run has done.
  */
-export type PendingRemoval = Omit<z.infer<typeof leaving>, 'clusterId' | 'isProved'>;
+export type PendingRemoval = Omit<z.infer<typeof removal>, 'clusterId' | 'isProved'>;
 
+/** The node that a command is to remove. */
 export interface RemovalTarget {
-  /** As it is on record; with state UNSPECIFIED when its record is gone already. */
+  /** Its record; if the record is deleted, only name and id, with state UNSPECIFIED. */
   readonly node: Node;
-  /** What an earlier run that was interrupted has done; undefined when there was none. */
+  /** What an interrupted run has done; undefined without one. */
   readonly earlierRun: PendingRemoval | undefined;
 }
 
 /**
- * The node that is to leave, by name or id. After an interruption it is the same one as before, also when another machine
- * has its name by now. @throws RemoteError `curator-node-unknown`
+ * Finds the node to remove by name or id. After an interruption it is the node of that run, even if another machine has its
+ * name by now. @throws RemoteError `curator-node-unknown`
  */
 export async function findRemovalTarget(context: CommandContext, name: string): Promise<RemovalTarget> {
   const { nodes } = await readAll(context);
@@ -45,11 +46,11 @@ export async function findRemovalTarget(context: CommandContext, name: string): 
   const open = own.findLast(({ isProved }) => !isProved);
   const found = await nodeIfKnown(context, open?.nodeId ?? name);
   if (found !== undefined) return { node: found, earlierRun: open };
-  const before = open ?? own.at(-1); // of one that has left, the proof can be had again
+  const before = open ?? own.at(-1); // the checks can be repeated after a finished removal
   if (before === undefined && !NODE_ID.test(name))
     return { node: await findNode(context, name), earlierRun: before };
   const nodeId = before?.nodeId ?? name;
-  // Whatever Kubernetes knows by the name of another node that has joined since is not of this one.
+  // If another node has joined by this name since, the Node object of that name is not this node's.
   const isNameFree = before !== undefined && (await nodeIfKnown(context, before.name)) === undefined;
   return {
     node: create(NodeSchema, { nodeId, name: isNameFree ? before.name : nodeId }),
@@ -57,7 +58,7 @@ export async function findRemovalTarget(context: CommandContext, name: string): 
   };
 }
 
-/** Written down before the step that it is about. */
+/** Saves the progress of a removal, before the step that it tells of. */
 export async function savePendingRemoval(
   context: CommandContext,
   { nodeId, name, order }: PendingRemoval,
@@ -67,7 +68,7 @@ export async function savePendingRemoval(
   await write(context, path, [...others, { clusterId, nodeId, name, order, isProved: false }]);
 }
 
-/** The proof is there. */
+/** Records that all checks of the removal have passed. */
 export async function completePendingRemoval(
   context: CommandContext,
   { nodeId }: Pick<Node, 'nodeId'>,
@@ -78,7 +79,7 @@ export async function completePendingRemoval(
   await write(context, path, closed);
 }
 
-/** Whether its record has been deleted. */
+/** Whether the record of a node from `findRemovalTarget` is deleted. */
 export function isRecordDeleted({ state }: Pick<Node, 'state'>): boolean {
   return state === NodeState.UNSPECIFIED;
 }
@@ -93,10 +94,10 @@ async function nodeIfKnown(context: CommandContext, name: string): Promise<Node 
 }
 
 async function readAll(context: CommandContext) {
-  const { directory: folder, clusterId } = await readCaller(context);
-  const path = join(folder, 'leaving.json');
+  const { directory, clusterId } = await readCaller(context);
+  const path = join(directory, 'leaving.json');
   const bytes = await context.ports.files.read(path, MAX_BYTES);
-  // Damaged, it is as if there were none: the node's id leads to the same end.
+  // A damaged file counts as empty: a run with the node's id reaches the same end.
   const parsed = bytes === undefined ? undefined : shape.safeParse(jsonFrom(bytes));
   const nodes = parsed?.success === true ? parsed.data.nodes : [];
   return { path, clusterId, nodes: nodes.filter((each) => each.clusterId === clusterId) };

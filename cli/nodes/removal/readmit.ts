@@ -9,9 +9,9 @@ import { openSigner } from '../../sign/index.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
-const MIN_BEGINNING = 8;
+const MIN_PREFIX = 8;
 
-/** `cluster node ls --removed`: machines that are refused under every policy, and those that an owner readmitted. */
+/** `cluster node ls --removed`: machines that were removed, which every policy refuses until an owner readmits them. */
 export async function runRemovedList(context: CommandContext): Promise<void> {
   const { removed } = await callCurator(context, (_, call, of) => of(OperatorApi).listDocuments({}, call));
   const views = removed.map((each) => ({
@@ -26,7 +26,7 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
   const nowMs = context.ports.clock.nowMs();
   context.host.result({ removed: views }, () =>
     views.length === 0
-      ? 'No machine was removed.'
+      ? 'No removed machines.'
       : formatTable(
           ['IDENTITY', 'NAME', 'REMOVED BY', 'READMITTED', 'AGE'],
           views.map((each) => [
@@ -40,14 +40,11 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
   );
 }
 
-/** `cluster node readmit`: an owner lets a machine that was removed ask again. By its name, its node id or its identity. */
+/** `cluster node readmit`: allows a removed machine, by name, node id or identity, to ask to join again. Needs an owner. */
 export async function runReadmit(context: CommandContext, which: string): Promise<void> {
   const signer = await openSigner(context);
   if (signer === undefined)
-    throw new OwnerDocumentError(
-      'owner-document-required',
-      `readmitting ${which}: the key in use is no owner key`,
-    );
+    throw new OwnerDocumentError('owner-document-required', `readmitting ${which}: requires role owner`);
   const found = removedAs(signer.removed, which);
   const open = found.filter(({ readmitted }) => !readmitted);
   const documents = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
@@ -57,28 +54,30 @@ export async function runReadmit(context: CommandContext, which: string): Promis
   const identities = found.map(({ identity }) => printable(identity));
   context.host.result({ identities, readmitted: open.length }, () =>
     [
-      open.length === 0 ? `${which} is readmitted already.` : `${which} may ask to join again, for 30 days.`,
+      open.length === 0 ? `${which} is already readmitted.` : `${which} may ask to join again, for 30 days.`,
       ...identities.map((identity) => `  ${identity}`),
-      'It is decided about like any other machine. Make it fresh first, as root on it: cluster node reset --help',
+      'It needs approval like any other machine. Reset it first, as root on the machine: see cluster node reset --help',
     ].join('\n'),
   );
 }
 
 /**
- * A removal is on record by hardware and by node key: one machine may have two. @throws AdminError `nodes-removed-unknown`
- * unless exactly one machine is meant
+ * The removals of one machine: recorded by hardware and by node key, so there may be two.
+ * @throws NodesError `nodes-removed-unknown` unless exactly one machine matches
  */
 function removedAs(removed: readonly RemovedMachine[], which: string): readonly RemovedMachine[] {
   const isMeant = ({ identity, name, nodeId }: RemovedMachine): boolean =>
     [name, nodeId, identity].includes(which) ||
-    (which.length >= MIN_BEGINNING &&
+    (which.length >= MIN_PREFIX &&
       identity.replace(/^[a-z0-9-]+:/, '').startsWith(which.replace(/^[a-z0-9-]+:/, '')));
   const nodes = new Set(removed.filter(isMeant).map(({ nodeId }) => nodeId));
   const [nodeId, ...others] = [...nodes];
   if (nodeId === undefined || others.length > 0)
     throw new NodesError(
       'nodes-removed-unknown',
-      `readmitting ${which}: ${nodeId === undefined ? 'no machine that was removed' : `${nodes.size} machines`}`,
+      nodeId === undefined
+        ? `removed machine ${JSON.stringify(which)} not found`
+        : `${JSON.stringify(which)} matches ${nodes.size} removed machines`,
     );
   return removed.filter((each) => each.nodeId === nodeId);
 }

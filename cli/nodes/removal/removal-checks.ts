@@ -1,3 +1,6 @@
+import { CodedError, describeError } from '../../../internal/errors/index.ts';
+import { listNodes, reviewKubelet } from '../../../internal/kube/index.ts';
+import { printable } from '../../../internal/printable/index.ts';
 import {
   Curator,
   NodeHealth,
@@ -6,91 +9,80 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { CodedError, describeError } from '../../../internal/errors/index.ts';
-import { listNodes, reviewKubelet } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { printable } from '../../../internal/printable/index.ts';
+import { apiServerUrlOf, callCurator, kubernetesEtcdOf, withKubernetes } from '../../cluster/index.ts';
 import type { RemovalCheck } from '../../keys/index.ts';
-import { kubernetesEtcdOf, apiServerUrlOf, callCurator, withKubernetes } from '../../cluster/index.ts';
 
-/** Each asked anew; an answer that could not be had proves nothing. */
+const STREAM_TIMEOUT_MS = 10_000;
+
+/** Whether the check has passed, and what was found. */
+type Finding = readonly [ok: boolean, actual: string];
+
+/** Asks every part of the cluster whether it still knows the node. A question without an answer is a failed check. */
 export async function checkRemoved(context: CommandContext, node: Node): Promise<readonly RemovalCheck[]> {
   const { nodeId, name } = node;
-  const { reachable: live, unreachable: silent } = await controlPlanesNow(context);
-  const notAsked = silent.map((other) => ({
-    what: `control plane ${printable(other)}`,
-    ok: true,
-    actual: 'is silent and was not asked: it lets nobody in before it has read the records',
-  }));
-  const proofs = await Promise.all([
-    ...live.flatMap((curator) => proofsAt(context, node, curator)),
-    proof(context, 'the directory of control planes', async () => {
-      const { directory } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
-      const isThere = directory.some((entry) => entry.nodeId === nodeId);
-      return isThere ? [false, 'names it'] : [true, 'does not name it'];
-    }),
-    proof(context, 'the state etcd', async () => {
-      const { etcd } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
-      return isNoMember(nodeId, etcd);
-    }),
-    proof(context, 'the Kubernetes etcd', async () => {
-      const { nodes } = await callCurator(context, (curator, call) => curator.listNodes({}, call));
-      return isNoMember(nodeId, kubernetesEtcdOf(nodes));
-    }),
-    proof(context, 'Kubernetes', () =>
-      withKubernetes(context, async (client): Promise<readonly [boolean, string]> => {
-        const nodes = await listNodes(client, context.signal);
-        const isThere = nodes.some(({ metadata }) => metadata.name === name);
-        return isThere ? [false, 'its kubelet has registered it again'] : [true, 'has no such node'];
-      }),
+  const { directory, nodes, etcd } = await callCurator(context, async (curator, call, of) => {
+    const [info, list] = await Promise.all([
+      of(Curator).getClusterInfo({}, call),
+      curator.listNodes({}, call),
+    ]);
+    return { ...info, nodes: list.nodes };
+  });
+  const { reachable, unreachable } = controlPlanesFrom(directory, nodes);
+  const isListed = directory.some((entry) => entry.nodeId === nodeId);
+  return [
+    ...(await Promise.all([
+      ...reachable.flatMap((curator) => checksAt(context, node, curator)),
+      check(context, 'Kubernetes', () =>
+        withKubernetes(context, async (client): Promise<Finding> => {
+          const objects = await listNodes(client, context.signal);
+          return objects.some(({ metadata }) => metadata.name === name)
+            ? [false, 'its kubelet has registered the Node again']
+            : [true, 'Node not found'];
+        }),
+      ),
+    ])),
+    checkFrom('directory of control planes', isListed ? [false, 'still listed'] : [true, 'not listed']),
+    checkFrom('state etcd', membershipIn(etcd, nodeId)),
+    checkFrom('Kubernetes etcd', membershipIn(kubernetesEtcdOf(nodes), nodeId)),
+    ...unreachable.map((other) =>
+      checkFrom(`control plane ${printable(other)}`, [
+        true,
+        'not responding, not checked: it reads the records before it serves anybody',
+      ]),
     ),
-  ]);
-  return [...proofs, ...notAsked];
+  ];
 }
 
-/** What one control plane says, for each decides by itself. */
-function proofsAt(context: CommandContext, node: Node, curator: string): readonly Promise<RemovalCheck>[] {
+/** Each control plane decides by itself. `curator`: its "HOST:PORT". */
+function checksAt(context: CommandContext, node: Node, curator: string): readonly Promise<RemovalCheck>[] {
   const { nodeId } = node;
-  const refused = async (
-    look: () => Promise<unknown>,
-    found: string,
-    gone: string,
-  ): Promise<readonly [boolean, string]> => {
-    try {
-      await look();
-      return [false, found];
-    } catch (error) {
-      if (!(error instanceof CodedError) || error.code !== 'curator-node-unknown') throw error;
-      return [true, gone];
-    }
-  };
+  const { signal } = context;
+  const only = { only: [curator] };
   const server = apiServerUrlOf(curator);
   return [
-    proof(context, `its record at ${curator}`, () =>
-      refused(
-        () =>
-          callCurator(context, (client, call) => client.getNode({ node: nodeId }, call), { only: [curator] }),
-        'is there',
-        'unknown: its key is refused from now on',
+    check(context, `record at ${curator}`, () =>
+      unknownNode(
+        () => callCurator(context, (client, call) => client.getNode({ node: nodeId }, call), only),
+        [false, 'still exists'],
+        [true, 'not found: its key is refused'],
       ),
     ),
-    proof(context, `its stream to ${curator}`, () => {
-      const call = { signal: context.signal, timeoutMs: 10_000 };
-      return refused(
+    check(context, `stream to ${curator}`, () => {
+      const call = { signal, timeoutMs: STREAM_TIMEOUT_MS };
+      return unknownNode(
         () =>
-          callCurator(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), {
-            only: [curator],
-          }),
-        'still answers',
-        'cut',
+          callCurator(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), only),
+        [false, 'still open'],
+        [true, 'closed'],
       );
     }),
-    proof(context, `its kubelet at ${server}`, () =>
+    check(context, `kubelet at ${server}`, () =>
       withKubernetes(
         context,
-        async (client): Promise<readonly [boolean, string]> => {
-          const { denied, reason } = await reviewKubelet(client, node, context.signal);
-          return denied ? [true, `denied: ${printable(reason)}`] : [false, 'is not denied'];
+        async (client): Promise<Finding> => {
+          const { denied, reason } = await reviewKubelet(client, node, signal);
+          return denied ? [true, `denied: ${printable(reason)}`] : [false, 'not denied'];
         },
         server,
       ),
@@ -98,32 +90,34 @@ function proofsAt(context: CommandContext, node: Node, curator: string): readonl
   ];
 }
 
-function isNoMember(nodeId: string, etcd: EtcdStatus | undefined): readonly [boolean, string] {
+/** `gone` if the curator answers that it does not know the node. */
+async function unknownNode(call: () => Promise<unknown>, found: Finding, gone: Finding): Promise<Finding> {
+  try {
+    await call();
+    return found;
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.code !== 'curator-node-unknown') throw error;
+    return gone;
+  }
+}
+
+function membershipIn(etcd: EtcdStatus | undefined, nodeId: string): Finding {
   const members = (etcd?.members ?? []).map(({ name }) => name);
-  if (members.length === 0) return [false, 'no member is known'];
+  if (members.length === 0) return [false, 'members unknown'];
   return members.includes(nodeId)
-    ? [false, 'has it as a member']
-    : [true, `${members.length} members, none is it`];
+    ? [false, 'still a member']
+    : [true, `${members.length} members, not including it`];
 }
 
-/** Each of them must refuse by itself. */
-async function controlPlanesNow(context: CommandContext): Promise<ControlPlanes> {
-  return callCurator(context, async (curator, call) => {
-    const [{ directory }, { nodes }] = await Promise.all([
-      curator.getClusterInfo({}, call),
-      curator.listNodes({}, call),
-    ]);
-    return controlPlanesFrom(directory, nodes);
-  });
-}
-
+/** Control planes by whether they respond. */
 export interface ControlPlanes {
-  /** Curators that can be asked, "HOST:PORT". */
+  /** "HOST:PORT" of curators. */
   readonly reachable: readonly string[];
-  /** Names of those that have not beaten for so long that they count as gone: of several that are lost, one is removed after the other. */
+  /** Names of those whose heartbeat timed out. Several may be lost, and are removed one after the other. */
   readonly unreachable: readonly string[];
 }
 
+/** Those of the directory. A node that has only just joined counts as reachable. Pure. */
 export function controlPlanesFrom(
   directory: readonly Pick<DirectoryEntry, 'nodeId' | 'name' | 'curatorEndpoint'>[],
   nodes: readonly Pick<Node, 'nodeId' | 'health'>[],
@@ -138,16 +132,19 @@ export function controlPlanesFrom(
   };
 }
 
-async function proof(
-  context: CommandContext,
+function checkFrom(what: string, [ok, actual]: Finding): RemovalCheck {
+  return { what, ok, actual };
+}
+
+async function check(
+  { signal }: CommandContext,
   what: string,
-  look: () => Promise<readonly [boolean, string]>,
+  look: () => Promise<Finding>,
 ): Promise<RemovalCheck> {
   try {
-    const [ok, actual] = await look();
-    return { what, ok, actual };
+    return checkFrom(what, await look());
   } catch (error) {
-    context.signal.throwIfAborted();
-    return { what, ok: false, actual: `not answered: ${describeError(error)}` };
+    signal.throwIfAborted();
+    return checkFrom(what, [false, `no answer: ${describeError(error)}`]);
   }
 }
