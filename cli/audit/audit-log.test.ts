@@ -18,11 +18,11 @@ function chain(count: number, what = 'DecideJoin') {
   return { shown, head };
 }
 
-async function desk() {
+async function harness() {
   const keyPem = generateEd25519Key();
   const files = new MemoryFiles();
-  await files.makeDirectory('/desk');
-  const place = { workspace: '/desk', clusterId: 'c1' };
+  await files.makeDirectory('/harness');
+  const place = { workspace: '/harness', clusterId: 'c1' };
   const owner = { keyPem, pubKey: ed25519PubKeyFrom(keyPem) ?? new Uint8Array() };
   return { files, checkpoints: new Checkpoints(files, place, owner) };
 }
@@ -31,7 +31,7 @@ const broken = (code: string): unknown => expect.objectContaining({ code });
 
 describe('verifyChain()', () => {
   test('follows a whole chain past its checkpoints', async () => {
-    const { checkpoints } = await desk();
+    const { checkpoints } = await harness();
     const { shown, head } = chain(5);
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const verified = verifyChain(shown, await checkpoints.list(), head);
@@ -40,7 +40,7 @@ describe('verifyChain()', () => {
   });
 
   test('goes on from a checkpoint where older entries are gone, and not without one', async () => {
-    const { checkpoints } = await desk();
+    const { checkpoints } = await harness();
     const { shown, head } = chain(5);
     const kept = shown.slice(3);
     expect(() => verifyChain(kept, [], head)).toThrow(broken('audit-log-altered'));
@@ -67,7 +67,7 @@ describe('verifyChain()', () => {
   });
 
   test('tells a chain that was written anew, and one that ends before what was seen', async () => {
-    const { checkpoints } = await desk();
+    const { checkpoints } = await harness();
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const known = await checkpoints.list();
     const other = chain(5, 'Other');
@@ -79,14 +79,16 @@ describe('verifyChain()', () => {
 
 describe('checkpoints', () => {
   test('that somebody else signed, or altered, are refused', async () => {
-    const { files, checkpoints } = await desk();
+    const { files, checkpoints } = await harness();
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
-    const other = await desk();
-    const text = Buffer.from((await files.read('/desk/audit/0000000000000003.json', 9999)) ?? []).toString();
-    await other.files.makeDirectory('/desk/audit');
-    await other.files.writeAtomic('/desk/audit/0000000000000003.json', text);
+    const other = await harness();
+    const text = Buffer.from(
+      (await files.read('/harness/audit/0000000000000003.json', 9999)) ?? [],
+    ).toString();
+    await other.files.makeDirectory('/harness/audit');
+    await other.files.writeAtomic('/harness/audit/0000000000000003.json', text);
     await expect(other.checkpoints.list()).rejects.toEqual(broken('audit-checkpoint-invalid'));
-    await files.writeAtomic('/desk/audit/0000000000000003.json', text.replace('"seq":3', '"seq":4'));
+    await files.writeAtomic('/harness/audit/0000000000000003.json', text.replace('"seq":3', '"seq":4'));
     await expect(checkpoints.list()).rejects.toEqual(broken('audit-checkpoint-invalid'));
   });
 });

@@ -39,7 +39,7 @@ const SNP = {
 
 async function createOffice(handedOn: string, attestation: object | 'as generated' = SNP) {
   const asked: string[] = [];
-  const desk = await createCuratorHarness(
+  const harness = await createCuratorHarness(
     {},
     {
       getCollateral: async () => {
@@ -51,9 +51,9 @@ async function createOffice(handedOn: string, attestation: object | 'as generate
   if (attestation !== 'as generated') {
     const path = '/owner/cluster.yaml';
     const config = parse(
-      Buffer.from((await desk.files.read(path, 1 << 20)) ?? []).toString('utf8'),
+      Buffer.from((await harness.files.read(path, 1 << 20)) ?? []).toString('utf8'),
     ) as object;
-    await desk.files.writeAtomic(path, stringify({ ...config, attestation }));
+    await harness.files.writeAtomic(path, stringify({ ...config, attestation }));
   }
   const print = async (endpoints: readonly string[] = []) => {
     const options = {
@@ -63,15 +63,16 @@ async function createOffice(handedOn: string, attestation: object | 'as generate
       tpm: true,
       format: 'cloud-init',
     } as const;
-    await runCloudInit(desk.owner, options);
-    const answer = desk.owner.host.answered as { cloudConfig: string; collateral?: string };
+    await runCloudInit(harness.owner, options);
+    const answer = harness.owner.host.answered as { cloudConfig: string; collateral?: string };
     const { write_files: files } = parse(answer.cloudConfig) as {
       write_files: { path: string; content: string; encoding?: string; permissions: string }[];
     };
     return { answer, files };
   };
-  const said = (): readonly string[] => desk.owner.host.codes.filter((code) => code.startsWith('cloud-init'));
-  return { desk, asked, print, said, [Symbol.asyncDispose]: () => desk[Symbol.asyncDispose]() };
+  const said = (): readonly string[] =>
+    harness.owner.host.codes.filter((code) => code.startsWith('cloud-init'));
+  return { harness, asked, print, said, [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose]() };
 }
 
 describe('cluster node cloud-init', () => {
@@ -87,7 +88,7 @@ describe('cluster node cloud-init', () => {
     await using office = await createOffice('', 'as generated');
     const { files } = await office.print(['192.0.2.1']);
     const { cluster } = parseProvisioning(files[0]?.content ?? '');
-    const { clusterId, caSha256 } = office.desk;
+    const { clusterId, caSha256 } = office.harness;
     expect(cluster).toEqual({ id: clusterId, caSha256 });
   });
 
@@ -105,9 +106,9 @@ describe('cluster node cloud-init', () => {
 
   test('takes the workspace’s where endpoints are given, and asks nobody', async () => {
     await using office = await createOffice('');
-    const { desk, print, asked } = office;
+    const { harness, print, asked } = office;
     const own = { assembledMs: 0, items: [crl()] };
-    await new CollateralStore(desk.files, '/owner').replace(own, 0);
+    await new CollateralStore(harness.files, '/owner').replace(own, 0);
     const { answer } = await print(['192.0.2.1']);
     expect(answer.collateral).toBe(encodeBundle(own));
     expect(asked).toEqual([]);

@@ -24,7 +24,7 @@ type Document = { [key: string]: Json } & { join: { policy: string; inventory: J
 async function createShared() {
   const now = { text: '', revision: 5n, updatedBy: 'node-1' };
   let onUpdate = (): void => undefined;
-  const desk = await createCuratorHarness({
+  const harness = await createCuratorHarness({
     getConfiguration: async () => ({
       document: new TextEncoder().encode(now.text),
       revision: now.revision,
@@ -41,7 +41,7 @@ async function createShared() {
       return { revision: now.revision };
     },
   });
-  const { files, owner } = desk;
+  const { files, owner } = harness;
   const yaml = async () => Buffer.from((await files.read('/owner/cluster.yaml', 1e6)) ?? '').toString('utf8');
   now.text = JSON.stringify(clusterPartOf(parseClusterConfig(await yaml(), 'cluster.yaml')));
   return {
@@ -50,7 +50,7 @@ async function createShared() {
     /** Who edits and answers the questions of this program. */
     atTerminal: (answer = true) => ({ ...owner, host: new RecordingHost({ answer: () => answer }) }),
     files,
-    [Symbol.asyncDispose]: () => desk[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
     document: () => JSON.parse(now.text) as Document,
     /** Somebody else changes the document in the cluster. */
     others: (change: (document: Document) => void) => {

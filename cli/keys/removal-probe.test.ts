@@ -5,7 +5,7 @@ import {
   ProbeResult_Outcome as Outcome,
   type ProbeResultSchema,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { triedFrom } from './removal-probe.ts';
+import { probeResultsFrom } from './removal-probe.ts';
 import { describeReplacedKeys, describeSharedKeys, SHARED_KEYS } from './shared-keys.ts';
 
 const { REFUSED, LET_IN, UNPROVED } = Outcome;
@@ -13,16 +13,16 @@ const HELD = { generation: 1, isReplaced: false };
 
 /** "n1 etcd-client node", and what came of it. */
 function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string[] = []) {
-  const trials = Object.entries(rows).map(([row, outcome]): MessageInitShape<typeof ProbeResultSchema> => {
-    const [node = '', door = '', paper = ''] = row.split(' ');
-    return { node, endpoint: door, credential: paper, outcome, detail: 'so' };
+  const results = Object.entries(rows).map(([row, outcome]): MessageInitShape<typeof ProbeResultSchema> => {
+    const [node = '', endpoint = '', credential = ''] = row.split(' ');
+    return { node, endpoint, credential, outcome, detail: 'so' };
   });
-  return create(ProbeReportSchema, { results: trials, away: [...away] });
+  return create(ProbeReportSchema, { results: results, away: [...away] });
 }
 
-describe('triedFrom()', () => {
-  test("a door that refuses all of the node's own papers is one proof", () => {
-    const { proofs } = triedFrom(
+describe('probeResultsFrom()', () => {
+  test("an endpoint that refuses all of the node's own credentials is one passed check", () => {
+    const { proofs } = probeResultsFrom(
       reportOf({
         'n1 etcd-peer node': REFUSED,
         'n1 etcd-peer kubelet': REFUSED,
@@ -32,7 +32,7 @@ describe('triedFrom()', () => {
     );
     expect(proofs).toEqual([
       {
-        what: 'its papers at the peer port of the Kubernetes etcd of n1',
+        what: 'credentials test: Kubernetes etcd peer port on n1',
         ok: true,
         actual: 'node refused (so), kubelet refused (so)',
       },
@@ -40,43 +40,46 @@ describe('triedFrom()', () => {
   });
 
   test.each([
-    { name: 'let in', outcome: LET_IN, word: 'kubelet is let in (so)' },
-    { name: 'not proved', outcome: UNPROVED, word: 'kubelet not proved (so)' },
-    { name: 'of a kind that is not known here', outcome: 9 as Outcome, word: 'kubelet not proved (so)' },
-  ])('one paper that is $name is no proof, and is what is told', ({ outcome, word }) => {
-    const { proofs } = triedFrom(
+    { name: 'accepted', outcome: LET_IN, word: 'kubelet accepted (so)' },
+    { name: 'inconclusive', outcome: UNPROVED, word: 'kubelet inconclusive (so)' },
+    { name: 'unknown to this version', outcome: 9 as Outcome, word: 'kubelet inconclusive (so)' },
+  ])('one credential whose result is $name fails the check and is named', ({ outcome, word }) => {
+    const { proofs } = probeResultsFrom(
       reportOf({ 'n1 api-server node': REFUSED, 'n1 api-server kubelet': outcome }),
       undefined,
     );
-    expect(proofs).toEqual([{ what: 'its papers at the API server of n1', ok: false, actual: word }]);
+    expect(proofs).toEqual([{ what: 'credentials test: API server on n1', ok: false, actual: word }]);
   });
 
-  test("a client that passes for a peer is no shared key's fault, and no proof", () => {
-    const { proofs, sharedKeys } = triedFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), HELD);
+  test('a client credential accepted at a peer port fails the check and says nothing of the shared key', () => {
+    const { proofs, sharedKeys } = probeResultsFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), HELD);
     expect(proofs).toMatchObject([{ ok: false }]);
     expect(sharedKeys[0]).not.toHaveProperty('tried');
   });
 
-  test('nobody asked is nothing proved; who is away is named', () => {
-    expect(triedFrom(reportOf({}, ['n3']), undefined).proofs).toMatchObject([
-      { ok: false, actual: 'no door was found' },
-      { what: 'its papers at n3', ok: true },
+  test('a report without results fails; nodes that did not respond are listed', () => {
+    expect(probeResultsFrom(reportOf({}, ['n3']), undefined).proofs).toMatchObject([
+      { ok: false, actual: 'no endpoint found' },
+      { what: 'credentials test: n3', ok: true },
     ]);
   });
 
-  test('doors come in one order, and each with its nodes by number, however they were tried', () => {
-    const rows = ['n10 kubelet node', 'n2 kubelet node', 'n1 new-door node', 'n10 api-server node'];
-    const { proofs } = triedFrom(reportOf(Object.fromEntries(rows.map((row) => [row, REFUSED]))), undefined);
+  test('checks are sorted by endpoint, then by node number', () => {
+    const rows = ['n10 kubelet node', 'n2 kubelet node', 'n1 new-endpoint node', 'n10 api-server node'];
+    const { proofs } = probeResultsFrom(
+      reportOf(Object.fromEntries(rows.map((row) => [row, REFUSED]))),
+      undefined,
+    );
     expect(proofs.map(({ what }) => what)).toEqual([
-      'its papers at the API server of n10',
-      'its papers at the kubelet of n2',
-      'its papers at the kubelet of n10',
-      'its papers at new-door of n1',
+      'credentials test: API server on n10',
+      'credentials test: kubelet on n2',
+      'credentials test: kubelet on n10',
+      'credentials test: new-endpoint on n1',
     ]);
   });
 
-  test('what shared keys make is told door by door, and held against nobody', () => {
-    const { proofs, sharedKeys } = triedFrom(
+  test('credentials of shared keys are listed by endpoint and fail no check', () => {
+    const { proofs, sharedKeys } = probeResultsFrom(
       reportOf({
         'n1 etcd-client node': REFUSED,
         'n1 etcd-client etcd-client': LET_IN,
@@ -91,53 +94,61 @@ describe('triedFrom()', () => {
     const tried = Object.fromEntries(sharedKeys.map((each) => [each.key, each.tried]));
     expect(tried).toMatchObject({
       'etcd clients CA':
-        'let in at the client port of the Kubernetes etcd of n1; refused at the client port of the Kubernetes etcd of n2; not proved at 1 of 3',
-      'Kubernetes clients CA': 'let in at the kubelet of n1, n2',
+        'accepted at Kubernetes etcd client port on n1; refused at Kubernetes etcd client port on n2; inconclusive at 1 of 3',
+      'Kubernetes clients CA': 'accepted at kubelet on n1, n2',
     });
     expect(tried['service account key']).toBeUndefined();
   });
 
-  describe('when the keys it held were replaced', () => {
+  describe('when the held keys were replaced', () => {
     const replaced = { generation: 1, isReplaced: true };
-    const papers = SHARED_KEYS.flatMap((key) => key.papers.map((paper) => [key, paper] as const));
-    const doorOf = (paper: string) => (/^(state-)?etcd-/.test(paper) ? paper : 'api-server');
+    const credentials = SHARED_KEYS.flatMap((key) =>
+      key.credentials.map((credential) => [key, credential] as const),
+    );
+    const endpointOf = (credential: string) =>
+      /^(state-)?etcd-/.test(credential) ? credential : 'api-server';
     const allRefused = Object.fromEntries(
       ['n1', 'n2'].flatMap((node) =>
-        papers.map(([, paper]) => [`${node} ${doorOf(paper)} ${paper}`, REFUSED]),
+        credentials.map(([, credential]) => [`${node} ${endpointOf(credential)} ${credential}`, REFUSED]),
       ),
     );
 
-    test('all that they make must be refused', () => {
-      const { proofs } = triedFrom(reportOf({ 'n1 kubelet node': REFUSED, ...allRefused }), replaced);
+    test('requires that all credentials of the old keys are refused', () => {
+      const { proofs } = probeResultsFrom(reportOf({ 'n1 kubelet node': REFUSED, ...allRefused }), replaced);
       expect(proofs.every(({ ok }) => ok)).toBe(true);
       expect(proofs).toContainEqual({
-        what: 'what the old etcd peers CA makes',
+        what: 'credentials of the old etcd peers CA',
         ok: true,
-        actual: 'refused at the peer port of the Kubernetes etcd of n1, n2',
+        actual: 'refused at Kubernetes etcd peer port on n1, n2',
       });
     });
 
-    test.each(papers)('$key: a %s that is let in, not proved or not tried is no proof', (key, paper) => {
-      const row = `n2 ${doorOf(paper)} ${paper}`;
-      const what = `what the old ${key.key} makes`;
-      for (const outcome of [LET_IN, UNPROVED]) {
-        const { proofs } = triedFrom(reportOf({ ...allRefused, [row]: outcome }), replaced);
-        expect(proofs.filter(({ ok }) => !ok).map((each) => each.what)).toContain(what);
-      }
-      const without = Object.entries(allRefused).filter(([name]) => !name.includes(` ${doorOf(paper)} `));
-      const { proofs } = triedFrom(reportOf(Object.fromEntries(without)), replaced);
-      expect(proofs).toContainEqual({ what, ok: false, actual: 'was not tried' });
-    });
+    test.each(credentials)(
+      'fails if a credential %s of a shared key is accepted, inconclusive or not tested',
+      (key, credential) => {
+        const row = `n2 ${endpointOf(credential)} ${credential}`;
+        const what = `credentials of the old ${key.key}`;
+        for (const outcome of [LET_IN, UNPROVED]) {
+          const { proofs } = probeResultsFrom(reportOf({ ...allRefused, [row]: outcome }), replaced);
+          expect(proofs.filter(({ ok }) => !ok).map((each) => each.what)).toContain(what);
+        }
+        const without = Object.entries(allRefused).filter(
+          ([name]) => !name.includes(` ${endpointOf(credential)} `),
+        );
+        const { proofs } = probeResultsFrom(reportOf(Object.fromEntries(without)), replaced);
+        expect(proofs).toContainEqual({ what, ok: false, actual: 'not tested' });
+      },
+    );
   });
 
-  test('a worker held none', () => {
+  test('a worker held no shared keys', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
-    const { sharedKeys } = triedFrom(report, undefined);
+    const { sharedKeys } = probeResultsFrom(report, undefined);
     expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none', generation: 2 })).toEqual([]);
   });
 });
 
-test('what another machine says steers no terminal', () => {
+test('probeResultsFrom() prints no control characters of another machine', () => {
   const report = create(ProbeReportSchema, {
     results: [
       {
@@ -149,43 +160,43 @@ test('what another machine says steers no terminal', () => {
       },
     ],
   });
-  expect(JSON.stringify(triedFrom(report, HELD))).not.toMatch(/\\u00(1b|07)/);
+  expect(JSON.stringify(probeResultsFrom(report, HELD))).not.toMatch(/\\u00(1b|07)/);
 });
 
 describe('describeSharedKeys()', () => {
   const keys = [
-    { key: 'K', harm: 'open', lasts: false, tried: 'let in at X' },
+    { key: 'K', harm: 'open', lasts: false, tried: 'accepted at X' },
     { key: 'L', harm: 'read', lasts: true },
   ];
 
-  test('in plain words: each key, what it opens, what came of trying it, and the way out', () => {
+  test('lists each key, what it allows, the test result and what to do', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(
-      /^\nIt held.*not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
+      /^\nThe node held.*not revoked.*\n {2}K +open\n +tested now: accepted at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
     );
   });
 
-  test('a node that left in order wiped them', () => {
+  test('says that a node that left in order has wiped them', () => {
     const said = describeSharedKeys(keys, { isLost: false, outcome: 'kept', generation: 2 }).join('\n');
-    expect(said).toMatch(/were wiped from its disk; a copy/);
+    expect(said).toMatch(/were wiped from its disk\. An earlier copy/);
   });
 
-  test('nobody claims to know what a node was whose roles are forgotten', () => {
+  test('does not claim to know the roles of a deleted node', () => {
     expect(describeSharedKeys(keys, { isLost: true, outcome: 'unknown', generation: 2 }).join('\n')).toMatch(
-      /^\nIf it was/,
+      /^\nIf the node was/,
     );
   });
 
-  test('who is no owner learns that one is needed', () => {
+  test('tells an operator who is not an owner that an owner is needed', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'owner-needed', generation: 2 }).join(
       '\n',
     );
-    expect(said).toMatch(/an owner has to have them replaced: cluster keys rotate --replace 2$/);
+    expect(said).toMatch(/an owner must replace them: cluster keys rotate --replace 2$/);
   });
 
-  test('of replaced keys it is told what refused them, and of the others what they open', () => {
+  test('lists the test results of replaced keys, and what the other keys allow', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced', generation: 2 }).join('\n');
-    expect(said).toMatch(/replaced.*\n {2}K +let in at X\nWhat cannot be replaced.*\n {2}L +read$/s);
+    expect(said).toMatch(/replaced.*\n {2}K +accepted at X\nThese keys cannot be replaced.*\n {2}L +read$/s);
     expect(said).not.toContain('open\n');
     expect(describeReplacedKeys(keys)[0]).toBe('');
   });

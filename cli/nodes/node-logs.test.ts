@@ -5,7 +5,7 @@ import { runNodeLogs } from './index.ts';
 const options = { exact: false, units: [], backlog: 1, follow: false };
 
 test('runNodeLogs() refuses a path that no runnable of the node has, and takes one above a runnable', async () => {
-  await using desk = await createCuratorHarness(
+  await using harness = await createCuratorHarness(
     {
       getNode: async () => ({
         node: { name: 'n1', status: { runnables: [{ path: 'root.kubernetes.api' }] } },
@@ -18,11 +18,11 @@ test('runNodeLogs() refuses a path that no runnable of the node has, and takes o
       },
     },
   );
-  await expect(runNodeLogs(desk.owner, 'n1', { ...options, path: 'root.kube' })).rejects.toMatchObject({
+  await expect(runNodeLogs(harness.owner, 'n1', { ...options, path: 'root.kube' })).rejects.toMatchObject({
     code: 'app-usage',
     message: 'no runnable "root.kube" found on node "n1"',
   });
   for (const path of ['', 'root', 'root.kubernetes', 'root.kubernetes.api'])
-    await runNodeLogs(desk.owner, 'n1', { ...options, path });
-  expect(desk.owner.host.records).toHaveLength(4);
+    await runNodeLogs(harness.owner, 'n1', { ...options, path });
+  expect(harness.owner.host.records).toHaveLength(4);
 });

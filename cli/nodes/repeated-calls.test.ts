@@ -19,7 +19,7 @@ async function createDeaf() {
     };
   };
   const node = { nodeId: 'node-2', name: 'n2', state: NodeState.UP, health: NodeHealth.HEALTHY };
-  const desk = await createCuratorHarness(
+  const harness = await createCuratorHarness(
     {
       getNode: async () => ({ node }),
       listNodes: async () => ({ nodes: [node] }),
@@ -33,12 +33,12 @@ async function createDeaf() {
       putOperator: once({ certificatePem: '', clusterCaPem: '' }),
     },
   );
-  const { files, owner, endpoint } = desk;
+  const { files, owner, endpoint } = harness;
   const endpoints = [endpoint.replace('127.0.0.1', 'localhost'), endpoint];
   await files.writeAtomic(layoutOf('/owner').curators, JSON.stringify({ version: 1, endpoints }));
   await runOperatorKey(owner, 'ann', { request: '/ann/ann.csr' });
   await files.remove(layoutOf('/owner').identity);
-  return { ...desk, keys };
+  return { ...harness, keys };
 }
 
 type Context = Awaited<ReturnType<typeof createDeaf>>['owner'];
@@ -66,10 +66,10 @@ describe('what is asked of a second curator because the first one did not answer
     },
   ];
   test.each(commands)('is the same request: $name', async ({ run }) => {
-    await using desk = await createDeaf();
-    await run(desk.owner);
-    expect(desk.keys).toHaveLength(2);
-    expect(desk.keys[0]).toMatch(/^[0-9a-f-]{36}$/);
-    expect(desk.keys[1]).toBe(desk.keys[0]);
+    await using harness = await createDeaf();
+    await run(harness.owner);
+    expect(harness.keys).toHaveLength(2);
+    expect(harness.keys[0]).toMatch(/^[0-9a-f-]{36}$/);
+    expect(harness.keys[1]).toBe(harness.keys[0]);
   });
 });

@@ -76,7 +76,7 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
       return answer;
     };
   const document = Buffer.from(canonicalJson(LISTED), 'utf8');
-  const desk = await createCuratorHarness(
+  const harness = await createCuratorHarness(
     {
       getNode: async () => ({ node: NODE }),
       listNodes: async () => ({ nodes: [NODE] }),
@@ -97,9 +97,9 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
       ...calls.admission,
     },
   );
-  const ownerKey = await readOwnerKey(desk.files, layoutOf('/owner'));
+  const ownerKey = await readOwnerKey(harness.files, layoutOf('/owner'));
   const ownKey = Buffer.from(ownerKey.pubKeyBase64, 'base64');
-  const expected = { clusterId: desk.clusterId, epoch: 1, nowMs: Date.now(), floor: undefined };
+  const expected = { clusterId: harness.clusterId, epoch: 1, nowMs: Date.now(), floor: undefined };
   /** What an owner's key signed of what was sent with a call. */
   const signed = <K extends DocumentKind>(kind: K, owners: readonly Uint8Array[] = [ownKey]) => {
     const found = sent
@@ -113,17 +113,24 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
     serial = 1,
     keyPem = ownerKey.keyPem,
   ) => {
-    const head = { kind, clusterId: desk.clusterId, epoch: 1, serial, issuedMs: 1, endsMs: Date.now() + 1e9 };
+    const head = {
+      kind,
+      clusterId: harness.clusterId,
+      epoch: 1,
+      serial,
+      issuedMs: 1,
+      endsMs: Date.now() + 1e9,
+    };
     onRecord.documents.push(signDocument({ ...head, body }, keyPem));
   };
-  return { ...desk, sent, signed, record, onRecord, ownerKey, ownKey, expected };
+  return { ...harness, sent, signed, record, onRecord, ownerKey, ownKey, expected };
 }
 
 /** A context of an operator without any owner's key. */
-async function asOperator(desk: Awaited<ReturnType<typeof createSigned>>) {
-  const ann = contextOf(desk.files, '/ann', undefined, desk.clock);
+async function asOperator(harness: Awaited<ReturnType<typeof createSigned>>) {
+  const ann = contextOf(harness.files, '/ann', undefined, harness.clock);
   await runOperatorKey(ann, 'ann', { request: undefined });
-  await runOperatorAdd(desk.owner, 'ann', {
+  await runOperatorAdd(harness.owner, 'ann', {
     role: 'operator',
     request: '/ann/ann.csr',
     out: '/ann/ann.grant',
@@ -134,9 +141,13 @@ async function asOperator(desk: Awaited<ReturnType<typeof createSigned>>) {
 
 describe('an owner signs while a command runs', () => {
   test('node approve of a control plane: a grant for that machine and key', async () => {
-    await using desk = await createSigned();
-    await runApprove(desk.owner, EK.slice(0, 20), { name: undefined, roles: ['control-plane'], labels: {} });
-    expect(desk.signed('grant')?.body).toEqual({
+    await using harness = await createSigned();
+    await runApprove(harness.owner, EK.slice(0, 20), {
+      name: undefined,
+      roles: ['control-plane'],
+      labels: {},
+    });
+    expect(harness.signed('grant')?.body).toEqual({
       nodeId: NODE.nodeId,
       fingerprint: fingerprintOfKey(NODE_KEY),
       identity: EK,
@@ -146,9 +157,9 @@ describe('an owner signs while a command runs', () => {
   });
 
   test('node approve of a worker: nothing', async () => {
-    await using desk = await createSigned();
-    await runApprove(desk.owner, NODE.nodeId, { name: undefined, roles: ['worker'], labels: {} });
-    expect(desk.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
+    await using harness = await createSigned();
+    await runApprove(harness.owner, NODE.nodeId, { name: undefined, roles: ['worker'], labels: {} });
+    expect(harness.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
   });
 
   test('node set-role to a control plane: a grant with the floors that a fresh node needs', async () => {
@@ -168,34 +179,34 @@ describe('an owner signs while a command runs', () => {
       'test-seen': { fault: 'operator', exit: 'refused', retryable: false, meaning: '', fix: '' },
     } as const;
     const setNodeRoles = async (request: { readonly documents: readonly Uint8Array[] }) => {
-      desk.sent.push({ call: 'setNodeRoles', documents: request.documents, request });
+      harness.sent.push({ call: 'setNodeRoles', documents: request.documents, request });
       throw new CodedError(defineErrors(refuse), 'test-seen', 'enough was seen');
     };
-    await using desk = await createSigned({ curator: { getClusterInfo, setNodeRoles, listNodes } });
-    desk.record('owners', { keys: [desk.ownerKey.pubKeyBase64] }, 1);
-    desk.record('policy', { configurationSha256: '0'.repeat(64) }, 4);
-    const promotion = runSetRole(desk.owner, 'n2', {
+    await using harness = await createSigned({ curator: { getClusterInfo, setNodeRoles, listNodes } });
+    harness.record('owners', { keys: [harness.ownerKey.pubKeyBase64] }, 1);
+    harness.record('policy', { configurationSha256: '0'.repeat(64) }, 4);
+    const promotion = runSetRole(harness.owner, 'n2', {
       roles: ['control-plane', 'worker'],
       dryRun: false,
       yes: true,
       drain,
     });
     await expect(promotion).rejects.toMatchObject({ code: 'test-seen' });
-    const body = desk.signed('grant')?.body;
+    const body = harness.signed('grant')?.body;
     expect(body).toMatchObject({ nodeId: NODE.nodeId, floors: { owners: 1, policy: 4, operators: 0 } });
   });
 
   test('config apply: the policy over the exact bytes that are sent', async () => {
-    await using desk = await createSigned();
-    await desk.files.writeAtomic(
+    await using harness = await createSigned();
+    await harness.files.writeAtomic(
       '/owner/cluster.yaml',
       JSON.stringify({ ...BASE, join: { policy: 'approve' } }),
     );
-    desk.record('policy', { configurationSha256: '0'.repeat(64) }, 3);
-    await runConfigApply(desk.owner, { file: undefined, dryRun: false, yes: true, onto: undefined });
-    const [{ request } = { request: {} }] = desk.sent;
+    harness.record('policy', { configurationSha256: '0'.repeat(64) }, 3);
+    await runConfigApply(harness.owner, { file: undefined, dryRun: false, yes: true, onto: undefined });
+    const [{ request } = { request: {} }] = harness.sent;
     const { document } = request as { readonly document: Uint8Array };
-    const policy = desk.signed('policy');
+    const policy = harness.signed('policy');
     expect(policy?.serial).toBe(4);
     expect(policy?.body.configurationSha256).toBe(createHash('sha256').update(document).digest('hex'));
   });
@@ -203,49 +214,52 @@ describe('an owner signs while a command runs', () => {
   test('operator add: the set that was signed before and the new one, whatever the records say', async () => {
     const planted = { name: 'mallory', role: 'owner', fingerprint: `sha256:${'6'.repeat(64)}` };
     const putOperator = async (request: { readonly documents: readonly Uint8Array[] }) => {
-      desk.sent.push({ call: 'putOperator', documents: request.documents, request });
+      harness.sent.push({ call: 'putOperator', documents: request.documents, request });
       return { certificatePem: '', clusterCaPem: '' };
     };
-    await using desk = await createSigned({
+    await using harness = await createSigned({
       admission: { putOperator, listOperators: async () => ({ operators: [planted] }) },
     });
     const first = {
       name: 'owner',
       role: 'owner' as const,
-      fingerprint: fingerprintOfKey(pubKeyDerOf(desk.ownerKey.keyPem)),
+      fingerprint: fingerprintOfKey(pubKeyDerOf(harness.ownerKey.keyPem)),
     };
-    desk.record('operators', { operators: [first] });
-    const ann = contextOf(desk.files, '/ann', undefined, desk.clock);
+    harness.record('operators', { operators: [first] });
+    const ann = contextOf(harness.files, '/ann', undefined, harness.clock);
     await runOperatorKey(ann, 'ann', { request: undefined });
-    await runOperatorAdd(desk.owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: undefined });
-    expect(desk.signed('operators')?.body.operators).toMatchObject([first, { name: 'ann', role: 'viewer' }]);
-    expect(desk.signed('owners')).toBeUndefined();
+    await runOperatorAdd(harness.owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: undefined });
+    expect(harness.signed('operators')?.body.operators).toMatchObject([
+      first,
+      { name: 'ann', role: 'viewer' },
+    ]);
+    expect(harness.signed('owners')).toBeUndefined();
   });
 
   test('operator remove of another owner: a set of owners without that key, and what that owner had signed', async () => {
-    await using desk = await createSigned();
+    await using harness = await createSigned();
     const secondPem = generateEd25519Key();
     const second = Buffer.from(ed25519PubKeyFrom(secondPem) ?? []).toString('base64');
-    const operator = (name: string, keyPem = desk.ownerKey.keyPem) => ({
+    const operator = (name: string, keyPem = harness.ownerKey.keyPem) => ({
       ...{ name, role: 'owner' as const, fingerprint: fingerprintOfKey(pubKeyDerOf(keyPem)) },
     });
     const policy = { configurationSha256: 'ab'.repeat(32) };
-    desk.record('owners', { keys: [desk.ownerKey.pubKeyBase64, second] });
-    desk.record('operators', { operators: [operator('owner'), operator('bob', secondPem)] });
-    desk.record('policy', policy, 9, secondPem);
-    await runOperatorRemove(desk.owner, 'bob', { dryRun: false, yes: true });
-    const documents = desk.sent.flatMap(({ documents: all }) => all);
-    const start = { keys: [desk.ownKey] as const, floor: undefined };
-    const chain = [...desk.onRecord.documents, ...documents].filter(
+    harness.record('owners', { keys: [harness.ownerKey.pubKeyBase64, second] });
+    harness.record('operators', { operators: [operator('owner'), operator('bob', secondPem)] });
+    harness.record('policy', policy, 9, secondPem);
+    await runOperatorRemove(harness.owner, 'bob', { dryRun: false, yes: true });
+    const documents = harness.sent.flatMap(({ documents: all }) => all);
+    const start = { keys: [harness.ownKey] as const, floor: undefined };
+    const chain = [...harness.onRecord.documents, ...documents].filter(
       (each) => parseDocument(each).kind === 'owners',
     );
-    expect(resolveOwners(start, chain, desk.expected).keys).toEqual([new Uint8Array(desk.ownKey)]);
-    expect(desk.signed('operators')?.body.operators).toEqual([operator('owner')]);
-    expect(desk.signed('policy')).toMatchObject({ serial: 10, body: policy });
+    expect(resolveOwners(start, chain, harness.expected).keys).toEqual([new Uint8Array(harness.ownKey)]);
+    expect(harness.signed('operators')?.body.operators).toEqual([operator('owner')]);
+    expect(harness.signed('policy')).toMatchObject({ serial: 10, body: policy });
   });
 
   test('node readmit: every removal of that machine', async () => {
-    await using desk = await createSigned();
+    await using harness = await createSigned();
     const removed = {
       nodeId: 'node-9',
       name: 'w9',
@@ -254,52 +268,52 @@ describe('an owner signs while a command runs', () => {
       readmitted: false,
     };
     const byKey = `machine-key:${'b'.repeat(64)}`;
-    desk.onRecord.removed.push(
+    harness.onRecord.removed.push(
       { ...removed, identity: EK, removal: 3 },
       { ...removed, identity: byKey, removal: 1 },
       { ...removed, identity: `tpm-ek:${'f'.repeat(64)}`, nodeId: 'node-8', name: 'w8', removal: 1 },
     );
-    await runReadmit(desk.owner, 'w9');
-    const bodies = desk.sent.flatMap(({ documents }) => documents.map((each) => parseDocument(each).body));
+    await runReadmit(harness.owner, 'w9');
+    const bodies = harness.sent.flatMap(({ documents }) => documents.map((each) => parseDocument(each).body));
     expect(bodies).toEqual([
       { identity: EK, removal: 3 },
       { identity: byKey, removal: 1 },
     ]);
-    await expect(runReadmit(desk.owner, 'w7')).rejects.toMatchObject({ code: 'nodes-removed-unknown' });
+    await expect(runReadmit(harness.owner, 'w7')).rejects.toMatchObject({ code: 'nodes-removed-unknown' });
   });
 
   test('sign: what is on record, once it was confirmed', async () => {
     const nodes = [{ ...NODE, roles: CONTROL }];
-    await using desk = await createSigned({
+    await using harness = await createSigned({
       curator: { listNodes: async () => ({ nodes }) },
       admission: { listOperators: async () => ({ operators: [first] }) },
     });
     const first = {
       name: 'owner',
       role: 'owner',
-      fingerprint: fingerprintOfKey(pubKeyDerOf(desk.ownerKey.keyPem)),
+      fingerprint: fingerprintOfKey(pubKeyDerOf(harness.ownerKey.keyPem)),
     };
-    await expect(runSign(desk.owner, { yes: false })).rejects.toMatchObject({
+    await expect(runSign(harness.owner, { yes: false })).rejects.toMatchObject({
       code: 'owner-document-required',
     });
-    expect(desk.sent).toEqual([]);
-    await runSign(desk.owner, { yes: true });
+    expect(harness.sent).toEqual([]);
+    await runSign(harness.owner, { yes: true });
     const stored = Buffer.from(canonicalJson(LISTED), 'utf8');
-    expect(desk.signed('policy')?.body.configurationSha256).toBe(
+    expect(harness.signed('policy')?.body.configurationSha256).toBe(
       createHash('sha256').update(stored).digest('hex'),
     );
-    expect(desk.signed('operators')?.body.operators).toEqual([first]);
-    expect(desk.signed('owners')?.body.keys).toEqual([desk.ownerKey.pubKeyBase64]);
-    expect(desk.signed('grant')?.body).toMatchObject({ nodeId: NODE.nodeId, identity: EK });
+    expect(harness.signed('operators')?.body.operators).toEqual([first]);
+    expect(harness.signed('owners')?.body.keys).toEqual([harness.ownerKey.pubKeyBase64]);
+    expect(harness.signed('grant')?.body).toMatchObject({ nodeId: NODE.nodeId, identity: EK });
   });
 });
 
 describe('forgetNode()', () => {
   test('takes the entries of the machine out of the configuration and signs what is left', async () => {
-    await using desk = await createSigned();
-    const entries = await deleteNodeRecords(desk.owner, NODE as never, { isReset: false });
+    await using harness = await createSigned();
+    const entries = await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
     expect(entries).toMatchObject([{ name: 'n2', identity: EK }]);
-    const { configuration, baseRevision } = desk.sent[0]?.request as {
+    const { configuration, baseRevision } = harness.sent[0]?.request as {
       readonly configuration: Uint8Array;
       readonly baseRevision: bigint;
     };
@@ -308,14 +322,14 @@ describe('forgetNode()', () => {
       join: { policy: 'inventory', inventory: [] },
     });
     expect(baseRevision).toBe(7n);
-    expect(desk.signed('policy')?.body.configurationSha256).toBe(
+    expect(harness.signed('policy')?.body.configurationSha256).toBe(
       createHash('sha256').update(configuration).digest('hex'),
     );
   });
 
   test('of a machine that is reset keeps them, and readmits it', async () => {
-    await using desk = await createSigned();
-    desk.onRecord.removed.push({
+    await using harness = await createSigned();
+    harness.onRecord.removed.push({
       identity: EK,
       removal: 2,
       nodeId: 'x',
@@ -324,9 +338,9 @@ describe('forgetNode()', () => {
       removedBy: '',
       readmitted: true,
     });
-    await deleteNodeRecords(desk.owner, NODE as never, { isReset: true });
-    expect(desk.sent[0]?.request).toMatchObject({ configuration: new Uint8Array() });
-    expect(desk.signed('readmission')?.body).toEqual({ identity: EK, removal: 3 });
+    await deleteNodeRecords(harness.owner, NODE as never, { isReset: true });
+    expect(harness.sent[0]?.request).toMatchObject({ configuration: new Uint8Array() });
+    expect(harness.signed('readmission')?.body).toEqual({ identity: EK, removal: 3 });
   });
 
   test('makes the change again when somebody was faster', async () => {
@@ -335,20 +349,20 @@ describe('forgetNode()', () => {
       if (++tries < 3) throw new CodedError(testErrors, 'owner-document-serial-old', 'storing policy 1');
       return {};
     };
-    await using desk = await createSigned({ curator: { deleteNode } });
-    await deleteNodeRecords(desk.owner, NODE as never, { isReset: false });
+    await using harness = await createSigned({ curator: { deleteNode } });
+    await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
     expect(tries).toBe(3);
   });
 });
 
 describe('an operator who is no owner', () => {
   test('signs nothing, and cannot readmit or sign what is on record', async () => {
-    await using desk = await createSigned();
-    const fingerprint = fingerprintOfKey(pubKeyDerOf(desk.ownerKey.keyPem));
-    desk.record('operators', { operators: [{ name: 'owner', fingerprint, role: 'owner' }] });
-    const ann = await asOperator(desk);
+    await using harness = await createSigned();
+    const fingerprint = fingerprintOfKey(pubKeyDerOf(harness.ownerKey.keyPem));
+    harness.record('operators', { operators: [{ name: 'owner', fingerprint, role: 'owner' }] });
+    const ann = await asOperator(harness);
     await runApprove(ann, NODE.nodeId, { name: undefined, roles: ['control-plane'], labels: {} });
-    expect(desk.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
+    expect(harness.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
     const entries = inventoryEntriesOf(NODE as never, { text: canonicalJson(LISTED) });
     const removing = (isLost: boolean) => requireOwnerForInventory(ann, NODE as never, { entries, isLost });
     await expect(removing(false)).rejects.toMatchObject({ code: 'owner-document-required' });

@@ -18,16 +18,16 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const namesOf = (asked: MemberIdentity[]) =>
   asked.splice(0).map((each) => (each.kind === 'operator' ? each.name : 'a node'));
 
-/** A desk at which ann is a viewer beside the owner. */
-async function createDeskWithAnn(...calls: Parameters<typeof createCuratorHarness>) {
-  const desk = await createCuratorHarness(...calls);
-  const { files, owner, clock } = desk;
+/** A harness at which ann is a viewer beside the owner. */
+async function createHarnessWithAnn(...calls: Parameters<typeof createCuratorHarness>) {
+  const harness = await createCuratorHarness(...calls);
+  const { files, owner, clock } = harness;
   const ann = contextOf(files, '/ann', undefined, clock);
   await runOperatorKey(ann, 'ann', { request: undefined });
   await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
   await runOperatorAccept(ann, '/ann/ann.grant');
-  desk.asked.splice(0);
-  return { ...desk, ann };
+  harness.asked.splice(0);
+  return { ...harness, ann };
 }
 
 const refusing = {
@@ -51,42 +51,42 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
     },
     { name: 'is renewed 400 days later', days: 400, asked: ['bare', 'renewed', 'renewed'] },
   ])('$name', async ({ days, asked }) => {
-    await using desk = await createDeskWithAnn();
-    desk.clock.aheadMs = days * DAY_MS;
-    await runOperatorList(desk[who]);
-    await runOperatorList(desk[who]);
-    expect(namesOf(desk.asked)).toEqual(asked);
+    await using harness = await createHarnessWithAnn();
+    harness.clock.aheadMs = days * DAY_MS;
+    await runOperatorList(harness[who]);
+    await runOperatorList(harness[who]);
+    expect(namesOf(harness.asked)).toEqual(asked);
   });
 
   test('is the old one for as long as nobody renews it and it has not run out', async () => {
-    await using desk = await createDeskWithAnn({}, refusing);
-    desk.clock.aheadMs = 300 * DAY_MS;
-    await runOperatorList(desk[who]);
-    expect(namesOf(desk.asked)).toEqual([who]);
-    desk.clock.aheadMs = 400 * DAY_MS;
-    await expect(runOperatorList(desk[who])).rejects.toMatchObject({ code: 'test-refused' });
+    await using harness = await createHarnessWithAnn({}, refusing);
+    harness.clock.aheadMs = 300 * DAY_MS;
+    await runOperatorList(harness[who]);
+    expect(namesOf(harness.asked)).toEqual([who]);
+    harness.clock.aheadMs = 400 * DAY_MS;
+    await expect(runOperatorList(harness[who])).rejects.toMatchObject({ code: 'test-refused' });
   });
 
   test('is asked for again when what was kept is lost or of somebody else', async () => {
-    await using desk = await createDeskWithAnn();
-    desk.clock.aheadMs = 400 * DAY_MS;
+    await using harness = await createHarnessWithAnn();
+    harness.clock.aheadMs = 400 * DAY_MS;
     const [own, other] = ['/owner/owner.crt', '/ann/identity.crt'];
     const path = who === 'owner' ? own : other;
-    await runOperatorList(desk.owner);
-    await runOperatorList(desk.ann);
-    const others = (await desk.files.read(who === 'owner' ? other : own, 65_536)) ?? '';
+    await runOperatorList(harness.owner);
+    await runOperatorList(harness.ann);
+    const others = (await harness.files.read(who === 'owner' ? other : own, 65_536)) ?? '';
     for (const text of [others, 'no certificate', '']) {
-      await desk.files.writeAtomic(path, text);
-      namesOf(desk.asked);
-      await runOperatorList(desk[who]);
-      expect(namesOf(desk.asked)).toEqual(['bare', 'renewed']);
+      await harness.files.writeAtomic(path, text);
+      namesOf(harness.asked);
+      await runOperatorList(harness[who]);
+      expect(namesOf(harness.asked)).toEqual(['bare', 'renewed']);
     }
   });
 });
 
 describe('the kubeconfig of an owner', () => {
-  /** With a kubeconfig that is as old as the desk. */
-  async function createDeskWithKubeconfig(isRefused = false) {
+  /** With a kubeconfig that is as old as the harness. */
+  async function createHarnessWithKubeconfig(isRefused = false) {
     const [issued, refused]: [number[], number[]] = [[], []];
     const issue = async ({ certificateRequest }: { certificateRequest: Uint8Array }) => {
       if (isRefused) {
@@ -96,8 +96,8 @@ describe('the kubeconfig of an owner', () => {
       issued.push(1);
       return { certificatePem: await authority.client(await verifyCertificateRequest(certificateRequest)) };
     };
-    const desk = await createCuratorHarness({}, { issueKubeconfig: issue });
-    const { files, owner, clock } = desk;
+    const harness = await createCuratorHarness({}, { issueKubeconfig: issue });
+    const { files, owner, clock } = harness;
     const authority = await createAuthority(() => clock.nowMs());
     const path = '/owner/state.json';
     const state = JSON.parse(Buffer.from((await files.read(path, 1e6)) ?? '').toString()) as {
@@ -109,27 +109,27 @@ describe('the kubeconfig of an owner', () => {
     const certPem = await authority.client(pubKeyDerOf(keyPem));
     const access = { server: 'https://127.0.0.1:1', caPem: authority.caPem, certPem, keyPem };
     await files.writeAtomic('/owner/kubeconfig', renderKubeconfig('prod', access), { mode: 0o600 });
-    return { ...desk, issued, refused, certPem, ask: () => currentKubeAccess(owner) };
+    return { ...harness, issued, refused, certPem, ask: () => currentKubeAccess(owner) };
   }
 
   test('is left alone before two thirds of its life, and renewed once after', async () => {
-    await using desk = await createDeskWithKubeconfig();
-    desk.clock.aheadMs = 240 * DAY_MS;
-    expect((await desk.ask()).certPem).toBe(desk.certPem);
-    desk.clock.aheadMs = 250 * DAY_MS;
-    const renewed = await desk.ask();
-    expect(renewed.certPem).not.toBe(desk.certPem);
-    expect(await desk.ask()).toMatchObject({ certPem: renewed.certPem, server: 'https://127.0.0.1:1' });
-    expect(desk.issued).toHaveLength(1);
+    await using harness = await createHarnessWithKubeconfig();
+    harness.clock.aheadMs = 240 * DAY_MS;
+    expect((await harness.ask()).certPem).toBe(harness.certPem);
+    harness.clock.aheadMs = 250 * DAY_MS;
+    const renewed = await harness.ask();
+    expect(renewed.certPem).not.toBe(harness.certPem);
+    expect(await harness.ask()).toMatchObject({ certPem: renewed.certPem, server: 'https://127.0.0.1:1' });
+    expect(harness.issued).toHaveLength(1);
   });
 
   test('is used for as long as it is good where nobody renews it', async () => {
-    await using desk = await createDeskWithKubeconfig(true);
-    desk.clock.aheadMs = 300 * DAY_MS;
-    for (let looks = 0; looks < 3; looks++) expect((await desk.ask()).certPem).toBe(desk.certPem);
-    expect(desk.refused).toHaveLength(1); // one command tries once
-    desk.clock.aheadMs = 400 * DAY_MS;
-    await expect(desk.ask()).rejects.toMatchObject({ code: 'test-refused' });
+    await using harness = await createHarnessWithKubeconfig(true);
+    harness.clock.aheadMs = 300 * DAY_MS;
+    for (let looks = 0; looks < 3; looks++) expect((await harness.ask()).certPem).toBe(harness.certPem);
+    expect(harness.refused).toHaveLength(1); // one command tries once
+    harness.clock.aheadMs = 400 * DAY_MS;
+    await expect(harness.ask()).rejects.toMatchObject({ code: 'test-refused' });
   });
 });
 

@@ -13,8 +13,8 @@ const textOf = async (files: MemoryFiles, path: string): Promise<string> =>
 
 describe('an operator', () => {
   test('makes a key, is added by the owner, takes the grant, and asks as themselves from anywhere', async () => {
-    await using desk = await createCuratorHarness();
-    const { files, owner, asked } = desk;
+    await using harness = await createCuratorHarness();
+    const { files, owner, asked } = harness;
     const ann = contextOf(files, '/ann');
     await runOperatorKey(ann, 'ann', { request: undefined });
     expect((await files.stat('/ann/identity.json'))?.mode).toBe(0o600);
@@ -28,8 +28,8 @@ describe('an operator', () => {
   });
 
   test('keeps the key however often one is asked for, and never replaces that of somebody else', async () => {
-    await using desk = await createCuratorHarness();
-    const { files } = desk;
+    await using harness = await createCuratorHarness();
+    const { files } = harness;
     const ann = contextOf(files, '/ann');
     await runOperatorKey(ann, 'ann', { request: undefined });
     const [identity, request] = [await textOf(files, '/ann/identity.json'), '/ann/again.csr'];
@@ -43,8 +43,8 @@ describe('an operator', () => {
   });
 
   test('cannot ask before an owner has answered, nor with an identity that others can read', async () => {
-    await using desk = await createCuratorHarness();
-    const { files } = desk;
+    await using harness = await createCuratorHarness();
+    const { files } = harness;
     const ann = contextOf(files, '/ann');
     await runOperatorKey(ann, 'ann', { request: undefined });
     await expect(runOperatorList(ann)).rejects.toEqual(coded('cluster-identity-not-granted'));
@@ -57,7 +57,7 @@ describe('an operator', () => {
   test('has an audit of their own to compare with: what another identity of the directory has signed is not theirs', async () => {
     const facts = { timeMs: 1, caller: 'operator:owner', method: 'Test', subject: 'x', detail: {} };
     const { head, record } = extendChain(EMPTY_CHAIN, facts);
-    await using desk = await createCuratorHarness(
+    await using harness = await createCuratorHarness(
       {},
       {
         listAudit: async function* () {
@@ -66,7 +66,7 @@ describe('an operator', () => {
         },
       },
     );
-    const { files, owner } = desk;
+    const { files, owner } = harness;
     for (const name of ['ann', 'bob']) {
       const context = contextOf(files, '/ann', `/ann/${name}.json`);
       const [request, out] = [`/ann/${name}.csr`, `/ann/${name}.grant`];
@@ -82,8 +82,8 @@ describe('an operator', () => {
   });
 
   test('takes no grant that is for another key, of another cluster, or no grant at all', async () => {
-    await using desk = await createCuratorHarness();
-    const { files, owner } = desk;
+    await using harness = await createCuratorHarness();
+    const { files, owner } = harness;
     await runOperatorKey(contextOf(files, '/ann'), 'ann', { request: undefined });
     const bob = contextOf(files, '/bob');
     await runOperatorKey(bob, 'bob', { request: undefined });

@@ -37,13 +37,13 @@ async function createKubernetes() {
 }
 
 /** Bob was made an owner by the one who made the cluster, and has a directory of his own with nothing but that. */
-async function createDeskWithBob(admission: FakeAdmissionCalls = {}) {
+async function createHarnessWithBob(admission: FakeAdmissionCalls = {}) {
   const { caPem, issueKubeconfig } = await createKubernetes();
-  const desk = await createCuratorHarness(
+  const harness = await createCuratorHarness(
     { getConfiguration: async () => ({ document: new Uint8Array(Buffer.from(CONFIGURATION)) }) },
     { issueKubeconfig, ...admission },
   );
-  const { files, owner } = desk;
+  const { files, owner } = harness;
   const state = JSON.parse(Buffer.from((await files.read('/owner/state.json', 1e6)) ?? '').toString()) as {
     init: { result: object };
   };
@@ -54,13 +54,13 @@ async function createDeskWithBob(admission: FakeAdmissionCalls = {}) {
   await runOperatorKey(bob, 'bob', { request: undefined });
   await runOperatorAdd(owner, 'bob', { role: 'owner', request: '/bob/bob.csr', out: '/bob/bob.grant' });
   await runOperatorAccept(bob, '/bob/bob.grant');
-  return { ...desk, bob: contextOf(files, '/bob'), owner: contextOf(files, '/owner'), caPem };
+  return { ...harness, bob: contextOf(files, '/bob'), owner: contextOf(files, '/owner'), caPem };
 }
 
 describe('an owner who was added', () => {
   test('gets a kubeconfig in a directory of the own, with the CA that the grant names', async () => {
-    await using desk = await createDeskWithBob();
-    const { bob, caPem, files } = desk;
+    await using harness = await createHarnessWithBob();
+    const { bob, caPem, files } = harness;
     await expect(runKubeconfig(bob, { merge: false, home: '/bob' })).rejects.toMatchObject({
       code: 'cluster-no-kubeconfig',
     });
@@ -78,32 +78,34 @@ describe('an owner who was added', () => {
 
   test('provisions machines with the own key, and with that of the owner who signed', async () => {
     const signer = new Uint8Array(32).fill(7);
-    await using desk = await createDeskWithBob({ getOwnership: async () => ({ ownerPublicKey: signer }) });
+    await using harness = await createHarnessWithBob({
+      getOwnership: async () => ({ ownerPublicKey: signer }),
+    });
     const options = {
       endpoints: ['192.0.2.1'],
       package: undefined,
       tpm: true,
       format: 'provisioning',
     } as const;
-    await runCloudInit(desk.bob, options);
-    const { provisioning } = desk.bob.host.answered as { provisioning: { ownerKeys: readonly string[] } };
+    await runCloudInit(harness.bob, options);
+    const { provisioning } = harness.bob.host.answered as { provisioning: { ownerKeys: readonly string[] } };
     expect(provisioning.ownerKeys).toEqual([expect.any(String), Buffer.from(signer).toString('base64')]);
-    await runCloudInit(desk.owner, options);
-    const own = desk.owner.host.answered as { provisioning: { ownerKeys: readonly string[] } };
+    await runCloudInit(harness.owner, options);
+    const own = harness.owner.host.answered as { provisioning: { ownerKeys: readonly string[] } };
     expect(own.provisioning.ownerKeys).toHaveLength(1);
     expect(provisioning.ownerKeys).not.toContain(own.provisioning.ownerKeys[0]);
   });
 
   test('is vouched for by the one who added, and so is who is added by them', async () => {
-    await using desk = await createDeskWithBob();
-    const { files, bob, clusterId } = desk;
+    await using harness = await createHarnessWithBob();
+    const { files, bob, clusterId } = harness;
     await files.makeDirectory('/carol');
     const carol = contextOf(files, '/carol');
     await runOperatorKey(carol, 'carol', { request: undefined });
     const [request, out] = ['/carol/carol.csr', '/carol/carol.grant'];
     await runOperatorAdd(bob, 'carol', { role: 'owner', request, out });
     await runOperatorAccept(carol, out);
-    const members = [desk.owner, bob, carol].map((context) => readCaller(context));
+    const members = [harness.owner, bob, carol].map((context) => readCaller(context));
     const [first, second, third] = await Promise.all(members);
     const keys = [second, third].map((member) => member && pubKeyDerOf(member.keyPem).slice(-32));
     expect(second?.vouchers).toHaveLength(1);
@@ -118,8 +120,8 @@ describe('an owner who was added', () => {
   });
 
   test('who is no owner is vouched for by nobody', async () => {
-    await using desk = await createDeskWithBob();
-    const { files, owner, bob } = desk;
+    await using harness = await createHarnessWithBob();
+    const { files, owner, bob } = harness;
     await runOperatorAdd(owner, 'bob', { role: 'operator', request: '/bob/bob.csr', out: '/bob/bob.grant' });
     await runOperatorAccept(bob, '/bob/bob.grant');
     expect(await readCaller(contextOf(files, '/bob'))).toMatchObject({
@@ -129,8 +131,8 @@ describe('an owner who was added', () => {
 
   test('is granted the CA that the one who adds knows, whatever an answer says', async () => {
     const putOperator = async () => ({ certificatePem: '', clusterCaPem: 'of somebody else' });
-    await using desk = await createCuratorHarness({}, { putOperator });
-    const { files, owner } = desk;
+    await using harness = await createCuratorHarness({}, { putOperator });
+    const { files, owner } = harness;
     const [request, out] = ['/ann/ann.csr', '/ann/ann.grant'];
     await runOperatorKey(contextOf(files, '/ann'), 'ann', { request });
     await runOperatorAdd(owner, 'ann', { role: 'owner', request, out });
@@ -140,8 +142,8 @@ describe('an owner who was added', () => {
   });
 
   test('goes by the own cluster.yaml, where there is one', async () => {
-    await using desk = await createDeskWithBob();
-    const { files, bob } = desk;
+    await using harness = await createHarnessWithBob();
+    const { files, bob } = harness;
     expect((await fileOrClusterConfiguration(bob)).name).toBe('prod');
     const own = CONFIGURATION.replace('name":"prod', 'name":"own');
     await files.writeAtomic('/bob/cluster.yaml', own);
@@ -159,7 +161,7 @@ describe('an owner who was added', () => {
         fix: '',
       },
     } as const;
-    await using desk = await createDeskWithBob({
+    await using harness = await createHarnessWithBob({
       deleteOperator: () => {
         calls.push('delete');
         if (calls.includes('sign')) return Promise.resolve({});
@@ -167,8 +169,8 @@ describe('an owner who was added', () => {
       },
       putOwnership: async () => (calls.push('sign'), {}),
     });
-    await runOperatorRemove(desk.bob, 'owner', { dryRun: false, yes: true });
+    await runOperatorRemove(harness.bob, 'owner', { dryRun: false, yes: true });
     expect(calls).toEqual(['delete', 'sign', 'delete']);
-    expect(desk.bob.host.answered).toMatchObject({ removed: true, hasSigned: true });
+    expect(harness.bob.host.answered).toMatchObject({ removed: true, hasSigned: true });
   });
 });

@@ -104,17 +104,22 @@ const table = [
 
 describe('cluster explain', () => {
   test.each(table)('tells from both sides how it went: $name', async ({ given, want }) => {
-    await using desk = await createCuratorHarness({}, { getTrace: async () => given });
-    expect(await runExplainJoin(desk.owner, 'subject')).toBe(want.exit);
-    const [shown] = desk.owner.host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : []));
+    await using harness = await createCuratorHarness({}, { getTrace: async () => given });
+    expect(await runExplainJoin(harness.owner, 'subject')).toBe(want.exit);
+    const [shown] = harness.owner.host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : []));
     const withoutAges = shown?.replace(/  \S+ ago$/gm, '');
     expect(withoutAges?.split('\n')).toEqual(want.lines);
   });
 
   test('tells the oldest first, whoever found it', async () => {
     const facts = [3n, 1n, 2n].map((timeMs) => fact(PASS, 'machine', `${timeMs}`, { timeMs }));
-    await using desk = await createCuratorHarness({}, { getTrace: async () => ({ nodeName: 'n2', facts }) });
-    await runExplainJoin(desk.owner, 'n2');
-    expect(desk.owner.host.answered).toMatchObject({ facts: [{ name: '1' }, { name: '2' }, { name: '3' }] });
+    await using harness = await createCuratorHarness(
+      {},
+      { getTrace: async () => ({ nodeName: 'n2', facts }) },
+    );
+    await runExplainJoin(harness.owner, 'n2');
+    expect(harness.owner.host.answered).toMatchObject({
+      facts: [{ name: '1' }, { name: '2' }, { name: '3' }],
+    });
   });
 });

@@ -122,14 +122,14 @@ export async function createStatefulCluster() {
       return answer;
     };
   const address = `127.${randomInt(1, 250)}.${randomInt(1, 250)}.${randomInt(2, 250)}`;
-  const desk = await createCuratorHarness(
+  const harness = await createCuratorHarness(
     curatorOf(cluster, { find, look, effect }),
     admissionOf(cluster, { look, effect }),
     streamsOf(cluster, { find, look, effect }),
     address,
   );
-  const { files } = desk;
-  const { keyPem } = await readCaller(desk.owner);
+  const { files } = harness;
+  const { keyPem } = await readCaller(harness.owner);
   cluster.owner = fingerprintOfKey(pubKeyDerOf(keyPem));
   const kubernetes = await createKubernetes(
     files,
@@ -148,12 +148,16 @@ export async function createStatefulCluster() {
     /** A program that ends at a point; Infinity: at its own end. */
     program: (at: number) => {
       const signal = points.start(at);
-      const ports = { ...desk.owner.ports, files: interruptible(files, points), clock: new PollingClock() };
-      return { ...desk.owner, ports, host: new SteppingHost(points), signal };
+      const ports = {
+        ...harness.owner.ports,
+        files: interruptible(files, points),
+        clock: new PollingClock(),
+      };
+      return { ...harness.owner, ports, host: new SteppingHost(points), signal };
     },
     [Symbol.asyncDispose]: async () => {
       await kubernetes[Symbol.asyncDispose]();
-      await desk[Symbol.asyncDispose]();
+      await harness[Symbol.asyncDispose]();
     },
   };
 }
@@ -301,8 +305,8 @@ function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
       return {};
     }),
     probeRemoved: look(() => {
-      const papers = ['own', ...SHARED_KEYS.flatMap((key) => key.papers)];
-      const results = papers.map((credential) => ({
+      const credentials = ['own', ...SHARED_KEYS.flatMap((key) => key.credentials)];
+      const results = credentials.map((credential) => ({
         endpoint: 'curator',
         node: 'n1',
         credential,

@@ -41,7 +41,6 @@ import {
   awaitKeyReplacement,
   heldGeneration,
   startKeyReplacement,
-  type KeyReplacement,
   type KeyReplacementOptions,
 } from './replace-keys.ts';
 

@@ -13,12 +13,12 @@ test('a node is not emptied for an order that nobody here can sign, nor taken ou
     health: NodeHealth.HEALTHY,
     roles: [NodeRole.KUBERNETES_WORKER],
   };
-  await using desk = await createCuratorHarness({
+  await using harness = await createCuratorHarness({
     getNode: async () => (asked.push('getNode'), { node }),
     listNodes: async () => ({ nodes: [node] }),
     setNodeRoles: async () => (asked.push('setNodeRoles'), { node }),
   });
-  const { files, owner } = desk;
+  const { files, owner } = harness;
   const ann = contextOf(files, '/ann');
   await runOperatorKey(ann, 'ann', { request: undefined });
   await runOperatorAdd(owner, 'ann', { role: 'operator', request: '/ann/ann.csr', out: '/ann/ann.grant' });

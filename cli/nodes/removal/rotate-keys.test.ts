@@ -55,7 +55,7 @@ async function createRotating(
   const reasons: string[] = [];
   const replaced: number[] = [];
   let asked = 0;
-  const desk = await createCuratorHarness(
+  const harness = await createCuratorHarness(
     {
       listNodes: async () => ({
         nodes: [nodeOf({ nodeId: 'node-1', name: 'n1', health: NodeHealth.HEALTHY })],
@@ -79,8 +79,8 @@ async function createRotating(
       }),
     },
   );
-  const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new FastForwardClock() } };
-  return { ...desk, owner, reasons, replaced, asked: () => asked };
+  const owner = { ...harness.owner, ports: { ...harness.owner.ports, clock: new FastForwardClock() } };
+  return { ...harness, owner, reasons, replaced, asked: () => asked };
 }
 
 /** One with an identity of her own, who has no kubeconfig to be renewed. */
@@ -100,89 +100,89 @@ const textOf = ({ host }: { host: { records: readonly object[] } }): string =>
   host.records.flatMap((record) => ('text' in record ? [String(record.text)] : [])).join('\n');
 
 describe('cluster keys show', () => {
-  test('tells of keys that were never replaced', async () => {
-    await using desk = await createRotating([at(1, 'done')]);
-    await runKeysShow(desk.owner);
-    expect(textOf(desk.owner)).toBe('Generation 1: as they were made with the cluster.');
-    expect(desk.owner.host.answered).toMatchObject({ keys: { generation: 1, isDone: true } });
+  test('shows the initial keys', async () => {
+    await using harness = await createRotating([at(1, 'done')]);
+    await runKeysShow(harness.owner);
+    expect(textOf(harness.owner)).toBe('generation 1 (initial)');
+    expect(harness.owner.host.answered).toMatchObject({ keys: { generation: 1, isDone: true } });
   });
 
-  test('tells since when keys that were replaced are in force', async () => {
-    await using desk = await createRotating([at(2, 'done')]);
-    await runKeysShow(desk.owner);
-    expect(textOf(desk.owner)).toMatch(
-      /^Generation 2, in force for .*, asked for .* ago by operator:owner: why$/,
+  test('shows since when rotated keys are current', async () => {
+    await using harness = await createRotating([at(2, 'done')]);
+    await runKeysShow(harness.owner);
+    expect(textOf(harness.owner)).toMatch(
+      /^generation 2, current for .*, requested .* ago by operator:owner: why$/,
     );
   });
 
-  test('names the phase, who asked and why, and whom it waits for', async () => {
+  test('shows the phase, requester and reason of a rotation, and the nodes it waits for', async () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off\u001b[2J' }];
-    await using desk = await createRotating([at(2, 'issue', { awaited })]);
-    await runKeysShow(desk.owner);
-    const text = textOf(desk.owner);
-    expect(text).toMatch(/^Being replaced by generation 2, asked for .* ago by operator:owner: why$/m);
+    await using harness = await createRotating([at(2, 'issue', { awaited })]);
+    await runKeysShow(harness.owner);
+    const text = textOf(harness.owner);
+    expect(text).toMatch(/^rotating to generation 2, requested .* ago by operator:owner: why$/m);
     expect(text).toMatch(/^phase 4 of 6: issuing certificates with the new keys, for/m);
     expect(text).toMatch(/^n2 +it is off\?\[2J$/m);
   });
 });
 
 describe('cluster keys rotate', () => {
-  test('that is not to be followed only asks', async () => {
-    await using desk = await createRotating([at(2, 'asked')]);
-    await runKeysRotate(desk.owner, {
+  test('only requests the rotation without --wait', async () => {
+    await using harness = await createRotating([at(2, 'asked')]);
+    await runKeysRotate(harness.owner, {
       reason: 'a backup was read',
       wait: false,
       replace: undefined,
       ...agreed,
     });
-    expect([desk.reasons, desk.replaced, desk.asked()]).toEqual([['a backup was read'], [0], 0]);
-    expect(desk.owner.host.answered).toEqual({ generation: 2, isDone: false });
+    expect([harness.reasons, harness.replaced, harness.asked()]).toEqual([['a backup was read'], [0], 0]);
+    expect(harness.owner.host.answered).toEqual({ generation: 2, isDone: false });
   });
 
-  /** Every paper of a shared key at one door, and the removed node's own. */
-  const trialsOf = (outcome: (paper: string) => Outcome) =>
-    ['node', ...SHARED_KEYS.flatMap(({ papers }) => papers)].map((credential) => ({
+  /** Every credential of a shared key at one endpoint, and the removed node's own. */
+  const resultsOf = (outcome: (credential: string) => Outcome) =>
+    ['node', ...SHARED_KEYS.flatMap(({ credentials }) => credentials)].map((credential) => ({
       ...{ node: 'n1', endpoint: credential.startsWith('etcd-') ? credential : 'api-server', credential },
       ...{ outcome: outcome(credential), detail: '' },
     }));
 
-  test('ends with the proof that what the keys of before make is refused', async () => {
+  test('ends with the proof that credentials of the old keys are refused', async () => {
     const asked: ProbeTask[] = [];
-    await using desk = await createRotating([at(2, 'retire'), at(2, 'done')], undefined, (probe) => {
+    await using harness = await createRotating([at(2, 'retire'), at(2, 'done')], undefined, (probe) => {
       asked.push(probe);
-      // A door that was on its way up at first.
-      return trialsOf((paper) =>
-        asked.length === 1 && paper === 'front-proxy' ? Outcome.UNPROVED : Outcome.REFUSED,
+      // An endpoint that is still starting at first.
+      return resultsOf((credential) =>
+        asked.length === 1 && credential === 'front-proxy' ? Outcome.UNPROVED : Outcome.REFUSED,
       );
     });
-    const operator = await asOperator(desk);
+    const operator = await asOperator(harness);
     await runKeysRotate(operator, { reason: '', wait: true, replace: undefined, ...agreed });
     expect(asked.map(({ heldKeys, generation }) => [heldKeys, generation])).toEqual([
       [true, 1n],
       [true, 1n],
     ]);
     expect(operator.host.answered).toMatchObject({ generation: 2, isDone: true });
-    expect(textOf(operator)).toMatch(/service account key +refused at the API server of n1/);
+    expect(textOf(operator)).toMatch(/service account key +refused at API server on n1/);
   });
 
-  test('is no success while anything that they make is let in', async () => {
-    await using desk = await createRotating([at(2, 'done')], undefined, () =>
-      trialsOf((paper) => (paper === 'service-account' ? Outcome.LET_IN : Outcome.REFUSED)),
+  test('fails while a credential of the old keys is accepted', async () => {
+    await using harness = await createRotating([at(2, 'done')], undefined, () =>
+      resultsOf((credential) => (credential === 'service-account' ? Outcome.LET_IN : Outcome.REFUSED)),
     );
-    const operator = await asOperator(desk);
+    const operator = await asOperator(harness);
     await expect(
       runKeysRotate(operator, { reason: '', wait: true, replace: undefined, ...agreed }),
     ).rejects.toMatchObject({
       code: 'keys-still-accepted',
-      message: expect.stringMatching(/what the old service account key makes: service-account is let in/),
+      message: expect.stringMatching(/credentials of the old service account key: service-account accepted/),
     });
   });
 
-  test('that stands still says in which phase and for whom, and that the same command goes on', async () => {
+  test('reports the phase and the nodes it waits for when the rotation stalls', async () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off' }];
-    await using desk = await createRotating([at(2, 'believe', { awaited })]);
+    await using harness = await createRotating([at(2, 'believe', { awaited })]);
     await expect(
-      runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined, ...agreed }),
+      runKeysRotate(harness.owner, { reason: '', wait: true, replace: undefined, ...agreed }),
     ).rejects.toMatchObject({
       code: 'keys-rotation-stalled',
       retryable: true,
@@ -190,37 +190,40 @@ describe('cluster keys rotate', () => {
     });
   });
 
-  test('says which generation is meant, and tells one that is replaced already from one that it has begun', async () => {
-    await using desk = await createRotating([at(3, 'done')], async () => ({ generation: 3n, isDone: true }));
-    await runKeysRotate(desk.owner, { reason: '', wait: false, replace: 2, ...agreed });
-    expect(desk.replaced).toEqual([2]);
-    expect(desk.owner.host.answered).toEqual({ generation: 3, isDone: true });
-    expect(textOf(desk.owner)).toMatch(/had been replaced before; .* generation 3 .* nothing was begun/);
+  test('names the generation to replace and tells whether it was already replaced', async () => {
+    await using harness = await createRotating([at(3, 'done')], async () => ({
+      generation: 3n,
+      isDone: true,
+    }));
+    await runKeysRotate(harness.owner, { reason: '', wait: false, replace: 2, ...agreed });
+    expect(harness.replaced).toEqual([2]);
+    expect(harness.owner.host.answered).toEqual({ generation: 3, isDone: true });
+    expect(textOf(harness.owner)).toMatch(/^Nothing to do: .* generation 3/);
   });
 
-  test('of keys that were replaced before it brings the proof once more', async () => {
-    await using desk = await createRotating(
+  test('repeats the proof for keys that were already replaced', async () => {
+    await using harness = await createRotating(
       [at(3, 'done')],
       async () => ({ generation: 3n, isDone: true }),
-      () => trialsOf(() => Outcome.REFUSED),
+      () => resultsOf(() => Outcome.REFUSED),
     );
-    const operator = await asOperator(desk);
+    const operator = await asOperator(harness);
     await runKeysRotate(operator, { reason: '', wait: true, replace: 2, ...agreed });
     expect(operator.host.answered).toMatchObject({ generation: 3, isDone: true });
-    expect(textOf(operator)).toMatch(/^The keys that were meant had been replaced before/m);
+    expect(textOf(operator)).toMatch(/^Nothing to do: the keys have already been replaced/m);
   });
 
-  test('cannot mean keys that are only being made', async () => {
-    await using desk = await createRotating([at(3, 'issue')], async () => ({ generation: 3n }));
-    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: 3, ...agreed });
+  test('refuses --replace of a generation that is not complete', async () => {
+    await using harness = await createRotating([at(3, 'issue')], async () => ({ generation: 3n }));
+    const asking = runKeysRotate(harness.owner, { reason: '', wait: true, replace: 3, ...agreed });
     await expect(asking).rejects.toMatchObject({ code: 'app-usage' });
   });
 
-  test('is for owners', async () => {
-    await using desk = await createRotating([at(1, 'done')], () =>
+  test('requires an owner', async () => {
+    await using harness = await createRotating([at(1, 'done')], () =>
       Promise.reject(new Refusal('curator-denied')),
     );
-    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined, ...agreed });
+    const asking = runKeysRotate(harness.owner, { reason: '', wait: true, replace: undefined, ...agreed });
     await expect(asking).rejects.toMatchObject({ code: 'curator-denied' });
   });
 });
@@ -244,35 +247,35 @@ const view = (generation: number, over: Partial<KeysView> = {}): KeysView => ({
 
 test.each([
   { name: 'a worker', node: { roles: [NodeRole.KUBERNETES_WORKER] }, now: view(4), want: undefined },
-  { name: 'a control plane too old to say', node: {}, now: view(1), want: 1 },
+  { name: 'a control plane whose agent reports no generation', node: {}, now: view(1), want: 1 },
   { name: 'a control plane', node: { status: { keys: stage(3n) } }, now: view(3), want: 3 },
   {
-    name: 'one that is no control plane any more and has not wiped them',
+    name: 'a demoted node that has not wiped them',
     node: { roles: [NodeRole.KUBERNETES_WORKER], status: { keys: stage(2n), holdsKeys: true } },
     now: view(2),
     want: 2,
   },
-  { name: 'one whose roles a removal has taken', node: { roles: [] }, now: view(1), want: 1 },
+  { name: 'a node whose roles were taken', node: { roles: [] }, now: view(1), want: 1 },
   {
-    name: 'one whose roles a removal has taken and that said that it held some',
+    name: 'a node whose roles were taken and that reported keys',
     node: { roles: [], status: { keys: stage(2n), holdsKeys: true } },
     now: view(2),
     want: 2,
   },
   {
-    name: 'one whose roles a removal has taken and that said that it held none',
+    name: 'a node whose roles were taken and that reported none',
     node: { roles: [], status: { keys: stage(2n) } },
     now: view(2),
     want: undefined,
   },
   {
-    name: 'one off the records, because of which they were replaced',
+    name: 'a deleted node that was the reason of the rotation',
     node: { state: NodeState.UNSPECIFIED, roles: [] },
-    now: view(3, { reason: 'n3 was lost with them (node-3)' }),
+    now: view(3, { reason: 'n3 (node-3) was lost with these keys' }),
     want: 2,
   },
   {
-    name: 'one off the records, of which nothing is known',
+    name: 'a deleted node of unknown roles',
     node: { state: NodeState.UNSPECIFIED, roles: [] },
     now: view(3),
     want: 3,
@@ -281,82 +284,82 @@ test.each([
   expect(heldGeneration(nodeOf(node), now)).toBe(want);
 });
 
-describe('what becomes of the keys of a removed node', () => {
+describe('key replacement for a removed node', () => {
   const lost = { isLost: true, keep: false, wait: true };
 
-  test('of one that was lost they are asked to be replaced, with its name for the audit', async () => {
-    await using desk = await createRotating([at(1, 'done')]);
-    const fate = await startKeyReplacement(desk.owner, nodeOf({}), lost);
+  test('requests a rotation for a lost node and names it as reason', async () => {
+    await using harness = await createRotating([at(1, 'done')]);
+    const fate = await startKeyReplacement(harness.owner, nodeOf({}), lost);
     expect(fate).toEqual({ outcome: 'under-way', held: { generation: 1, isReplaced: false } });
-    expect(desk.reasons).toEqual(['n3 was lost with them (node-3)']);
-    expect(desk.replaced).toEqual([1]); // repeated, it begins nothing twice
+    expect(harness.reasons).toEqual(['n3 (node-3) was lost with these keys']);
+    expect(harness.replaced).toEqual([1]); // repeated, it begins nothing twice
   });
 
   test.each([
     { name: 'left in order', node: {}, choice: { ...lost, isLost: false }, want: 'kept' },
     { name: 'has a disk that nobody can read', node: {}, choice: { ...lost, keep: true }, want: 'kept' },
     { name: 'held none', node: { roles: [NodeRole.KUBERNETES_WORKER] }, choice: lost, want: 'none' },
-    { name: 'is off the records', node: { state: NodeState.UNSPECIFIED }, choice: lost, want: 'unknown' },
+    { name: 'is deleted', node: { state: NodeState.UNSPECIFIED }, choice: lost, want: 'unknown' },
   ])('of one that $name nothing is asked', async ({ node, choice, want }) => {
-    await using desk = await createRotating([at(1, 'done')]);
-    expect(await startKeyReplacement(desk.owner, nodeOf(node), choice)).toMatchObject({ outcome: want });
-    expect(desk.reasons).toEqual([]);
+    await using harness = await createRotating([at(1, 'done')]);
+    expect(await startKeyReplacement(harness.owner, nodeOf(node), choice)).toMatchObject({ outcome: want });
+    expect(harness.reasons).toEqual([]);
   });
 
-  test('replaced since it was last there, they are replaced', async () => {
-    await using desk = await createRotating([at(3, 'done')]);
+  test('reports keys that were rotated since the node held them', async () => {
+    await using harness = await createRotating([at(3, 'done')]);
     const node = nodeOf({ status: { keys: stage(2n) } });
-    expect(await startKeyReplacement(desk.owner, node, lost)).toEqual({
+    expect(await startKeyReplacement(harness.owner, node, lost)).toEqual({
       outcome: 'replaced',
       held: { generation: 2, isReplaced: true },
     });
   });
 
-  test('an operator who is no owner removes the node, and is told who has to go on', async () => {
-    await using desk = await createRotating([at(1, 'done')], () =>
+  test('tells an operator who is not an owner that an owner is needed', async () => {
+    await using harness = await createRotating([at(1, 'done')], () =>
       Promise.reject(new Refusal('curator-denied')),
     );
-    expect(await startKeyReplacement(desk.owner, nodeOf({}), lost)).toMatchObject({
+    expect(await startKeyReplacement(harness.owner, nodeOf({}), lost)).toMatchObject({
       outcome: 'owner-needed',
     });
   });
 
-  test('it had the new ones already: they are replaced once more', async () => {
+  test('requests another rotation if the node already had the new keys', async () => {
     let asked = 2;
-    await using desk = await createRotating([at(2, 'issue'), at(2, 'done'), at(3, 'done')], async () => ({
+    await using harness = await createRotating([at(2, 'issue'), at(2, 'done'), at(3, 'done')], async () => ({
       generation: BigInt(asked++),
     }));
-    const operator = await asOperator(desk);
+    const operator = await asOperator(harness);
     const node = nodeOf({ status: { keys: stage(2n) } });
     const fate = await startKeyReplacement(operator, node, lost);
     expect(fate).toMatchObject({ outcome: 'under-way', held: { generation: 2 } });
-    expect(await awaitKeyReplacement(operator, node, { fate, wait: true })).toEqual({
+    expect(await awaitKeyReplacement(operator, node, { requested: fate, wait: true })).toEqual({
       outcome: 'replaced',
       held: { generation: 2, isReplaced: true },
     });
-    expect(desk.replaced).toEqual([2, 2]);
+    expect(harness.replaced).toEqual([2, 2]);
   });
 
-  test('that stands still is told as being under way', async () => {
-    await using desk = await createRotating([at(2, 'hand')]);
+  test('reports a stalled rotation as under way', async () => {
+    await using harness = await createRotating([at(2, 'hand')]);
     const fate = { outcome: 'under-way', held: { generation: 1, isReplaced: false } } as const;
     const node = nodeOf({});
-    expect(await awaitKeyReplacement(desk.owner, node, { fate, wait: true })).toEqual(fate);
-    const before = desk.asked();
-    expect(await awaitKeyReplacement(desk.owner, node, { fate, wait: false })).toEqual(fate);
-    expect(desk.asked()).toBe(before);
+    expect(await awaitKeyReplacement(harness.owner, node, { requested: fate, wait: true })).toEqual(fate);
+    const before = harness.asked();
+    expect(await awaitKeyReplacement(harness.owner, node, { requested: fate, wait: false })).toEqual(fate);
+    expect(harness.asked()).toBe(before);
   });
 
-  test('etcd that is started again on the way is no end', async () => {
-    await using desk = await createRotating([
+  test('keeps following while etcd restarts', async () => {
+    await using harness = await createRotating([
       new Refusal('etcd-unavailable'),
       at(2, 'retire'),
       new Refusal('etcd-unavailable'),
       at(2, 'done'),
     ]);
     const fate = { outcome: 'under-way', held: { generation: 1, isReplaced: false } } as const;
-    const operator = await asOperator(desk);
-    expect(await awaitKeyReplacement(operator, nodeOf({}), { fate, wait: true })).toMatchObject({
+    const operator = await asOperator(harness);
+    expect(await awaitKeyReplacement(operator, nodeOf({}), { requested: fate, wait: true })).toMatchObject({
       outcome: 'replaced',
     });
   });

@@ -35,7 +35,7 @@ async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeOb
   }));
   const [, second] = nodes;
   if (second === undefined) throw new Error('there are two');
-  const desk = await createCuratorHarness({
+  const harness = await createCuratorHarness({
     getNode: async () => ({ node: second }),
     listNodes: async () => ({
       nodes: nodes.map((each) => ({
@@ -56,7 +56,7 @@ async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeOb
       return { directory: [], etcd: { hasLeader: true, members } };
     },
   });
-  const kubernetes = await createKubernetes(desk.files, layoutOf('/owner').kubeconfig, {
+  const kubernetes = await createKubernetes(harness.files, layoutOf('/owner').kubeconfig, {
     metadata: { annotations: {} },
     spec: {},
     ...object,
@@ -66,7 +66,7 @@ async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeOb
     const taints = now.includes(NodeRole.KUBERNETES_WORKER) ? [] : [CONTROL_PLANE_TAINT];
     state.node = { ...state.node, spec: { ...state.node.spec, taints } };
   };
-  const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new ShortPauses() } };
+  const owner = { ...harness.owner, ports: { ...harness.owner.ports, clock: new ShortPauses() } };
   return {
     owner,
     state,
@@ -74,7 +74,7 @@ async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeOb
       runSetRole(owner, 'n2', { roles: words, dryRun: false, yes: true, drain }),
     [Symbol.asyncDispose]: async () => {
       await kubernetes[Symbol.asyncDispose]();
-      await desk[Symbol.asyncDispose]();
+      await harness[Symbol.asyncDispose]();
     },
   };
 }

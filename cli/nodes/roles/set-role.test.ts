@@ -28,7 +28,7 @@ async function createFollowing(
   if (second === undefined) throw new Error('there are two');
   let asked = 0;
   let changes = 0;
-  const desk = await createCuratorHarness({
+  const harness = await createCuratorHarness({
     getNode: async () => ({ node: second }),
     listNodes: async () => {
       second.status = { controlPlane: partsOf(asked) };
@@ -47,23 +47,23 @@ async function createFollowing(
       },
     }),
   });
-  const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new FastForwardClock() } };
-  return { ...desk, owner, asked: () => asked, changes: () => changes };
+  const owner = { ...harness.owner, ports: { ...harness.owner.ports, clock: new FastForwardClock() } };
+  return { ...harness, owner, asked: () => asked, changes: () => changes };
 }
 
 const again = { roles: ['control-plane'], dryRun: false, yes: true, drain } as const;
 
 describe('cluster node set-role, run again after an earlier run was left', () => {
   test('waits until the node has followed what is on record', async () => {
-    await using desk = await createFollowing((asked) => (asked < 5 ? 1 : 2));
-    await runSetRole(desk.owner, 'n2', again);
-    expect([desk.asked(), desk.changes()]).toEqual([6, 0]);
-    expect(desk.owner.host.answered).toMatchObject({ plan: { isNothing: true } });
+    await using harness = await createFollowing((asked) => (asked < 5 ? 1 : 2));
+    await runSetRole(harness.owner, 'n2', again);
+    expect([harness.asked(), harness.changes()]).toEqual([6, 0]);
+    expect(harness.owner.host.answered).toMatchObject({ plan: { isNothing: true } });
   });
 
   test('says what is missing when the node does not follow', async () => {
-    await using desk = await createFollowing(() => 1);
-    await expect(runSetRole(desk.owner, 'n2', again)).rejects.toMatchObject({
+    await using harness = await createFollowing(() => 1);
+    await expect(runSetRole(harness.owner, 'n2', again)).rejects.toMatchObject({
       code: 'nodes-role-change-timeout',
       retryable: true,
       message: expect.stringContaining('etcd has 1 of 2 voters'),
@@ -71,9 +71,9 @@ describe('cluster node set-role, run again after an earlier run was left', () =>
   });
 
   test('only looks when it is asked what would happen', async () => {
-    await using desk = await createFollowing(() => 1);
-    await runSetRole(desk.owner, 'n2', { ...again, dryRun: true });
-    expect(desk.asked()).toBe(1);
+    await using harness = await createFollowing(() => 1);
+    await runSetRole(harness.owner, 'n2', { ...again, dryRun: true });
+    expect(harness.asked()).toBe(1);
   });
 });
 
@@ -84,34 +84,34 @@ describe('cluster node set-role, by the word of the node', () => {
   test('a promotion ends when API server, controller manager and scheduler are ready, and says meanwhile which is not, since when and why', async () => {
     const parts = (asked: number): Parts =>
       asked < 4 ? [] : asked < 8 ? reportedComponents('connection refused') : reportedComponents();
-    await using desk = await createFollowing((asked) => (asked === 0 ? 1 : 2), parts, []);
-    await runSetRole(desk.owner, 'n2', control);
-    expect([desk.asked(), desk.changes()]).toEqual([8, 1]);
-    const told = desk.owner.host.updates;
+    await using harness = await createFollowing((asked) => (asked === 0 ? 1 : 2), parts, []);
+    await runSetRole(harness.owner, 'n2', control);
+    expect([harness.asked(), harness.changes()]).toEqual([8, 1]);
+    const told = harness.owner.host.updates;
     expect(told.at(0)).toMatch(/^kube-apiserver of n2 is not ready, for .*: its agent says nothing/);
     expect(told.at(-1)).toMatch(/^kube-apiserver of n2 is not ready, for [1-9].*: connection refused$/);
   });
 
   test('one that does not come up is said with its reason, and the same command only waits', async () => {
-    await using desk = await createFollowing(
+    await using harness = await createFollowing(
       () => 2,
       () => reportedComponents('etcd failed'),
     );
-    await expect(runSetRole(desk.owner, 'n2', control)).rejects.toMatchObject({
+    await expect(runSetRole(harness.owner, 'n2', control)).rejects.toMatchObject({
       code: 'nodes-role-change-timeout',
       message: expect.stringMatching(/kube-apiserver of n2 is not ready, for .*: etcd failed/),
     });
-    expect(desk.changes()).toBe(0);
+    expect(harness.changes()).toBe(0);
   });
 
   test('a demotion ends when the node has taken its control plane down', async () => {
-    await using desk = await createFollowing(
+    await using harness = await createFollowing(
       (asked) => (asked === 0 ? 2 : 1),
       (asked) => (asked < 6 ? reportedComponents() : []),
       [...CONTROL, NodeRole.KUBERNETES_WORKER],
     );
-    await runSetRole(desk.owner, 'n2', { ...drainless, roles: ['worker'] });
-    expect([desk.asked(), desk.changes()]).toEqual([6, 1]);
+    await runSetRole(harness.owner, 'n2', { ...drainless, roles: ['worker'] });
+    expect([harness.asked(), harness.changes()]).toEqual([6, 1]);
   });
 });
 
@@ -126,33 +126,35 @@ describe('cluster node set-role that takes something away', () => {
     );
 
   test('is refused without any role: nothing is asked of the node', async () => {
-    await using desk = await createLosing();
-    await expect(runSetRole(desk.owner, 'n2', { ...toWorker, yes: true, roles: [] })).rejects.toMatchObject({
+    await using harness = await createLosing();
+    await expect(
+      runSetRole(harness.owner, 'n2', { ...toWorker, yes: true, roles: [] }),
+    ).rejects.toMatchObject({
       code: 'app-usage',
       fix: expect.stringContaining('--worker'),
     });
-    expect([desk.asked(), desk.changes()]).toEqual([0, 0]);
+    expect([harness.asked(), harness.changes()]).toEqual([0, 0]);
   });
 
   test('changes nothing unless the operator agrees, and names the loss', async () => {
-    await using desk = await createLosing();
-    await expect(runSetRole(desk.owner, 'n2', toWorker)).rejects.toMatchObject({
+    await using harness = await createLosing();
+    await expect(runSetRole(harness.owner, 'n2', toWorker)).rejects.toMatchObject({
       code: 'loss-not-confirmed',
-      message: expect.stringContaining('the role control-plane'),
+      message: expect.stringContaining('role control-plane'),
     });
-    expect(desk.changes()).toBe(0);
+    expect(harness.changes()).toBe(0);
   });
 
   test('names the loss with --dry-run', async () => {
-    await using desk = await createLosing();
-    await runSetRole(desk.owner, 'n2', { ...toWorker, dryRun: true });
-    expect(desk.owner.host.answered).toMatchObject({ losses: [expect.stringContaining('control-plane')] });
-    expect(desk.changes()).toBe(0);
+    await using harness = await createLosing();
+    await runSetRole(harness.owner, 'n2', { ...toWorker, dryRun: true });
+    expect(harness.owner.host.answered).toMatchObject({ losses: [expect.stringContaining('control-plane')] });
+    expect(harness.changes()).toBe(0);
   });
 
   test('asks nothing where a node only gets more', async () => {
-    await using desk = await createFollowing((asked) => (asked === 0 ? 1 : 2), undefined, []);
-    await runSetRole(desk.owner, 'n2', { ...toWorker, roles: ['control-plane'] });
-    expect(desk.changes()).toBe(1);
+    await using harness = await createFollowing((asked) => (asked === 0 ? 1 : 2), undefined, []);
+    await runSetRole(harness.owner, 'n2', { ...toWorker, roles: ['control-plane'] });
+    expect(harness.changes()).toBe(1);
   });
 });

@@ -60,7 +60,7 @@ await test('a command that is interrupted in its middle is run again and ends as
     }
     assert.deepEqual(await nodes(), before);
     const dry = await must('node', 'reset', 'n2', '--dry-run');
-    assert.match(dry, /This takes away:[^]*everything of the cluster on the machine/);
+    assert.match(dry, /This deletes:[^]*all data of the cluster on the machine/);
   });
 
   await story.test('drain: kill -9', async () => {
@@ -87,17 +87,17 @@ await test('a command that is interrupted in its middle is run again and ends as
   await story.test('reset: nobody reads its output, and it goes on to its end', async () => {
     assert.equal(await leaveAt(/Draining node n2/, 'node', 'reset', 'n2', ...FORCED), 0);
     assert.ok(!(await nodes()).includes('node/n2'));
-    assert.match(await must('node', 'reset', 'n2', ...FORCED), /Node n2 is out of the cluster/);
+    assert.match(await must('node', 'reset', 'n2', ...FORCED), /Node n2 is removed/);
   });
 
   await story.test('reset: kill -9 when the machine has its order', async () => {
-    await killAt(/Striking n3 off/, 'node', 'reset', 'n3', ...FORCED);
-    assert.match(await must('node', 'reset', 'n3', ...FORCED), /Node n3 is out of the cluster/);
+    await killAt(/Deleting the records of n3/, 'node', 'reset', 'n3', ...FORCED);
+    assert.match(await must('node', 'reset', 'n3', ...FORCED), /Node n3 is removed/);
     assert.ok(!(await nodes()).includes('node/n3'));
   });
 
   await story.test('remove: Ctrl-C while it is struck off', async () => {
-    const left = await terminalAt(/Striking n4 off/, 'node', 'remove', 'n4', ...FORCED);
+    const left = await terminalAt(/Deleting the records of n4/, 'node', 'remove', 'n4', ...FORCED);
     const end = waitForExit(left);
     left.stdin?.write(CTRL_C);
     assert.equal((await end).code, EXIT_INTERRUPTED);

@@ -10,13 +10,10 @@ const NAME = 'life';
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
 const CONTROL_PLANE_PORTS = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10257, 10259];
 const PAPERS = ['crt', 'key'] as const;
-const DOORS = [
-  ...['Kubernetes', 'state'].flatMap((etcd) => [
-    `the client port of the ${etcd} etcd`,
-    `the peer port of the ${etcd} etcd`,
-  ]),
-  'the API server',
-  'the kubelet',
+const ENDPOINTS = [
+  ...['Kubernetes', 'state'].flatMap((etcd) => [`${etcd} etcd client port`, `${etcd} etcd peer port`]),
+  'API server',
+  'kubelet',
 ];
 const MARK = 'node-role.kubernetes.io/control-plane';
 const WATCH_ENDS = '/run/watch-ends';
@@ -201,8 +198,8 @@ await test('a node changes its role over and over, is reset, joins again and fai
       assert.equal(await askAsStolen(), 'node/n2');
       const key = await cluster.nodeKey('n2');
       const proofs = await must('node', 'reset', '--yes', 'n2', '--force', '--delete-emptydir-data');
-      for (const door of DOORS)
-        assert.match(proofs, new RegExp(`its papers at ${door} of n1 .*refused`), door);
+      for (const endpoint of ENDPOINTS)
+        assert.match(proofs, new RegExp(`credentials test: ${endpoint} on n1 .*refused`), endpoint);
       assert.equal(await members(), 1);
       await eventually(
         'Kubernetes has forgotten it',

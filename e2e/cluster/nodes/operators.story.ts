@@ -150,7 +150,7 @@ await test('operators with keys of their own look, steer and own, each as far as
 
   await story.test('then his machines join, and take his order to be fresh', async () => {
     await cluster.allReady(['n1', 'n2', 'n3'], 240);
-    assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is out of the cluster/);
+    assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is removed/);
   });
 
   await story.test('who was removed is refused by every curator at once', async () => {
