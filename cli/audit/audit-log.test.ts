@@ -30,7 +30,7 @@ async function harness() {
 const broken = (code: string): unknown => expect.objectContaining({ code });
 
 describe('verifyChain()', () => {
-  test('follows a whole chain past its checkpoints', async () => {
+  test('verifies a complete chain and its checkpoints', async () => {
     const { checkpoints } = await harness();
     const { shown, head } = chain(5);
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
@@ -39,7 +39,7 @@ describe('verifyChain()', () => {
     expect(verified.entries.map(({ subject }) => subject)).toEqual(['n1', 'n2', 'n3', 'n4', 'n5']);
   });
 
-  test('goes on from a checkpoint where older entries are gone, and not without one', async () => {
+  test('starts from a checkpoint if older entries are deleted, and fails without one', async () => {
     const { checkpoints } = await harness();
     const { shown, head } = chain(5);
     const kept = shown.slice(3);
@@ -49,9 +49,9 @@ describe('verifyChain()', () => {
   });
 
   test.each([
-    { name: 'an entry left out', change: (all: ChainEntry[]) => all.splice(2, 1) },
+    { name: 'a missing entry', change: (all: ChainEntry[]) => all.splice(2, 1) },
     {
-      name: 'two entries that changed places',
+      name: 'two swapped entries',
       change: (all: ChainEntry[]) => all.splice(1, 2, ...all.slice(1, 3).reverse()),
     },
     {
@@ -59,14 +59,14 @@ describe('verifyChain()', () => {
       change: (all: ChainEntry[]) =>
         all.splice(1, 1, { seq: 2, record: chain(2, 'Other').shown[1]?.record ?? new Uint8Array() }),
     },
-    { name: 'a chain that was cut off', change: (all: ChainEntry[]) => all.pop() },
+    { name: 'a truncated chain', change: (all: ChainEntry[]) => all.pop() },
   ])('tells $name', ({ change }) => {
     const { shown, head } = chain(5);
     change(shown);
     expect(() => verifyChain(shown, [], head)).toThrow(broken('audit-chain-broken'));
   });
 
-  test('tells a chain that was written anew, and one that ends before what was seen', async () => {
+  test('refuses a rewritten chain, and one that ends before a checkpoint', async () => {
     const { checkpoints } = await harness();
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const known = await checkpoints.list();
@@ -77,8 +77,8 @@ describe('verifyChain()', () => {
   });
 });
 
-describe('checkpoints', () => {
-  test('that somebody else signed, or altered, are refused', async () => {
+describe('Checkpoints', () => {
+  test('list() refuses checkpoints that were altered or signed by another key', async () => {
     const { files, checkpoints } = await harness();
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const other = await harness();
@@ -93,8 +93,8 @@ describe('checkpoints', () => {
   });
 });
 
-describe('an export', () => {
-  test('is verified where there is no workspace, and that is said', async () => {
+describe('an audit export', () => {
+  test('is verified without a workspace, with a note', async () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/nowhere');
     await files.writeAtomic('/nowhere/export', renderExport(chain(3).shown));
@@ -105,12 +105,12 @@ describe('an export', () => {
     await expect(runAuditVerify(context, '/nowhere/export')).rejects.toEqual(broken('audit-chain-broken'));
   });
 
-  test('goes there and back to the byte', () => {
+  test('is unchanged after parsing', () => {
     const { shown, head } = chain(3);
     expect(verifyChain(parseExport(renderExport(shown)), [], head).head).toEqual(head);
   });
 
-  test.each(['hello', 'e30=', '%%%'])('is refused when a line is none: %s', (text) => {
+  test.each(['hello', 'e30=', '%%%'])('is refused for an invalid line: %s', (text) => {
     expect(() => parseExport(text)).toThrow(broken('audit-chain-broken'));
   });
 });

@@ -16,36 +16,36 @@ import { AuditLogError } from './errors.ts';
 const MAX_CHECKPOINT_BYTES = 4096;
 const CHECKPOINT = /^([0-9]{16})\.json$/;
 
-/** The owner of a workspace, as far as checkpoints need it. */
+/** The key that signs the checkpoints of a workspace. */
 export interface CheckpointOwner {
   readonly keyPem: Secret<string>;
   readonly pubKey: Uint8Array;
 }
 
-/** Checkpoints of one cluster's audit, in the workspace, where the cluster cannot reach them. */
+/** Checkpoints of a cluster's audit log, in the workspace, where the cluster cannot change them. */
 export class Checkpoints {
   readonly #files: FilePort;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #clusterId: string;
   readonly #owner: CheckpointOwner;
 
   constructor(
     files: FilePort,
-    place: { readonly workspace: string; readonly clusterId: string },
+    location: { readonly workspace: string; readonly clusterId: string },
     owner: CheckpointOwner,
   ) {
     this.#files = files;
-    this.#folder = join(place.workspace, 'audit');
-    this.#clusterId = place.clusterId;
+    this.#directory = join(location.workspace, 'audit');
+    this.#clusterId = location.clusterId;
     this.#owner = owner;
   }
 
-  /** By how far they reach. @throws AuditError `audit-checkpoint-invalid` when one is not the owner's */
+  /** All checkpoints by sequence number. @throws AuditError `audit-checkpoint-invalid` unless the owner has signed each */
   async list(): Promise<readonly Checkpoint[]> {
-    const names = (await this.#files.list(this.#folder)).filter((name) => CHECKPOINT.test(name)).sort();
+    const names = (await this.#files.list(this.#directory)).filter((name) => CHECKPOINT.test(name)).sort();
     const checkpoints: Checkpoint[] = [];
     for (const name of names) {
-      const bytes = await this.#files.read(join(this.#folder, name), MAX_CHECKPOINT_BYTES + 1);
+      const bytes = await this.#files.read(join(this.#directory, name), MAX_CHECKPOINT_BYTES + 1);
       if (bytes === undefined) continue;
       const expected = { clusterId: this.#clusterId, ownerPubKeys: [this.#owner.pubKey] };
       checkpoints.push(parseCheckpoint(bytes, expected));
@@ -53,35 +53,35 @@ export class Checkpoints {
     return checkpoints;
   }
 
-  /** What was verified up to here, signed. */
+  /** Signs and saves the verified head. */
   async add(head: ChainHead, at: { readonly epoch: number; readonly nowMs: number }): Promise<Checkpoint> {
     const subject = { ...head, clusterId: this.#clusterId, epoch: at.epoch, timeMs: at.nowMs };
     const checkpoint = signCheckpoint(subject, this.#owner);
-    await this.#files.makeDirectory(this.#folder);
+    await this.#files.makeDirectory(this.#directory);
     const name = `${String(head.seq).padStart(16, '0')}.json`;
-    await this.#files.writeAtomic(join(this.#folder, name), `${JSON.stringify(checkpoint)}\n`);
+    await this.#files.writeAtomic(join(this.#directory, name), `${JSON.stringify(checkpoint)}\n`);
     return checkpoint;
   }
 }
 
-/** One entry as the cluster, or an export, shows it. */
+/** An entry from the cluster or an export. */
 export interface ChainEntry {
   readonly seq: number;
-  /** The exact bytes that the chain is over. */
+  /** The exact bytes that are hashed. */
   readonly record: Uint8Array;
 }
 
-/** What a whole chain proved to be. */
+/** A chain that was verified completely. */
 export interface VerifiedChain {
   readonly entries: readonly AuditRecord[];
   readonly head: ChainHead;
-  /** Checkpoints that lay on the way and fit. */
+  /** Checkpoints that the chain matches. */
   readonly matchedCheckpoints: number;
 }
 
 /**
- * Follows a chain from its beginning, or from the last checkpoint before what is still kept, past every checkpoint.
- * Pure. @throws AuditError `audit-chain-broken`, AdminError `admin-audit-broken`
+ * Verifies a chain from its first entry, or from the checkpoint before the oldest entry that is still kept, against every
+ * checkpoint. Pure. @throws AuditError `audit-chain-broken`, AuditLogError `audit-log-altered`
  */
 export function verifyChain(
   shown: readonly ChainEntry[],
@@ -93,42 +93,42 @@ export function verifyChain(
   if (start === undefined)
     throw new AuditLogError(
       'audit-log-altered',
-      `verifying the audit from entry ${first} on: no checkpoint of entry ${first - 1} is here`,
+      `audit log starts with entry ${first}, but the workspace has no checkpoint of entry ${first - 1}`,
     );
   const verifier = new ChainVerifier({ seq: start.seq, hash: start.hash });
   const bySeq = new Map(checkpoints.map((each) => [each.seq, each]));
   const entries: AuditRecord[] = [];
-  let confirmed = 0;
+  let matchedCheckpoints = 0;
   for (const { record } of shown) {
     entries.push(verifier.next(record));
-    confirmed += meet(bySeq.get(verifier.head.seq), verifier.head);
+    matchedCheckpoints += matchCheckpoint(bySeq.get(verifier.head.seq), verifier.head);
   }
   if (claimed !== undefined) verifier.verifyHead(claimed);
   const beyond = checkpoints.findLast(({ seq }) => seq > verifier.head.seq);
   if (beyond !== undefined)
     throw new AuditLogError(
       'audit-log-altered',
-      `verifying the audit: it ends with entry ${verifier.head.seq}, and entry ${beyond.seq} was seen on ${new Date(beyond.timeMs).toISOString()}`,
+      `audit log ends with entry ${verifier.head.seq}, but entry ${beyond.seq} was verified on ${new Date(beyond.timeMs).toISOString()}`,
     );
-  return { entries, head: verifier.head, matchedCheckpoints: confirmed };
+  return { entries, head: verifier.head, matchedCheckpoints };
 }
 
-function meet(checkpoint: Checkpoint | undefined, head: ChainHead): number {
+function matchCheckpoint(checkpoint: Checkpoint | undefined, head: ChainHead): number {
   if (checkpoint === undefined) return 0;
   if (checkpoint.hash === head.hash) return 1;
   throw new AuditLogError(
     'audit-log-altered',
-    `verifying entry ${head.seq} of the audit: it is not the one that was seen on ${new Date(checkpoint.timeMs).toISOString()}`,
+    `audit log entry ${head.seq} differs from the one verified on ${new Date(checkpoint.timeMs).toISOString()}`,
     { details: { seq: head.seq } },
   );
 }
 
-/** One line per entry: its bytes in base64, so that nothing on the way changes them. */
+/** One line for each entry: its bytes in base64, so that no program reformats them. */
 export function renderExport(shown: readonly ChainEntry[]): string {
   return shown.map(({ record }) => `${Buffer.from(record).toString('base64')}\n`).join('');
 }
 
-/** @throws AuditError `audit-chain-broken` when a line is none of an export */
+/** Parses what `renderExport` wrote. @throws AuditError `audit-chain-broken` for an invalid line */
 export function parseExport(text: string): readonly ChainEntry[] {
   return text
     .split('\n')
@@ -140,10 +140,10 @@ export function parseExport(text: string): readonly ChainEntry[] {
         if (typeof seq === 'number' && record.toString('base64') === line)
           return { seq, record: new Uint8Array(record) };
       } catch (cause) {
-        throw new AuditError('audit-chain-broken', `reading line ${index + 1} of the export: damaged`, {
+        throw new AuditError('audit-chain-broken', `invalid line ${index + 1} of the export`, {
           cause,
         });
       }
-      throw new AuditError('audit-chain-broken', `reading line ${index + 1} of the export: damaged`);
+      throw new AuditError('audit-chain-broken', `invalid line ${index + 1} of the export`);
     });
 }

@@ -14,15 +14,16 @@ import { AuditLogError } from './errors.ts';
 const MAX_EXPORT_BYTES = 256 * 1024 * 1024;
 const NO_WORKSPACE: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
+/** Filter flags of `cluster audit ls`. */
 export interface AuditFilter {
   /** Part of "operator:NAME", "node:ID", "joinservice:ID". */
   readonly caller?: string | undefined;
   readonly method?: string | undefined;
-  /** Part of what it was about. */
+  /** Part of the subject. */
   readonly subject?: string | undefined;
 }
 
-/** `cluster audit ls`: reads, verifies against what was seen before, signs what is seen now, shows. */
+/** `cluster audit ls`: reads the audit log, verifies it against earlier checkpoints, signs a new one, and shows entries. */
 export async function runAuditList(
   context: CommandContext,
   options: AuditFilter & { readonly last: number | undefined },
@@ -32,22 +33,22 @@ export async function runAuditList(
   const shown = options.last === undefined ? wanted : wanted.slice(-options.last);
   context.host.result({ head, entries: shown }, () =>
     shown.length === 0
-      ? 'No decision fits.'
+      ? 'no matching entries'
       : formatTable(
-          ['SEQ', 'TIME', 'WHO', 'WHAT', 'ABOUT', 'DETAIL'],
+          ['SEQ', 'TIME', 'CALLER', 'METHOD', 'SUBJECT', 'DETAIL'],
           shown.map((entry) => [
             String(entry.seq),
             new Date(entry.timeMs).toISOString().replace(/\.\d+Z$/, 'Z'),
             printable(entry.caller),
             printable(entry.method),
-            printable(entry.subject) || '-',
+            printable(entry.subject) || '<none>',
             printable(JSON.stringify(entry.detail)),
           ]),
         ),
   );
 }
 
-/** `cluster audit export FILE`: the chain as it is, verifiable without the cluster. */
+/** `cluster audit export FILE`: writes all entries; the file can be verified without the cluster. */
 export async function runAuditExport(context: CommandContext, path: string): Promise<void> {
   const { shown, head } = await readVerified(context);
   await context.ports.files.writeAtomic(path, renderExport(shown));
@@ -56,7 +57,7 @@ export async function runAuditExport(context: CommandContext, path: string): Pro
   );
 }
 
-/** `cluster audit verify [FILE]`: the chain of the cluster, or an export, against the checkpoints of the workspace. */
+/** `cluster audit verify [FILE]`: verifies the audit log of the cluster, or an export. */
 export async function runAuditVerify(context: CommandContext, path: string | undefined): Promise<void> {
   const checked = path === undefined ? await readVerified(context) : await verifyFile(context, path);
   const { head, entries, matchedCheckpoints: confirmed } = checked;
@@ -64,9 +65,9 @@ export async function runAuditVerify(context: CommandContext, path: string | und
   const data = { entries: entries.length, head, checkpoints: confirmed, isCompared, file: path ?? null };
   context.host.result(data, () =>
     [
-      `The audit is whole: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} on the way.`,
+      `audit log verified: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} matched`,
       `  last entry  ${head.hash}`,
-      ...(isCompared ? [] : ['There is no workspace here: it was not compared with what was seen before.']),
+      ...(isCompared ? [] : ['No workspace found: not compared with earlier checkpoints.']),
     ].join('\n'),
   );
 }
@@ -74,17 +75,16 @@ export async function runAuditVerify(context: CommandContext, path: string | und
 async function verifyFile(context: CommandContext, path: string) {
   const { files } = context.ports;
   const bytes = await files.read(path, MAX_EXPORT_BYTES);
-  if (bytes === undefined)
-    throw new AppError('app-usage', `reading the export ${path}: there is no such file`);
+  if (bytes === undefined) throw new AppError('app-usage', `file ${path} not found`);
   const shown = parseExport(Buffer.from(bytes).toString('utf8'));
   const last = shown.at(-1)?.seq ?? 0;
   const known = await checkpointsIfAny(context);
-  // An export is of its day: what came after it is none of its business.
+  // Later checkpoints do not concern an older export.
   const until = (known ?? []).filter(({ seq }) => seq <= last);
   return { shown, isCompared: known !== undefined, ...verifyChain(shown, until, undefined) };
 }
 
-/** An export can be verified where there is no workspace; then nothing says what was seen before. */
+/** Undefined without a workspace: an export can be verified without checkpoints. */
 async function checkpointsIfAny(context: CommandContext): Promise<readonly Checkpoint[] | undefined> {
   try {
     const { checkpoints } = await openCheckpoints(context);
@@ -95,10 +95,10 @@ async function checkpointsIfAny(context: CommandContext): Promise<readonly Check
   }
 }
 
-/** All there is, proved to go on from everything that was seen before; then a new checkpoint. */
+/** Reads all entries, verifies them against the checkpoints, and saves a new checkpoint. */
 async function readVerified(context: CommandContext) {
   const { checkpoints } = await openCheckpoints(context);
-  return context.host.step('audit-read', 'Reading and verifying the audit', async () => {
+  return context.host.step('audit-read', 'Reading and verifying the audit log', async () => {
     const known = await checkpoints.list();
     const shown: ChainEntry[] = [];
     let head: AuditHead | undefined;
@@ -111,7 +111,7 @@ async function readVerified(context: CommandContext) {
       }
     });
     if (head === undefined)
-      throw new AuditLogError('audit-log-altered', 'reading the audit: the cluster names no last entry');
+      throw new AuditLogError('audit-log-altered', 'the cluster sent an audit log without its last entry');
     const claimed = { seq: Number(head.seq), hash: head.hash };
     const verified = verifyChain(shown, known, claimed);
     const isNew = !known.some(({ seq }) => seq === verified.head.seq);
@@ -125,12 +125,12 @@ async function readVerified(context: CommandContext) {
 }
 
 async function openCheckpoints(context: CommandContext): Promise<{ readonly checkpoints: Checkpoints }> {
-  const { keyPem, clusterId, directory: folder } = await readCaller(context);
-  const place = { workspace: folder, clusterId };
+  const { keyPem, clusterId, directory } = await readCaller(context);
+  const location = { workspace: directory, clusterId };
   const pubKey = ed25519PubKeyFrom(keyPem);
-  if (pubKey === undefined) throw new Error('reading the key of an operator: it is no Ed25519 key'); // its reader checked
+  if (pubKey === undefined) throw new Error('reading the key of an operator: it is no Ed25519 key'); // readCaller() has checked it
   const owner = { keyPem, pubKey };
-  return { checkpoints: new Checkpoints(context.ports.files, place, owner) };
+  return { checkpoints: new Checkpoints(context.ports.files, location, owner) };
 }
 
 function isWanted(entry: AuditRecord, { caller, method, subject }: AuditFilter): boolean {

@@ -1,20 +1,19 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of verifying an audit log. */
 export const auditLogErrors = defineErrors({
   'audit-log-altered': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
     meaning:
-      'The audit of the cluster is not the one that was seen before: an entry was changed, dropped or put elsewhere.',
-    fix: 'Compare the named entry with earlier exports; treat all decisions after it as doubtful.',
+      'The audit log differs from the checkpoints of the workspace: entries were changed, deleted or reordered, or a checkpoint is missing.',
+    fix: 'Compare the entry with earlier exports. Do not trust entries from there on.',
   },
 });
 
+/** Code of an `AuditLogError`. */
 export type AuditLogErrorCode = keyof typeof auditLogErrors;
 
-export class AuditLogError extends CodedError<AuditLogErrorCode> {
-  constructor(code: AuditLogErrorCode, message: string, options?: CodedErrorOptions) {
-    super(auditLogErrors, code, message, options);
-  }
-}
+/** The audit log differs from what was verified before. */
+export class AuditLogError extends errorClass(auditLogErrors) {}

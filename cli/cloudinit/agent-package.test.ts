@@ -22,14 +22,18 @@ describe('parseAgentPackage()', () => {
 
   test.each([
     { name: 'a path of the workstation', given: ['./dist/a.deb', undefined], want: 'cloudinit-package-path' },
-    { name: 'an absolute one', given: ['/home/me/a.deb', HASH], want: 'cloudinit-package-path' },
+    {
+      name: 'an absolute path of the workstation',
+      given: ['/home/me/a.deb', HASH],
+      want: 'cloudinit-package-path',
+    },
     { name: 'another protocol', given: ['ftp://x.example/a.deb', HASH], want: 'cloudinit-package-path' },
     {
       name: 'plain HTTP without a hash',
       given: ['http://x/a.deb', undefined],
       want: 'cloudinit-package-unverified',
     },
-    { name: 'a hash that is none', given: ['https://x/a.deb', 'abc'], want: 'cloudinit-package-invalid' },
+    { name: 'an invalid hash', given: ['https://x/a.deb', 'abc'], want: 'cloudinit-package-invalid' },
     { name: 'a hash without a package', given: [undefined, HASH], want: 'cloudinit-package-invalid' },
     {
       name: 'a file of another host',
@@ -37,7 +41,7 @@ describe('parseAgentPackage()', () => {
       want: 'cloudinit-package-invalid',
     },
     {
-      name: 'a file with a strange name',
+      name: 'a file with unusual characters in its name',
       given: ['file:///a%20b.deb', undefined],
       want: 'cloudinit-package-invalid',
     },
@@ -90,7 +94,7 @@ describe('installCommand()', () => {
     await program('systemctl', '');
   });
 
-  test('downloads with apt’s helper, installs with all dependencies, and starts the agent', async () => {
+  test('downloads with apt-helper, installs with dependencies, and starts the agent', async () => {
     const { exitCode, log } = await run('https://x.example/a.deb', hash);
     expect({ exitCode, log }).toEqual({
       exitCode: 0,
@@ -102,7 +106,7 @@ describe('installCommand()', () => {
     });
   });
 
-  test('reads the lists of packages when the machine lacks a dependency', async () => {
+  test('updates the package lists if a dependency is missing', async () => {
     await program('apt-get', '[ "$1" = update ] && touch "$0.updated"; [ -e "$0.updated" ] || exit 100');
     const { log } = await run('https://x.example/a.deb', undefined);
     expect(log.slice(1)).toEqual([
@@ -113,14 +117,14 @@ describe('installCommand()', () => {
     ]);
   });
 
-  test('installs and starts nothing when the hash is another', async () => {
+  test('installs and starts nothing if the hash differs', async () => {
     const other = 'b'.repeat(64);
     const { exitCode, log } = await run('https://x.example/a.deb', other);
     expect(exitCode).not.toBe(0);
     expect(log).toEqual([`apt-helper download-file https://x.example/a.deb /got.deb SHA256:${other}`]);
   });
 
-  test('verifies a package of the image too', async () => {
+  test('verifies a package in the image too', async () => {
     await writeFile(join(folder, 'a.deb'), deb);
     const good = await run(`file://${folder}/a.deb`, hash);
     expect(good.log).toEqual([

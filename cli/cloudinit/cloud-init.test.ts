@@ -76,7 +76,7 @@ async function createOffice(handedOn: string, attestation: object | 'as generate
 }
 
 describe('cluster node cloud-init', () => {
-  test('gives a machine the provisioning alone where nobody shows evidence of a processor', async () => {
+  test('writes the provisioning alone if no variant is of a processor', async () => {
     await using office = await createOffice(bundleOf(crl()), 'as generated');
     const { files } = await office.print();
     expect(files.map(({ path }) => path)).toEqual(['/etc/cluster/provisioning.json']);
@@ -84,7 +84,7 @@ describe('cluster node cloud-init', () => {
     expect(office.asked).toEqual([]);
   });
 
-  test('names the one cluster of its owner that it is for, as the init found it', async () => {
+  test('names the cluster by id and CA', async () => {
     await using office = await createOffice('', 'as generated');
     const { files } = await office.print(['192.0.2.1']);
     const { cluster } = parseProvisioning(files[0]?.content ?? '');
@@ -92,7 +92,7 @@ describe('cluster node cloud-init', () => {
     expect(cluster).toEqual({ id: clusterId, caSha256 });
   });
 
-  test('gives it the collateral of the cluster, to the byte, and what is asked of the cluster’s evidence', async () => {
+  test('writes the collateral of the cluster unchanged, and the attestation settings', async () => {
     const bundle = bundleOf(crl());
     await using office = await createOffice(bundle);
     const { files } = await office.print();
@@ -104,7 +104,7 @@ describe('cluster node cloud-init', () => {
     expect(office.said()).toEqual([]);
   });
 
-  test('takes the workspace’s where endpoints are given, and asks nobody', async () => {
+  test('uses the collateral of the workspace with --endpoint, without a call', async () => {
     await using office = await createOffice('');
     const { harness, print, asked } = office;
     const own = { assembledMs: 0, items: [crl()] };
@@ -117,7 +117,7 @@ describe('cluster node cloud-init', () => {
   test.each([
     { name: 'there is none', given: '', want: 'cloud-init-collateral-none' },
     {
-      name: 'it has run out',
+      name: 'it has expired',
       given: bundleOf(crl({ nextUpdateMs: Date.now() - 1000 })),
       want: 'cloud-init-collateral-expired',
     },

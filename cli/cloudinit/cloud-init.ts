@@ -12,18 +12,19 @@ import { ownerKeysToProvision } from '../operators/index.ts';
 import { AppError } from '../app/errors.ts';
 
 /**
- * The least that the large clouds take as user data (EC2: 16 KiB before base64). What is longer would be cut or refused
- * there, and a machine without its provisioning is lost for good; one without collateral can be given it later.
+ * The smallest limit for user data of the large clouds (EC2: 16 KiB before base64). A machine without its provisioning could
+ * never join, while collateral can be added later.
  */
 const MAX_USER_DATA_BYTES = 16 * 1024;
 const COLLATERAL_PATH = '/etc/cluster/collateral.json';
-/** As on every image of a machine with a TPM. */
+/** The resource manager of the kernel, on every machine with a TPM. */
 const TPM_DEVICE = '/dev/tpmrm0';
 
+/** Arguments of `cluster node cloud-init`. */
 export interface CloudInitOptions {
-  /** "host:port" of control planes; those of the cluster unless said. */
+  /** "HOST:PORT" of control planes; default: those of the cluster. */
   readonly endpoints: readonly string[];
-  /** Where machines get the agent's package whose image lacks it, and its hash. */
+  /** URL of the agent package, for images without it. */
   readonly package: string | undefined;
   readonly packageSha256?: string | undefined;
   readonly tpm: boolean;
@@ -31,17 +32,16 @@ export interface CloudInitOptions {
 }
 
 /**
- * `cluster node cloud-init`: what a machine must be given to find its cluster and to know it: the owner's public key,
- * which cluster and CA of this owner, and where to ask. Where control planes show evidence of processors, also what is
- * asked of it and what AMD and Intel say: the machine verifies each document itself. No secret is in it, and it is the
- * same for every machine.
+ * `cluster node cloud-init`: prints what a machine needs to find and authenticate its cluster: owner keys, cluster id and CA,
+ * and join endpoints. If control planes show evidence of processors, also the attestation settings and the collateral. It
+ * contains no secret and is the same for every machine. @throws AppError `app-usage`, CloudInitError
  */
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
   const agentPackage = parseAgentPackage(options.package, options.packageSha256);
   const config = await fileOrClusterConfiguration(context);
   const { clusterId, clusterCaPem } = await readCaller(context);
   const joinEndpoints =
-    options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await known(context);
+    options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await currentJoinEndpoints(context);
   const provisioning = {
     version: 1,
     platform: 'metal',
@@ -59,7 +59,7 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
   if (agentPackage !== undefined && agentPackage.sha256 === undefined)
     context.host.warn(
       'cloud-init-package-unverified',
-      'The machine takes whatever package it finds there. Say what it must be with --package-sha256.',
+      'The machine installs any package that this URL serves. Pin it with --package-sha256.',
     );
   context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
     options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),
@@ -72,13 +72,13 @@ interface UserData {
   readonly agentPackage: AgentPackage | undefined;
 }
 
-/** Without the collateral where it would be too much for a cloud. */
+/** Leaves the collateral out if it exceeds the limit for user data. */
 function userDataOf(context: CommandContext, { json, collateral, agentPackage }: UserData): string {
   const whole = cloudConfig({ json, collateral, agentPackage });
   if (collateral === undefined || Buffer.byteLength(whole) <= MAX_USER_DATA_BYTES) return whole;
   context.host.warn(
     'cloud-init-collateral-left-out',
-    `The collateral does not fit into user data of ${MAX_USER_DATA_BYTES} bytes and is left out. Put it at ${COLLATERAL_PATH} of the image; --output json has it as data.collateral.`,
+    `The collateral does not fit into user data of ${MAX_USER_DATA_BYTES} bytes and is left out. Add it to the image as ${COLLATERAL_PATH}; --output json has it in data.collateral.`,
   );
   return cloudConfig({ json, collateral: undefined, agentPackage });
 }
@@ -97,15 +97,15 @@ function cloudConfig({ json, collateral, agentPackage }: UserData): string {
         owner: 'root:root',
         content: json,
       },
-      ...(collateral === undefined ? [] : [packed(collateral)]),
+      ...(collateral === undefined ? [] : [compressed(collateral)]),
     ],
     runcmd: [installCommand(agentPackage)],
   };
   return `#cloud-config\n${stringify(config, { lineWidth: 0 })}`;
 }
 
-/** TCB infos are JSON of many like lines: packed they take a quarter. */
-function packed(collateral: string) {
+/** TCB infos compress to a quarter. */
+function compressed(collateral: string) {
   return {
     path: COLLATERAL_PATH,
     permissions: '0644',
@@ -118,12 +118,12 @@ function packed(collateral: string) {
 function endpointOf(text: string): string {
   const endpoint = parseEndpoint(text, PORTS.join);
   if (endpoint === undefined)
-    throw new AppError('app-usage', `reading the endpoint ${JSON.stringify(text)}: HOST or HOST:PORT`);
+    throw new AppError('app-usage', `invalid endpoint ${JSON.stringify(text)}: use HOST or HOST:PORT`);
   return endpoint;
 }
 
-/** Every control plane that there is now. */
-async function known(context: CommandContext): Promise<readonly string[]> {
+/** Join endpoints of all current control planes. */
+async function currentJoinEndpoints(context: CommandContext): Promise<readonly string[]> {
   const { directory } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
   return directory.map(({ curatorEndpoint }) => formatEndpoint(hostOf(curatorEndpoint), PORTS.join));
 }

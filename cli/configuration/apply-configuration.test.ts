@@ -80,7 +80,7 @@ async function createShared() {
 const machine = (digit: string, name: string) => ({ identity: `machine-key:${digit.repeat(64)}`, name });
 
 describe('cluster config apply', () => {
-  test('takes over what the file changed, keeps what others changed, however often', async () => {
+  test('applies changes of the file and keeps those of others, repeatedly', async () => {
     await using shared = await createShared();
     await shared.edit((document) => (document.join.policy = 'inventory'));
     await shared.apply();
@@ -98,7 +98,7 @@ describe('cluster config apply', () => {
     });
   });
 
-  test('names what both changed with its line, and changes nothing, until it is decided', async () => {
+  test('reports conflicts with their lines and changes nothing', async () => {
     await using shared = await createShared();
     await shared.apply();
     shared.others((document) => (document.join.policy = 'auto'));
@@ -108,7 +108,7 @@ describe('cluster config apply', () => {
     await expect(shared.apply()).rejects.toMatchObject({
       code: 'configuration-conflict',
       message: expect.stringContaining(
-        `cluster.yaml:${line}:3: join.policy: here "inventory", in the cluster "auto"; it was "approve"`,
+        `cluster.yaml:${line}:3: join.policy: file "inventory", cluster "auto", before "approve"`,
       ),
     });
     expect(shared.now.text).toBe(before);
@@ -116,7 +116,7 @@ describe('cluster config apply', () => {
     expect(shared.document().join.policy).toBe('inventory');
   });
 
-  test('names with its line what cannot change, before the cluster is asked', async () => {
+  test('reports immutable settings with their lines', async () => {
     await using shared = await createShared();
     await shared.edit((document) => (document['name'] = 'other'));
     await expect(shared.apply()).rejects.toMatchObject({
@@ -125,7 +125,7 @@ describe('cluster config apply', () => {
     });
   });
 
-  test('looks again when somebody was faster, and loses none of both changes', async () => {
+  test('merges again after a concurrent change', async () => {
     await using shared = await createShared();
     await shared.edit((document) => (document.join.policy = 'auto'));
     shared.meanwhile(() =>
@@ -135,7 +135,7 @@ describe('cluster config apply', () => {
     expect(shared.document()).toMatchObject({ join: { policy: 'auto' }, certificates: { nodeMinutes: 60 } });
   });
 
-  test('overwrites nothing of others from a workspace that has never applied, unless told onto what', async () => {
+  test('needs --onto in a workspace that has never applied after others have', async () => {
     await using shared = await createShared();
     shared.others((document) => (document.join.policy = 'auto'));
     const before = shared.now.text;
@@ -146,7 +146,7 @@ describe('cluster config apply', () => {
     expect(shared.document().join.policy).toBe('approve');
   });
 
-  test('with --dry-run says what would change and changes nothing, here or there', async () => {
+  test('shows the changes with --dry-run and saves nothing', async () => {
     await using shared = await createShared();
     await shared.edit((document) => (document.join.policy = 'auto'));
     const before = shared.now.text;
@@ -167,7 +167,7 @@ const editor = (shared: Awaited<ReturnType<typeof createShared>>, change: (text:
 });
 
 describe('cluster config edit', () => {
-  test('takes over what was edited and keeps what others changed while the editor was open', async () => {
+  test('applies the edit and keeps changes made while the editor was open', async () => {
     await using shared = await createShared();
     const runs = editor(shared, (text) => {
       shared.others((document) => document.join.inventory.push(machine('b', 'theirs')));
@@ -180,7 +180,7 @@ describe('cluster config edit', () => {
     );
   });
 
-  test('a slip costs no work: what was written stays, and the next edit goes on with it', async () => {
+  test('keeps an invalid edit for the next run', async () => {
     await using shared = await createShared();
     const slip = editor(shared, (text) => text.replace('policy: approve', 'policy: everybody'));
     await expect(runConfigEdit(shared.atTerminal(), slip)).rejects.toMatchObject({ code: 'config-invalid' });
@@ -190,16 +190,16 @@ describe('cluster config edit', () => {
   });
 });
 
-test('cluster config edit is refused where nobody can edit, before anything is read', async () => {
+test('cluster config edit is refused without a terminal', async () => {
   await using shared = await createShared();
   const runs = editor(shared, (text) => text);
   await expect(runConfigEdit(shared.owner, runs)).rejects.toMatchObject({
     code: 'app-usage',
-    message: expect.stringContaining('no terminal'),
+    message: expect.stringContaining('needs a terminal'),
   });
 });
 
-describe('a configuration that drops something', () => {
+describe('a configuration that deletes settings', () => {
   const listing = async () => {
     const shared = await createShared();
     await shared.edit((document) => {
@@ -213,7 +213,7 @@ describe('a configuration that drops something', () => {
   };
   const place = `join.inventory[machine-key:${'a'.repeat(64)}]`;
 
-  test('is not applied unless the operator agrees, and the loss is named', async () => {
+  test('is applied only if the operator confirms the named loss', async () => {
     await using shared = await listing();
     await expect(shared.apply({ yes: false })).rejects.toMatchObject({
       code: 'loss-not-confirmed',
@@ -226,7 +226,7 @@ describe('a configuration that drops something', () => {
     expect(shared.document().join.inventory).toEqual([]);
   });
 
-  test('is asked about in the editor too', async () => {
+  test('needs confirmation after an edit too', async () => {
     await using shared = await listing();
     const drop = editor(shared, (text) => text.replace(/ {2}inventory:\n(?: {4}.*\n)+/, '  inventory: []\n'));
     await expect(runConfigEdit(shared.atTerminal(false), drop)).rejects.toMatchObject({
@@ -244,7 +244,7 @@ describe('a configuration that this version cannot read', () => {
     return shared;
   };
 
-  test('is shown as it is stored, with the reason, and steers no terminal', async () => {
+  test('is shown as stored, with the reason, without control characters', async () => {
     await using shared = await createBroken();
     await runConfigShow(shared.owner);
     const [record] = shared.owner.host.records;
@@ -259,7 +259,7 @@ describe('a configuration that this version cannot read', () => {
     });
   });
 
-  test('of which not even the form can be told is shown all the same', async () => {
+  test('is shown even if it is not JSON', async () => {
     await using shared = await createShared();
     shared.now.text = 'version: [1';
     await runConfigShow(shared.owner);
@@ -267,7 +267,7 @@ describe('a configuration that this version cannot read', () => {
     expect(record?.kind === 'result' ? record.text : '').toMatch(/\nversion: \[1$/);
   });
 
-  test('is replaced as a whole by who has seen it, and by nobody else', async () => {
+  test('is replaced as a whole only with the revision of the stored one', async () => {
     await using shared = await createBroken();
     const broken = shared.now.text;
     for (const onto of [undefined, shared.now.revision - 1n])
@@ -281,7 +281,7 @@ describe('a configuration that this version cannot read', () => {
     expect(shared.document().join.policy).toBe('approve');
   });
 
-  test('is mended in an editor', async () => {
+  test('is replaced by an edit', async () => {
     await using shared = await createBroken();
     await runConfigEdit(
       shared.atTerminal(),
@@ -290,7 +290,7 @@ describe('a configuration that this version cannot read', () => {
     expect(shared.document()).not.toHaveProperty('jion');
   });
 
-  test('that somebody else mends meanwhile is not overwritten by an edit', async () => {
+  test('is not overwritten by an edit if it was replaced meanwhile', async () => {
     await using shared = await createBroken();
     const late = editor(shared, (text) => {
       shared.others((document) => {
@@ -306,7 +306,7 @@ describe('a configuration that this version cannot read', () => {
   });
 });
 
-test('cluster config show gives what can be applied again, with who changed it', async () => {
+test('cluster config show prints a file that can be applied, and who changed it', async () => {
   await using shared = await createShared();
   await runConfigShow(shared.owner);
   const [record] = shared.owner.host.records;
@@ -315,7 +315,7 @@ test('cluster config show gives what can be applied again, with who changed it',
   expect(clusterPartOf(parseClusterConfig(text, 'shown'))).toEqual(shared.document());
 });
 
-test('an operator without an identity that was granted cannot look at it', async () => {
+test('cluster config show needs a granted identity', async () => {
   await using shared = await createShared();
   const ann = contextOf(shared.files, '/ann');
   await runOperatorKey(ann, 'ann', { request: undefined });

@@ -30,28 +30,32 @@ import { readCaller, callCurator, newMutation } from '../cluster/index.ts';
 import { ConfigurationError } from './errors.ts';
 import { AppError } from '../app/errors.ts';
 
-/** Others may change it again and again meanwhile; each time the comparison is made anew. */
+/** Another client may change the configuration meanwhile; it is then merged again. */
 const TRIES = 5;
 const MAX_SHOWN = 60;
 
-/** A file that somebody wrote, and what in it concerns the cluster. */
+/** A file of the operator, and the part of it that the cluster keeps. */
 interface Mine {
   readonly path: string;
   readonly text: string;
   readonly document: Json;
 }
 
+/** Arguments of `cluster config apply`. */
 export interface ApplyOptions {
-  /** cluster.yaml of the workspace unless said. */
+  /** Default: cluster.yaml of the workspace. */
   readonly file: string | undefined;
   readonly dryRun: boolean;
-  /** The operator agrees to the loss of what is dropped without being asked. */
+  /** The operator confirmed the loss of deleted settings with `--yes`. */
   readonly yes: boolean;
-  /** The revision that the file was made from, where this workspace has applied nothing yet. */
+  /** The revision that the file is based on, if this workspace has applied none yet. */
   readonly onto: bigint | undefined;
 }
 
-/** `cluster config apply`: takes over what the file changed since it was applied last, and nothing of what others did. */
+/**
+ * `cluster config apply`: applies what changed in the file since it was last applied, and keeps changes of others.
+ * @throws ConfigurationError, AppError `app-usage`
+ */
 export async function runConfigApply(context: CommandContext, options: ApplyOptions): Promise<void> {
   const mine = await readMine(context, options.file ?? layoutOf(context.paths.workspace).config);
   const member = await readCaller(context);
@@ -63,7 +67,7 @@ export async function runConfigApply(context: CommandContext, options: ApplyOpti
     baseFor: (current) => {
       if (options.onto === current.revision) return current.document;
       if (applied !== undefined) return applied;
-      if (!current.updatedBy.startsWith('operator:')) return current.document; // as the init left it
+      if (!current.updatedBy.startsWith('operator:')) return current.document; // unchanged since init
       throw unknownBase(mine, current);
     },
   });
@@ -71,19 +75,19 @@ export async function runConfigApply(context: CommandContext, options: ApplyOpti
   report(context, done, options.dryRun);
 }
 
-/** `cluster config edit`: the configuration in force in an editor; taken over when it is closed. */
+/** `cluster config edit`: opens the configuration of the cluster in an editor and applies it when the editor is closed. */
 export async function runConfigEdit(
   context: CommandContext,
   processes: Pick<ProcessPort, 'runAttached'>,
 ): Promise<void> {
   const { ports, env, signal, paths } = context;
   if (!context.host.interactive)
-    throw new AppError('app-usage', 'editing the configuration: there is no terminal', {
+    throw new AppError('app-usage', 'editing the configuration needs a terminal', {
       fix: 'Run `cluster config edit` at a terminal, or change cluster.yaml and run `cluster config apply`.',
     });
   const start = await readCurrentConfiguration(context);
   const path = join(paths.workspace, `.configuration-${start.revision}.yaml`);
-  await ports.files.createExclusive(path, renderCurrentConfiguration(start), { mode: 0o600 }); // or an earlier edit goes on
+  await ports.files.createExclusive(path, renderCurrentConfiguration(start), { mode: 0o600 }); // an interrupted edit continues
   const editor = (env['VISUAL'] ?? env['EDITOR'] ?? 'vi').split(' ').filter((word) => word !== '');
   const known = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const exit = await processes.runAttached({
@@ -91,14 +95,18 @@ export async function runConfigEdit(
     env: Object.fromEntries(known),
     signal,
   });
-  if (exit !== 0) throw new AppError('app-usage', `editing ${path}: ${editor.join(' ')} ended with ${exit}`);
+  if (exit !== 0)
+    throw new AppError(
+      'app-usage',
+      `editor ${editor.join(' ')} exited with ${exit}; the edit is kept in ${path}`,
+    );
   const mine = await readMine(context, path);
   const done = await applyMerged(context, mine, {
     dryRun: false,
     yes: false,
     replaces: start.document === undefined ? start.revision : undefined,
     baseFor: (current) => {
-      if (start.document === undefined) throw unknownBase(mine, current); // somebody else has mended it meanwhile
+      if (start.document === undefined) throw unknownBase(mine, current); // it was replaced meanwhile
       return start.document;
     },
   });
@@ -115,7 +123,7 @@ interface Applied {
 interface Merging {
   readonly dryRun: boolean;
   readonly yes: boolean;
-  /** The revision that may be replaced as a whole should this program not be able to read it: somebody has seen it. */
+  /** An unreadable configuration of this revision may be replaced as a whole: the operator has seen it. */
   readonly replaces: bigint | undefined;
   readonly baseFor: (current: Readable) => Json;
 }
@@ -126,7 +134,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
   let base: Json | undefined;
   for (let tries = 1; ; tries++) {
     const current = await readCurrentConfiguration(context);
-    if (isReadable(current)) base ??= options.baseFor(current); // what others do from now on is theirs
+    if (isReadable(current)) base ??= options.baseFor(current); // later changes are of others
     const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
     const losses = lossesOf(current, merged);
     if (options.dryRun || changes.length === 0) return { revision: current.revision, changes, losses };
@@ -146,7 +154,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
   }
 }
 
-/** What is to be in force; of a document that cannot be read nothing can be kept. */
+/** The merged configuration. An unreadable one can only be replaced as a whole. */
 function merging(
   mine: Mine,
   current: CurrentConfiguration,
@@ -167,7 +175,7 @@ function merging(
   );
 }
 
-/** What the cluster would not have any more. */
+/** Settings that would be deleted. */
 function lossesOf(current: CurrentConfiguration, merged: Json): readonly string[] {
   if (!isReadable(current)) return ['the whole configuration, which this version cannot read'];
   return droppedSettings(current.document, merged).map((each) => printable(each));
@@ -180,11 +188,11 @@ function isReadable(current: CurrentConfiguration): current is Readable {
 function unknownBase(mine: Mine, current: CurrentConfiguration): ConfigurationError {
   return new ConfigurationError(
     'configuration-base-unknown',
-    `applying ${mine.path}: ${printable(current.updatedBy)} changed the configuration, last at revision ${current.revision}`,
+    `applying ${mine.path}: ${printable(current.updatedBy)} has changed the configuration since init, last in revision ${current.revision}`,
   );
 }
 
-/** Fixed places before conflicts: they cannot be resolved by choosing. */
+/** Reports immutable settings before conflicts, since no choice resolves them. */
 function refuse(mine: Mine, current: Readable, { conflicts, merged }: Merge): void {
   const fixed = immutableDifferences(current.document, merged);
   if (fixed.length > 0)
@@ -205,7 +213,7 @@ function refuse(mine: Mine, current: Readable, { conflicts, merged }: Merge): vo
 }
 
 function conflictText({ path, base, mine, current }: Conflict): string {
-  return `${nameOf(path)}: here ${short(mine)}, in the cluster ${short(current)}; it was ${short(base)}`;
+  return `${nameOf(path)}: file ${short(mine)}, cluster ${short(current)}, before ${short(base)}`;
 }
 
 function linesOf(mine: Mine, paths: readonly JsonPath[], text: (path: JsonPath) => string): string {
@@ -222,14 +230,14 @@ function nameOf(path: JsonPath): string {
 }
 
 function short(value: Json | undefined): string {
-  if (value === undefined) return 'absent';
+  if (value === undefined) return '<none>';
   const text = JSON.stringify(value);
   return printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 }
 
 async function readMine(context: CommandContext, path: string): Promise<Mine> {
   const raw = await context.ports.files.read(path, MAX_CONFIG_BYTES);
-  if (raw === undefined) throw new AppError('app-usage', `reading ${path}: there is no such file`);
+  if (raw === undefined) throw new AppError('app-usage', `file ${path} not found`);
   const text = Buffer.from(raw).toString('utf8');
   return { path, text, document: clusterPartOf(parseClusterConfig(text, path)) };
 }
@@ -237,9 +245,9 @@ async function readMine(context: CommandContext, path: string): Promise<Mine> {
 function report(context: CommandContext, { revision, changes, losses }: Applied, dryRun: boolean): void {
   const names = changes.map(nameOf);
   context.host.result({ revision, changes: names, losses, dryRun }, () => {
-    if (names.length === 0) return `Nothing to change: revision ${revision} says the same.`;
-    const head = dryRun ? 'Would change:' : `Revision ${revision} is in force. Changed:`;
-    const taken = losses.length === 0 ? [] : ['This takes away:', renderLosses(losses)];
+    if (names.length === 0) return `No changes: revision ${revision} is the same.`;
+    const head = dryRun ? 'Would change:' : `Applied as revision ${revision}. Changed:`;
+    const taken = losses.length === 0 ? [] : ['This deletes:', renderLosses(losses)];
     return [head, ...names.map((name) => `  ${name}`), ...(dryRun ? taken : [])].join('\n');
   });
 }

@@ -12,11 +12,11 @@ import { printable, printableLines } from '../../internal/printable/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
 import { callCurator } from '../cluster/index.ts';
 
-/** What the cluster keeps now. */
+/** The configuration that the cluster keeps. */
 export interface CurrentConfiguration {
   /** As it is stored. */
   readonly text: string;
-  /** undefined: this program cannot read it, for `problem`. */
+  /** Undefined if this version cannot read it; `problem` tells why. */
   readonly document: Json | undefined;
   readonly problem: ConfigError | undefined;
   readonly revision: bigint;
@@ -24,30 +24,31 @@ export interface CurrentConfiguration {
   readonly updatedBy: string;
 }
 
-/** `cluster config show`: what is in force, who put it there and when; as it is stored where it cannot be read. */
+/** `cluster config show`: the configuration, who changed it and when; as stored if this version cannot read it. */
 export async function runConfigShow(context: CommandContext): Promise<void> {
   const now = await readCurrentConfiguration(context);
   const { document, problem, text, revision, updatedMs, updatedBy } = now;
-  const said =
+  const content =
     problem === undefined ? { configuration: document } : { problem: problem.message, stored: text };
-  context.host.result({ revision, updatedMs, updatedBy, ...said }, () =>
+  context.host.result({ revision, updatedMs, updatedBy, ...content }, () =>
     renderCurrentConfiguration(now).trimEnd(),
   );
 }
 
+/** Reads the configuration of the cluster. */
 export async function readCurrentConfiguration(context: CommandContext): Promise<CurrentConfiguration> {
   const answer = await callCurator(context, (curator, call) => curator.getConfiguration({}, call));
   const text = Buffer.from(answer.document).toString('utf8');
   return {
     text,
-    ...judged(text),
+    ...parsed(text),
     revision: answer.revision,
     updatedMs: Number(answer.updatedMs),
     updatedBy: answer.updatedBy,
   };
 }
 
-/** What counts here: the own file, or where there is none what is in force in the cluster. @throws ConfigError */
+/** The configuration of the workspace's cluster.yaml, or of the cluster if there is none. @throws ConfigError */
 export async function fileOrClusterConfiguration(context: CommandContext): Promise<ClusterConfig> {
   const layout = layoutOf(context.paths.workspace);
   if ((await context.ports.files.stat(layout.config)) !== undefined)
@@ -56,7 +57,7 @@ export async function fileOrClusterConfiguration(context: CommandContext): Promi
   return parseClusterConfig(text, 'the configuration of the cluster');
 }
 
-/** A file that can be edited and applied again: all that is not the document is comments. */
+/** A file that can be edited and applied: everything besides the document is in comments. */
 export function renderCurrentConfiguration({
   text,
   document,
@@ -66,13 +67,13 @@ export function renderCurrentConfiguration({
   updatedBy,
 }: CurrentConfiguration): string {
   const when = new Date(updatedMs).toISOString();
-  const head = `# Revision ${revision}, by ${printable(updatedBy) || 'nobody known'} at ${when}\n`;
+  const head = `# Revision ${revision}, by ${printable(updatedBy) || '<none>'} at ${when}\n`;
   if (problem === undefined) return head + stringify(document, { lineWidth: 0 });
-  const why = `This version cannot read what is stored: ${problem.message}`.split('\n');
+  const why = `This version cannot read the stored configuration: ${problem.message}`.split('\n');
   return `${head}${why.map((line) => `# ${printable(line)}\n`).join('')}${linesOf(text)}\n`;
 }
 
-function judged(text: string): Pick<CurrentConfiguration, 'document' | 'problem'> {
+function parsed(text: string): Pick<CurrentConfiguration, 'document' | 'problem'> {
   try {
     return { document: parseClusterPart(text, 'the configuration of the cluster'), problem: undefined };
   } catch (error) {
@@ -81,7 +82,7 @@ function judged(text: string): Pick<CurrentConfiguration, 'document' | 'problem'
   }
 }
 
-/** As it is stored, but for what a terminal would obey; the one line that the curator makes of a document as many. */
+/** As stored, without control characters. The curator stores one line of JSON; it is shown as YAML. */
 function linesOf(text: string): string {
   const raw = printableLines(text, { maxChars: MAX_CONFIG_BYTES });
   try {

@@ -1,29 +1,28 @@
 import type { Json } from '../../internal/config/index.ts';
 
 /**
- * What one configuration has and the other does not, each by its place: keys that are gone, and elements of lists. A value that
- * became another one is a change and no loss. Pure.
+ * Paths of keys and list elements that `before` has and `after` has not. A changed value is not a loss. Pure.
  */
-export function droppedSettings(before: Json, after: Json, place = ''): readonly string[] {
-  if (Array.isArray(before)) return Array.isArray(after) ? droppedFromList(before, after, place) : [];
+export function droppedSettings(before: Json, after: Json, path = ''): readonly string[] {
+  if (Array.isArray(before)) return Array.isArray(after) ? droppedFromList(before, after, path) : [];
   if (!isMap(before) || !isMap(after)) return [];
   return Object.entries(before).flatMap(([key, value]) => {
-    const at = place === '' ? key : `${place}.${key}`;
+    const at = path === '' ? key : `${path}.${key}`;
     const kept = Object.hasOwn(after, key) ? after[key] : undefined;
     return kept === undefined ? [at] : droppedSettings(value, kept, at);
   });
 }
 
-function droppedFromList(before: readonly Json[], after: readonly Json[], place: string): readonly string[] {
+function droppedFromList(before: readonly Json[], after: readonly Json[], path: string): readonly string[] {
   const kept = new Map(after.map((each) => [nameOf(each), each]));
   return before.flatMap((each) => {
-    const at = `${place}[${nameOf(each)}]`;
+    const at = `${path}[${nameOf(each)}]`;
     const same = kept.get(nameOf(each));
     return same === undefined ? [at] : droppedSettings(each, same, at);
   });
 }
 
-/** Machines have an identity; anything else is its own name. */
+/** Machines are named by their identity; other elements by their value. */
 function nameOf(value: Json): string {
   const identity = isMap(value) ? value['identity'] : undefined;
   if (typeof identity === 'string') return identity;

@@ -1,44 +1,42 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of changing the configuration of a cluster. */
 export const configurationErrors = defineErrors({
   'configuration-base-unknown': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning:
-      'Somebody has changed the configuration of the cluster since its init, and this workspace has not applied one yet: it is not known which revision this file was made from. Nothing was changed.',
-    fix: 'Compare the file with `cluster config show`, write into it what it lacks, then run `cluster config apply --onto REVISION` with the revision that was shown.',
+      'The configuration was changed since init, and this workspace has never applied one, so the revision that the file is based on is unknown. Nothing was changed.',
+    fix: 'Compare the file with `cluster config show`, add what is missing, then run `cluster config apply --onto REVISION` with the revision shown.',
   },
   'configuration-unreadable': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning:
-      'The configuration that the cluster keeps cannot be read by this version: it was written by another one or past the curator. It can only be replaced as a whole. Nothing was changed.',
-    fix: 'See it with `cluster config show`, write what is to stay of it into the file, then run `cluster config apply --onto REVISION` with the revision that was shown; or use `cluster config edit`.',
+      'This version cannot read the configuration of the cluster: another version wrote it, or it was written directly to etcd. It can only be replaced as a whole. Nothing was changed.',
+    fix: 'Copy what should stay from `cluster config show` into the file, then run `cluster config apply --onto REVISION` with the revision shown, or use `cluster config edit`.',
   },
   'configuration-conflict': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning:
-      'The file and somebody else changed the same places to different things. Nothing was changed; the message names each with its line.',
-    fix: 'Decide for each place and write it into the file, then say which revision that was decided on: `cluster config apply --onto REVISION`.',
+      'The file and another operator changed the same settings to different values. Nothing was changed.',
+    fix: 'Set the wanted value of each setting in the file, then run `cluster config apply --onto REVISION` with the revision that `cluster config show` shows.',
   },
   'configuration-immutable': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning:
-      'The file changes what a cluster keeps from its init on; the message names each place with its line. Nothing was changed.',
-    fix: 'Undo that part. `join`, `certificates` and `attestation` (but for `lockPcr`) can change; for the rest make a new cluster.',
+    meaning: 'The file changes settings that cannot be changed after init. Nothing was changed.',
+    fix: 'Revert these settings. `join`, `certificates` and `attestation` (except `lockPcr`) can be changed; other changes need a new cluster.',
   },
 });
 
+/** Code of a `ConfigurationError`. */
 export type ConfigurationErrorCode = keyof typeof configurationErrors;
 
-export class ConfigurationError extends CodedError<ConfigurationErrorCode> {
-  constructor(code: ConfigurationErrorCode, message: string, options?: CodedErrorOptions) {
-    super(configurationErrors, code, message, options);
-  }
-}
+/** The configuration of a cluster was not changed. */
+export class ConfigurationError extends errorClass(configurationErrors) {}

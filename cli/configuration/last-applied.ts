@@ -8,31 +8,32 @@ const MAX_BYTES = 4 * 1024 * 1024;
 const shape = z.strictObject({ version: z.literal(1), clusterId: z.string(), document: z.json() });
 
 /**
- * What of this workspace's configuration was applied last: the base of the next comparison. Lost or damaged it is not
- * there, and the operator is asked to look before anything is overwritten.
+ * Reads the configuration that this workspace applied last: the base of the next merge. Undefined if it is missing or
+ * damaged: the operator must then name the revision that the file is based on.
  */
 export async function readLastApplied(
   files: FilePort,
-  { directory: folder, clusterId }: Caller,
+  { directory, clusterId }: Caller,
 ): Promise<Json | undefined> {
-  const bytes = await files.read(pathOf(folder), MAX_BYTES);
+  const bytes = await files.read(pathOf(directory), MAX_BYTES);
   if (bytes === undefined) return undefined;
   const parsed = shape.safeParse(jsonFrom(Buffer.from(bytes).toString('utf8')));
   return parsed.success && parsed.data.clusterId === clusterId ? parsed.data.document : undefined;
 }
 
+/** Saves the configuration that this workspace has applied. */
 export async function saveLastApplied(
   files: FilePort,
-  { directory: folder, clusterId }: Caller,
+  { directory, clusterId }: Caller,
   document: Json,
 ): Promise<void> {
   const text = `${JSON.stringify({ version: 1, clusterId, document })}\n`;
-  await files.makeDirectory(folder);
-  await files.writeAtomic(pathOf(folder), text, { mode: 0o600 });
+  await files.makeDirectory(directory);
+  await files.writeAtomic(pathOf(directory), text, { mode: 0o600 });
 }
 
-function pathOf(folder: string): string {
-  return join(folder, 'applied.json');
+function pathOf(directory: string): string {
+  return join(directory, 'applied.json');
 }
 
 function jsonFrom(text: string): unknown {

@@ -17,7 +17,7 @@ function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string
     const [node = '', endpoint = '', credential = ''] = row.split(' ');
     return { node, endpoint, credential, outcome, detail: 'so' };
   });
-  return create(ProbeReportSchema, { results: results, away: [...away] });
+  return create(ProbeReportSchema, { results, away: [...away] });
 }
 
 describe('probeResultsFrom()', () => {

@@ -1,27 +1,28 @@
 import type { CommandContext } from '../app/command.ts';
 import { LossError } from './errors.ts';
 
+/** What a command is about to delete. */
 export interface Loss {
-  /** What is about to be done, like "removing node n3". */
+  /** The command in the gerund, like "removing node n3". */
   readonly doing: string;
-  /** Each thing that is gone afterwards, as a sentence. Without any nothing is asked. */
+  /** What it deletes. If empty, nothing is asked. */
   readonly losses: readonly string[];
-  /** Whether the operator has said `--yes`. */
+  /** Whether `--yes` was given. */
   readonly yes: boolean;
 }
 
-/** @throws LossError `loss-not-confirmed`, `loss-declined` */
+/** Resolves if the loss is confirmed. @throws LossError `loss-not-confirmed`, `loss-declined` */
 export async function confirmLoss({ host }: Pick<CommandContext, 'host'>, loss: Loss): Promise<void> {
   const { doing, losses, yes } = loss;
   if (yes || losses.length === 0) return;
   const details = { losses };
   if (!host.interactive)
     throw new LossError('loss-not-confirmed', `${doing}: ${losses.join('; ')}`, { details });
-  host.say('loss', [`${capitalized(doing)} takes away:`, renderLosses(losses)].join('\n'), details);
-  if (!(await host.confirm('Go on?', false))) throw new LossError('loss-declined', doing, { details });
+  host.say('loss', [`${capitalized(doing)} deletes:`, renderLosses(losses)].join('\n'), details);
+  if (!(await host.confirm('Continue?', false))) throw new LossError('loss-declined', doing, { details });
 }
 
-/** One line for each. */
+/** A list with one line for each loss. */
 export function renderLosses(losses: readonly string[]): string {
   return losses.map((loss) => `  - ${loss}`).join('\n');
 }

@@ -1,23 +1,26 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of confirming a loss. */
 export const lossErrors = defineErrors({
   'loss-not-confirmed': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning:
-      'The command takes something away, and nobody could be asked whether it may: there is no terminal, or --no-input was given. Nothing was changed.',
-    fix: 'Read what would be lost with --dry-run, then run the command with --yes.',
+      'The command deletes something and needs confirmation, but there is no terminal, or --no-input was given. Nothing was changed.',
+    fix: 'Run the command with --dry-run to see the loss, then with --yes.',
   },
   'loss-declined': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The operator answered no. Nothing was changed.',
-    fix: 'Run the command again and answer yes, if what it names may be lost.',
+    meaning: 'The loss was not confirmed. Nothing was changed.',
+    fix: 'To accept the loss, run the command again and answer yes.',
   },
 });
 
+/** Code of a `LossError`. */
 export type LossErrorCode = keyof typeof lossErrors;
 
+/** A loss was not confirmed. */
 export class LossError extends errorClass(lossErrors) {}

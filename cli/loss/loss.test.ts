@@ -5,7 +5,7 @@ import { confirmLoss } from './index.ts';
 const loss = { doing: 'removing node n3', losses: ['its roles', 'its records'], yes: false };
 
 describe('confirmLoss()', () => {
-  test('refuses where nobody can be asked, and names what would be lost', async () => {
+  test('refuses without a terminal and names the loss', async () => {
     const host = new RecordingHost();
     await expect(confirmLoss({ host }, loss)).rejects.toMatchObject({
       code: 'loss-not-confirmed',
@@ -16,21 +16,21 @@ describe('confirmLoss()', () => {
     expect(host.records).toEqual([]);
   });
 
-  test('shows a person what is lost before it asks, and goes on with a yes', async () => {
+  test('shows the loss, asks, and continues after a yes', async () => {
     const host = new RecordingHost({ answer: () => true });
     await confirmLoss({ host }, loss);
     expect(host.records).toMatchObject([
-      { kind: 'say', text: 'Removing node n3 takes away:\n  - its roles\n  - its records' },
+      { kind: 'say', text: 'Removing node n3 deletes:\n  - its roles\n  - its records' },
       { kind: 'confirm', answer: true },
     ]);
   });
 
-  test('ends with a code of its own after a no', async () => {
+  test('throws its own code after a no', async () => {
     const host = new RecordingHost({ answer: () => false });
     await expect(confirmLoss({ host }, loss)).rejects.toMatchObject({ code: 'loss-declined' });
   });
 
-  test('asks nothing with --yes, nor where nothing is lost', async () => {
+  test('asks nothing with --yes or without a loss', async () => {
     const host = new RecordingHost();
     await confirmLoss({ host }, { ...loss, yes: true });
     await confirmLoss({ host }, { ...loss, losses: [] });

@@ -7,25 +7,28 @@ import {
   type KubeClient,
   type PodOnNode,
 } from '../../internal/kube/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { withKubernetes } from '../cluster/index.ts';
 import { NodesError } from './errors.ts';
 
 const POLL_MS = 1_000;
-/** A budget that forbids an eviction is asked again after this time. */
+/** An eviction that a disruption budget forbids is retried after this time. */
 const RETRY_MS = 5_000;
 const NAMED_PODS = 3;
 
+/** Flags of `cluster node drain`. */
 export interface DrainOptions {
-  /** Pods that nobody makes anew elsewhere may go. */
+  /** Evict pods that no controller manages, too. */
   readonly force: boolean;
-  /** What pods keep in an emptyDir may be lost. */
+  /** Evict pods with an emptyDir, whose data is then lost. */
   readonly deleteEmptyDirData: boolean;
   readonly timeoutMs: number;
 }
 
+/** Options of `drainNode()`. */
 export interface DrainNodeOptions extends DrainOptions {
-  /** Who cordons, and will end it, where an operator has not cordoned the node before. */
+  /** The command that will uncordon the node; not recorded if an operator has cordoned it before. */
   readonly cordonedBy?: string;
 }
 
@@ -39,7 +42,7 @@ export async function runCordon(
     setSchedulable(client, { name, isSchedulable }, { signal: context.signal }),
   );
   context.host.result({ node: name, schedulable: isSchedulable }, () =>
-    isSchedulable ? `Node ${name} takes new pods.` : `Node ${name} takes no new pods.`,
+    isSchedulable ? `Node ${name} uncordoned.` : `Node ${name} cordoned.`,
   );
 }
 
@@ -48,12 +51,15 @@ export async function runDrain(context: CommandContext, name: string, options: D
   const moved = await drainNode(context, name, options);
   context.host.result({ node: name, moved }, () =>
     moved.length === 0
-      ? `Node ${name} had no pods to move; it takes no new ones.`
-      : `Node ${name} is drained: ${moved.length} pods have left, it takes no new ones.`,
+      ? `Node ${name} drained: it had no pods to evict.`
+      : `Node ${name} drained: ${moved.length} pods evicted.`,
   );
 }
 
-/** Cordons the node and moves its pods away as disruption budgets allow. Answers the names of those that left. */
+/**
+ * Cordons the node and evicts its pods as disruption budgets allow. Returns "NAMESPACE/NAME" of those that left.
+ * @throws NodesError `nodes-drain-blocked`, `nodes-drain-timeout`
+ */
 export async function drainNode(
   context: CommandContext,
   name: string,
@@ -82,14 +88,16 @@ async function cordon(
   if (now.isSchedulable) await setSchedulable(client, node, { signal, cordonedBy: by });
 }
 
-/** Before any pod is touched: what would be lost for good, and the flag that says it may be. */
-export function refusePodLoss(name: string, pods: readonly PodOnNode[], options: DrainOptions): void {
+/** Before any eviction: names the pods that would be lost for good, and the flag that allows it. */
+function refusePodLoss(name: string, pods: readonly PodOnNode[], options: DrainOptions): void {
   const alone = options.force ? [] : pods.filter(({ kind }) => kind === 'alone').map(nameOf);
   const data = options.deleteEmptyDirData ? [] : pods.filter(({ kind }) => kind === 'with-data').map(nameOf);
   if (alone.length + data.length === 0) return;
   const parts = [
-    ...(alone.length === 0 ? [] : [`nobody makes ${alone.join(', ')} anew (--force)`]),
-    ...(data.length === 0 ? [] : [`${data.join(', ')} would lose an emptyDir (--delete-emptydir-data)`]),
+    ...(alone.length === 0 ? [] : [`no controller recreates ${alone.join(', ')} (--force)`]),
+    ...(data.length === 0
+      ? []
+      : [`${data.join(', ')} would lose data in an emptyDir (--delete-emptydir-data)`]),
   ];
   throw new NodesError('nodes-drain-blocked', `draining node ${name}: ${parts.join('; ')}`, {
     details: { alone, withData: data },
@@ -102,7 +110,7 @@ class Eviction {
   readonly #name: string;
   readonly #progress: StepProgress;
   readonly #timeoutMs: number;
-  /** When each pod, by its uid, may be asked to go again. */
+  /** When the eviction of a pod, by uid, may be retried. */
   readonly #notBefore = new Map<string, number>();
   #budget = '';
 
@@ -132,7 +140,7 @@ class Eviction {
       if (clock.monotonicMs() >= deadlineMs)
         throw new NodesError(
           'nodes-drain-timeout',
-          `draining node ${this.#name} for ${this.#timeoutMs / 1000} s: ${left.map(nameOf).join(', ')} are still there${this.#budget}`,
+          `draining node ${this.#name}: still running after ${formatDuration(this.#timeoutMs)}: ${left.map(nameOf).join(', ')}${this.#budget}`,
           { details: { pods: left.map(nameOf) } },
         );
       for (const pod of left) if (!pod.isTerminating) await this.#evict(pod);
@@ -149,7 +157,7 @@ class Eviction {
       this.#budget = '';
     } catch (error) {
       if (!(error instanceof KubeError) || error.code !== 'kube-not-now') throw error;
-      this.#budget = `; a disruption budget keeps ${nameOf(pod)} for now`;
+      this.#budget = `; a disruption budget does not allow evicting ${nameOf(pod)} yet`;
     }
   }
 }

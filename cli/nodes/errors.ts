@@ -1,53 +1,55 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of commands about nodes. */
 export const nodesErrors = defineErrors({
   'nodes-removed-unknown': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'No machine that was removed has this name, node id or identity, or several have.',
-    fix: 'See `cluster node ls --removed`, and name it by its identity.',
+    meaning: 'No removed machine has this name, node id or identity, or several do.',
+    fix: 'Give the identity that `cluster node ls --removed` shows.',
   },
   'nodes-change-unsafe': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The change would harm the cluster; it was not made.',
-    fix: 'The message says what must be done first.',
+    meaning: 'The change would endanger the cluster. Nothing was changed.',
+    fix: 'Resolve each reason first. `cluster status` shows etcd members and control planes, `cluster node show NODE` one node.',
   },
   'nodes-drain-blocked': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning:
-      'Pods on the node would be lost for good when they are moved away. No pod was touched; the node takes no new ones.',
-    fix: 'Move them by hand, or say that they may go: --delete-emptydir-data, --force.',
+      'Evicting pods from the node would lose them, or their data, for good. No pod was evicted; the node is cordoned.',
+    fix: 'Move the pods yourself, or allow the loss with --delete-emptydir-data or --force.',
   },
   'nodes-drain-timeout': {
     fault: 'operator',
     exit: 'partial',
     retryable: true,
-    meaning: 'Pods did not leave the node in time; the message names them. The node takes no new ones.',
-    fix: 'Look at the disruption budgets and at what the pods wait for, then run the same command again.',
+    meaning: 'Pods did not leave the node before the timeout. The node is cordoned.',
+    fix: 'Check the disruption budgets and the events of these pods, then run the same command again.',
   },
   'nodes-role-change-timeout': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'The roles of a node were changed and are on record, but its processes have not followed yet; the message says what is missing.',
-    fix: 'See what the node waits for with `cluster node show NODE`, mend that, then run the same command again: it only waits.',
+      'The new roles of the node are on record, but after ten minutes its processes, etcd or Kubernetes do not match them yet.',
+    fix: 'See what the node waits for with `cluster node show NODE` and fix it, then run the same command again: it only waits.',
   },
   'nodes-not-verified': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
-    meaning:
-      'The fresh evidence of a node does not show what is expected of it; the message names the check.',
-    fix: 'Take the node out of service (`cluster node cordon`) until it is explained; compare what changed on it.',
+    meaning: 'The fresh evidence of a node does not match the policy or its record.',
+    fix: 'Cordon the node (`cluster node cordon NODE`) and find out what changed on it. If nothing explains it, remove the node.',
   },
 });
 
+/** Code of a `NodesError`. */
 export type NodesErrorCode = keyof typeof nodesErrors;
 
+/** An error of a command about nodes. */
 export class NodesError extends errorClass(nodesErrors) {}

@@ -1,6 +1,6 @@
 /**
- * Running a cluster: machines that want in, nodes and their whole lives, who administers, and what was decided. Each use
- * case asks a curator as the owner of the workspace or as the operator of an identity; what concerns pods goes through the Kubernetes API.
+ * Nodes of a running cluster: join requests, roles, drain, removal, logs and evidence. Each use case calls a curator as the
+ * owner of the workspace or as an operator; pods are reached through the Kubernetes API.
  */
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { NodesError, nodesErrors, type NodesErrorCode } from './errors.ts';

@@ -2,7 +2,7 @@ import type { CommandContext } from '../app/command.ts';
 import { parseLabelChanges } from './roles/role-names.ts';
 import { callCurator, newMutation, findNode } from '../cluster/index.ts';
 
-/** `cluster node label`. */
+/** `cluster node label`: sets and removes labels. */
 export async function runLabel(
   context: CommandContext,
   name: string,
@@ -16,9 +16,8 @@ export async function runLabel(
   );
   const labels = node?.labels ?? {};
   context.host.result({ node: name, labels }, () =>
-    [
-      `Node ${name} has ${Object.keys(labels).length} labels:`,
-      ...Object.entries(labels).map(([key, value]) => `  ${key}=${value}`),
-    ].join('\n'),
+    [`Labels of node ${name}:`, ...Object.entries(labels).map(([key, value]) => `  ${key}=${value}`)].join(
+      '\n',
+    ),
   );
 }

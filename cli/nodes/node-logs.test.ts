@@ -4,7 +4,7 @@ import { runNodeLogs } from './index.ts';
 
 const options = { exact: false, units: [], backlog: 1, follow: false };
 
-test('runNodeLogs() refuses a path that no runnable of the node has, and takes one above a runnable', async () => {
+test('runNodeLogs() refuses an unknown runnable and accepts the parent of one', async () => {
   await using harness = await createCuratorHarness(
     {
       getNode: async () => ({

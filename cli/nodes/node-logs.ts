@@ -4,8 +4,9 @@ import { printable } from '../../internal/printable/index.ts';
 import { callCurator, findNode } from '../cluster/index.ts';
 import { AppError } from '../app/errors.ts';
 
+/** Flags of `cluster node logs`. */
 export interface LogOptions {
-  /** Of a runnable; empty: the whole agent. Not with `units`. */
+  /** Path of a runnable of the agent; empty for all of it. Ignored with `units`. */
   readonly path: string;
   readonly exact: boolean;
   readonly units: readonly string[];
@@ -13,7 +14,7 @@ export interface LogOptions {
   readonly follow: boolean;
 }
 
-/** `cluster node logs`: each line as it comes; what the node said is made safe to print. */
+/** `cluster node logs`: prints lines as they arrive, without control characters. */
 export async function runNodeLogs(context: CommandContext, name: string, options: LogOptions): Promise<void> {
   const { path, exact, units, backlog, follow } = options;
   const source =
@@ -29,16 +30,19 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     let rest = '';
     for await (const { lines, dropped } of stream) {
       if (dropped > 0n)
-        context.host.warn('node-logs-dropped', `${dropped} lines came too fast and were lost`);
+        context.host.warn(
+          'node-logs-dropped',
+          `${dropped} lines dropped: they arrived faster than they could be sent`,
+        );
       const parts = (rest + Buffer.from(lines).toString('utf8')).split('\n');
       rest = parts.pop() ?? '';
-      for (const line of parts) say(context, line);
+      for (const line of parts) print(context, line);
     }
-    if (rest !== '') say(context, rest);
+    if (rest !== '') print(context, rest);
   });
 }
 
-/** Nothing would ever come of a path that no runnable has. A node that has not said what it runs is believed. */
+/** A wrong path would never print a line. If the node has not reported its runnables, the path is accepted. */
 async function requireRunnable(context: CommandContext, name: string, path: string): Promise<void> {
   const { status } = await findNode(context, name);
   const paths = (status?.runnables ?? []).map((runnable) => runnable.path);
@@ -55,11 +59,11 @@ function unitName(unit: string): string {
   return unit.includes('.') ? unit : `${unit}.service`;
 }
 
-function say(context: CommandContext, line: string): void {
+function print(context: CommandContext, line: string): void {
   context.host.result({ line }, () => renderLine(line));
 }
 
-/** One of the agent's JSON lines, for people; any other line as it is. */
+/** A JSON line of the agent as text; any other line unchanged. */
 export function renderLine(line: string): string {
   try {
     const { time, level, path, message, ...fields } = JSON.parse(line) as Record<string, unknown>;
@@ -67,6 +71,6 @@ export function renderLine(line: string): string {
     const more = Object.entries(fields).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
     return printable([time, String(level).padEnd(5), String(path), message, ...more].join(' '));
   } catch {
-    return printable(line); // not of the agent: the journal's own form
+    return printable(line); // a line of the journal
   }
 }

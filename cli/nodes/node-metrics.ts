@@ -2,7 +2,7 @@ import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
 
-/** `cluster node metrics`: what the programs on a node count, as Prometheus reads it. */
+/** `cluster node metrics`: prints the metrics of a node's programs in the Prometheus text format. */
 export async function runNodeMetrics(context: CommandContext, name: string): Promise<void> {
   const { text } = await callCurator(context, (_, { signal }, of) =>
     of(NodeStreams).getMetrics({ node: name }, { signal, timeoutMs: 30_000 }),

@@ -6,7 +6,7 @@ import { controlPlaneComponents, type ComponentView } from './roles/control-plan
 import { renderTree, runnableViews } from './runnable-tree.ts';
 import { nodeViewFrom, findNode } from '../cluster/index.ts';
 
-/** `cluster node show`: everything the cluster knows of one node, with the tree of what its agent runs. */
+/** `cluster node show`: a node's record and status, with the tree of its agent's runnables. */
 export async function runNodeShow(context: CommandContext, name: string): Promise<void> {
   const node = await findNode(context, name);
   const nowMs = context.ports.clock.nowMs();
@@ -20,45 +20,45 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
     [
       `Node ${view.name}`,
       ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
-      ...(controlPlane.length === 0 ? [] : ['Control plane of Kubernetes']),
-      ...controlPlane.map((part) => `  ${partText(part, nowMs)}`),
+      ...(controlPlane.length === 0 ? [] : ['Kubernetes control plane']),
+      ...controlPlane.map((part) => `  ${componentText(part, nowMs)}`),
       ...(certificates.length === 0 ? [] : ['Certificates']),
-      ...certificates.map((each) => `  ${each.name.padEnd(width)}${expiryText(each.notAfterMs - nowMs)}`),
-      'Runs',
-      ...(runnables.length === 0 ? ['  it has said nothing yet'] : renderTree(runnables, nowMs)),
+      ...certificates.map((each) => `  ${each.name.padEnd(width)}${describeExpiry(each.notAfterMs - nowMs)}`),
+      'Components',
+      ...(runnables.length === 0 ? ['  not reported yet'] : renderTree(runnables, nowMs)),
     ].join('\n'),
   );
 }
 
 function facts(node: Node, nowMs: number): readonly (readonly [string, string])[] {
   const view = nodeViewFrom(node);
-  const heard =
+  const changed =
     node.status === undefined ? 'never' : `${formatDuration(nowMs - Number(node.statusUpdatedMs))} ago`;
   return [
     ['id', view.id],
     ['state', `${view.state}, ${view.health}`],
-    ['roles', view.roles.join(', ') || 'none'],
+    ['roles', view.roles.join(', ') || '<none>'],
     [
       'labels',
       Object.entries(node.labels)
         .map(([key, value]) => printable(`${key}=${value}`))
-        .join(', ') || 'none',
+        .join(', ') || '<none>',
     ],
     ['address', view.address || 'unknown'],
     ['agent', view.agentVersion || 'unknown'],
-    ['kubernetes', view.kubernetesVersion || 'does not run'],
+    ['kubernetes', view.kubernetesVersion || 'not running'],
     ['boot', printable(node.status?.bootId ?? '') || 'unknown'],
-    ['status', `changed ${heard}`],
+    ['status', `changed ${changed}`],
     ...(view.lastError === undefined ? [] : [['last error', view.lastError] as const]),
   ];
 }
 
-function partText({ name, isReady, sinceMs, why }: ComponentView, nowMs: number): string {
+function componentText({ name, isReady, sinceMs, why }: ComponentView, nowMs: number): string {
   const age = formatDuration(nowMs - (sinceMs ?? nowMs));
   return `${name.padEnd(25)}${isReady ? `ready for ${age}` : `not ready for ${age}: ${why}`}`;
 }
 
-/** "in 5 d 2 h", "ran out 3 h ago". */
-export function expiryText(leftMs: number): string {
+/** E.g. "expires in 6d23h", "expired 3h ago". */
+function describeExpiry(leftMs: number): string {
   return leftMs >= 0 ? `runs out in ${formatDuration(leftMs)}` : `ran out ${formatDuration(-leftMs)} ago`;
 }

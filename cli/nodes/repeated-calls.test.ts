@@ -8,7 +8,7 @@ import { runOperatorAdd, runOperatorKey, runOperatorRemove } from '../operators/
 type Mutating = { readonly mutation?: { readonly idempotencyKey: string } | undefined };
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
 
-/** Two curators of which the first one has done what it was asked, and could not say so. */
+/** Two curators; the first one executes the request, but its answer is lost. */
 async function createDeaf() {
   const keys: string[] = [];
   const once = <T>(answer: T) => {
@@ -43,7 +43,7 @@ async function createDeaf() {
 
 type Context = Awaited<ReturnType<typeof createDeaf>>['owner'];
 
-describe('what is asked of a second curator because the first one did not answer', () => {
+describe('a call that is repeated at a second curator', () => {
   const commands: readonly { name: string; run: (context: Context) => Promise<unknown> }[] = [
     {
       name: 'operator remove',
@@ -65,7 +65,7 @@ describe('what is asked of a second curator because the first one did not answer
       run: (context) => runSetRole(context, 'n2', { roles: ['worker'], dryRun: false, yes: true, drain }),
     },
   ];
-  test.each(commands)('is the same request: $name', async ({ run }) => {
+  test.each(commands)('keeps its idempotency key: $name', async ({ run }) => {
     await using harness = await createDeaf();
     await run(harness.owner);
     expect(harness.keys).toHaveLength(2);

@@ -13,7 +13,7 @@ const runnable = (init: Partial<Runnable>): Runnable =>
 const verdict = (init: Partial<Runnable>): unknown => runnableViews([runnable(init)], NOW)[0]?.verdict;
 
 describe('runnableViews()', () => {
-  test('idle and stuck look different', () => {
+  test('tells idle from stuck', () => {
     expect(verdict({ state: Runnable_State.NEW, idleBecause: 'idle: role absent' })).toBe('idle');
     expect(verdict({ state: Runnable_State.NEW })).toBe('stuck');
     expect(verdict({ state: Runnable_State.NEW, sinceMs: BigInt(NOW - 1000) })).toBe('starts');
@@ -22,7 +22,7 @@ describe('runnableViews()', () => {
     expect(verdict({ state: Runnable_State.DONE })).toBe('done');
   });
 
-  test('renders the tree with last move, restarts and last error of each, safely', () => {
+  test('renders state, age, restarts and last error without control characters', () => {
     const views = runnableViews(
       [
         runnable({ path: 'root', state: Runnable_State.HEALTHY }),
@@ -36,8 +36,8 @@ describe('runnableViews()', () => {
       NOW,
     );
     expect(renderTree(views, NOW)).toEqual([
-      '  root          runs      2m',
-      '    kubernetes  failed    2m  3 restarts  last error: x no?[31m',
+      '  root          running    2m',
+      '    kubernetes  failed     2m  3 restarts  last error: x no?[31m',
     ]);
   });
 });

@@ -2,18 +2,18 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { printable } from '../../internal/printable/index.ts';
 
-/** Without a reason, what has not come up for so long is not on its way any more. */
+/** A runnable that has been starting for so long, and gives no reason for waiting, is stuck. */
 const STUCK_MS = 60_000;
 
-/** How one part of an agent is, so that idle and stuck look different. */
+/** One runnable of an agent, as plain values; idle and stuck look different. */
 export interface RunnableView {
   readonly path: string;
   readonly depth: number;
   readonly state: 'new' | 'healthy' | 'done' | 'dead' | 'canceled' | 'unknown';
   readonly verdict: 'runs' | 'idle' | 'done' | 'starts' | 'stuck' | 'failed' | 'stopped';
-  /** What it waits for, or why it does nothing. */
+  /** What it waits for; empty if for nothing. */
   readonly why: string;
-  /** Of its last move. */
+  /** Time of its last state change. */
   readonly sinceMs: number;
   readonly restarts: number;
   readonly lastError: string | undefined;
@@ -28,6 +28,10 @@ const STATES: Readonly<Record<Runnable_State, RunnableView['state']>> = {
   [Runnable_State.CANCELED]: 'canceled',
 };
 
+/** Shown to people; `-o json` keeps the values of earlier versions. */
+const VERDICT_NAMES: Readonly<Record<string, string>> = { runs: 'running', starts: 'starting' };
+
+/** Runnables with their state at `nowMs`. */
 export function runnableViews(runnables: readonly Runnable[], nowMs: number): readonly RunnableView[] {
   return runnables.map((runnable) => {
     const state = STATES[runnable.state];
@@ -67,13 +71,13 @@ function verdictOf(
   }
 }
 
-/** The tree with state, last move and last error of each, one line each. */
+/** The tree, one line for each runnable: state, its age, what it waits for, and its last error. */
 export function renderTree(views: readonly RunnableView[], nowMs: number): readonly string[] {
   const width = Math.max(0, ...views.map(({ path, depth }) => 2 * depth + lastOf(path).length));
   return views.map((view) => {
     const name = `${'  '.repeat(view.depth)}${lastOf(view.path)}`.padEnd(width);
     const parts = [
-      `${view.verdict.padEnd(7)} ${formatDuration(nowMs - view.sinceMs).padStart(4)}`,
+      `${(VERDICT_NAMES[view.verdict] ?? view.verdict).padEnd(8)} ${formatDuration(nowMs - view.sinceMs).padStart(4)}`,
       ...(view.why === '' ? [] : [`(${view.why})`]),
       ...(view.restarts === 0 ? [] : [`${view.restarts} restarts`]),
       ...(view.lastError === undefined ? [] : [`last error: ${view.lastError}`]),

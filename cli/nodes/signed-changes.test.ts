@@ -139,8 +139,8 @@ async function asOperator(harness: Awaited<ReturnType<typeof createSigned>>) {
   return ann;
 }
 
-describe('an owner signs while a command runs', () => {
-  test('node approve of a control plane: a grant for that machine and key', async () => {
+describe('documents that an owner signs', () => {
+  test('node approve of a control plane signs a grant for its machine and key', async () => {
     await using harness = await createSigned();
     await runApprove(harness.owner, EK.slice(0, 20), {
       name: undefined,
@@ -156,13 +156,13 @@ describe('an owner signs while a command runs', () => {
     });
   });
 
-  test('node approve of a worker: nothing', async () => {
+  test('node approve of a worker signs nothing', async () => {
     await using harness = await createSigned();
     await runApprove(harness.owner, NODE.nodeId, { name: undefined, roles: ['worker'], labels: {} });
     expect(harness.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
   });
 
-  test('node set-role to a control plane: a grant with the floors that a fresh node needs', async () => {
+  test('node set-role to a control plane signs a grant with the minimum serials for a new node', async () => {
     const getClusterInfo = async () => ({
       directory: [],
       etcd: { hasLeader: true, members: [{ isLearner: false }] },
@@ -196,7 +196,7 @@ describe('an owner signs while a command runs', () => {
     expect(body).toMatchObject({ nodeId: NODE.nodeId, floors: { owners: 1, policy: 4, operators: 0 } });
   });
 
-  test('config apply: the policy over the exact bytes that are sent', async () => {
+  test('config apply signs the policy over the exact bytes that it sends', async () => {
     await using harness = await createSigned();
     await harness.files.writeAtomic(
       '/owner/cluster.yaml',
@@ -211,7 +211,7 @@ describe('an owner signs while a command runs', () => {
     expect(policy?.body.configurationSha256).toBe(createHash('sha256').update(document).digest('hex'));
   });
 
-  test('operator add: the set that was signed before and the new one, whatever the records say', async () => {
+  test('operator add signs the previously signed operators and the new one, not the records', async () => {
     const planted = { name: 'mallory', role: 'owner', fingerprint: `sha256:${'6'.repeat(64)}` };
     const putOperator = async (request: { readonly documents: readonly Uint8Array[] }) => {
       harness.sent.push({ call: 'putOperator', documents: request.documents, request });
@@ -236,7 +236,7 @@ describe('an owner signs while a command runs', () => {
     expect(harness.signed('owners')).toBeUndefined();
   });
 
-  test('operator remove of another owner: a set of owners without that key, and what that owner had signed', async () => {
+  test('operator remove of an owner signs the owners without that key, and what it had signed', async () => {
     await using harness = await createSigned();
     const secondPem = generateEd25519Key();
     const second = Buffer.from(ed25519PubKeyFrom(secondPem) ?? []).toString('base64');
@@ -258,7 +258,7 @@ describe('an owner signs while a command runs', () => {
     expect(harness.signed('policy')).toMatchObject({ serial: 10, body: policy });
   });
 
-  test('node readmit: every removal of that machine', async () => {
+  test('node readmit signs a readmission for every removal of the machine', async () => {
     await using harness = await createSigned();
     const removed = {
       nodeId: 'node-9',
@@ -282,7 +282,7 @@ describe('an owner signs while a command runs', () => {
     await expect(runReadmit(harness.owner, 'w7')).rejects.toMatchObject({ code: 'nodes-removed-unknown' });
   });
 
-  test('sign: what is on record, once it was confirmed', async () => {
+  test('sign signs what is on record after confirmation', async () => {
     const nodes = [{ ...NODE, roles: CONTROL }];
     await using harness = await createSigned({
       curator: { listNodes: async () => ({ nodes }) },
@@ -308,8 +308,8 @@ describe('an owner signs while a command runs', () => {
   });
 });
 
-describe('forgetNode()', () => {
-  test('takes the entries of the machine out of the configuration and signs what is left', async () => {
+describe('deleteNodeRecords()', () => {
+  test('deletes the inventory entries of the machine and signs the rest', async () => {
     await using harness = await createSigned();
     const entries = await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
     expect(entries).toMatchObject([{ name: 'n2', identity: EK }]);
@@ -327,7 +327,7 @@ describe('forgetNode()', () => {
     );
   });
 
-  test('of a machine that is reset keeps them, and readmits it', async () => {
+  test('keeps the entries of a machine that is reset, and readmits it', async () => {
     await using harness = await createSigned();
     harness.onRecord.removed.push({
       identity: EK,
@@ -343,7 +343,7 @@ describe('forgetNode()', () => {
     expect(harness.signed('readmission')?.body).toEqual({ identity: EK, removal: 3 });
   });
 
-  test('makes the change again when somebody was faster', async () => {
+  test('repeats the change after a conflict', async () => {
     let tries = 0;
     const deleteNode = async () => {
       if (++tries < 3) throw new CodedError(testErrors, 'owner-document-serial-old', 'storing policy 1');
@@ -355,8 +355,8 @@ describe('forgetNode()', () => {
   });
 });
 
-describe('an operator who is no owner', () => {
-  test('signs nothing, and cannot readmit or sign what is on record', async () => {
+describe('an operator who is not an owner', () => {
+  test('signs nothing and cannot readmit or sign', async () => {
     await using harness = await createSigned();
     const fingerprint = fingerprintOfKey(pubKeyDerOf(harness.ownerKey.keyPem));
     harness.record('operators', { operators: [{ name: 'owner', fingerprint, role: 'owner' }] });

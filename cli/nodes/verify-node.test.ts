@@ -59,7 +59,7 @@ function verify(pcr4: string, pcr15: Uint8Array, options: { config?: ReturnType<
 }
 
 describe('cluster verify', () => {
-  test('is content with the machine on record, as expected and bound to this cluster', async () => {
+  test('accepts the machine on record with expected registers, bound to this cluster', async () => {
     const report = await verify(KERNEL, locked(ZERO));
     expect(report).toMatchObject({ verdict: 'verified', identity: `${identity} (endorsed)` });
     expect(report.registers).toContainEqual({
@@ -71,11 +71,11 @@ describe('cluster verify', () => {
   });
 
   const refused = [
-    { name: 'of other software', given: () => verify('ee'.repeat(32), locked(ZERO)) },
-    { name: 'that shows no lock', given: () => verify(KERNEL, ZERO) },
-    { name: 'that is bound to another cluster', given: () => verify(KERNEL, locked(ZERO, 'b2'.repeat(16))) },
+    { name: 'with other software', given: () => verify('ee'.repeat(32), locked(ZERO)) },
+    { name: 'without a lock', given: () => verify(KERNEL, ZERO) },
+    { name: 'bound to another cluster', given: () => verify(KERNEL, locked(ZERO, 'b2'.repeat(16))) },
     {
-      name: 'that is not as the configuration was changed to',
+      name: 'that does not match a changed configuration',
       given: () => verify(KERNEL, locked(ZERO), { config: configWith('ee'.repeat(32)) }),
     },
   ];
@@ -86,7 +86,7 @@ describe('cluster verify', () => {
     expect(report.registers.every(({ actual }) => actual !== '')).toBe(true);
   });
 
-  test('refuses what is no evidence, and shows no registers for it', async () => {
+  test('refuses malformed evidence and shows none of its registers', async () => {
     const report = await judge({
       node,
       config: configWith(),

@@ -34,7 +34,7 @@ import { NodesError } from './errors.ts';
 
 const ANSWER_MS = 60_000;
 
-/** A judgement for people and programs. */
+/** Result of `cluster verify`, printed as it is by `-o json`. */
 interface VerifyReport {
   readonly node: string;
   readonly nodeId: string;
@@ -50,7 +50,7 @@ interface VerifyReport {
   readonly warnings: readonly string[];
 }
 
-/** One register: what the policy wants, and what the node shows now. */
+/** One register: the values that the policy accepts, and the node's. */
 export interface RegisterRow {
   readonly name: string;
   readonly expected: readonly string[];
@@ -59,18 +59,21 @@ export interface RegisterRow {
 }
 
 /**
- * `cluster verify NODE`: fresh evidence for a nonce made here, judged here by the configuration of this workspace
- * (an owner's without one: of the cluster) and the identity on record. The curator only carries it: it cannot make it, and cannot use old one.
+ * `cluster verify NODE`: requests evidence for a fresh nonce and verifies it here, by the configuration of the workspace (or
+ * of the cluster) and the machine identity on record. The curator forwards it and can neither forge nor replay it.
  */
 export async function runVerifyNode(context: CommandContext, name: string): Promise<ExitName> {
   const { clusterId } = await readCaller(context);
   const config = await fileOrClusterConfiguration(context);
   const node = await findNode(context, name);
   const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
-  const shown = await context.host.step('verify-evidence', `Asking ${node.name} for fresh evidence`, () =>
-    callCurator(context, (_, { signal }, of) =>
-      of(NodeStreams).getEvidence({ node: node.nodeId, nonce }, { signal, timeoutMs: ANSWER_MS }),
-    ),
+  const response = await context.host.step(
+    'verify-evidence',
+    `Requesting fresh evidence from ${node.name}`,
+    () =>
+      callCurator(context, (_, { signal }, of) =>
+        of(NodeStreams).getEvidence({ node: node.nodeId, nonce }, { signal, timeoutMs: ANSWER_MS }),
+      ),
   );
   const binding = bindingOfVerifyRequest({ clusterId, nodeId: node.nodeId, nonce });
   const nowMs = context.ports.clock.nowMs();
@@ -81,8 +84,8 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
     config,
     clusterId,
     collateral,
-    variant: shown.variant,
-    evidence: shown.evidence,
+    variant: response.variant,
+    evidence: response.evidence,
     binding,
     nowMs,
   });
@@ -90,15 +93,15 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
   return report.verdict === 'verified' ? 'ok' : 'refused';
 }
 
-/** Pure but for the mathematics. */
+/** Verifies evidence and compares it with the record of the node. A refusal is a result. */
 export async function judge(what: {
   readonly node: Node;
   readonly config: ClusterConfig;
-  /** What the node must be bound to. */
+  /** The cluster that the evidence must be bound to. */
   readonly clusterId: string;
-  /** What the workspace keeps of AMD and Intel. */
+  /** The collateral of the workspace. */
   readonly collateral: Collateral;
-  /** The node's word. */
+  /** As the node names it. */
   readonly variant: string;
   readonly evidence: Uint8Array;
   readonly binding: Uint8Array;
@@ -149,17 +152,17 @@ export async function judge(what: {
   }
 }
 
-/** What refused evidence says of itself, so that people see where it differs; it counts for nothing. */
+/** Registers of refused evidence, to show where they differ. They prove nothing. */
 function shownRegisters(variant: string, evidence: Uint8Array): ReadonlyMap<string, Uint8Array> {
   try {
     return variant === 'tpm' ? tpmMeasurements(decodeTpmEvidence(evidence).pcrValues) : new Map();
   } catch (error) {
-    if (error instanceof AttestationError) return new Map(); // the refusal says that it cannot be read
+    if (error instanceof AttestationError) return new Map(); // the refusal already tells that it cannot be decoded
     throw error;
   }
 }
 
-/** The operators' policy; keys are those on record, nobody is enrolled here, and the machine is bound to this cluster. */
+/** The configured policy, with the keys on record as the only enrolled ones, for a machine bound to this cluster. */
 function policyOf(
   config: ClusterConfig,
   { node: { admission }, clusterId }: { readonly node: Node; readonly clusterId: string },
@@ -173,25 +176,25 @@ function policyOf(
   };
 }
 
-/** Evidence of which machine is known to be good is not enough: it must be known which one it should be. */
+/** Evidence of some good machine proves nothing if the record does not tell which machine it must be. */
 function refuseUnknownMachine({ name, admission }: Node, variant: string): void {
   if (admission !== undefined || variant === 'machine-key') return;
   throw new NodesError(
     'nodes-not-verified',
-    `verifying ${name}: its record does not say which machine it is, so its ${printable(variant)} evidence proves nothing`,
+    `verifying ${name}: its record names no machine, so its ${printable(variant)} evidence proves nothing`,
   );
 }
 
-/** A node may not choose a weaker kind than the one it came in with. */
-function variantOf(said: string, { name, admission }: Node, config: ClusterConfig): Variant {
+/** A node must show the variant that it joined with: it may not choose a weaker one. */
+function variantOf(given: string, { name, admission }: Node, config: ClusterConfig): Variant {
   const allowed = attestationSettings(config.attestation).variants;
-  const variant = VARIANTS.find((each) => each === said);
+  const variant = VARIANTS.find((each) => each === given);
   const expected = admission === undefined || admission.variant === '' ? undefined : admission.variant;
   if (variant !== undefined && allowed.includes(variant) && (expected === undefined || expected === variant))
     return variant;
   throw new NodesError(
     'nodes-not-verified',
-    `verifying ${name}: it shows ${JSON.stringify(printable(said))}, expected is ${expected ?? allowed.join(' or ')}`,
+    `verifying ${name}: evidence of variant ${JSON.stringify(printable(given))}, expected ${expected ?? allowed.join(' or ')}`,
   );
 }
 
@@ -203,19 +206,23 @@ function keysOf({ admission }: Node): Pick<Collateral, 'tpm'> {
   return { tpm: { attestationKeys: new Map([[admission.akName, known]]) } };
 }
 
-/** The evidence may be good and of another machine. */
+/** Genuine evidence may be of another machine. */
 function compareIdentity({ machineIdentity }: Verdict, { name, admission }: Node): void {
   const actual = machineIdentityText(machineIdentity);
   const expected = admission?.identity ?? '';
   if (expected === '' || expected === actual || machineIdentity.kind === 'machine-key') return;
-  throw new NodesError('nodes-not-verified', `verifying ${name}: it is ${actual}, on record is ${expected}`);
+  throw new NodesError(
+    'nodes-not-verified',
+    `verifying ${name}: the machine is ${actual}, on record is ${expected}`,
+  );
 }
 
-/** SHA-256 of the key on record, hex without a prefix. */
+/** Fingerprint of the node key on record: SHA-256 hex without prefix. */
 function keyOf(node: Node): string {
   return fingerprintOfKey(Buffer.from(node.publicKey)).replace(/^sha256:/, '');
 }
 
+/** Registers of the policy and of the evidence, by number. */
 export function registerRows(
   policy: Pick<Policy, 'registers'>,
   measured: ReadonlyMap<string, Uint8Array>,
@@ -235,21 +242,21 @@ function renderReport(report: VerifyReport): string {
   const { verdict, node, variant, identity, policy, profile } = report;
   const head =
     verdict === 'verified'
-      ? `Node ${node} is verified: it answered a fresh nonce with ${variant} evidence.`
+      ? `Node ${node} is verified by fresh ${variant} evidence.`
       : `Node ${node} is NOT verified: ${report.code}`;
   return [
     head,
     ...(report.reason === undefined ? [] : [`  ${report.reason}`]),
     `  machine  ${identity}`,
-    `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': who the machine is, not what runs on it' : ''}`,
+    `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': identity verified; software not attested' : ''}`,
     '',
     formatTable(
       ['REGISTER', 'VERDICT', 'EXPECTED', 'ACTUAL'],
       report.registers.map((row) => [
         row.name,
         row.verdict,
-        row.expected.map((each) => each.slice(0, 16)).join(' or ') || '-',
-        row.actual.slice(0, 16) || '-',
+        row.expected.map((each) => each.slice(0, 16)).join(' or ') || '<none>',
+        row.actual.slice(0, 16) || '<none>',
       ]),
     ),
     ...report.checks

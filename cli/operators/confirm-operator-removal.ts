@@ -5,8 +5,8 @@ import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { callCurator } from '../cluster/index.ts';
 
 /**
- * Before an operator is removed: shows with `--dry-run` what that takes away and answers true; else the operator who removes has
- * agreed to it. An unknown name is for the cluster to refuse.
+ * Asks for confirmation before an operator is removed; with `--dry-run` shows the loss instead and resolves with true. The
+ * cluster refuses an unknown name.
  */
 export async function confirmOperatorRemoval(
   context: CommandContext,
@@ -20,7 +20,7 @@ export async function confirmOperatorRemoval(
     known === undefined
       ? []
       : [
-          `the role ${printable(known.role)} of ${name}: every curator refuses the key ${printable(known.fingerprint)}`,
+          `role ${printable(known.role)} of ${name}: every curator refuses the key ${printable(known.fingerprint)}`,
         ];
   if (!dryRun) {
     await confirmLoss(context, { doing: `removing operator ${name}`, losses, yes });
@@ -28,8 +28,8 @@ export async function confirmOperatorRemoval(
   }
   context.host.result({ name, removed: false, dryRun, losses }, () =>
     known === undefined
-      ? `operator ${JSON.stringify(name)} not found; nothing would be done.`
-      : [`Operator ${name} would be removed; nothing was done. This takes away:`, renderLosses(losses)].join(
+      ? `operator ${JSON.stringify(name)} not found. Nothing would be changed.`
+      : [`Operator ${name} would be removed. Nothing was changed. This deletes:`, renderLosses(losses)].join(
           '\n',
         ),
   );

@@ -23,14 +23,20 @@ import { AppError } from '../app/errors.ts';
 const MAX_GRANT_BYTES = 256 * 1024;
 const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
-/** `cluster operator key`: a key that stays here, and the request that an owner answers. The same again changes nothing. */
+/**
+ * `cluster operator key`: creates a key, which stays here, and a certificate request for an owner. A second run changes
+ * nothing. @throws AppError `app-usage`
+ */
 export async function runOperatorKey(
   context: CommandContext,
   name: string,
   options: { readonly request: string | undefined },
 ): Promise<void> {
   if (!NAME.test(name))
-    throw new AppError('app-usage', `reading the name: lower-case letters, digits and .-_@, at most 64`);
+    throw new AppError(
+      'app-usage',
+      `invalid operator name ${JSON.stringify(name)}: use at most 64 lower-case letters, digits and .-_@`,
+    );
   const { ports, paths } = context;
   const path = paths.identity ?? layoutOf(paths.workspace).identity;
   await ports.files.makeDirectory(paths.workspace);
@@ -40,23 +46,21 @@ export async function runOperatorKey(
   const fingerprint = fingerprintOfKey(pubKeyDerOf(identity.keyPem));
   context.host.result({ name, identity: path, request, fingerprint, created: identity.created }, () =>
     [
-      identity.created
-        ? `The key of ${name} is in ${path}; keep it to yourself.`
-        : `${path} is there already.`,
+      identity.created ? `Created the key of ${name} in ${path}. Keep it secret.` : `${path} already exists.`,
       `  key      ${fingerprint}`,
       `  request  ${request}`,
-      `An owner answers with: cluster operator add ${name} --role ROLE --request ${request} --out ${name}.grant`,
+      `An owner adds ${name} with: cluster operator add ${name} --role ROLE --request ${request} --out ${name}.grant`,
     ].join('\n'),
   );
 }
 
-/** `cluster operator accept`: completes the identity with what the owner answered, if it is for this very key. */
+/** `cluster operator accept`: adds the owner's grant to the identity, if it is for this key. @throws AppError `app-usage` */
 export async function runOperatorAccept(context: CommandContext, path: string): Promise<void> {
   const { files } = context.ports;
   const at = (await identityPathOf(context)) ?? layoutOf(context.paths.workspace).identity;
   const identity = await readIdentity(files, at);
   const raw = await files.read(path, MAX_GRANT_BYTES);
-  if (raw === undefined) throw new AppError('app-usage', `reading ${path}: there is no such file`);
+  if (raw === undefined) throw new AppError('app-usage', `file ${path} not found`);
   const grant = parseGrant(Buffer.from(raw).toString('utf8'), path);
   checkGrant(context, identity, grant);
   await saveGrant(files, at, { ...identity, grant });
@@ -64,12 +68,12 @@ export async function runOperatorAccept(context: CommandContext, path: string): 
   context.host.result({ name: grant.name, role, clusterId, identity: at }, () =>
     [
       `${printable(grant.name)} is ${printable(role)} of cluster ${printable(clusterId)}.`,
-      `Every command asks as ${printable(grant.name)} in this directory, elsewhere with --identity ${at}.`,
+      `Commands in this directory authenticate as ${printable(grant.name)}; elsewhere use --identity ${at}.`,
     ].join('\n'),
   );
 }
 
-/** The certificate is what counts: it must be the cluster's, an operator's, and for the key in the identity. */
+/** The certificate must be an operator certificate of the cluster for the key of the identity. */
 function checkGrant({ ports }: CommandContext, identity: OperatorIdentity, grant: OperatorGrant): void {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(identity.keyPem));
   const trust = { caPem: grant.clusterCaPem, clusterId: grant.clusterId, nowMs: () => ports.clock.nowMs() };
@@ -77,7 +81,7 @@ function checkGrant({ ports }: CommandContext, identity: OperatorIdentity, grant
   if (member.kind === 'operator' && member.name === grant.name && member.fingerprint === fingerprint) return;
   throw new AppError(
     'app-usage',
-    `taking the grant of ${printable(grant.name)}: its certificate is for another key than ${identity.name}’s, ${fingerprint}`,
+    `the grant of ${printable(grant.name)} is for another key than that of ${identity.name}, ${fingerprint}`,
   );
 }
 

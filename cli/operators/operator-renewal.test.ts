@@ -43,9 +43,9 @@ const refusing = {
 
 describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
   test.each([
-    { name: 'is shown while it is younger than two thirds of its life', days: 240, asked: [who, who] },
+    { name: 'is used for the first two thirds of its lifetime', days: 240, asked: [who, who] },
     {
-      name: 'is renewed once past two thirds, by the key alone',
+      name: 'is renewed once after two thirds, with the key alone',
       days: 250,
       asked: ['bare', 'renewed', 'renewed'],
     },
@@ -58,7 +58,7 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
     expect(namesOf(harness.asked)).toEqual(asked);
   });
 
-  test('is the old one for as long as nobody renews it and it has not run out', async () => {
+  test('is used until it expires if renewal fails', async () => {
     await using harness = await createHarnessWithAnn({}, refusing);
     harness.clock.aheadMs = 300 * DAY_MS;
     await runOperatorList(harness[who]);
@@ -67,7 +67,7 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
     await expect(runOperatorList(harness[who])).rejects.toMatchObject({ code: 'test-refused' });
   });
 
-  test('is asked for again when what was kept is lost or of somebody else', async () => {
+  test('is requested again if the saved one is missing or of another operator', async () => {
     await using harness = await createHarnessWithAnn();
     harness.clock.aheadMs = 400 * DAY_MS;
     const [own, other] = ['/owner/owner.crt', '/ann/identity.crt'];
@@ -112,7 +112,7 @@ describe('the kubeconfig of an owner', () => {
     return { ...harness, issued, refused, certPem, ask: () => currentKubeAccess(owner) };
   }
 
-  test('is left alone before two thirds of its life, and renewed once after', async () => {
+  test('is renewed once, after two thirds of its lifetime', async () => {
     await using harness = await createHarnessWithKubeconfig();
     harness.clock.aheadMs = 240 * DAY_MS;
     expect((await harness.ask()).certPem).toBe(harness.certPem);
@@ -123,7 +123,7 @@ describe('the kubeconfig of an owner', () => {
     expect(harness.issued).toHaveLength(1);
   });
 
-  test('is used for as long as it is good where nobody renews it', async () => {
+  test('is used until it expires if renewal fails', async () => {
     await using harness = await createHarnessWithKubeconfig(true);
     harness.clock.aheadMs = 300 * DAY_MS;
     for (let looks = 0; looks < 3; looks++) expect((await harness.ask()).certPem).toBe(harness.certPem);

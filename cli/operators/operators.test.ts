@@ -12,7 +12,7 @@ const textOf = async (files: MemoryFiles, path: string): Promise<string> =>
   Buffer.from((await files.read(path, 1_000_000)) ?? '').toString('utf8');
 
 describe('an operator', () => {
-  test('makes a key, is added by the owner, takes the grant, and asks as themselves from anywhere', async () => {
+  test('creates a key, is added by an owner, accepts the grant and authenticates from any directory', async () => {
     await using harness = await createCuratorHarness();
     const { files, owner, asked } = harness;
     const ann = contextOf(files, '/ann');
@@ -27,7 +27,7 @@ describe('an operator', () => {
     expect(await textOf(files, '/ann/ann.grant')).not.toContain('PRIVATE KEY');
   });
 
-  test('keeps the key however often one is asked for, and never replaces that of somebody else', async () => {
+  test('keeps an existing key and never replaces the key of another operator', async () => {
     await using harness = await createCuratorHarness();
     const { files } = harness;
     const ann = contextOf(files, '/ann');
@@ -42,7 +42,7 @@ describe('an operator', () => {
     expect(again.host.answered).toMatchObject({ created: false, request });
   });
 
-  test('cannot ask before an owner has answered, nor with an identity that others can read', async () => {
+  test('is refused without a grant, and with an identity file that others can read', async () => {
     await using harness = await createCuratorHarness();
     const { files } = harness;
     const ann = contextOf(files, '/ann');
@@ -54,7 +54,7 @@ describe('an operator', () => {
     await expect(runOperatorList(lost)).rejects.toEqual(coded('workspace-missing'));
   });
 
-  test('has an audit of their own to compare with: what another identity of the directory has signed is not theirs', async () => {
+  test('compares the audit log with own checkpoints only', async () => {
     const facts = { timeMs: 1, caller: 'operator:owner', method: 'Test', subject: 'x', detail: {} };
     const { head, record } = extendChain(EMPTY_CHAIN, facts);
     await using harness = await createCuratorHarness(
@@ -81,7 +81,7 @@ describe('an operator', () => {
     }
   });
 
-  test('takes no grant that is for another key, of another cluster, or no grant at all', async () => {
+  test('refuses a grant for another key, of another cluster, or malformed', async () => {
     await using harness = await createCuratorHarness();
     const { files, owner } = harness;
     await runOperatorKey(contextOf(files, '/ann'), 'ann', { request: undefined });

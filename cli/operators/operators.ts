@@ -19,7 +19,7 @@ const RAW_KEY_BYTES = 32;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const END = '-----END CERTIFICATE REQUEST-----';
 
-/** `cluster operator ls`. */
+/** `cluster operator ls`: lists operators. */
 export async function runOperatorList(context: CommandContext): Promise<void> {
   const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
   const views = operators.map(({ name, role, fingerprint, createdMs }) => ({
@@ -42,15 +42,16 @@ export async function runOperatorList(context: CommandContext): Promise<void> {
   );
 }
 
+/** Arguments of `cluster operator add`. */
 export interface OperatorOptions {
   readonly role: string;
-  /** PEM file of a certificate request: the key stays with whoever made it. */
+  /** PEM file of the operator's certificate request. */
   readonly request: string;
-  /** Where the grant is written; standard output unless said. */
+  /** File for the grant; default: standard output. */
   readonly out: string | undefined;
 }
 
-/** `cluster operator add`: writes down who may what, and answers with everything the operator needs beside the own key. */
+/** `cluster operator add`: adds an operator and writes the grant: all that the operator needs besides the key. */
 export async function runOperatorAdd(
   context: CommandContext,
   name: string,
@@ -58,7 +59,7 @@ export async function runOperatorAdd(
 ): Promise<void> {
   const { files } = context.ports;
   const raw = await files.read(options.request, MAX_REQUEST_BYTES);
-  if (raw === undefined) throw new AppError('app-usage', `reading ${options.request}: there is no such file`);
+  if (raw === undefined) throw new AppError('app-usage', `file ${options.request} not found`);
   const certificateRequest = parseCertificateRequest(Buffer.from(raw).toString('utf8'), options.request);
   const member = await readCaller(context);
   const { clusterId, clusterCaPem } = member;
@@ -72,7 +73,7 @@ export async function runOperatorAdd(
     const { directory } = await curator.getClusterInfo({}, call);
     return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
   });
-  // Whom the new operator is to believe is not for an answer to say.
+  // The CA that the operator will trust comes from here, not from the response.
   const { certificatePem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
   const forOwner = options.role === 'owner' ? await ownersPart(context, member, certificateRequest) : {};
@@ -92,21 +93,21 @@ export async function runOperatorAdd(
     options.out === undefined
       ? grant.trimEnd()
       : [
-          `${name} is ${options.role}.`,
+          `Operator ${name} added with role ${options.role}.`,
           `  key    ${fingerprint}`,
           `  grant  ${options.out}`,
-          `Nothing in the grant is secret. ${name} takes it with: cluster operator accept ${options.out}`,
+          `The grant contains no secret. ${name} accepts it with: cluster operator accept ${options.out}`,
         ].join('\n'),
   );
 }
 
-/** Who administers from now on, as the owner who adds signs it. */
+/** The signed list of operators with the new one, and of owners if the role is owner. */
 async function documentsFor(
   context: CommandContext,
   put: { readonly name: string; readonly role: string; readonly certificateRequest: Uint8Array },
 ): Promise<Uint8Array[]> {
   const role = OPERATOR_ROLES.find((each) => each === put.role);
-  if (role === undefined) return []; // the curator names the roles that there are
+  if (role === undefined) return []; // the curator refuses an unknown role and lists the valid ones
   const pubKeyDer = await verifyCertificateRequest(put.certificateRequest);
   const operator = { name: put.name, fingerprint: fingerprintOfKey(pubKeyDer), role };
   const ownerKey =
@@ -114,7 +115,7 @@ async function documentsFor(
   return signedOperators(context, { kind: 'put', operator, ownerKey });
 }
 
-/** What an owner needs beside: a way into Kubernetes, and that machines believe the new key that it is an owner's. */
+/** What an owner needs in addition: the Kubernetes endpoint, and vouchers that tell machines that the key is an owner's. */
 async function ownersPart(
   context: CommandContext,
   member: Caller,
@@ -130,7 +131,7 @@ async function ownersPart(
   return { vouchers, ...(kubernetes === undefined ? {} : { kubernetes }) };
 }
 
-/** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */
+/** `cluster operator remove`. If that owner has signed the cluster ownership, the caller signs it first. */
 export async function runOperatorRemove(
   context: CommandContext,
   name: string,
@@ -154,17 +155,17 @@ export async function runOperatorRemove(
   }
   context.host.result({ name, removed: true, hasSigned }, () =>
     [
-      `${name} is no operator any more: every curator refuses the key.`,
+      `Operator ${name} removed: every curator refuses the key.`,
       ...(hasSigned
         ? [
-            `That this cluster is yours is signed with your key now. Machines that were provisioned with ${name}’s alone take it for a stranger’s and do not join: give them what \`cluster node cloud-init\` prints.`,
+            `The cluster ownership is now signed with your key. Machines that were provisioned with the key of ${name} alone refuse to join: provision them again with \`cluster node cloud-init\`.`,
           ]
         : []),
     ].join('\n'),
   );
 }
 
-/** A PEM request → DER. @throws AdminError `nodes-flag-invalid` */
+/** PEM → DER. @throws AppError `app-usage` */
 export function parseCertificateRequest(pem: string, path: string): Uint8Array {
   const from = pem.indexOf(BEGIN);
   const to = pem.indexOf(END);
@@ -172,7 +173,7 @@ export function parseCertificateRequest(pem: string, path: string): Uint8Array {
   if (body === '' || !/^[A-Za-z0-9+/]+={0,2}$/.test(body))
     throw new AppError(
       'app-usage',
-      `reading ${path}: a PEM certificate request is needed; cluster operator key NAME makes one`,
+      `${path} is not a PEM certificate request: create one with cluster operator key NAME`,
     );
   return new Uint8Array(Buffer.from(body, 'base64'));
 }

@@ -15,13 +15,15 @@ const MAX_VOUCHERS = 16;
 /** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
 const RAW_BYTES = 32;
 
+/** The key of the caller. */
 export interface CallingOwner {
-  /** Raw Ed25519: what machines are provisioned with. */
+  /** Raw Ed25519, as machines are provisioned with it. */
   readonly ownerPubKey: Uint8Array;
-  /** By the record of the cluster; a grant says only what was. */
+  /** By the operators on record; a grant may be outdated. */
   readonly isOwner: boolean;
 }
 
+/** Reads whether the caller is an owner. */
 export async function readCallingOwner(context: CommandContext): Promise<CallingOwner> {
   const member = await readCaller(context);
   const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
@@ -30,7 +32,7 @@ export async function readCallingOwner(context: CommandContext): Promise<Calling
   return { ownerPubKey: rawKeyOf(member), isOwner: own?.role === 'owner' };
 }
 
-/** Says with the key of the owner who asks whose cluster this is: machines that join are shown it from now on. */
+/** Signs the cluster ownership with the key of the caller. Joining machines verify it from then on. */
 export async function signOwnership(context: CommandContext): Promise<void> {
   const member = await readCaller(context);
   const { clusterId, clusterCaPem, keyPem } = member;
@@ -43,7 +45,7 @@ export async function signOwnership(context: CommandContext): Promise<void> {
   });
 }
 
-/** That a key is an owner's because the member who asks made it one, for machines that know older owners only. */
+/** Vouchers for a new owner's key, for machines that know older owners only: those of the caller, and one by the caller. */
 export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly OwnerVoucher[] {
   const { clusterId, keyPem, vouchers } = member;
   const ownerPubKey = pubKeyDer.slice(-RAW_BYTES);
@@ -52,8 +54,8 @@ export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly Own
 }
 
 /**
- * Keys to provision a machine with, base64: that of the owner who asks, whose orders it then takes, and that of the owner
- * who signed whose cluster this is. Without asking, the one who made the cluster knows the own key.
+ * Owner keys to provision a machine with, base64: that of the caller, whose orders the machine obeys, and that of the owner
+ * who signed the cluster ownership. Without a call to the cluster, its first owner is the only one known.
  */
 export async function ownerKeysToProvision(
   context: CommandContext,
@@ -74,7 +76,7 @@ async function signerNow(context: CommandContext): Promise<Uint8Array> {
     return ownerPublicKey;
   } catch (error) {
     if (!(error instanceof RpcError && error.code === 'rpc-not-served')) throw error;
-    return new Uint8Array(); // an older curator: only who made the cluster has signed there
+    return new Uint8Array(); // an older curator: the first owner has signed
   }
 }
 

@@ -57,8 +57,8 @@ async function createHarnessWithBob(admission: FakeAdmissionCalls = {}) {
   return { ...harness, bob: contextOf(files, '/bob'), owner: contextOf(files, '/owner'), caPem };
 }
 
-describe('an owner who was added', () => {
-  test('gets a kubeconfig in a directory of the own, with the CA that the grant names', async () => {
+describe('a second owner', () => {
+  test('gets a kubeconfig with the CA of the grant', async () => {
     await using harness = await createHarnessWithBob();
     const { bob, caPem, files } = harness;
     await expect(runKubeconfig(bob, { merge: false, home: '/bob' })).rejects.toMatchObject({
@@ -76,7 +76,7 @@ describe('an owner who was added', () => {
     });
   });
 
-  test('provisions machines with the own key, and with that of the owner who signed', async () => {
+  test('provisions machines with the own key and that of the owner who signed the cluster ownership', async () => {
     const signer = new Uint8Array(32).fill(7);
     await using harness = await createHarnessWithBob({
       getOwnership: async () => ({ ownerPublicKey: signer }),
@@ -96,7 +96,7 @@ describe('an owner who was added', () => {
     expect(provisioning.ownerKeys).not.toContain(own.provisioning.ownerKeys[0]);
   });
 
-  test('is vouched for by the one who added, and so is who is added by them', async () => {
+  test('has a voucher of the owner who added it, and vouches for the next owner', async () => {
     await using harness = await createHarnessWithBob();
     const { files, bob, clusterId } = harness;
     await files.makeDirectory('/carol');
@@ -119,7 +119,7 @@ describe('an owner who was added', () => {
     }
   });
 
-  test('who is no owner is vouched for by nobody', async () => {
+  test('an operator who is not an owner gets no voucher', async () => {
     await using harness = await createHarnessWithBob();
     const { files, owner, bob } = harness;
     await runOperatorAdd(owner, 'bob', { role: 'operator', request: '/bob/bob.csr', out: '/bob/bob.grant' });
@@ -129,7 +129,7 @@ describe('an owner who was added', () => {
     });
   });
 
-  test('is granted the CA that the one who adds knows, whatever an answer says', async () => {
+  test('is granted the CA of the owner who adds it, not that of a response', async () => {
     const putOperator = async () => ({ certificatePem: '', clusterCaPem: 'of somebody else' });
     await using harness = await createCuratorHarness({}, { putOperator });
     const { files, owner } = harness;
@@ -141,7 +141,7 @@ describe('an owner who was added', () => {
     expect(JSON.parse(grant)).toMatchObject({ clusterCaPem });
   });
 
-  test('goes by the own cluster.yaml, where there is one', async () => {
+  test('uses the own cluster.yaml if there is one', async () => {
     await using harness = await createHarnessWithBob();
     const { files, bob } = harness;
     expect((await fileOrClusterConfiguration(bob)).name).toBe('prod');
@@ -150,7 +150,7 @@ describe('an owner who was added', () => {
     expect((await fileOrClusterConfiguration(bob)).name).toBe('own');
   });
 
-  test('signs whose cluster this is before the one who did so is removed', async () => {
+  test('signs the cluster ownership before the previous signer is removed', async () => {
     const calls: string[] = [];
     const refusal = {
       'operatorapi-ownership-signer': {

@@ -1,37 +1,40 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of `cluster recover`. */
 export const recoverErrors = defineErrors({
   'recover-refused': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The quorum is not recovered from this machine; nothing was changed.',
-    fix: 'The message says why: bring the other control planes back, or run the command on the one it names.',
+    meaning: 'The quorum cannot be recovered from this machine. Nothing was changed.',
+    fix: 'Start the other control planes, or run the command on the control plane with the newest data.',
   },
   'recover-not-confirmed': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning:
-      'A recovery loses what only the other control planes have, and that was not confirmed; nothing was changed.',
-    fix: 'Read what would be lost, see that the other control planes are off, then repeat the command with --confirm and the name of the cluster.',
+      'A recovery loses the data that only the other control planes have, and needs confirmation. Nothing was changed.',
+    fix: 'Check the loss, make sure that the other control planes are off, then run the command with --confirm and the name of the cluster.',
   },
   'recover-failed': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: 'The order to recover the quorum was given up by the machine; the message says why.',
-    fix: 'See `journalctl -u bootstrapper` on the machine and remove the cause, then give the order again with --confirm. What etcd had is untouched, or kept in /var/lib/cluster/consensus/recovery.',
+    meaning: 'The machine gave up recovering the quorum.',
+    fix: 'Fix the cause (see `journalctl -u bootstrapper` on the machine), then run the command with --confirm again. The etcd data is unchanged, or saved in /var/lib/cluster/consensus/recovery.',
   },
   'recover-timeout': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'The recovery was ordered, but etcd does not serve in a new epoch yet.',
-    fix: 'It goes on by itself; run `cluster recover quorum` again to see where it stands, and `journalctl -u bootstrapper` for its log.',
+    meaning: 'The recovery has started, but etcd is not serving in a new epoch yet.',
+    fix: 'The recovery continues. Run `cluster recover quorum` again to follow it; see `journalctl -u bootstrapper` for its log.',
   },
 });
 
+/** Code of a `RecoverError`. */
 export type RecoverErrorCode = keyof typeof recoverErrors;
 
+/** A recovery was refused or failed. */
 export class RecoverError extends errorClass(recoverErrors) {}

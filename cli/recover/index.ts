@@ -1,6 +1,6 @@
 /**
- * Use cases of `cluster recover`: the way back when most control planes are gone for good. Root on a machine that
- * survived, over the agent's socket: without a quorum no curator may answer anybody.
+ * Use cases of `cluster recover`, for a cluster that has lost most control planes for good. They run as root on a surviving
+ * control plane, over the agent's socket: without a quorum no curator can serve.
  */
 export { RecoverError, recoverErrors, type RecoverErrorCode } from './errors.ts';
 export { runRecoverQuorum, type RecoverQuorumOptions } from './recover-quorum.ts';

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import {
   Machine,
   type EtcdSurvey,
@@ -14,21 +15,22 @@ import { RecoverError } from './errors.ts';
 
 const CALL_MS = 30_000;
 const POLL_MS = 1_000;
-/** Copying and restoring the largest database that etcd may have. */
+/** Enough to copy and restore the largest etcd database. */
 const DONE_MS = 15 * 60_000;
-/** It took the order and so has data: it says this while it has not read yet who it is. */
+/** The agent's answer while it is still starting after the order. */
 const NOT_YET = 'consensus-not-recoverable';
 
+/** Arguments of `cluster recover quorum`. */
 export interface RecoverQuorumOptions {
-  /** The name of the cluster, typed by whoever accepts the loss. */
+  /** The name of the cluster, which confirms the loss. */
   readonly confirmed: string | undefined;
-  /** Shows what there is and what would be lost, and ends. */
+  /** Only show the survey and the loss. */
   readonly dryRun: boolean;
 }
 
 type MachineClient = Pick<Client<typeof Machine>, 'surveyQuorum' | 'recoverQuorum'>;
 
-/** `cluster recover quorum`: what there is, what would be lost; and with its own confirmation, the recovery. */
+/** `cluster recover quorum`: shows the etcd members and the loss; with `--confirm NAME`, recovers. @throws RecoverError */
 export async function runRecoverQuorum(
   context: CommandContext,
   options: RecoverQuorumOptions,
@@ -37,6 +39,7 @@ export async function runRecoverQuorum(
   await recoverQuorum(context, createClient(Machine, channel), options);
 }
 
+/** As `runRecoverQuorum`, with a client for the agent. */
 export async function recoverQuorum(
   context: CommandContext,
   machine: MachineClient,
@@ -57,7 +60,7 @@ export async function recoverQuorum(
     if (confirmed !== before.clusterName)
       throw new RecoverError(
         'recover-not-confirmed',
-        `recovering ${name} from ${printable(before.nodeName)}${confirmed === undefined ? '' : `: ${JSON.stringify(confirmed)} is not its name`}`,
+        `recovering ${name} from ${printable(before.nodeName)}${confirmed === undefined ? '' : `: ${JSON.stringify(confirmed)} is not the name of the cluster`}`,
         { details: viewOf(before) },
       );
     await machine.recoverQuorum({ clusterName: confirmed }, { signal, timeoutMs: CALL_MS });
@@ -67,14 +70,14 @@ export async function recoverQuorum(
   );
   host.result(viewOf(after), () =>
     [
-      `${name} continues from ${printable(after.nodeName)} alone: ${epochsOf(after)}.`,
-      'Control planes that come back give their old data up and join anew; take those that will not come back out:',
+      `${name} recovered from ${printable(after.nodeName)} alone: ${epochsOf(after)}.`,
+      'Control planes that come back discard their old data and join again. Remove those that will not come back:',
       '  cluster node remove NODE --lost',
     ].join('\n'),
   );
 }
 
-/** The agent ends and starts meanwhile; its silence is no failure. */
+/** The agent restarts meanwhile, so a failed call is no failure. */
 async function untilRecovered(
   context: CommandContext,
   at: {
@@ -91,12 +94,9 @@ async function untilRecovered(
     if (now !== undefined && now.lastFailure !== '')
       throw new RecoverError('recover-failed', printable(now.lastFailure));
     if (now !== undefined && isRecovered(at.before, now)) return now;
-    at.say(now === undefined ? 'the agent starts anew' : 'etcd is restored');
+    at.say(now === undefined ? 'agent restarting' : 'restoring etcd');
     if (clock.monotonicMs() > deadlineMs)
-      throw new RecoverError(
-        'recover-timeout',
-        `waiting ${DONE_MS / 60_000} minutes for etcd to serve alone`,
-      );
+      throw new RecoverError('recover-timeout', `etcd is not serving after ${formatDuration(DONE_MS)}`);
     await clock.sleep(POLL_MS, signal);
   }
 }
@@ -125,18 +125,18 @@ function renderSurvey(survey: SurveyQuorumResponse): string {
     String(etcd.epoch),
     what,
     printable(member?.endpoint ?? ''),
-    member?.raftIndex === undefined ? 'does not answer' : String(member.raftIndex),
+    member?.raftIndex === undefined ? '<none>' : String(member.raftIndex),
   ];
   return [
-    `Cluster ${printable(survey.clusterName)}, seen from ${printable(survey.nodeName)}`,
+    `Cluster ${printable(survey.clusterName)}, as seen by ${printable(survey.nodeName)}`,
     formatTable(
       ['ETCD', 'EPOCH', 'MEMBER', 'ENDPOINT', 'RAFT INDEX'],
       survey.etcd.flatMap((etcd) => [
-        row(etcd, 'this one', etcd.own),
-        ...etcd.others.map((member) => row(etcd, 'another', member)),
+        row(etcd, 'this node', etcd.own),
+        ...etcd.others.map((member) => row(etcd, 'other', member)),
       ]),
     ),
-    'A recovery from here would lose:',
+    'A recovery from this node would lose:',
     ...survey.losses.map((loss) => `  ${printable(loss)}`),
   ].join('\n');
 }

@@ -95,19 +95,19 @@ describe('cluster recover quorum', () => {
       expect(ordered).toEqual([]);
       const [said] = host.records;
       expect(said?.kind === 'say' && said.text).toMatch(
-        /120[\s\S]*does not answer[\s\S]*after raft index 120/,
+        /120[\s\S]*<none>[\s\S]*after raft index 120/,
       );
     },
   );
 
-  test('only shows what there is with --dry-run, whatever is typed', async () => {
+  test('only shows the survey with --dry-run', async () => {
     const { run, ordered, host } = setUp(lost);
     expect(await run('blue', true)).toBeUndefined();
     expect(ordered).toEqual([]);
     expect(host.answered).toMatchObject({ dryRun: true, losses: lost.losses });
   });
 
-  test('is refused with its reason, whatever is typed', async () => {
+  test('is refused with its reason, even with a confirmation', async () => {
     const { run, ordered } = setUp({ ...lost, refusals: ['etcd has a leader'] });
     expect(await run('blue')).toMatchObject({
       code: 'recover-refused',
@@ -116,7 +116,7 @@ describe('cluster recover quorum', () => {
     expect(ordered).toEqual([]);
   });
 
-  test('orders, waits while the agent starts anew, and says what is to be done next', async () => {
+  test('orders the recovery, waits while the agent restarts, and tells the next step', async () => {
     const { run, ordered, host } = setUp(lost, away, away, blank, { ...lost, isOrdered: true }, alone);
     expect(await run('blue')).toBeUndefined();
     expect(ordered).toEqual(['blue']);
@@ -125,17 +125,17 @@ describe('cluster recover quorum', () => {
 
   test.each([
     {
-      name: 'one etcd serves nobody yet',
+      name: 'one etcd is not serving yet',
       on: after(etcdOf('state', 2n, true), etcdOf('kubernetes', 1n, false)),
     },
-    { name: 'the order waits still', on: { ...alone, isOrdered: true } },
+    { name: 'the order is still waiting', on: { ...alone, isOrdered: true } },
     { name: 'no epoch is new', on: after(etcdOf('state', 1n, true), etcdOf('kubernetes', 1n, true)) },
   ])('waits while $name', async ({ on }) => {
     const { run } = setUp(lost, on);
     expect(await run('blue')).toMatchObject({ code: 'recover-timeout' });
   });
 
-  test('ends when the one etcd that was lost is recovered', async () => {
+  test('ends when the only lost etcd is recovered', async () => {
     const whole = etcdOf('state', 1n, true);
     const { run } = setUp(
       { ...lost, etcd: [whole, etcdOf('kubernetes', 1n, false)] },
@@ -144,24 +144,24 @@ describe('cluster recover quorum', () => {
     expect(await run('blue')).toBeUndefined();
   });
 
-  test('is refused on a machine that has no data of etcd', async () => {
+  test('is refused on a machine without etcd data', async () => {
     const { run, ordered } = setUp(blank);
     expect(await run('blue')).toBe(blank);
     expect(ordered).toEqual([]);
   });
 
-  test('run again while an order waits, only follows it', async () => {
+  test('only follows an order that is waiting', async () => {
     const { run, ordered } = setUp({ ...lost, isOrdered: true }, alone);
     expect(await run(undefined)).toBeUndefined();
     expect(ordered).toEqual([]);
   });
 
-  test('tells why the machine has given it up', async () => {
+  test('reports why the machine gave up', async () => {
     const { run } = setUp(lost, away, { ...lost, lastFailure: 'another one has more' });
     expect(await run('blue')).toMatchObject({ code: 'recover-failed', message: 'another one has more' });
   });
 
-  test('gives up waiting by its own code', async () => {
+  test('times out with its own code', async () => {
     const { run } = setUp(lost, away);
     expect(await run('blue')).toMatchObject({ code: 'recover-timeout' });
   });

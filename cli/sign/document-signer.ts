@@ -21,23 +21,23 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readCaller, type Caller } from '../cluster/index.ts';
 
-/** Signs with the key of the owner who runs the command, in the place that comes next. */
+/** Signs documents with the key of the calling owner and the next serial. */
 export interface DocumentSigner {
   /** Raw Ed25519, base64. */
   readonly ownKey: string;
-  /** The owners of now, base64. */
+  /** Raw Ed25519 keys of the current owners, base64. */
   readonly owners: readonly string[];
   readonly removed: readonly RemovedMachine[];
-  /** All that owners of now have signed, the newest of each kind and subject. */
+  /** Documents that current owners have signed, the newest of each kind and subject. */
   readonly documents: readonly VerifiedDocument<DocumentKind>[];
-  /** `endsMs`: only for what is signed again, which must not last longer than before. */
+  /** `endsMs`: only for a document that is signed again, which must not last longer than before. */
   sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array;
   newest<K extends DocumentKind>(kind: K, subject?: string): VerifiedDocument<K> | undefined;
 }
 
 /**
- * A signer for the owner who runs this command; undefined where nobody here is an owner, and where the curator is too old to
- * know of documents. What is on record is verified before anything is made from it.
+ * Opens a signer for the calling owner; undefined if the caller is not an owner, or the curator too old for owner documents.
+ * The documents on record are verified before anything is derived from them.
  */
 export async function openSigner(context: CommandContext): Promise<DocumentSigner | undefined> {
   const member = await readCaller(context);
@@ -65,7 +65,7 @@ class OwnerSigner implements DocumentSigner {
   readonly #member: Caller;
   readonly #epoch: number;
   readonly #nowMs: number;
-  /** The highest serial by kind and subject, whichever owner signed it, and when. */
+  /** The highest serial by kind and subject, of any owner. */
   readonly #serials = new Map<string, number>();
 
   constructor(member: Caller, known: ListDocumentsResponse, nowMs: number) {
@@ -84,7 +84,7 @@ class OwnerSigner implements DocumentSigner {
 
   sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array {
     const issuedMs = this.#nowMs;
-    const serial = (this.#serials.get(placeOf(kind, body)) ?? 0) + 1;
+    const serial = (this.#serials.get(serialKeyOf(kind, body)) ?? 0) + 1;
     this.#count(kind, body, serial);
     const content = {
       ...{ kind, clusterId: this.#member.clusterId, epoch: this.#epoch, serial, issuedMs, body },
@@ -100,11 +100,11 @@ class OwnerSigner implements DocumentSigner {
   }
 
   #count(kind: DocumentKind, body: DocumentBodies[DocumentKind], serial: number): void {
-    const place = placeOf(kind, body);
-    this.#serials.set(place, Math.max(serial, this.#serials.get(place) ?? 0));
+    const key = serialKeyOf(kind, body);
+    this.#serials.set(key, Math.max(serial, this.#serials.get(key) ?? 0));
   }
 
-  /** From the first owner on, whom this member knows from elsewhere than the curator. */
+  /** Follows the owner documents from the first owner, whom the caller does not know from the curator. */
   #ownersIn(documents: readonly Uint8Array[], first: Uint8Array) {
     const start: OwnerSet = { keys: [first], floor: undefined };
     const chain = documents
@@ -125,7 +125,7 @@ class OwnerSigner implements DocumentSigner {
         const expected = { ...this.#trust(), owners, kind, epoch: 1, floor: undefined, acceptExpired: true };
         return [verifyDocument(bytes, expected)];
       } catch (error) {
-        if (error instanceof OwnerDocumentError) return []; // nobody acts on it
+        if (error instanceof OwnerDocumentError) return []; // an invalid document has no effect
         throw error;
       }
     });
@@ -136,7 +136,7 @@ class OwnerSigner implements DocumentSigner {
   }
 }
 
-function placeOf(kind: DocumentKind, body: DocumentBodies[DocumentKind]): string {
+function serialKeyOf(kind: DocumentKind, body: DocumentBodies[DocumentKind]): string {
   return `${kind}/${subjectOf({ body })}`;
 }
 

@@ -14,15 +14,22 @@ const ROLES: Readonly<Record<NodeRole, Role | undefined>> = {
 };
 
 /** A node key on a machine. */
-interface Place {
+export interface GrantSubject {
   readonly nodeId: string;
   /** "sha256:HEX" of the node key. */
   readonly fingerprint: string;
   readonly identity: string;
 }
 
-/** A grant of these roles; it carries the serials below which a fresh node accepts nothing. */
-export function grantFor(signer: DocumentSigner, place: Place, roles: readonly Role[]): Uint8Array {
+/** The subject of a grant for a member. Without a hardware identity, its node key is its identity. */
+export function grantSubjectOf({ nodeId, publicKey, admission }: Node): GrantSubject {
+  const fingerprint = fingerprintOfKey(publicKey);
+  const identity = admission?.identity ?? fingerprint.replace('sha256:', 'machine-key:');
+  return { nodeId, fingerprint, identity };
+}
+
+/** Signs a grant of roles. It contains the minimum serials of other documents that a new node accepts. */
+export function grantFor(signer: DocumentSigner, subject: GrantSubject, roles: readonly Role[]): Uint8Array {
   const serialOf = (kind: 'owners' | 'policy' | 'operators'): number =>
     Math.max(0, ...signer.documents.filter((each) => each.kind === kind).map(({ serial }) => serial));
   const floors = {
@@ -30,12 +37,12 @@ export function grantFor(signer: DocumentSigner, place: Place, roles: readonly R
     policy: serialOf('policy'),
     operators: serialOf('operators'),
   };
-  return signer.sign('grant', { ...place, roles: [...roles], floors });
+  return signer.sign('grant', { ...subject, roles: [...roles], floors });
 }
 
 /**
- * What new roles of a node need: a grant where it becomes a control plane, and one of a worker where an earlier grant would
- * outlive its demotion. Nothing where nobody here may sign.
+ * The grant that a role change needs: for a node that becomes a control plane, and for a demoted node whose earlier grant
+ * would still be valid. None if the caller cannot sign.
  */
 export async function grantForNode(
   context: CommandContext,
@@ -46,15 +53,13 @@ export async function grantForNode(
   if (!gains && !isControlPlane(node.roles)) return [];
   const signer = await openSigner(context);
   if (signer === undefined) return [];
-  const fingerprint = fingerprintOfKey(node.publicKey);
-  const identity = node.admission?.identity ?? fingerprint.replace('sha256:', 'machine-key:');
-  const place = { nodeId: node.nodeId, fingerprint, identity };
-  if (gains) return [grantFor(signer, place, rolesFromWire(wanted))];
+  const subject = grantSubjectOf(node);
+  if (gains) return [grantFor(signer, subject, rolesFromWire(wanted))];
   const isGranted = signer.newest('grant', node.nodeId) !== undefined;
-  return isGranted ? [grantFor(signer, place, ['KubernetesWorker'])] : [];
+  return isGranted ? [grantFor(signer, subject, ['KubernetesWorker'])] : [];
 }
 
-/** What approving a machine needs; nothing for a worker. `which` as `cluster node approve` takes it. */
+/** The grant that approving a machine needs; none for a worker. `which`: the argument of `cluster node approve`. */
 export async function grantForJoin(
   context: CommandContext,
   which: string,
@@ -65,12 +70,12 @@ export async function grantForJoin(
   if (signer === undefined) return [];
   const { joins } = await callCurator(context, (_, call, of) => of(OperatorApi).listJoins({}, call));
   const join = joinNamed(joins, which);
-  if (join === undefined) return []; // the curator says what is wrong with the name
+  if (join === undefined) return []; // the curator refuses the name
   const { joinId: nodeId, fingerprint, identity } = join;
   return [grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted))];
 }
 
-/** As the curator finds it: whole, or a beginning that means one machine only. */
+/** Finds a join like the curator: by a whole name, or a prefix that matches one machine. */
 function joinNamed(joins: readonly Join[], which: string): Join | undefined {
   const names = ({ joinId, fingerprint, identity }: Join): readonly string[] =>
     [joinId, fingerprint, identity].flatMap((name) => [name, name.replace(/^[a-z0-9-]+:|^node-/, '')]);

@@ -1,6 +1,6 @@
 /**
- * What an owner signs while commands run: the documents that give control-plane authority (internal/ownerdocument). The key
- * is the one that the command asks with; whoever is no owner signs nothing, and the curator says what is missing.
+ * Owner documents (internal/ownerdocument) that commands sign with the caller's key. A caller who is not an owner signs
+ * nothing, and the curator reports the missing document.
  *
  * ```
  * cluster COMMAND ─▶ openSigner: documents on record ─▶ sign(kind, body): the next serial ─▶ sent with the change

@@ -12,15 +12,15 @@ import { openSigner, type DocumentSigner } from './document-signer.ts';
 
 type SignedOperator = DocumentBodies['operators']['operators'][number];
 
-/** A change of who administers. */
+/** A change of the operators. */
 export type OperatorChange =
   | { readonly kind: 'put'; readonly operator: SignedOperator; readonly ownerKey: string | undefined }
   | { readonly kind: 'remove'; readonly name: string };
 
 /**
- * The operators after a change, and the owners where those change. They are made from what an owner signed before and never
- * from the records: whoever could write a record there would be signed with the next change.
- * @throws OwnerDocumentError `owner-document-required` where nothing was signed yet: `cluster sign` shows the records first
+ * Signs the operators after a change, and the owners if they change. The list is derived from the last signed one, never from
+ * the records: otherwise a record planted in etcd would be signed with the next change.
+ * @throws OwnerDocumentError `owner-document-required` if none was signed yet
  */
 export async function signedOperators(
   context: CommandContext,
@@ -32,7 +32,7 @@ export async function signedOperators(
   if (before === undefined)
     throw new OwnerDocumentError(
       'owner-document-required',
-      'changing the operators: nobody has signed those that there are; look at `cluster operator ls`, then run `cluster sign`',
+      'changing the operators: the current ones are not signed; check `cluster operator ls`, then run `cluster sign`',
     );
   const name = change.kind === 'put' ? change.operator.name : change.name;
   const gone = before.find((each) => each.name === name);
@@ -40,7 +40,7 @@ export async function signedOperators(
     ...before.filter((each) => each.name !== name),
     ...(change.kind === 'put' ? [change.operator] : []),
   ];
-  if (after.length === 0) return []; // the curator keeps the last owner
+  if (after.length === 0) return []; // the curator refuses to remove the last owner
   const owners = ownersAfter(signer, gone, change);
   const nowMs = context.ports.clock.nowMs();
   return [
@@ -50,6 +50,7 @@ export async function signedOperators(
   ];
 }
 
+/** Operators on record, in the form that is signed. */
 export async function operatorsOnRecord(context: CommandContext): Promise<readonly SignedOperator[]> {
   const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
   return operators.flatMap((each) => signedFrom(each) ?? []);
@@ -60,7 +61,7 @@ function signedFrom({ name, fingerprint, role }: Operator): SignedOperator | und
   return { name, fingerprint, role };
 }
 
-/** The set of owners, if this change is about one: a new key takes the place of the old one. */
+/** The signed owners, if the change concerns one. A new key replaces the old one. */
 function ownersAfter(
   signer: DocumentSigner,
   gone: SignedOperator | undefined,
@@ -70,12 +71,12 @@ function ownersAfter(
   const added = change.kind === 'put' ? change.ownerKey : undefined;
   const keys = added === undefined ? kept : [...new Set([...kept, added])];
   const isSame = keys.length === signer.owners.length && keys.every((key) => signer.owners.includes(key));
-  // A set without whoever signs it could sign nothing else in this call.
+  // An owner who removes the own key could sign nothing else in this call.
   if (isSame || !keys.includes(signer.ownKey)) return [];
   return [signer.sign('owners', { keys })];
 }
 
-/** What an owner who goes had signed no longer counts: the owner who removes signs it again, with the same end. */
+/** Documents of a removed owner become invalid: the caller signs them again, with the same end. */
 function signedAgain(signer: DocumentSigner, gone: SignedOperator, nowMs: number): Uint8Array[] {
   return signer.documents
     .filter(({ signer: by }) => fingerprintOf(Buffer.from(by).toString('base64')) === gone.fingerprint)

@@ -1,6 +1,5 @@
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
 import { parseClusterConfig } from '../../internal/config/index.ts';
-import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { randomUUID } from 'node:crypto';
@@ -8,11 +7,11 @@ import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { openSigner, type DocumentSigner } from './document-signer.ts';
-import { grantFor } from './grants.ts';
+import { grantFor, grantSubjectOf } from './grants.ts';
 import { operatorsOnRecord } from './operators.ts';
 import { policyFor } from './policy.ts';
 
-/** What is on record, and would count because an owner signs it. */
+/** Records that an owner is about to sign. */
 interface OnRecord {
   readonly configuration: Uint8Array;
   readonly revision: bigint;
@@ -22,23 +21,20 @@ interface OnRecord {
 }
 
 /**
- * `cluster sign`: an owner signs what is on record now, after having looked at it: in a cluster from before documents, after
- * a recovery, or when a document has ended. This is the one place where records become documents.
+ * `cluster sign`: an owner checks and signs the current records: in a cluster created before owner documents existed, after a
+ * recovery, or when a document has expired. Nothing else derives documents from records.
  */
 export async function runSign(context: CommandContext, options: { readonly yes: boolean }): Promise<void> {
   const signer = await openSigner(context);
   if (signer === undefined)
-    throw new OwnerDocumentError(
-      'owner-document-required',
-      'signing what is on record: the key in use is no owner key',
-    );
+    throw new OwnerDocumentError('owner-document-required', 'signing the records: requires role owner');
   const now = await onRecord(context);
   const lines = describe(signer, now);
   context.host.say('sign-record', lines.join('\n'), { revision: now.revision });
-  if (!options.yes && !(await context.host.confirm('Is all of this as you want it?', false)))
+  if (!options.yes && !(await context.host.confirm('Sign these records?', false)))
     throw new OwnerDocumentError(
       'owner-document-required',
-      'signing what is on record: nobody confirmed it; --yes does that in a script',
+      'signing the records: not confirmed; use --yes in a script',
     );
   const documents = [
     ...(signer.documents.some(({ kind }) => kind === 'owners')
@@ -47,7 +43,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
     ...policyFor(signer, now.configuration),
     signer.sign('operators', { operators: [...now.operators] }),
     ...unlisted(now).map((node) =>
-      grantFor(signer, placeOf(node), ['ConsensusMember', 'KubernetesController']),
+      grantFor(signer, grantSubjectOf(node), ['ConsensusMember', 'KubernetesController']),
     ),
   ];
   const mutation = { idempotencyKey: randomUUID() };
@@ -74,33 +70,27 @@ async function onRecord(context: CommandContext): Promise<OnRecord> {
   });
 }
 
-/** Control planes that the inventory does not list as such: each needs a grant of its own. */
+/** Control planes that the inventory does not list: each needs a grant of its own. */
 function unlisted({ configuration, controlPlanes }: OnRecord): readonly Node[] {
   const config = parseClusterConfig(
     Buffer.from(configuration).toString('utf8'),
-    'the configuration in force',
+    'the configuration of the cluster',
   );
   const listed = new Set(
     config.join.inventory
       .filter(({ roles }) => roles.includes('control-plane'))
       .map(({ identity }) => identity),
   );
-  return controlPlanes.filter((node) => !listed.has(placeOf(node).identity));
-}
-
-function placeOf({ nodeId, publicKey, admission }: Node) {
-  const fingerprint = fingerprintOfKey(publicKey);
-  const identity = admission?.identity ?? fingerprint.replace('sha256:', 'machine-key:');
-  return { nodeId, fingerprint, identity };
+  return controlPlanes.filter((node) => !listed.has(grantSubjectOf(node).identity));
 }
 
 function describe(signer: DocumentSigner, now: OnRecord): readonly string[] {
   const operators = now.operators.map(({ name, role, fingerprint }) => `${name} (${role}, ${fingerprint})`);
-  const nodes = now.controlPlanes.map((node) => `${node.name} (${placeOf(node).identity})`);
+  const nodes = now.controlPlanes.map((node) => `${node.name} (${grantSubjectOf(node).identity})`);
   return [
-    `  configuration   revision ${now.revision} by ${printable(now.updatedBy) || 'nobody known'}; see: cluster config show`,
+    `  configuration   revision ${now.revision} by ${printable(now.updatedBy) || '<none>'}; see: cluster config show`,
     `  operators       ${operators.map((each) => printable(each)).join(', ')}`,
     `  control planes  ${nodes.map((each) => printable(each)).join(', ')}`,
-    `  owners          ${signer.owners.length === 1 ? 'your key alone' : `${signer.owners.length} keys`}`,
+    `  owners          ${signer.owners.length === 1 ? 'your key only' : `${signer.owners.length} keys`}`,
   ];
 }

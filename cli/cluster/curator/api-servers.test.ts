@@ -6,23 +6,23 @@ import { reachableAccess, apiServerUrlOf } from './api-servers.ts';
 const access = { server: 'https://n1:6443', caPem: '', certPem: '', keyPem: new Secret('') };
 const NONE: Record<string, KubeErrorCode> = {};
 
-describe('answeringAccess()', () => {
+describe('reachableAccess()', () => {
   test.each([
     { name: 'the server of the kubeconfig', fails: NONE, want: 'https://n1:6443', asked: 1 },
     {
-      name: 'another control plane when that one is none any more',
+      name: 'another control plane when that one was demoted',
       fails: { n1: 'kube-unreachable' as const, n2: 'kube-failed' as const },
       want: 'https://n3:6443',
       asked: 3,
     },
     {
-      name: 'the server of the kubeconfig when it refuses: others would too',
+      name: 'the server of the kubeconfig when it refuses',
       fails: { n1: 'kube-refused' as const },
       want: 'https://n1:6443',
       asked: 1,
     },
     {
-      name: 'the server of the kubeconfig when nobody answers',
+      name: 'the server of the kubeconfig when no server responds',
       fails: {
         n1: 'kube-unreachable' as const,
         n2: 'kube-unreachable' as const,
@@ -45,6 +45,6 @@ describe('answeringAccess()', () => {
   });
 });
 
-test('apiServerAt() keeps the brackets of IPv6', () => {
+test('apiServerUrlOf() keeps the brackets of IPv6', () => {
   expect(apiServerUrlOf('[fd00::1]:9091')).toBe('https://[fd00::1]:6443');
 });

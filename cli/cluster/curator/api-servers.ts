@@ -4,21 +4,22 @@ import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from './call-curator.ts';
 
-/** The API server beside a curator of "HOST:PORT". */
+/** URL of the API server on the control plane of a curator "HOST:PORT". */
 export function apiServerUrlOf(curator: string): string {
   return `https://${formatEndpoint(hostOf(curator), PORTS.apiServer)}`;
 }
 
+/** API servers of the cluster. */
 export interface ApiServers {
-  /** Rejects when the server of this access does not answer. */
+  /** Rejects if the server does not respond. */
   probe(access: KubeAccess): Promise<void>;
-  /** "https://HOST:PORT" of every control plane there is now. */
+  /** "https://HOST:PORT" of every control plane. */
   list(): Promise<readonly string[]>;
 }
 
 /**
- * A kubeconfig names one server, and its node may be a control plane no more: then one that is. Where none answers, or the
- * one of the kubeconfig answers with an error of its own, it stays, for its error tells most.
+ * The server of the kubeconfig, or another one if that does not respond: its node may have been demoted. If none responds,
+ * the server of the kubeconfig is kept, since its error tells most.
  */
 export async function reachableAccess(access: KubeAccess, servers: ApiServers): Promise<KubeAccess> {
   if (await answers(access, servers)) return access;
@@ -39,7 +40,7 @@ async function answers(access: KubeAccess, servers: ApiServers): Promise<boolean
   }
 }
 
-/** Those that the curators know of. */
+/** The API servers of the control planes that curators list. */
 export function knownApiServers(context: CommandContext): ApiServers {
   return {
     probe: async (access) => {
@@ -56,7 +57,7 @@ export function knownApiServers(context: CommandContext): ApiServers {
           .map(({ curatorEndpoint }) => apiServerUrlOf(curatorEndpoint));
       } catch {
         context.signal.throwIfAborted();
-        return []; // what the server of the kubeconfig says is the answer then
+        return []; // the server of the kubeconfig is the only candidate
       }
     },
   };

@@ -9,15 +9,15 @@ import { reachableAccess, knownApiServers } from './api-servers.ts';
 /** A node by its name or id. @throws RemoteError `curator-node-unknown` */
 export async function findNode(context: CommandContext, name: string): Promise<Node> {
   const { node } = await callCurator(context, (curator, call) => curator.getNode({ node: name }, call));
-  if (node === undefined) throw new Error(`asking for node ${name}: the curator answers without one`);
+  if (node === undefined) throw new Error(`curator sent no node ${JSON.stringify(name)}`);
   return node;
 }
 
-/** The Kubernetes API with the workspace's kubeconfig, wherever it is served now. */
+/** Calls the Kubernetes API with the workspace's kubeconfig, at an API server that responds. */
 export async function withKubernetes<T>(
   context: CommandContext,
   work: (client: KubeClient) => Promise<T>,
-  /** "https://HOST:PORT" of one API server, to know what this one says. */
+  /** "https://HOST:PORT" of the one API server to call. */
   at?: string,
 ): Promise<T> {
   const access = await currentKubeAccess(context);
@@ -29,8 +29,8 @@ export async function withKubernetes<T>(
 }
 
 /**
- * However often the request is repeated on the way, it happens once. To be made before `ask`, which may ask one curator
- * after the other: a key of its own for each would make a second request of the first one, whose answer was lost.
+ * An idempotency key: a request that is repeated is executed once. Create it before `callCurator()`, which may repeat the
+ * request at another curator if an answer is lost.
  */
 export function newMutation(): { readonly idempotencyKey: string } {
   return { idempotencyKey: randomUUID() };

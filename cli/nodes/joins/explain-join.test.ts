@@ -13,7 +13,7 @@ const refused = { joinId: 'node-1', state: JoinState.REFUSED, code: 'join-refuse
 
 const table = [
   {
-    name: 'a member, whatever was found on its way in',
+    name: 'a member, with all checks of its join',
     given: {
       nodeName: 'n2',
       join: joined,
@@ -41,9 +41,9 @@ const table = [
     },
   },
   {
-    name: 'the first machine, which asked nobody',
+    name: 'the first machine, which never asked to join',
     given: { nodeName: 'n1', facts: [] },
-    want: { exit: 'ok', lines: ['n1: no trouble is known', '  nothing was looked at yet'] },
+    want: { exit: 'ok', lines: ['n1: no problems found', '  nothing checked yet'] },
   },
   {
     name: 'a machine that was refused',
@@ -62,7 +62,7 @@ const table = [
     },
   },
   {
-    name: 'a machine whose evidence did not pass: what its code says is to be done',
+    name: 'a machine whose evidence was refused, with the fix of its code',
     given: {
       joinId: '',
       facts: [
@@ -72,7 +72,7 @@ const table = [
     want: {
       exit: 'unhealthy',
       lines: [
-        'subject: stopped at evidence: attestation-register-mismatch',
+        'subject: failed at evidence: attestation-register-mismatch',
         '  ✗ cluster  evidence       expected this, found ab (3 times)',
         '      code  attestation-register-mismatch',
         `      fix   ${fixOfCode('attestation-register-mismatch')}`,
@@ -80,7 +80,7 @@ const table = [
     },
   },
   {
-    name: 'a control plane that waits for others',
+    name: 'a control plane that waits for the join slot',
     given: {
       nodeName: 'n3',
       join: joined,
@@ -96,14 +96,14 @@ const table = [
     },
   },
   {
-    name: 'words of a machine, which steer no terminal',
+    name: 'text of a machine without control characters',
     given: { nodeName: 'n2', join: joined, facts: [fact(PASS, 'machine', 'dns', { actual: 'a\u001b[2Jb' })] },
     want: { exit: 'ok', lines: ['n2: joined by operator:ann', expect.not.stringContaining('\u001b')] },
   },
 ];
 
 describe('cluster explain', () => {
-  test.each(table)('tells from both sides how it went: $name', async ({ given, want }) => {
+  test.each(table)('shows the checks of both sides: $name', async ({ given, want }) => {
     await using harness = await createCuratorHarness({}, { getTrace: async () => given });
     expect(await runExplainJoin(harness.owner, 'subject')).toBe(want.exit);
     const [shown] = harness.owner.host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : []));
@@ -111,7 +111,7 @@ describe('cluster explain', () => {
     expect(withoutAges?.split('\n')).toEqual(want.lines);
   });
 
-  test('tells the oldest first, whoever found it', async () => {
+  test('sorts the checks of both sides by time', async () => {
     const facts = [3n, 1n, 2n].map((timeMs) => fact(PASS, 'machine', `${timeMs}`, { timeMs }));
     await using harness = await createCuratorHarness(
       {},

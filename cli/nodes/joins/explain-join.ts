@@ -11,7 +11,7 @@ import { printable } from '../../../internal/printable/index.ts';
 import { joinViewFrom, type JoinView } from './joins.ts';
 import { callCurator } from '../../cluster/index.ts';
 
-/** One thing that was looked at, as plain values. */
+/** One check of a join, as plain values. */
 export interface FactView {
   readonly side: string;
   readonly name: string;
@@ -30,7 +30,7 @@ const OUTCOMES: Readonly<Record<TraceFact_Outcome, FactView['outcome']>> = {
   [TraceFact_Outcome.FAIL]: 'fail',
   [TraceFact_Outcome.WAIT]: 'wait',
 };
-const MARKS: Readonly<Record<FactView['outcome'], string>> = {
+const SYMBOLS: Readonly<Record<FactView['outcome'], string>> = {
   pass: '✓',
   warn: '!',
   fail: '✗',
@@ -39,8 +39,8 @@ const MARKS: Readonly<Record<FactView['outcome'], string>> = {
 };
 
 /**
- * `cluster explain`: how a machine came in, or why it did not, from both sides. Of one whose evidence did not pass nothing
- * is on record but its address. Exit `unhealthy` while something keeps it out.
+ * `cluster explain`: how a machine joined, or why it could not, as both sides saw it. Of a machine whose evidence was refused
+ * only the address is on record. Exits `unhealthy` while a failed check keeps it out.
  */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
   const trace = await callCurator(context, (_, call, of) => of(OperatorApi).getTrace({ subject }, call));
@@ -55,6 +55,7 @@ export async function runExplainJoin(context: CommandContext, subject: string): 
   return !isIn && facts.some(({ outcome }) => outcome === 'fail') ? 'unhealthy' : 'ok';
 }
 
+/** The checks of a join as text. Times are relative to `nowMs`. */
 export function renderTrace(
   trace: {
     readonly subject: string;
@@ -66,21 +67,21 @@ export function renderTrace(
 ): string {
   const { subject, nodeName, join, facts } = trace;
   const lines = facts.flatMap((fact) => [
-    `${MARKS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatDuration(nowMs - fact.timeMs)} ago`.trimEnd(),
+    `${SYMBOLS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatDuration(nowMs - fact.timeMs)} ago`.trimEnd(),
     ...(fact.code === '' ? [] : [`    code  ${fact.code}`]),
     ...(fact.fix === '' || fact.outcome === 'pass' ? [] : [`    fix   ${fact.fix}`]),
   ]);
   return [
     `${nodeName || subject}: ${verdictOf(join, facts)}`,
-    ...(lines.length === 0 ? ['  nothing was looked at yet'] : lines.map((line) => `  ${line}`)),
+    ...(lines.length === 0 ? ['  nothing checked yet'] : lines.map((line) => `  ${line}`)),
   ].join('\n');
 }
 
 function verdictOf(join: JoinView | undefined, facts: readonly FactView[]): string {
   const failed = facts.findLast(({ outcome }) => outcome === 'fail');
   if (join === undefined) {
-    if (failed === undefined) return 'no trouble is known';
-    return `stopped at ${failed.name}${failed.code === '' ? '' : `: ${failed.code}`}`;
+    if (failed === undefined) return 'no problems found';
+    return `failed at ${failed.name}${failed.code === '' ? '' : `: ${failed.code}`}`;
   }
   const by = join.decidedBy === '' ? '' : ` by ${join.decidedBy}`;
   const why = join.code === '' ? '' : `: ${join.code} ${join.message}`;
@@ -89,7 +90,7 @@ function verdictOf(join: JoinView | undefined, facts: readonly FactView[]): stri
 
 function comparison({ expected, actual, outcome }: FactView): string {
   if (expected === '' || outcome === 'pass') return actual;
-  return actual === expected ? actual : `expected ${expected}, found ${actual || 'nothing'}`;
+  return actual === expected ? actual : `expected ${expected}, found ${actual || '<none>'}`;
 }
 
 function factFrom(fact: TraceFact): FactView {
@@ -100,7 +101,7 @@ function factFrom(fact: TraceFact): FactView {
     outcome: OUTCOMES[fact.outcome],
     expected: printable(fact.expected),
     actual: printable(fact.actual),
-    // The audit has codes only.
+    // Checks from the audit log have a code and no fix.
     fix: printable(fact.fix) || (fixOfCode(code) ?? ''),
     code,
     timeMs: Number(fact.timeMs),

@@ -15,7 +15,7 @@ const STATES: Readonly<Record<JoinState, string>> = {
   [JoinState.JOINED]: 'joined',
 };
 
-/** A machine that asked to join, as plain values; its own words are made safe to print. */
+/** A machine that asked to join, as plain values, without control characters. */
 export interface JoinView {
   readonly joinId: string;
   readonly state: string;
@@ -35,10 +35,11 @@ export interface JoinView {
   readonly lastSeenMs: number;
   readonly attempts: number;
   readonly clockOffsetMs: number;
-  /** Of a control plane that waits for others: 0 when it is its turn. */
+  /** Position of a control plane in the queue of the join slot; 0 if it has the slot. */
   readonly turn: { readonly place: number; readonly estimateMs: number } | undefined;
 }
 
+/** A join record as plain values. */
 export function joinViewFrom(join: Join): JoinView {
   return {
     joinId: printable(join.joinId),
@@ -63,7 +64,7 @@ export function joinViewFrom(join: Join): JoinView {
   };
 }
 
-/** `cluster node ls --joins`: machines that have asked. */
+/** `cluster node ls --joins`: machines that have asked to join. */
 export async function runJoinList(
   context: CommandContext,
   options: { readonly wide: boolean },
@@ -71,19 +72,23 @@ export async function runJoinList(
   const { joins, dropped } = await callCurator(context, (_, call, of) => of(OperatorApi).listJoins({}, call));
   const views = joins.map(joinViewFrom);
   if (dropped > 0n)
-    context.host.warn('node-joins-dropped', `${dropped} more machines asked than are remembered`);
+    context.host.warn(
+      'node-joins-dropped',
+      `${dropped} join requests are missing: the cluster keeps the newest ones only`,
+    );
   const nowMs = context.ports.clock.nowMs();
   context.host.result({ joins: views, dropped }, () =>
-    views.length === 0 ? 'No machine has asked to join.' : renderJoins(views, { nowMs, wide: options.wide }),
+    views.length === 0 ? 'No join requests.' : renderJoins(views, { nowMs, wide: options.wide }),
   );
 }
 
+/** The table of join requests; `wide` adds columns and whole ids. */
 export function renderJoins(
   joins: readonly JoinView[],
   { nowMs, wide }: { readonly nowMs: number; readonly wide: boolean },
 ): string {
-  const header = ['JOIN', 'STATE', 'HOST', 'ADDRESS', 'FINGERPRINT', 'PROFILE', 'WHY'];
-  if (wide) header.push('IDENTITY', 'PROOF', 'DECIDED BY', 'TRIES', 'CLOCK');
+  const header = ['JOIN', 'STATE', 'HOST', 'ADDRESS', 'FINGERPRINT', 'PROFILE', 'REASON'];
+  if (wide) header.push('IDENTITY', 'PROOF', 'DECIDED BY', 'ATTEMPTS', 'CLOCK');
   const rows = joins.map((join) => [
     shortened(join.joinId, wide),
     join.state,
@@ -112,13 +117,14 @@ function describeTurn(turn: JoinView['turn']): string {
   return turn.place === 0 ? 'its turn' : `place ${turn.place}, about ${Math.ceil(turn.estimateMs / 1000)} s`;
 }
 
+/** Flags of `cluster node approve`. */
 export interface ApproveOptions {
   readonly name: string | undefined;
   readonly roles: readonly RoleName[];
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** `cluster node approve`. */
+/** `cluster node approve`: admits a machine, with an owner's grant if it becomes a control plane. */
 export async function runApprove(
   context: CommandContext,
   which: string,
@@ -133,7 +139,7 @@ export async function runApprove(
   await decide(context, which, { case: 'approve', value }, documents);
 }
 
-/** `cluster node refuse`. */
+/** `cluster node refuse`: refuses a machine. */
 export async function runRefuse(
   context: CommandContext,
   which: string,
@@ -163,14 +169,14 @@ async function decide(
   );
   const view = join === undefined ? undefined : joinViewFrom(join);
   context.host.result({ join: view }, () => {
-    if (view === undefined) return `The cluster has decided about ${which}.`;
-    if (decision.case === 'refuse') return `Machine ${view.hostname || view.joinId} is refused.`;
+    if (view === undefined) return `Join ${which} decided.`;
+    if (decision.case === 'refuse') return `Machine ${view.hostname || view.joinId} refused.`;
     return [
-      `Machine ${view.hostname || view.joinId} is let in as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
+      `Machine ${view.hostname || view.joinId} approved as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
       `  key       ${view.fingerprint}`,
       `  identity  ${view.identity} (${view.proof})`,
       '',
-      'It learns it over the stream that it holds open, and joins by itself.',
+      'The machine joins by itself.',
     ].join('\n');
   });
 }

@@ -128,7 +128,7 @@ async function runOnce({ run }: Case, at: number): Promise<void> {
   else await expect(run(program)).rejects.toBeDefined();
 }
 
-describe('a command that is interrupted at any point ends as ever when it is run again', () => {
+describe('a command that was interrupted at any point reaches the same state in a second run', () => {
   test.each(cases)('$command: $what', async (one) => {
     await living.reset();
     await runOnce(one, Infinity);
@@ -142,14 +142,14 @@ describe('a command that is interrupted at any point ends as ever when it is run
     }
   });
 
-  test('each changing command is in this table, or somewhere else', () => {
+  test('every changing command is tested here or elsewhere', () => {
     const known = [...cases.map(({ command }) => command), ...Object.keys(ELSEWHERE)];
     expect([...new Set(known)].sort()).toEqual([...CHANGING].sort());
   });
 });
 
-describe('a node whose name another machine has by now', () => {
-  test('is the one that an interrupted reset goes on with: the other stays', async () => {
+describe('a node whose name another machine has taken', () => {
+  test('is the one that an interrupted reset continues with', async () => {
     await living.reset();
     await runReset(living.program(Infinity), 'n4', agreed);
     const points = living.points.reached;

@@ -4,7 +4,7 @@ import { contextOf, createCuratorHarness } from '../../cluster/curator/fake-cura
 import { runRemove, runReset } from '../index.ts';
 import { runOperatorAccept, runOperatorAdd, runOperatorKey } from '../../operators/index.ts';
 
-test('a node is not emptied for an order that nobody here can sign, nor taken out where Kubernetes cannot be told', async () => {
+test('runReset() and runRemove() fail before the first change without an owner key or a kubeconfig', async () => {
   const asked: string[] = [];
   const node = {
     nodeId: 'node-2',

@@ -4,7 +4,7 @@ import { controlPlanesFrom } from './removal-checks.ts';
 
 const entry = (name: string) => ({ nodeId: `id-${name}`, name, curatorEndpoint: `${name}:9091` });
 
-test('controlPlanesFrom() leaves out who is lost and asks who has only just come', () => {
+test('controlPlanesFrom() leaves out lost nodes and keeps those that have just joined', () => {
   const directory = [entry('a'), entry('b'), entry('c'), { ...entry('d'), curatorEndpoint: '' }];
   const nodes = [
     { nodeId: 'id-a', health: NodeHealth.HEALTHY },

@@ -12,13 +12,13 @@ import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
 const POLL_MS = 1_000;
-const SETTLE_MS = 10 * 60 * 1000;
+const TIMEOUT_MS = 10 * 60 * 1000;
 
-/** What a node and etcd are to have become. */
+/** The state of a node and of etcd after a role change. */
 export interface ExpectedRoleState {
   readonly name: string;
   readonly voters: number;
-  /** Of Kubernetes on the node, by its own word; absent: the node may be unable to say anything. */
+  /** Of the node's Kubernetes control plane, as its agent reports it; absent if the agent may be unable to report. */
   readonly controlPlane?: 'ready' | 'gone';
 }
 
@@ -32,41 +32,45 @@ export function etcdMembersFrom({ etcd }: GetClusterInfoResponse): EtcdMemberCou
   };
 }
 
-/** What is not as it should be, and what was said last about it. */
+/** What is still different, and the reason if one is known. */
 interface Missing {
   readonly what: string;
   readonly why?: string;
 }
 
 /**
- * The processes follow the record: etcd shows when its members have, the node itself when its control plane has. Only looks,
- * so that it may be left and run again at any time.
+ * Waits until the processes match the roles on record: the members of etcd, and the components that the node reports. It only
+ * reads, so it may be interrupted and repeated. @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitRoleChange(context: CommandContext, wanted: ExpectedRoleState): Promise<void> {
   const { clock } = context.ports;
   const { name } = wanted;
-  await context.host.step('node-roles-follow', `Waiting for ${name} to follow`, async (progress) => {
-    const startMs = clock.monotonicMs();
-    let since = { what: '', ms: startMs };
-    for (;;) {
-      const missing = await look(context, wanted);
-      if (missing === undefined) return;
-      const { what, why } = missing;
-      const nowMs = clock.monotonicMs();
-      if (since.what !== what) since = { what, ms: nowMs };
-      const text = `${what}, for ${formatDuration(nowMs - since.ms)}${why === undefined ? '' : `: ${why}`}`;
-      progress.update(text);
-      if (nowMs > startMs + SETTLE_MS)
-        throw new NodesError(
-          'nodes-role-change-timeout',
-          `waiting for ${name} for ${SETTLE_MS / 1000} s: ${text}`,
-        );
-      await clock.sleep(POLL_MS, context.signal);
-    }
-  });
+  await context.host.step(
+    'node-roles-follow',
+    `Waiting for ${name} to change its roles`,
+    async (progress) => {
+      const startMs = clock.monotonicMs();
+      let since = { what: '', ms: startMs };
+      for (;;) {
+        const missing = await look(context, wanted);
+        if (missing === undefined) return;
+        const { what, why } = missing;
+        const nowMs = clock.monotonicMs();
+        if (since.what !== what) since = { what, ms: nowMs };
+        const text = `${what}, for ${formatDuration(nowMs - since.ms)}${why === undefined ? '' : `: ${why}`}`;
+        progress.update(text);
+        if (nowMs > startMs + TIMEOUT_MS)
+          throw new NodesError(
+            'nodes-role-change-timeout',
+            `${name} has not changed its roles after ${formatDuration(TIMEOUT_MS)}: ${text}`,
+          );
+        await clock.sleep(POLL_MS, context.signal);
+      }
+    },
+  );
 }
 
-/** A control plane that comes or goes makes an answer fail now and then. */
+/** A call may fail while a control plane starts or stops. */
 async function look(context: CommandContext, wanted: ExpectedRoleState): Promise<Missing | undefined> {
   try {
     return await callCurator(context, async (curator, call) => {
@@ -77,25 +81,25 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
     });
   } catch (error) {
     context.signal.throwIfAborted();
-    return { what: 'asking the curators again', why: printable((error as Error).message) };
+    return { what: 'retrying curators', why: printable((error as Error).message) };
   }
 }
 
 function missingOfEtcd(now: EtcdMemberCounts, voters: number): Missing | undefined {
   if (now.voters !== voters || now.learners > 0)
-    return { what: `etcd has ${now.voters} of ${voters} voters and ${now.learners} learning` };
+    return { what: `etcd has ${now.voters} of ${voters} voters and ${now.learners} learners` };
   return now.hasLeader ? undefined : { what: 'etcd has no leader' };
 }
 
 function missingOfNode(node: Node, { name, controlPlane }: ExpectedRoleState): Missing | undefined {
-  if (node.health !== NodeHealth.HEALTHY) return { what: `${name} does not beat` };
+  if (node.health !== NodeHealth.HEALTHY) return { what: `${name} is not responding` };
   if (controlPlane === undefined) return undefined;
-  const parts = controlPlaneComponents(node);
+  const components = controlPlaneComponents(node);
   if (controlPlane === 'ready') {
-    const part = parts.find(({ isReady }) => !isReady);
-    return part && { what: `${part.name} of ${name} is not ready`, why: part.why };
+    const component = components.find(({ isReady }) => !isReady);
+    return component && { what: `${component.name} of ${name} is not ready`, why: component.why };
   }
-  return parts.some(({ isKnown }) => isKnown)
-    ? { what: `${name} still takes its control plane of Kubernetes down` }
+  return components.some(({ isKnown }) => isKnown)
+    ? { what: `${name} is still stopping its Kubernetes control plane` }
     : undefined;
 }

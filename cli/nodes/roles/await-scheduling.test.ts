@@ -85,8 +85,8 @@ const cordoned = (annotations: Record<string, string>): FakeNodeObject => ({
 });
 const isCordoned = ({ node }: { readonly node: FakeNodeObject }): boolean => node.spec.unschedulable === true;
 
-describe('cluster node set-role, and what Kubernetes places on the node', () => {
-  test('a worker that becomes a control plane and a worker again is cordoned no more after either', async () => {
+describe('cluster node set-role and the cordon of the node', () => {
+  test('uncordons the node after a promotion and after a demotion', async () => {
     await using node = await createNode(WORKER);
     await node.setRole('control-plane');
     expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, [CONTROL_PLANE_TAINT]]);
@@ -96,7 +96,7 @@ describe('cluster node set-role, and what Kubernetes places on the node', () => 
     expect(node.state.node.metadata.annotations).toEqual({ 'cluster/cordoned-by': null });
   });
 
-  test('pods are let in again only when the taint keeps ordinary ones off', async () => {
+  test('uncordons the node only when the taint is set', async () => {
     await using node = await createNode(CONTROL, cordoned(BY_US));
     const done = node.setRole('control-plane');
     while (node.state.asked < 5) await new Promise((resolve) => setImmediate(resolve));
@@ -107,7 +107,7 @@ describe('cluster node set-role, and what Kubernetes places on the node', () => 
     expect(isCordoned(node.state)).toBe(false);
   });
 
-  test('the same roles again end what an interrupted command left', async () => {
+  test('uncordons after an interrupted run, with the same roles', async () => {
     await using node = await createNode(WORKER, cordoned(BY_US));
     await node.setRole('worker');
     expect([isCordoned(node.state), node.owner.host.answered]).toMatchObject([
@@ -116,14 +116,14 @@ describe('cluster node set-role, and what Kubernetes places on the node', () => 
     ]);
   });
 
-  test('what an operator has cordoned stays cordoned', async () => {
+  test('keeps the cordon of an operator', async () => {
     await using node = await createNode(WORKER, cordoned({}));
     await node.setRole('control-plane');
     await node.setRole('worker');
     expect([isCordoned(node.state), node.state.patches]).toEqual([true, 0]);
   });
 
-  test('an operator who cordons a node makes the cordon their own, and ends every one', async () => {
+  test('lets an operator take over the cordon and end it', async () => {
     await using node = await createNode(WORKER, cordoned(BY_US));
     await runCordon(node.owner, 'n2', false);
     await node.setRole('worker');
@@ -132,7 +132,7 @@ describe('cluster node set-role, and what Kubernetes places on the node', () => 
     expect(isCordoned(node.state)).toBe(false);
   });
 
-  test('without a kubeconfig the roles change all the same, and what could not be seen is said', async () => {
+  test('changes the roles without a kubeconfig and warns about the cordon', async () => {
     await using node = await createNode(CONTROL);
     await node.owner.ports.files.remove(layoutOf('/owner').kubeconfig);
     await node.setRole('worker');

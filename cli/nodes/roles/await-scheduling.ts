@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { KubeError, readScheduling, setSchedulable } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
@@ -5,29 +6,29 @@ import type { RoleName } from './role-names.ts';
 import { ClusterError, withKubernetes } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
-/** What a node is cordoned by while pods leave it for a change of its roles. */
+/** Marks the cordon of a drain for a role change, in an annotation of the Node. */
 export const CORDONED_BY_SET_ROLE = 'set-role';
 
 const POLL_MS = 1_000;
-const SETTLE_MS = 10 * 60 * 1000;
+const TIMEOUT_MS = 10 * 60 * 1000;
 
+/** The node after a role change. */
 export interface SchedulingChange {
   readonly name: string;
   readonly roles: readonly RoleName[];
-  /** Whether this very command has given it ordinary work, or taken it. */
+  /** Whether this command has added or removed the role worker. */
   readonly isWorkChanged: boolean;
 }
 
 /**
- * The end of a change of roles, as Kubernetes sees it: ordinary pods are kept off the node, or are not, as its roles say;
- * then the cordon ends that a drain for its roles has left, of this command or of an earlier one that was interrupted.
- * What an operator has cordoned stays so.
+ * Waits until the control-plane taint of the Node matches its roles, then ends the cordon of a drain for a role change, of
+ * this command or of an interrupted one. A cordon of an operator stays. @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitScheduling(context: CommandContext, pods: SchedulingChange): Promise<void> {
   const { clock } = context.ports;
-  const title = `Waiting for Kubernetes to follow ${pods.name}`;
+  const title = `Waiting for the taint on ${pods.name}`;
   await context.host.step('node-pods-follow', title, async (progress) => {
-    const deadlineMs = clock.monotonicMs() + SETTLE_MS;
+    const deadlineMs = clock.monotonicMs() + TIMEOUT_MS;
     for (;;) {
       const text = await look(context, pods);
       if (text === undefined) return;
@@ -35,14 +36,14 @@ export async function awaitScheduling(context: CommandContext, pods: SchedulingC
       if (clock.monotonicMs() > deadlineMs)
         throw new NodesError(
           'nodes-role-change-timeout',
-          `waiting for ${pods.name} for ${SETTLE_MS / 1000} s: ${text}`,
+          `${pods.name} has not changed its roles after ${formatDuration(TIMEOUT_MS)}: ${text}`,
         );
       await clock.sleep(POLL_MS, context.signal);
     }
   });
 }
 
-/** What is still missing. */
+/** What is still missing; undefined if nothing is. */
 async function look(
   context: CommandContext,
   { name, roles, isWorkChanged }: SchedulingChange,
@@ -55,19 +56,19 @@ async function look(
       const isOurCordon = now.cordonedBy === CORDONED_BY_SET_ROLE;
       if (!isWorkChanged && !isOurCordon) return undefined;
       if (now.hasControlPlaneTaint !== isControlPlaneOnly)
-        return `ordinary pods are ${isControlPlaneOnly ? 'not yet' : 'still'} kept off ${name}`;
+        return `waiting for ${isControlPlaneOnly ? 'taint on' : 'removal of the taint on'} ${name}`;
       if (isOurCordon) await setSchedulable(client, { name, isSchedulable: true }, { signal });
       return undefined;
     });
   } catch (error) {
     signal.throwIfAborted();
     const isUnknown = error instanceof ClusterError && error.code === 'cluster-no-kubeconfig';
-    if (isWorkChanged && error instanceof KubeError) return printable(`asking again: ${error.message}`);
+    if (isWorkChanged && error instanceof KubeError) return printable(`retrying: ${error.message}`);
     if (!isUnknown && !(error instanceof KubeError)) throw error;
-    // Its roles are what they were, or nobody here can ask: most probably nothing has to be done.
+    // The roles did not change, or there is no kubeconfig: most probably nothing is left to do.
     context.host.warn(
       'node-pods-unseen',
-      printable(`Whether ${name} is still cordoned for a change of its roles is not known: ${error.message}`),
+      printable(`${name} may still be cordoned by an earlier role change: ${error.message}`),
       { node: name },
     );
     return undefined;

@@ -4,10 +4,10 @@ import { printable } from '../../../internal/printable/index.ts';
 const API_SERVER = 'kube-apiserver';
 const NAMES = [API_SERVER, 'kube-controller-manager', 'kube-scheduler'] as const;
 
-/** One part of a node's control plane of Kubernetes, by the node's own word. */
+/** One component of a node's Kubernetes control plane, as its agent reports it. */
 export interface ComponentView {
   readonly name: (typeof NAMES)[number];
-  /** Whether the node has said anything about it. */
+  /** Whether the agent has reported it. */
   readonly isKnown: boolean;
   readonly isReady: boolean;
   readonly sinceMs: number | undefined;
@@ -15,23 +15,23 @@ export interface ComponentView {
   readonly why: string;
 }
 
-/** All of them: what a node does not name is not ready. */
+/** All components; one that the agent does not report is not ready. */
 export function controlPlaneComponents({ status }: Node): readonly ComponentView[] {
-  return NAMES.map((name) => partOf(status, name));
+  return NAMES.map((name) => componentOf(status, name));
 }
 
 /** The API server of a node, as its agent reports it; `isKnown` is false where it has reported nothing. */
 export function apiServerOf({ status }: Node): ComponentView {
-  return partOf(status, API_SERVER);
+  return componentOf(status, API_SERVER);
 }
 
-function partOf(status: Node['status'], name: (typeof NAMES)[number]): ComponentView {
-  const part = status?.controlPlane.find((each) => each.name === name);
-  if (part === undefined)
+function componentOf(status: Node['status'], name: (typeof NAMES)[number]): ComponentView {
+  const component = status?.controlPlane.find((each) => each.name === name);
+  if (component === undefined)
     return {
       ...{ name, isKnown: false, isReady: false, sinceMs: undefined },
-      why: 'its agent says nothing about it yet',
+      why: 'its agent has not reported it yet',
     };
-  const { ready, sinceMs, why } = part;
+  const { ready, sinceMs, why } = component;
   return { name, isKnown: true, isReady: ready, sinceMs: Number(sinceMs), why: printable(why) };
 }

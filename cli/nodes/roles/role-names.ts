@@ -1,7 +1,7 @@
 import { NodeRole } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { AppError } from '../../app/errors.ts';
 
-/** What an operator says a node is to be. */
+/** A role as operators name it. */
 export type RoleName = 'control-plane' | 'worker';
 
 const ROLES: Readonly<Record<RoleName, readonly NodeRole[]>> = {
@@ -9,24 +9,26 @@ const ROLES: Readonly<Record<RoleName, readonly NodeRole[]>> = {
   worker: [NodeRole.KUBERNETES_WORKER],
 };
 
+/** Protobuf roles of role names. */
 export function rolesFromNames(words: readonly RoleName[]): readonly NodeRole[] {
   return (['control-plane', 'worker'] as const).flatMap((word) => (words.includes(word) ? ROLES[word] : []));
 }
 
+/** Role names of protobuf roles. A name needs all of its roles. */
 export function namesFromRoles(roles: readonly NodeRole[]): readonly RoleName[] {
   return (['control-plane', 'worker'] as const).filter((word) =>
     ROLES[word].every((role) => roles.includes(role)),
   );
 }
 
-/** "control-plane,worker" → words. @throws AdminError `admin-flag-invalid` */
+/** Parses e.g. "control-plane,worker". @throws AppError `app-usage` */
 export function parseRoleNames(text: string): readonly RoleName[] {
   return text.split(',').map((part) => {
     const word = part.trim();
     if (word === 'control-plane' || word === 'worker') return word;
     throw new AppError(
       'app-usage',
-      `reading the roles ${JSON.stringify(text)}: control-plane, worker, or both with a comma`,
+      `invalid roles ${JSON.stringify(text)}: use control-plane, worker or control-plane,worker`,
     );
   });
 }
@@ -34,7 +36,7 @@ export function parseRoleNames(text: string): readonly RoleName[] {
 const KEY = /^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 const VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
 
-/** kubectl's way: KEY=VALUE sets, KEY- removes. @throws AdminError `admin-flag-invalid` */
+/** Parses changes as kubectl does: KEY=VALUE sets, KEY- removes. @throws AppError `app-usage` */
 export function parseLabelChanges(words: readonly string[]): {
   readonly set: Readonly<Record<string, string>>;
   readonly remove: readonly string[];
@@ -49,18 +51,18 @@ export function parseLabelChanges(words: readonly string[]): {
     if (!KEY.test(key) || (!isRemoval && value === undefined) || (value !== undefined && !VALUE.test(value)))
       throw new AppError(
         'app-usage',
-        `reading the label ${JSON.stringify(word)}: KEY=VALUE to set it, KEY- to remove it`,
+        `invalid label ${JSON.stringify(word)}: use KEY=VALUE to set it, KEY- to remove it`,
       );
     if (!isRemoval && isReserved(key))
       throw new AppError(
         'app-usage',
-        `reading the label ${JSON.stringify(word)}: labels of kubernetes.io and k8s.io are set by Kubernetes itself`,
-        { fix: 'Use a prefix of your own, such as example.org/zone, or none.' },
+        `label ${JSON.stringify(word)} is reserved: labels of kubernetes.io and k8s.io belong to Kubernetes`,
+        { fix: 'Use another prefix, such as example.org/zone, or none.' },
       );
     if (!isRemoval && Object.hasOwn(set, key) && set[key] !== value)
       throw new AppError(
         'app-usage',
-        `reading labels: ${key} is to be both ${JSON.stringify(set[key])} and ${JSON.stringify(value)}`,
+        `label ${key} is set twice: to ${JSON.stringify(set[key])} and ${JSON.stringify(value)}`,
         { fix: 'Name each label once.' },
       );
     if (isRemoval) remove.push(key);
@@ -68,13 +70,13 @@ export function parseLabelChanges(words: readonly string[]): {
   }
   const both = remove.find((key) => key in set);
   if (both !== undefined)
-    throw new AppError('app-usage', `reading labels: ${both} is to be set and removed`, {
+    throw new AppError('app-usage', `label ${both} is both set and removed`, {
       fix: 'Name each label once.',
     });
   return { set, remove };
 }
 
-/** Whether a label belongs to Kubernetes; a removal may take away what an older version let in. */
+/** Whether a label belongs to Kubernetes. Removing one is allowed: an older version may have set it. */
 function isReserved(key: string): boolean {
   const [prefix = '', name] = key.split('/');
   return name !== undefined && /(^|\.)(kubernetes|k8s)\.io$/.test(prefix);

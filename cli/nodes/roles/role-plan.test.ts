@@ -41,13 +41,13 @@ describe('planRoleChange()', () => {
       why: 'last control-plane',
     },
     {
-      name: 'a voter whose going breaks the quorum',
+      name: 'a removal that breaks the quorum',
       change: { node: three[0] as Node, wanted: WORKER },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL), silent]),
       why: 'etcd would have 1 healthy of 2 voters, 2 are needed',
     },
     {
-      name: 'any change of members without a leader',
+      name: 'a change of members without a leader',
       change: { node: node('n4', WORKER), wanted: CONTROL },
       all: cluster(three, { hasLeader: false }),
       why: 'no leader',
@@ -59,13 +59,13 @@ describe('planRoleChange()', () => {
       why: 'one at a time',
     },
     {
-      name: 'a new voter while the quorum is gone',
+      name: 'a new voter while the quorum is lost',
       change: { node: node('n4', WORKER), wanted: CONTROL },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT), silent]),
       why: 'only 1 of 3',
     },
     {
-      name: 'to take the only API server away: the other control plane has one that is not ready',
+      name: 'the removal of the only ready API server',
       change: { node: node('n1', CONTROL), wanted: WORKER },
       all: cluster([
         node('n1', CONTROL),
@@ -74,19 +74,19 @@ describe('planRoleChange()', () => {
       why: 'no other control plane has a ready API server (n2: connection refused)',
     },
     {
-      name: 'to take the only API server away: the other control plane has not said anything',
+      name: 'the removal of the only API server that has reported',
       change: { node: node('n1', CONTROL), wanted: [] },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.HEALTHY, [])]),
       why: '(n2: its agent has not reported its API server yet)',
     },
     {
-      name: 'to take the only API server away: who had another one is silent',
+      name: 'the removal of the only API server whose node responds',
       change: { node: node('n1', CONTROL), wanted: WORKER },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT)]),
       why: '(n2: no heartbeat)',
     },
     {
-      name: 'what is no member',
+      name: 'a node that is not a member',
       change: {
         node: create(NodeSchema, { name: 'n9', state: NodeState.DECOMMISSIONED, roles: [] }),
         wanted: WORKER,
@@ -99,9 +99,9 @@ describe('planRoleChange()', () => {
   });
 
   test.each([
-    { name: 'is lost', one: node('n1', CONTROL, NodeHealth.TIMEOUT) },
+    { name: 'does not respond', one: node('n1', CONTROL, NodeHealth.TIMEOUT) },
     {
-      name: 'says that its own is not ready',
+      name: 'reports that its own is not ready',
       one: node('n1', CONTROL, NodeHealth.HEALTHY, reportedComponents('panic')),
     },
   ])('who $name takes no API server away, whatever the others have', ({ one }) => {
@@ -111,20 +111,20 @@ describe('planRoleChange()', () => {
     expect(planRoleChange({ node: one, wanted: [] }, cluster([one, ...others])).refusals).toEqual([]);
   });
 
-  test('a lost control plane may go while one of those who are left serves the API', () => {
+  test('allows removing a lost control plane while another one serves the API', () => {
     const starting = node('n2', CONTROL, NodeHealth.HEALTHY, reportedComponents('starting'));
     const all = cluster([node('n1', CONTROL), starting, silent]);
     expect(planRoleChange({ node: silent, wanted: [] }, all).refusals).toEqual([]);
   });
 
-  test('a silent voter may go: those who are left have their quorum', () => {
+  test('allows removing a voter that does not respond if the others keep the quorum', () => {
     const all = cluster([node('n1', CONTROL), node('n2', CONTROL), silent]);
     const plan = planRoleChange({ node: silent, wanted: WORKER }, all);
     expect(plan.refusals).toEqual([]);
     expect(describeQuorum(plan)).toBe('2 of 3 voters needed, 2 healthy → 2 of 2 voters needed, 2 healthy');
   });
 
-  test('a promotion adds a voter and drains nothing', () => {
+  test('adds a voter and needs no drain for a promotion', () => {
     const change = { node: node('n4', WORKER), wanted: [...CONTROL, ...WORKER] };
     expect(planRoleChange(change, cluster([...three, change.node]))).toMatchObject({
       isNothing: false,
@@ -136,20 +136,20 @@ describe('planRoleChange()', () => {
     });
   });
 
-  test('giving up work is drained first', () => {
+  test('needs a drain when the role worker is removed', () => {
     const change = { node: node('n4', [...CONTROL, ...WORKER]), wanted: CONTROL };
     const plan = planRoleChange(change, cluster([...three, change.node]));
     expect(plan).toMatchObject({ needsDrain: true, refusals: [], voters: { before: 4, after: 4 } });
     expect(plan.steps[0]).toContain('pods');
   });
 
-  test('the same roles again change nothing, and etcd is to have a voter for each control plane on record', () => {
+  test('expects one etcd voter for each control plane on record when nothing changes', () => {
     const behind = { ...cluster(three), etcd: { hasLeader: true, voters: 2, learners: 1 } };
     const plan = planRoleChange({ node: three[2] as Node, wanted: CONTROL }, behind);
     expect(plan).toMatchObject({ isNothing: true, voters: { before: 2, after: 3 } });
   });
 
-  test('the same roles again are nothing', () => {
+  test('changes nothing for the same roles', () => {
     const plan = planRoleChange(
       { node: three[0] as Node, wanted: CONTROL },
       cluster(three, { hasLeader: false }),
@@ -158,25 +158,25 @@ describe('planRoleChange()', () => {
   });
 });
 
-describe('words of operators', () => {
-  test('roles go there and back', () => {
+describe('role names and labels', () => {
+  test('role names convert to roles and back', () => {
     expect(parseRoleNames('worker, control-plane')).toEqual(['worker', 'control-plane']);
     expect(namesFromRoles(rolesFromNames(['worker', 'control-plane']))).toEqual(['control-plane', 'worker']);
     expect(namesFromRoles([NodeRole.CONSENSUS_MEMBER])).toEqual([]);
   });
 
-  test.each(['', 'master', 'worker;control-plane'])('%j is no list of roles', (text) => {
+  test.each(['', 'master', 'worker;control-plane'])('parseRoleNames() refuses %j', (text) => {
     expect(() => parseRoleNames(text)).toThrow(expect.objectContaining({ code: 'app-usage' }));
   });
 
-  test('labels are set and removed as kubectl does', () => {
+  test('parseLabelChanges() sets and removes labels like kubectl', () => {
     expect(parseLabelChanges(['a=b', 'x.io/y=', 'old-'])).toEqual({
       set: { a: 'b', 'x.io/y': '' },
       remove: ['old'],
     });
   });
 
-  test('a label of Kubernetes may be removed, and one of a similar name is no label of Kubernetes', () => {
+  test('parseLabelChanges() allows removing a reserved label, and a label of a similar name', () => {
     expect(parseLabelChanges(['kubernetes.io/os-', 'mykubernetes.io/a=b', 'a=1', 'a=1'])).toEqual({
       set: { 'mykubernetes.io/a': 'b', a: '1' },
       remove: ['kubernetes.io/os'],

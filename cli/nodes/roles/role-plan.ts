@@ -13,23 +13,24 @@ import {
 import { rolesFromWire } from '../../sign/index.ts';
 import { apiServerOf } from './control-plane-components.ts';
 
+/** A node and all roles that it is to have. */
 export interface RoleChange {
   readonly node: Node;
   readonly wanted: readonly NodeRole[];
 }
 
-/** What a change of roles means, before anything is changed. */
+/** What a role change would do, printed as it is by `-o json`. */
 export interface RolePlan {
   readonly isNothing: boolean;
-  /** Why it may not be done; empty when it may. */
+  /** Why it is refused; empty if it is allowed. */
   readonly refusals: readonly string[];
   readonly steps: readonly string[];
   readonly needsDrain: boolean;
-  /** Whether it gains ordinary work, or gives it up. */
+  /** Whether the role worker is added or removed. */
   readonly isWorkChanged: boolean;
   readonly voters: { readonly before: number; readonly after: number };
   readonly quorum: { readonly before: number; readonly after: number };
-  /** Voters that answer now, and those that will. */
+  /** Voters that respond now, and after the change. */
   readonly healthy: { readonly before: number; readonly after: number };
 }
 
@@ -59,7 +60,7 @@ export function planRoleChange(
     refusals: isNothing ? [] : [...notMember, ...refusals.map(({ reason }) => reason)],
     needsDrain: losesWork,
     isWorkChanged: losesWork || gainsWork,
-    // The records say what is to be; etcd may still be on its way there.
+    // etcd may not have reached the state of the records yet.
     voters: isNothing ? { ...voters, after: controlPlanes.length } : voters,
     quorum: isNothing ? { ...quorum, after: quorumOf(controlPlanes.length) } : quorum,
     healthy,
@@ -85,13 +86,13 @@ function stepsOf(what: {
   readonly gainsWork: boolean;
 }): readonly string[] {
   return [
-    ...(what.losesWork ? ['move its pods away (evictions, disruption budgets respected)'] : []),
-    ...(what.leaves ? ['stop its API server and controllers, take its etcd member out, wipe its keys'] : []),
+    ...(what.losesWork ? ['evict its pods, respecting disruption budgets'] : []),
+    ...(what.leaves ? ['stop its API server and controllers, remove its etcd members, wipe its keys'] : []),
     ...(what.enters
-      ? ['add its etcd member as learner, promote it, start its API server and controllers']
+      ? ['add its etcd members as learners, promote them, start its API server and controllers']
       : []),
-    ...(what.losesWork ? ['keep ordinary pods off it'] : []),
-    ...(what.gainsWork ? ['let ordinary pods run on it'] : []),
+    ...(what.losesWork ? ['taint it for control-plane pods only'] : []),
+    ...(what.gainsWork ? ['remove the control-plane taint'] : []),
   ];
 }
 

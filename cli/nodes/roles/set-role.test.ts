@@ -53,15 +53,15 @@ async function createFollowing(
 
 const again = { roles: ['control-plane'], dryRun: false, yes: true, drain } as const;
 
-describe('cluster node set-role, run again after an earlier run was left', () => {
-  test('waits until the node has followed what is on record', async () => {
+describe('cluster node set-role after an interrupted run', () => {
+  test('waits until the node matches the roles on record', async () => {
     await using harness = await createFollowing((asked) => (asked < 5 ? 1 : 2));
     await runSetRole(harness.owner, 'n2', again);
     expect([harness.asked(), harness.changes()]).toEqual([6, 0]);
     expect(harness.owner.host.answered).toMatchObject({ plan: { isNothing: true } });
   });
 
-  test('says what is missing when the node does not follow', async () => {
+  test('reports what is missing when the node does not change', async () => {
     await using harness = await createFollowing(() => 1);
     await expect(runSetRole(harness.owner, 'n2', again)).rejects.toMatchObject({
       code: 'nodes-role-change-timeout',
@@ -70,29 +70,31 @@ describe('cluster node set-role, run again after an earlier run was left', () =>
     });
   });
 
-  test('only looks when it is asked what would happen', async () => {
+  test('changes nothing with --dry-run', async () => {
     await using harness = await createFollowing(() => 1);
     await runSetRole(harness.owner, 'n2', { ...again, dryRun: true });
     expect(harness.asked()).toBe(1);
   });
 });
 
-describe('cluster node set-role, by the word of the node', () => {
+describe('cluster node set-role, by the status of the node', () => {
   const drainless = { dryRun: false, yes: true, drain } as const;
   const control = { ...drainless, roles: ['control-plane'] } as const;
 
-  test('a promotion ends when API server, controller manager and scheduler are ready, and says meanwhile which is not, since when and why', async () => {
+  test('waits after a promotion until all components are ready, and shows which is not, since when and why', async () => {
     const parts = (asked: number): Parts =>
       asked < 4 ? [] : asked < 8 ? reportedComponents('connection refused') : reportedComponents();
     await using harness = await createFollowing((asked) => (asked === 0 ? 1 : 2), parts, []);
     await runSetRole(harness.owner, 'n2', control);
     expect([harness.asked(), harness.changes()]).toEqual([8, 1]);
     const told = harness.owner.host.updates;
-    expect(told.at(0)).toMatch(/^kube-apiserver of n2 is not ready, for .*: its agent says nothing/);
+    expect(told.at(0)).toMatch(
+      /^kube-apiserver of n2 is not ready, for .*: its agent has not reported it yet/,
+    );
     expect(told.at(-1)).toMatch(/^kube-apiserver of n2 is not ready, for [1-9].*: connection refused$/);
   });
 
-  test('one that does not come up is said with its reason, and the same command only waits', async () => {
+  test('reports a component that does not start with its reason; a second run only waits', async () => {
     await using harness = await createFollowing(
       () => 2,
       () => reportedComponents('etcd failed'),
@@ -104,7 +106,7 @@ describe('cluster node set-role, by the word of the node', () => {
     expect(harness.changes()).toBe(0);
   });
 
-  test('a demotion ends when the node has taken its control plane down', async () => {
+  test('waits after a demotion until the node has stopped its control plane', async () => {
     await using harness = await createFollowing(
       (asked) => (asked === 0 ? 2 : 1),
       (asked) => (asked < 6 ? reportedComponents() : []),
@@ -115,7 +117,7 @@ describe('cluster node set-role, by the word of the node', () => {
   });
 });
 
-describe('cluster node set-role that takes something away', () => {
+describe('cluster node set-role with a loss', () => {
   const both = [...CONTROL, NodeRole.KUBERNETES_WORKER];
   const toWorker = { roles: ['worker'], dryRun: false, yes: false, drain } as const;
   const createLosing = () =>
@@ -125,7 +127,7 @@ describe('cluster node set-role that takes something away', () => {
       both,
     );
 
-  test('is refused without any role: nothing is asked of the node', async () => {
+  test('is refused without a role, before any call', async () => {
     await using harness = await createLosing();
     await expect(
       runSetRole(harness.owner, 'n2', { ...toWorker, yes: true, roles: [] }),
@@ -136,7 +138,7 @@ describe('cluster node set-role that takes something away', () => {
     expect([harness.asked(), harness.changes()]).toEqual([0, 0]);
   });
 
-  test('changes nothing unless the operator agrees, and names the loss', async () => {
+  test('changes nothing unless the operator confirms the named loss', async () => {
     await using harness = await createLosing();
     await expect(runSetRole(harness.owner, 'n2', toWorker)).rejects.toMatchObject({
       code: 'loss-not-confirmed',
@@ -145,14 +147,14 @@ describe('cluster node set-role that takes something away', () => {
     expect(harness.changes()).toBe(0);
   });
 
-  test('names the loss with --dry-run', async () => {
+  test('shows the loss with --dry-run', async () => {
     await using harness = await createLosing();
     await runSetRole(harness.owner, 'n2', { ...toWorker, dryRun: true });
     expect(harness.owner.host.answered).toMatchObject({ losses: [expect.stringContaining('control-plane')] });
     expect(harness.changes()).toBe(0);
   });
 
-  test('asks nothing where a node only gets more', async () => {
+  test('needs no confirmation if a node only gains roles', async () => {
     await using harness = await createFollowing((asked) => (asked === 0 ? 1 : 2), undefined, []);
     await runSetRole(harness.owner, 'n2', { ...toWorker, roles: ['control-plane'] });
     expect(harness.changes()).toBe(1);

@@ -12,23 +12,27 @@ import { saveKnownCurators, readCaller, callCurator, newMutation, findNode } fro
 import { NodesError } from '../errors.ts';
 import { AppError } from '../../app/errors.ts';
 
+/** Arguments of `cluster node set-role`. */
 export interface SetRoleOptions {
   readonly roles: readonly RoleName[];
   readonly dryRun: boolean;
-  /** The operator agrees to the loss without being asked. */
+  /** The operator confirmed the loss with `--yes`. */
   readonly yes: boolean;
   readonly drain: DrainOptions;
 }
 
-/** `cluster node set-role`: the whole set of roles from now on, in place, and only if the cluster stays whole. */
+/**
+ * `cluster node set-role`: changes the roles of a node in place, if that does not endanger the cluster. `roles` is the whole set.
+ * @throws AppError `app-usage`, NodesError
+ */
 export async function runSetRole(
   context: CommandContext,
   name: string,
   options: SetRoleOptions,
 ): Promise<void> {
   if (options.roles.length === 0)
-    throw new AppError('app-usage', `changing the roles of ${name}: no role is named`, {
-      fix: 'Name all roles that the node is to have: --control-plane, --worker, or both. `cluster node remove` takes a node out.',
+    throw new AppError('app-usage', `no role given for node ${name}`, {
+      fix: 'Give all roles of the node: --control-plane, --worker, or both. `cluster node remove` removes a node.',
     });
   const node = await findNode(context, name);
   const wanted = rolesFromNames(options.roles);
@@ -50,15 +54,15 @@ export async function runSetRole(
         details: data,
       },
     );
-  // An earlier run may have left before the node had followed.
-  const follow = {
+  // If nothing changes, an interrupted run may still be waiting to be completed.
+  const expected = {
     name: node.name,
     voters: plan.voters.after,
     controlPlane: wanted.includes(NodeRole.KUBERNETES_CONTROLLER) ? 'ready' : 'gone',
   } as const;
   const pods = { name: node.name, roles: options.roles, isWorkChanged: plan.isWorkChanged };
   if (plan.isNothing && !options.dryRun) {
-    await awaitRoleChange(context, follow);
+    await awaitRoleChange(context, expected);
     await awaitScheduling(context, pods);
   }
   if (plan.isNothing || options.dryRun) {
@@ -73,14 +77,16 @@ export async function runSetRole(
   await callCurator(context, (curator, call) =>
     curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], documents, mutation }, call),
   );
-  await awaitRoleChange(context, follow);
+  await awaitRoleChange(context, expected);
   await awaitScheduling(context, pods);
   context.host.result(data, () =>
-    [`Node ${node.name} is ${options.roles.join(' and ')}.`, `  quorum  ${describeQuorum(plan)}`].join('\n'),
+    [`Roles of node ${node.name}: ${options.roles.join(', ')}`, `  quorum  ${describeQuorum(plan)}`].join(
+      '\n',
+    ),
   );
 }
 
-/** The plan as things are now; pure from here on. */
+/** The plan of a role change in the current state of the cluster. */
 export async function readRolePlan(
   context: CommandContext,
   node: Node,
@@ -91,18 +97,18 @@ export async function readRolePlan(
     const [list, now] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
     return { nodes: list.nodes, info: now };
   });
-  // The one that is known may be the one that goes.
+  // Save the current curators: the only known one may be the node that leaves.
   const { curatorsPath } = await readCaller(context);
   await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
   return planRoleChange({ node, wanted }, { nodes, etcd: etcdMembersFrom(info) });
 }
 
 function renderPlan(name: string, plan: RolePlan, losses: readonly string[]): string {
-  if (plan.isNothing) return `Node ${name} has these roles already; nothing is to be done.`;
+  if (plan.isNothing) return `Nothing to do: node ${name} already has these roles.`;
   return [
-    `Node ${name} would change; nothing was done.`,
+    `Roles of node ${name} would change. Nothing was changed.`,
     ...plan.steps.map((step, index) => `  ${index + 1}. ${step}`),
     `  quorum  ${describeQuorum(plan)}`,
-    ...(losses.length === 0 ? [] : ['This takes away:', renderLosses(losses)]),
+    ...(losses.length === 0 ? [] : ['This deletes:', renderLosses(losses)]),
   ].join('\n');
 }

@@ -72,14 +72,14 @@ await test('the configuration of a living cluster is changed: in force at once, 
   await story.test('what the init left is shown, with its revision; the file says the same', async () => {
     const { revision, configuration } = await show();
     assert.equal(configuration.join.policy, 'approve');
-    assert.match(await must('config', 'apply'), new RegExp(`Nothing to change: revision ${revision} `));
+    assert.match(await must('config', 'apply'), new RegExp(`No changes: revision ${revision} `));
     await judged('join-awaiting-approval', revision, 180);
   });
 
   await story.test('edited in an editor it is in force at once: who waited is refused', async () => {
     const { code, stderr, stdout } = await edit('s/policy: approve/policy: inventory/');
     assert.equal(code, 0, stderr);
-    assert.match(stdout + stderr, /is in force[^]*join\.policy/);
+    assert.match(stdout + stderr, /Applied as revision[^]*join\.policy/);
     const { revision, updatedBy, configuration } = await show();
     assert.equal(configuration.join.policy, 'inventory');
     assert.match(updatedBy, /^operator:/);
@@ -142,7 +142,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
       const list = `join:\n  policy: inventory\n  inventory:\n    - { identity: '${identity}', name: n2, roles: [worker] }\n`;
       await cluster.edit((yaml) => yaml.replace(/^join:\n(?: .*\n)*/m, list));
       const said = await must('config', 'apply', '--yes');
-      assert.match(said, /is in force/);
+      assert.match(said, /Applied as revision/);
       const { revision, configuration } = await show();
       assert.equal(configuration.certificates.nodeMinutes, 4320);
       assert.equal(configuration.join.inventory.length, 1);
@@ -179,7 +179,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
       waitForExit(bench.startCliOffline('--workspace', workspace, 'audit', 'verify', path));
     const whole = await offline(file);
     assert.equal(whole.code, 0, whole.stderr);
-    assert.match(whole.stdout, /The audit is whole: \d+ entries up to \d+, [1-9]\d* checkpoint/);
+    assert.match(whole.stdout, /audit log verified: \d+ entries up to \d+, [1-9]\d* checkpoint/);
     const lines = (await readFile(file, 'utf8')).trimEnd().split('\n');
     assert.ok(lines.length > 3 && lines.length <= entries.length, `${lines.length} of ${entries.length}`);
     const altered = Buffer.from(lines[1] ?? '', 'base64')

@@ -56,7 +56,7 @@ await test('a command that is interrupted in its middle is run again and ends as
     ]) {
       const { code, stderr } = await bench.cli(...words(...args));
       assert.equal(code, EXIT_USAGE, `${args.join(' ')}: ${stderr}`);
-      assert.match(stderr, /loss-not-confirmed|no role is named/);
+      assert.match(stderr, /loss-not-confirmed|no role given/);
     }
     assert.deepEqual(await nodes(), before);
     const dry = await must('node', 'reset', 'n2', '--dry-run');
@@ -71,13 +71,13 @@ await test('a command that is interrupted in its middle is run again and ends as
 
   await story.test('set-role: the terminal is closed, and Ctrl-C at the way back', async () => {
     const promote = ['node', 'set-role', 'n2', '--control-plane', '--worker'];
-    const closed = await terminalAt(/Waiting for n2 to follow/, ...promote);
+    const closed = await terminalAt(/Waiting for n2 to change its roles/, ...promote);
     const gone = waitForExit(closed);
     closed.kill('SIGKILL'); // script(1) holds the terminal
     await gone;
     await must(...promote);
     const demote = ['node', 'set-role', 'n2', '--worker', ...FORCED];
-    const left = await terminalAt(/Waiting for n2 to follow/, ...demote);
+    const left = await terminalAt(/Waiting for n2 to change its roles/, ...demote);
     const end = waitForExit(left);
     left.stdin?.write(CTRL_C);
     assert.equal((await end).code, EXIT_INTERRUPTED);
