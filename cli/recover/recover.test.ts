@@ -94,9 +94,7 @@ describe('cluster recover quorum', () => {
       expect(await run(confirmed)).toMatchObject({ code: 'recover-not-confirmed' });
       expect(ordered).toEqual([]);
       const [said] = host.records;
-      expect(said?.kind === 'say' && said.text).toMatch(
-        /120[\s\S]*<none>[\s\S]*after raft index 120/,
-      );
+      expect(said?.kind === 'say' && said.text).toMatch(/120[\s\S]*<none>[\s\S]*after raft index 120/);
     },
   );
 
