@@ -178,7 +178,7 @@ describe('attest explain', () => {
   test('prints meaning and fix of a refusal, and no control characters', async () => {
     const { explanation, text } = await explain({ ...REPORT, collateral: ['v4-tail.pck-crl'] });
     expect(explanation).toMatchObject({
-      meaning: expect.stringContaining('by AMD'),
+      meaning: expect.stringContaining('AMD’s'),
       fix: expect.stringMatching(/./),
     });
     expect(text).toContain(
