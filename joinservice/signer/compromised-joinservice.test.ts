@@ -28,7 +28,7 @@ function granted(name = 'c2'): SignerMachine {
   const machine = new SignerMachine();
   const record = machine.record(name, CONTROL_PLANE);
   signer.put(record);
-  signer.write(signer.owner.grant(record));
+  signer.write(signer.owner.grantWrite(record));
   return machine;
 }
 
@@ -55,18 +55,18 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
 
   test('with a grant signed by its own key', async () => {
     const machine = forged();
-    const by = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
-    signer.write(signer.owner.grant(machine.record('c9', CONTROL_PLANE), {}, { by }));
+    const by = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
+    signer.write(signer.owner.grantWrite(machine.record('c9', CONTROL_PLANE), {}, { by }));
     const request = await signer.request(machine);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
   test('with an `owners` document signed by its own key', async () => {
     const machine = forged();
-    const by = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
+    const by = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     const keys = [Buffer.from(by.pubKey).toString('base64')];
-    signer.write(signer.owner.document('owners', { keys }, { by }));
-    signer.write(signer.owner.grant(machine.record('c9', CONTROL_PLANE), {}, { by }));
+    signer.write(signer.owner.documentWrite('owners', { keys }, { by }));
+    signer.write(signer.owner.grantWrite(machine.record('c9', CONTROL_PLANE), {}, { by }));
     const request = await signer.request(machine);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
@@ -74,7 +74,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
   test('with the grant of another node under its own etcd key', async () => {
     const other = new SignerMachine();
     const machine = forged();
-    signer.write(signer.owner.grant(other.record('c2', CONTROL_PLANE), {}, { at: machine.nodeId }));
+    signer.write(signer.owner.grantWrite(other.record('c2', CONTROL_PLANE), {}, { at: machine.nodeId }));
     const request = await signer.request(machine);
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-other'));
   });
@@ -150,7 +150,7 @@ describe('an inventory that lists a control plane', () => {
   test('replaces a grant where an owner has signed it and the machine is identified by its key', async () => {
     const machine = forged();
     const write = configurationWrite(list(machine.machine.identity));
-    signer.write(write, signer.owner.policyFor(write, { serial: 2 }));
+    signer.write(write, signer.owner.policyWrite(write, { serial: 2 }));
     const signed = await signer.sign(await signer.request(machine));
     expect(signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
   });
@@ -163,7 +163,7 @@ describe('an inventory that lists a control plane', () => {
 
   test('grants nothing to other machines', async () => {
     const write = configurationWrite(list(new SignerMachine().machine.identity));
-    signer.write(write, signer.owner.policyFor(write, { serial: 2 }));
+    signer.write(write, signer.owner.policyWrite(write, { serial: 2 }));
     const request = await signer.request(forged());
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-missing'));
   });
@@ -270,7 +270,7 @@ describe('the grant of an owner', () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
-    signer.write(signer.owner.grant(record, body, over));
+    signer.write(signer.owner.grantWrite(record, body, over));
     const request = await signer.request(machine);
     await expect(signer.sign(request)).rejects.toEqual(coded(code));
   });
@@ -296,7 +296,7 @@ describe('the grant of an owner', () => {
     expect(await signer.sign(await signer.request(machine))).toHaveProperty('controlPlaneKeys');
     const record = signer.own.record('c1', CONTROL_PLANE);
     signer.put(record);
-    signer.write(signer.owner.grant(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
+    signer.write(signer.owner.grantWrite(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
     const own = await signer.request(signer.own, { address: '192.0.2.1' });
     expect(await signer.sign(own)).toHaveProperty('controlPlaneKeys');
   });
@@ -305,7 +305,7 @@ describe('the grant of an owner', () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
-    signer.write(signer.owner.grant(record, {}, { endsMs: signer.clock.nowMs() + 60_000 }));
+    signer.write(signer.owner.grantWrite(record, {}, { endsMs: signer.clock.nowMs() + 60_000 }));
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(120_000);
     signer.restart();
@@ -316,7 +316,7 @@ describe('the grant of an owner', () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
-    signer.write(signer.owner.grant(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
+    signer.write(signer.owner.grantWrite(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
     const { keyPem, caPem } = signer.cluster.authority;
     const ownerDocs = new KeyCertificateSigner({ keyPem, caPem, nowMs: () => 1 });
     const certificate = (pubKeyDer: Uint8Array, isControlPlane: boolean): Promise<string> =>
@@ -340,8 +340,8 @@ describe('the grant of an owner', () => {
   test('cannot be replaced by an older one, also after a restart', async () => {
     const machine = granted();
     const record = machine.record('c2', roles);
-    const newer = signer.owner.grant(record, {}, { serial: 2 });
-    const older = signer.owner.grant(record);
+    const newer = signer.owner.grantWrite(record, {}, { serial: 2 });
+    const older = signer.owner.grantWrite(record);
     signer.write(newer);
     await signer.sign(await signer.request(machine));
     signer.restart();
@@ -355,16 +355,16 @@ describe('the grant of an owner', () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
-    signer.write(signer.owner.grant(record, { floors: { owners: 0, policy: 5, operators: 0 } }));
+    signer.write(signer.owner.grantWrite(record, { floors: { owners: 0, policy: 5, operators: 0 } }));
     const request = await signer.request(machine);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
   test('is refused after a newer `owners` document was seen and deleted', async () => {
     const machine = granted();
-    const second = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
+    const second = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     const keys = [signer.owner, second].map(({ pubKey }) => Buffer.from(pubKey).toString('base64'));
-    signer.write(signer.owner.document('owners', { keys }));
+    signer.write(signer.owner.documentWrite('owners', { keys }));
     await signer.sign(await signer.request(machine));
     signer.write(remove(documentKey('owners', 1)));
     signer.restart();
@@ -417,11 +417,11 @@ describe('operator certificates', () => {
   });
 
   test('are refused for an `operators` document signed by another key', async () => {
-    const by = new TestOwner(signer.cluster.clusterId, () => signer.clock.nowMs());
+    const by = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     const operators = [
       { name: 'eve', fingerprint: fingerprintOfKey(pubKeyDerOf(mine)), role: 'operator' as const },
     ];
-    signer.write(signer.owner.document('operators', { operators }, { by }));
+    signer.write(signer.owner.documentWrite('operators', { operators }, { by }));
     await expect(ask()).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
@@ -429,11 +429,11 @@ describe('operator certificates', () => {
     const operators = [
       { name: 'ann', fingerprint: fingerprintOfKey(pubKeyDerOf(mine)), role: 'operator' as const },
     ];
-    const older = signer.owner.document('operators', { operators });
+    const older = signer.owner.documentWrite('operators', { operators });
     signer.write(older);
     expect(await ask()).toContain('BEGIN CERTIFICATE');
     const others = [{ name: 'bob', fingerprint: `sha256:${'b'.repeat(64)}`, role: 'viewer' as const }];
-    signer.write(signer.owner.document('operators', { operators: others }, { serial: 2 }));
+    signer.write(signer.owner.documentWrite('operators', { operators: others }, { serial: 2 }));
     await expect(ask()).rejects.toEqual(coded('signer-not-on-record'));
     signer.restart();
     signer.write(older);
@@ -464,6 +464,6 @@ test('the signer requires a newer grant for another attestation key', async () =
   await signer.clock.advance(1_000);
   const request = await signer.request(machine);
   await expect(signer.sign(request)).rejects.toEqual(coded('signer-machine-changed'));
-  signer.write(signer.owner.grant(machine.record('c2', CONTROL_PLANE), {}, { serial: 2 }));
+  signer.write(signer.owner.grantWrite(machine.record('c2', CONTROL_PLANE), {}, { serial: 2 }));
   expect(await signer.sign(request)).toHaveProperty('controlPlaneKeys');
 });

@@ -122,7 +122,7 @@ export class FakeSigner {
     this.etcd = world.etcd;
     this.clock = world.clock;
     this.cluster = world.cluster;
-    this.owner = new TestOwner(world.cluster.clusterId, () => world.clock.nowMs());
+    this.owner = new TestOwner({ clock: world.clock, clusterId: world.cluster.clusterId });
     this.reads = this.#start(1);
   }
 
@@ -132,7 +132,7 @@ export class FakeSigner {
     const cluster = await TestCluster.create(etcd, () => clock.nowMs());
     const fake = new FakeSigner({ etcd, clock, cluster });
     await fake.#writeKeys();
-    fake.write(configurationWrite(CONFIGURATION), fake.owner.policyFor(configurationWrite(CONFIGURATION)));
+    fake.write(configurationWrite(CONFIGURATION), fake.owner.policyWrite(configurationWrite(CONFIGURATION)));
     return fake;
   }
 

@@ -98,7 +98,7 @@ describe('signKubeconfig()', () => {
     const operators = [
       { name: 'ann', fingerprint: fingerprintOfKey(spkiFrom(key)), role: 'operator' as const },
     ];
-    signer.write(signer.owner.document('operators', { operators }));
+    signer.write(signer.owner.documentWrite('operators', { operators }));
     await expect(sign({ key, as: spkiFrom(key) })).rejects.toMatchObject({ code: 'signer-not-on-record' });
   });
 

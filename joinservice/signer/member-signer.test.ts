@@ -38,7 +38,7 @@ async function signFor(name: string, roles: readonly Role[]) {
   const machine = new SignerMachine();
   const record = machine.record(name, roles);
   signer.put(record);
-  if (roles.includes('ConsensusMember')) signer.write(signer.owner.grant(record));
+  if (roles.includes('ConsensusMember')) signer.write(signer.owner.grantWrite(record));
   const signed = await signer.sign(await signer.request(machine, { address: `192.0.2.${10 + ++count}` }));
   const issuers = [signed.kubeletClientCertPem, signed.kubeletServingCertPem].map(
     (pem) => new X509Certificate(pem).issuer,

@@ -181,7 +181,7 @@ export class JoinPrograms implements AsyncDisposable {
       clusterId: cluster.clusterId,
       nodeId,
       joinPort: this.#port,
-      ownerKey: Buffer.from(new TestOwner(cluster.clusterId, () => clock.nowMs()).pubKey).toString('base64'),
+      ownerKey: Buffer.from(new TestOwner({ clock, clusterId: cluster.clusterId }).pubKey).toString('base64'),
       etcdAt,
     });
     const all = {

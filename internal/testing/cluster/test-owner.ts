@@ -1,38 +1,82 @@
 import { createHash } from 'node:crypto';
+import type { Clock } from '../../clock/index.ts';
+import { canonicalJson } from '../../config/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../../crypto/index.ts';
+import { put, type Write } from '../../etcd/index.ts';
 import {
   signDocument,
   subjectOf,
   type DocumentBodies,
+  type DocumentContent,
   type DocumentKind,
 } from '../../ownerdocument/index.ts';
-import { ed25519PubKeyFrom, generateEd25519Key } from '../../crypto/index.ts';
-import { put, type Write } from '../../etcd/index.ts';
-import { fingerprintOfKey } from '../../pki/index.ts';
+import { fingerprintOfKey, pubKeyDerOf } from '../../pki/index.ts';
 import { documentKey, records, type NodeRecord } from '../../records/index.ts';
+import type { Role } from '../../role/index.ts';
 import type { Secret } from '../../secret/index.ts';
 
-const YEAR_MS = 365 * 24 * 60 * 60_000;
+const DAY_MS = 24 * 60 * 60 * 1000;
+const YEAR_MS = 365 * DAY_MS;
 
-/** An owner of a `TestCluster`, who signs what makes control planes. */
+/** A cluster owner with a key of its own, who signs owner documents. */
 export class TestOwner {
   readonly keyPem: Secret<string> = generateEd25519Key();
-  readonly #clusterId: string;
-  readonly #nowMs: () => number;
+  /** Raw Ed25519 public key. */
+  readonly pubKey: Uint8Array = ed25519PubKeyFrom(this.keyPem) ?? new Uint8Array();
+  readonly fingerprint = fingerprintOfKey(pubKeyDerOf(this.keyPem));
+  protected readonly clock: Pick<Clock, 'nowMs'>;
+  protected readonly clusterId: string;
+  readonly #serials = new Map<string, number>();
 
-  constructor(clusterId: string, nowMs: () => number) {
-    this.#clusterId = clusterId;
-    this.#nowMs = nowMs;
+  constructor(options: { readonly clock: Pick<Clock, 'nowMs'>; readonly clusterId?: string }) {
+    this.clock = options.clock;
+    this.clusterId = options.clusterId ?? 'c0ffee';
   }
 
-  /** Raw Ed25519. */
-  get pubKey(): Uint8Array {
-    const raw = ed25519PubKeyFrom(this.keyPem);
-    if (raw === undefined) throw new TypeError('no Ed25519 key');
-    return raw;
+  /** Signs a document that is valid for a day; serials grow per subject. */
+  sign<K extends DocumentKind>(
+    kind: K,
+    body: DocumentBodies[K],
+    over: Partial<DocumentContent<K>> = {},
+  ): Uint8Array {
+    const issuedMs = this.clock.nowMs();
+    const subject = `${kind}/${subjectOf({ body })}`;
+    const serial = (this.#serials.get(subject) ?? 0) + 1;
+    this.#serials.set(subject, serial);
+    const head = {
+      kind,
+      clusterId: this.clusterId,
+      epoch: 1,
+      serial,
+      issuedMs,
+      endsMs: issuedMs + DAY_MS,
+    };
+    return signDocument({ ...head, body, ...over }, this.keyPem);
   }
 
-  /** Signed, and as somebody puts it into etcd. `at`: under the key of another subject. */
-  document<K extends DocumentKind>(
+  /** Signs the policy for a configuration: its bytes, its text or its value. */
+  policy(configuration: unknown): Uint8Array {
+    const bytes =
+      configuration instanceof Uint8Array
+        ? configuration
+        : Buffer.from(typeof configuration === 'string' ? configuration : canonicalJson(configuration));
+    return this.sign('policy', { configurationSha256: sha256Of(bytes) });
+  }
+
+  /** Signs the grant for a node. */
+  grant(
+    to: { readonly nodeId: string; readonly pubKeyDer: Uint8Array; readonly identity: string },
+    roles: readonly Role[] = ['ConsensusMember', 'KubernetesController'],
+    over: Partial<DocumentContent<'grant'>> = {},
+  ): Uint8Array {
+    const { nodeId, pubKeyDer, identity } = to;
+    const floors = { owners: 0, policy: 0, operators: 0 };
+    const fingerprint = fingerprintOfKey(pubKeyDer);
+    return this.sign('grant', { nodeId, identity, fingerprint, roles: [...roles], floors }, over);
+  }
+
+  /** The etcd write of a document that is valid for a year. `at`: under the key of another subject. */
+  documentWrite<K extends DocumentKind>(
     kind: K,
     body: DocumentBodies[K],
     over: {
@@ -44,18 +88,12 @@ export class TestOwner {
       readonly at?: string;
     } = {},
   ): Write {
-    const issuedMs = this.#nowMs();
-    const { serial = 1, epoch = 1, endsMs = issuedMs + YEAR_MS, clusterId = this.#clusterId } = over;
-    const content = {
-      kind,
-      clusterId,
-      epoch,
-      serial,
+    const issuedMs = this.clock.nowMs();
+    const { serial = 1, epoch = 1, endsMs = issuedMs + YEAR_MS, clusterId = this.clusterId } = over;
+    const bytes = (over.by ?? this).sign(kind, body, {
+      ...{ clusterId, epoch, serial, endsMs },
       issuedMs: Math.min(issuedMs, endsMs - 1),
-      endsMs,
-      body,
-    };
-    const bytes = signDocument(content, (over.by ?? this).keyPem);
+    });
     const name = over.at ?? (kind === 'owners' ? serial : subjectOf({ body }));
     const record = {
       version: 1 as const,
@@ -66,11 +104,11 @@ export class TestOwner {
     return put(documentKey(kind, name), records.document.encode(record));
   }
 
-  /** A place in the control plane for a node as it is on record. */
-  grant(
+  /** The etcd write of a grant for a node as it is recorded. */
+  grantWrite(
     { nodeId, pubKey, roles, admission }: NodeRecord,
     body: Partial<DocumentBodies['grant']> = {},
-    over: Parameters<TestOwner['document']>[2] = {},
+    over: Parameters<TestOwner['documentWrite']>[2] = {},
   ): Write {
     const own = fingerprintOfKey(Buffer.from(pubKey, 'base64'));
     const granted: DocumentBodies['grant'] = {
@@ -81,14 +119,18 @@ export class TestOwner {
       floors: { owners: 0, policy: 0, operators: 0 },
       ...body,
     };
-    return this.document('grant', granted, over);
+    return this.documentWrite('grant', granted, over);
   }
 
-  /** For exactly this configuration, as `configurationWrite` has made it. */
-  policyFor(configuration: Write, over: Parameters<TestOwner['document']>[2] = {}): Write {
+  /** The etcd write of the policy for a configuration that `configurationWrite` made. */
+  policyWrite(configuration: Write, over: Parameters<TestOwner['documentWrite']>[2] = {}): Write {
     if (configuration.kind !== 'put') throw new TypeError('no configuration');
     const { document } = records.configuration.decode(configuration.key, configuration.value);
-    const sha256 = createHash('sha256').update(Buffer.from(document, 'base64')).digest('hex');
-    return this.document('policy', { configurationSha256: sha256 }, over);
+    const sha256 = sha256Of(Buffer.from(document, 'base64'));
+    return this.documentWrite('policy', { configurationSha256: sha256 }, over);
   }
+}
+
+function sha256Of(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
