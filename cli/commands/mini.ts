@@ -1,33 +1,13 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { confirmFrom, SKIP_PROMPT, withConfirmFlags, wholeNumber, type ConfirmFlags } from './flags.ts';
-
-interface NameFlag {
-  readonly name: string;
-}
-
-interface UpFlags extends NameFlag {
-  readonly controlPlanes?: number;
-  readonly workers?: number;
-  readonly kubernetesVersion?: string;
-  readonly nodesOnly?: true;
-  readonly build?: true;
-  readonly demo?: true;
-  readonly emptyStore?: true;
-  readonly agent?: string;
-}
-
-type DownFlags = NameFlag & ConfirmFlags;
-
-interface StopFlags extends NameFlag {
-  readonly powerCut?: true;
-}
+import type { MiniDownOptions, MiniUpOptions } from '../mini/index.ts';
+import { SKIP_PROMPT, withConfirmFlags, wholeNumber } from './flags.ts';
 
 const useCases = () => import('../mini/index.ts');
 
 /** `cluster mini …`: a local cluster on this machine. */
 export function register(mini: Command, action: ActionBinder): void {
-  const verb = (name: string, description: string): Command =>
+  const verb: Verb = (name, description) =>
     mini.command(name).description(description).option('--name <name>', 'local cluster name', 'mini');
   verb('up', 'create a local cluster, add nodes, or resume an interrupted run')
     .option('--kubernetes-version <version>', 'Kubernetes version (default: newest supported version)')
@@ -47,21 +27,11 @@ export function register(mini: Command, action: ActionBinder): void {
       '\nExamples:\n  One node:\n    cluster mini up\n  Three control planes and two workers:\n    cluster mini up --control-planes 3 --workers 2',
     )
     .action(
-      action<UpFlags>(async (context, flags) =>
-        (await useCases()).runMiniUp(context, {
-          name: flags.name,
-          controlPlanes: flags.controlPlanes,
-          workers: flags.workers,
-          kubernetesVersion: flags.kubernetesVersion,
-          nodesOnly: flags.nodesOnly === true,
-          emptyStore: flags.emptyStore === true,
-          build: flags.build === true,
-          demo: flags.demo === true,
-          agent: flags.agent,
-        }),
-      ),
+      action<MiniUpOptions>(async (context, options) => (await useCases()).runMiniUp(context, options)),
     );
-  registerDown(verb, action);
+  withConfirmFlags(verb('down', 'delete a local cluster and all its data'), SKIP_PROMPT).action(
+    action<MiniDownOptions>(async (context, options) => (await useCases()).runMiniDown(context, options)),
+  );
   registerNodeVerbs(verb, action);
   mini
     .command('ls')
@@ -73,21 +43,15 @@ export function register(mini: Command, action: ActionBinder): void {
     .action(action<object>(async (context) => (await useCases()).runMiniPreflight(context)));
 }
 
-function registerDown(verb: (name: string, description: string) => Command, action: ActionBinder): void {
-  withConfirmFlags(verb('down', 'delete a local cluster and all its data'), SKIP_PROMPT).action(
-    action<DownFlags>(async (context, { name, ...flags }) =>
-      (await useCases()).runMiniDown(context, { name, ...confirmFrom(flags) }),
-    ),
-  );
-}
+type Verb = (name: string, description: string) => Command;
 
-function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {
+function registerNodeVerbs(verb: Verb, action: ActionBinder): void {
   verb('exec', 'run a program on a machine')
     .argument('<node>', 'machine name')
     .argument('<program...>', 'program and its arguments, after --')
     .addHelpText('after', '\nExample:\n  cluster mini exec n1 -- kubectl get pods -A')
     .action(
-      action<NameFlag>(async (context, { name }, node = '', ...program) => {
+      action<{ readonly name: string }>(async (context, { name }, node = '', ...program) => {
         const [file = '', ...args] = program;
         return (await useCases()).runMiniExec(context, { name, node, program: [file, ...args] });
       }),
@@ -95,7 +59,7 @@ function registerNodeVerbs(verb: (name: string, description: string) => Command,
   verb('start', 'start a machine')
     .argument('<node>', 'machine name')
     .action(
-      action<NameFlag>(async (context, { name }, node = '') =>
+      action<{ readonly name: string }>(async (context, { name }, node = '') =>
         (await useCases()).runMiniStart(context, { name, node }),
       ),
     );
@@ -103,8 +67,9 @@ function registerNodeVerbs(verb: (name: string, description: string) => Command,
     .argument('<node>', 'machine name')
     .option('--power-cut', 'cut its power instead of shutting it down')
     .action(
-      action<StopFlags>(async (context, { name, powerCut }, node = '') =>
-        (await useCases()).runMiniStop(context, { name, node, powerCut: powerCut === true }),
+      action<{ readonly name: string; readonly powerCut?: true }>(
+        async (context, { name, powerCut }, node = '') =>
+          (await useCases()).runMiniStop(context, { name, node, powerCut: powerCut === true }),
       ),
     );
 }

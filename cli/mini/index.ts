@@ -3,6 +3,13 @@
  * other clusters. The machines themselves are in `internal/localmachines`.
  */
 export { MiniError, miniErrors, type MiniErrorCode } from './errors.ts';
-export { runMiniDown, runMiniExec, runMiniLs, runMiniStart, runMiniStop } from './manage-machines.ts';
+export {
+  runMiniDown,
+  runMiniExec,
+  runMiniLs,
+  runMiniStart,
+  runMiniStop,
+  type MiniDownOptions,
+} from './manage-machines.ts';
 export { runMiniPreflight } from './preflight.ts';
 export { runMiniUp, type MiniUpOptions } from './up.ts';

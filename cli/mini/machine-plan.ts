@@ -17,8 +17,8 @@ export interface PlannedMachine {
 
 /** Minimum number of machines; undefined leaves the existing number. */
 export interface WantedMachines {
-  readonly controlPlanes: number | undefined;
-  readonly workers: number | undefined;
+  readonly controlPlanes?: number;
+  readonly workers?: number;
 }
 
 const MAX_BYTES = 64 * 1024;

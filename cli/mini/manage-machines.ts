@@ -11,19 +11,20 @@ import { formatTable } from '../host/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
 
+/** Flags of `cluster mini down`. */
 export interface MiniDownOptions {
   readonly name: string;
-  readonly dryRun: boolean;
+  readonly dryRun?: true;
   /** Skip the confirmation prompt. */
-  readonly yes: boolean;
+  readonly yes?: true;
 }
 
 /** `cluster mini down`. Prompts only at a terminal: scripts may delete local clusters without `--yes`. */
 export async function runMiniDown(context: CommandContext, options: MiniDownOptions): Promise<void> {
   const { root } = miniPathsFrom(context);
   const losses = await lossesOf(context, options.name);
-  if (options.dryRun) return reportDryRun(context, options.name, losses);
-  const yes = options.yes || !context.host.interactive;
+  if (options.dryRun === true) return reportDryRun(context, options.name, losses);
+  const yes = options.yes === true || !context.host.interactive;
   await confirmLoss(context, { doing: `deleting local cluster ${options.name}`, losses, yes });
   const removed = await context.host.step('mini-down', `Deleting local cluster ${options.name}`, () =>
     destroyCluster(machineHostFrom(context), { root, name: options.name, signal: context.signal }),

@@ -16,22 +16,24 @@ import {
 } from './create-machines.ts';
 import { machineHostFrom } from './paths.ts';
 
+/** Flags of `cluster mini up`. */
 export interface MiniUpOptions {
   readonly name: string;
   /** Minimum number; undefined: the existing number, or one for a new cluster. */
-  readonly controlPlanes: number | undefined;
-  readonly workers: number | undefined;
-  readonly kubernetesVersion: string | undefined;
+  readonly controlPlanes?: number;
+  /** Minimum number; undefined: the existing number. */
+  readonly workers?: number;
+  readonly kubernetesVersion?: string;
   /** Create the machines without a cluster. */
-  readonly nodesOnly: boolean;
+  readonly nodesOnly?: true;
   /** Start machines without components; they receive them from the CLI and from one another. */
-  readonly emptyStore: boolean;
+  readonly emptyStore?: true;
   /** Build the bundle if it is missing. */
-  readonly build: boolean;
+  readonly build?: true;
   /** Install the sample chart and query it. */
-  readonly demo: boolean;
+  readonly demo?: true;
   /** Path of the agent's Debian package; undefined: the newest build. */
-  readonly agent: string | undefined;
+  readonly agent?: string;
 }
 
 /**
@@ -41,7 +43,7 @@ export interface MiniUpOptions {
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const machines = machineHostFrom(context);
   await checkHost(context, machines);
-  if (!options.nodesOnly) await prepareBundle(context, options);
+  if (options.nodesOnly !== true) await prepareBundle(context, options);
   const layers = await prepareLayers(context, machines, options.agent);
   const cluster = await claimCluster(context, machines, options.name);
   await using _lock = await cluster.lock();
@@ -51,7 +53,7 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const joining = joiningMachines(planned, identities);
   const attestation = await localAttestation(context.ports.files, cluster);
   const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
-  const { emptyStore } = options;
+  const { emptyStore = false } = options;
   const [first, ...others] = await createMachines(context, cluster, {
     planned,
     layers,
@@ -59,7 +61,7 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
     emptyStore,
   });
   await startMachines(context, cluster, [first, ...others]);
-  if (options.nodesOnly) reportMachines(context, cluster, [first, ...others]);
+  if (options.nodesOnly === true) reportMachines(context, cluster, [first, ...others]);
   else await runInitAndJoins(own, { cluster, first, joining, options });
 }
 
@@ -107,7 +109,7 @@ async function prepareBundle(context: CommandContext, options: MiniUpOptions): P
   const { DEFAULT_KUBERNETES_VERSION } = await import('../../internal/bundle/index.ts');
   const kubernetesVersion = options.kubernetesVersion ?? DEFAULT_KUBERNETES_VERSION;
   const bundle = buildContext(context);
-  if (options.build) await buildBundle(bundle, { kubernetesVersion });
+  if (options.build === true) await buildBundle(bundle, { kubernetesVersion });
   else await openBundleCache(bundle).read(kubernetesVersion, bundle.machine.architecture);
 }
 
@@ -128,7 +130,7 @@ async function prepareWorkspace(
       kubernetesVersion: options.kubernetesVersion,
       local: true,
       attestation: options.attestation,
-      charts: options.demo ? [demoChart] : [],
+      charts: options.demo === true ? [demoChart] : [],
       ...(hasWorkers ? { runsWorkloads: false } : {}),
       ...(joining.length === 0 ? {} : { join: { policy: 'inventory', inventory: inventoryOf(joining) } }),
     });
@@ -162,7 +164,7 @@ async function runInitAndJoins(
     const { awaitMembers } = await import('./await-members.ts');
     await awaitMembers(context, joining);
   }
-  const demo = options.demo ? await askDemo(context, first.address) : undefined;
+  const demo = options.demo === true ? await askDemo(context, first.address) : undefined;
   const { workspace } = cluster.paths;
   const machines = [first.name, ...joining.map(({ name }) => name)];
   const named = machines.length === 1 ? '' : `${machines.join(', ')}; `;

@@ -14,7 +14,7 @@ const local = {
   },
   streams: { freeBytes: async () => 1e12 },
 };
-const here = { node: undefined, fingerprint: undefined, fix: false };
+const here = {};
 
 /** A node already, so that the test asks for no port of the machine that it runs on. */
 async function createMachine(answer?: (files: MemoryFiles) => CommandAnswer) {

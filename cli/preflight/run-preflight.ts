@@ -12,11 +12,13 @@ import { repairMachine } from './repair.ts';
 
 const ROUNDS = 2;
 
+/** Flags of `cluster preflight`. */
 export interface PreflightCommandOptions {
   /** Address of another machine, called on its init port; undefined for this machine. */
-  readonly node: string | undefined;
-  readonly fingerprint: string | undefined;
-  readonly fix: boolean;
+  readonly node?: string;
+  readonly fingerprint?: string;
+  /** Fix failed checks on this machine. */
+  readonly fix?: true;
 }
 
 /** `cluster preflight`. Returns the exit name of the first failed check. @throws PreflightCommandError */
@@ -25,7 +27,7 @@ export async function runPreflightCommand(
   local: LocalMachine,
   options: PreflightCommandOptions,
 ): Promise<ExitName> {
-  const { node, fix } = options;
+  const { node, fix = false } = options;
   if (node !== undefined && fix)
     throw new PreflightCommandError('preflight-fix-elsewhere', `cannot fix ${node}`);
   const results =
@@ -57,7 +59,7 @@ async function here(
 /** The results are not secret: any machine that knows the owner key is accepted, unless a fingerprint is given. */
 async function elsewhere(
   context: CommandContext,
-  { node, fingerprint }: { readonly node: string; readonly fingerprint: string | undefined },
+  { node, fingerprint }: PreflightCommandOptions & { readonly node: string },
 ): Promise<readonly MachineCheckResult[]> {
   const { layout } = await readWorkspace(context);
   using channel = await remoteChannel(context, layout, { node, fingerprint });

@@ -3,17 +3,18 @@ import type { CommandContext } from '../app/command.ts';
 import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
 import { ProvisioningError } from './errors.ts';
 
+/** Flags of `cluster provisioning generate`. */
 export interface GenerateProvisioningOptions {
   /** Raw Ed25519 public keys in base64. Empty: the key of the workspace. */
   readonly ownerKeys: readonly string[];
   /** Path of the TPM device; undefined for a machine without one. */
   readonly tpmDevice: string | undefined;
-  readonly processor: string | undefined;
-  readonly nodeName: string | undefined;
-  readonly address: string | undefined;
+  readonly processor?: string;
+  readonly nodeName?: string;
+  readonly address?: string;
   readonly joinEndpoints: readonly string[];
   /** File to create (0600); undefined for standard output. */
-  readonly out: string | undefined;
+  readonly out?: string;
 }
 
 /**
@@ -30,10 +31,8 @@ export async function runProvisioningGenerate(
     platform: 'metal',
     ownerKeys: options.ownerKeys.length > 0 ? options.ownerKeys : [await ownKey(context)],
     tpm: tpmDevice === undefined ? { kind: 'none' } : { kind: 'device', path: tpmDevice },
-    ...(processor === undefined ? {} : { processor }),
-    ...(nodeName === undefined ? {} : { nodeName }),
-    ...(address === undefined ? {} : { address }),
-    ...(joinEndpoints.length === 0 ? {} : { joinEndpoints }),
+    ...{ processor, nodeName, address }, // JSON omits undefined members
+    joinEndpoints: joinEndpoints.length === 0 ? undefined : joinEndpoints,
   };
   const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
   parseProvisioning(json, out ?? 'the flags');

@@ -13,11 +13,7 @@ const KEY = Buffer.alloc(32, 7).toString('base64');
 const plain = {
   ownerKeys: [KEY],
   tpmDevice: '/dev/tpmrm0',
-  processor: undefined,
-  nodeName: undefined,
-  address: undefined,
   joinEndpoints: [],
-  out: undefined,
 };
 
 async function createWorkspace() {

@@ -31,7 +31,7 @@ function createFollower() {
     host: new RecordingHost(),
     ports: { clock, files: new MemoryFiles(), commands: new FakeCommands() },
   };
-  const at = { options: { wait: true, node: undefined }, seen, signal: stop.signal };
+  const at = { options: { wait: true }, seen, signal: stop.signal };
   return { clock, stop, seen, context, at };
 }
 

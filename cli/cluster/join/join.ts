@@ -18,10 +18,10 @@ export interface JoinOptions {
   /** Control-plane nodes. Empty: those that the machine knows, or with `node` those that the workspace knows. */
   readonly endpoints: readonly string[];
   /** Address of another machine, called on its init port; undefined for this machine. */
-  readonly node: string | undefined;
-  readonly fingerprint: string | undefined;
+  readonly node?: string;
+  readonly fingerprint?: string;
   /** Whether to wait until the node is running. */
-  readonly wait: boolean;
+  readonly wait?: boolean;
   readonly timeoutMs: number;
 }
 

@@ -27,7 +27,7 @@ export async function localChannel(context: CommandContext): Promise<RpcChannel>
 export async function remoteChannel(
   context: CommandContext,
   layout: WorkspaceLayout,
-  machine: { readonly node: string; readonly fingerprint: string | undefined },
+  machine: { readonly node: string; readonly fingerprint?: string | undefined },
 ): Promise<RpcChannel> {
   const endpoint = parseEndpoint(machine.node, PORTS.init);
   if (endpoint === undefined) {

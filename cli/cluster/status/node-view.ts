@@ -114,9 +114,9 @@ const STATUSES: Readonly<Record<string, string>> = {
  */
 export function renderNodes(
   nodes: readonly NodeView[],
-  options: { readonly nowMs: number; readonly wide: boolean; readonly ready?: ReadonlyMap<string, boolean> },
+  options: { readonly nowMs: number; readonly wide?: boolean; readonly ready?: ReadonlyMap<string, boolean> },
 ): string {
-  const { wide, ready, nowMs } = options;
+  const { wide = false, ready, nowMs } = options;
   const header = ['NAME', 'STATUS'];
   if (ready !== undefined) header.push('KUBELET');
   header.push('ROLES', 'AGE', 'VERSION', 'ADDRESS');

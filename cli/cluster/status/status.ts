@@ -25,8 +25,9 @@ import {
   type Part,
 } from './status-view.ts';
 
+/** Flags of `cluster status` and `cluster node ls`. */
 export interface StatusOptions {
-  readonly wide: boolean;
+  readonly wide?: boolean;
 }
 
 /** `cluster status`. Returns `unhealthy` when a part of the cluster cannot be read or has a problem. */
@@ -57,7 +58,9 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
         ...(charts === undefined ? [] : [['charts', charts.join(', ') || '<none>'] as const]),
       ]),
       ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
-      ...(curator.ok && options.wide ? ['', renderCertificates(curator.value.nodes, nowMs), ''] : []),
+      ...(curator.ok && options.wide === true
+        ? ['', renderCertificates(curator.value.nodes, nowMs), '']
+        : []),
       ...problems.map((text) => `! ${text}`),
     ].join('\n'),
   );
@@ -74,7 +77,7 @@ export async function runNodeList(context: CommandContext, options: StatusOption
   });
   const views = nodeViewsFrom(nodes);
   context.host.result({ nodes: views }, () =>
-    renderNodes(views, { nowMs: context.ports.clock.nowMs(), wide: options.wide }),
+    renderNodes(views, { nowMs: context.ports.clock.nowMs(), ...options }),
   );
 }
 

@@ -1,14 +1,12 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import type { JoinOptions } from '../../cluster/index.ts';
 import { collect, timeoutOption } from '../flags.ts';
 
-interface JoinFlags {
+type JoinFlags = Omit<JoinOptions, 'endpoints' | 'timeoutMs'> & {
   readonly endpoint?: readonly string[];
-  readonly node?: string;
-  readonly fingerprint?: string;
-  readonly wait?: true;
   readonly timeout: number;
-}
+};
 
 const DEFAULT_WAIT_MS = 10 * 60 * 1000;
 
@@ -31,10 +29,12 @@ Examples:
 `,
     )
     .action(
-      action<JoinFlags>(async (context, { endpoint = [], node, fingerprint, wait, timeout }) => {
-        const { runJoin } = await import('../../cluster/index.ts');
-        const target = { endpoints: endpoint, node, fingerprint };
-        return runJoin(context, { ...target, wait: wait === true, timeoutMs: timeout });
-      }),
+      action<JoinFlags>(async (context, { endpoint = [], timeout, ...flags }) =>
+        (await import('../../cluster/index.ts')).runJoin(context, {
+          ...flags,
+          endpoints: endpoint,
+          timeoutMs: timeout,
+        }),
+      ),
     );
 }

@@ -31,10 +31,10 @@ export function register(node: Command, action: ActionBinder): void {
     .addHelpText('after', '\nExamples:\n  cluster node ls --wide\n  cluster node ls --joins')
     .action(
       action<ListFlags>(async (context, flags) => {
-        const options = { wide: flags.wide === true };
         if (flags.removed === true) return (await useCases()).runRemovedList(context);
-        if (flags.joins === true) return (await useCases()).runJoinList(context, options);
-        return (await import('../../cluster/index.ts')).runNodeList(context, options);
+        if (flags.joins === true)
+          return (await useCases()).runJoinList(context, { wide: flags.wide === true });
+        return (await import('../../cluster/index.ts')).runNodeList(context, flags);
       }),
     );
   node

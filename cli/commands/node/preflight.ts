@@ -1,11 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
-
-interface PreflightFlags {
-  readonly node?: string;
-  readonly fingerprint?: string;
-  readonly fix?: true;
-}
+import type { PreflightCommandOptions } from '../../preflight/index.ts';
 
 /** `cluster preflight`. */
 export function register(command: Command, action: ActionBinder): void {
@@ -24,12 +19,12 @@ Examples:
   cluster preflight --node 10.0.0.21`,
     )
     .action(
-      action<PreflightFlags>(async (context, { node, fingerprint, fix }) => {
+      action<PreflightCommandOptions>(async (context, options) => {
         const { runPreflightCommand } = await import('../../preflight/index.ts');
         const { DiskStreams } = await import('../../../internal/file/index.ts');
         const { LinuxMachine } = await import('../../../internal/platform/index.ts');
         const local = { machine: new LinuxMachine(context.ports.files), streams: new DiskStreams() };
-        return runPreflightCommand(context, local, { node, fingerprint, fix: fix === true });
+        return runPreflightCommand(context, local, options);
       }),
     );
 }

@@ -53,11 +53,8 @@ Examples:
         (await useCases()).runProvisioningGenerate(context, {
           ownerKeys: ownerKey,
           tpmDevice: tpm === false ? undefined : tpm,
-          processor: flags.processor,
-          nodeName: flags.nodeName,
-          address: flags.address,
           joinEndpoints: joinEndpoint,
-          out: flags.out,
+          ...flags,
         }),
       ),
     );
