@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of the command line and its output: exit code, meaning and fix by code. */
 export const appErrors = defineErrors({
   'app-usage': {
     fault: 'operator',
@@ -38,6 +39,5 @@ export const appErrors = defineErrors({
   },
 });
 
-export type AppErrorCode = keyof typeof appErrors;
-
+/** An error about the command line and its output, with a code of the catalog. */
 export class AppError extends errorClass(appErrors) {}

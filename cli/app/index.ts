@@ -16,6 +16,5 @@ export type {
   Host,
   StepProgress,
 } from './command.ts';
-export { AppError, appErrors, type AppErrorCode } from './errors.ts';
 export { COMMANDS, type CommandEntry } from './registry.ts';
 export { runApp, type AppOptions } from './run-app.ts';

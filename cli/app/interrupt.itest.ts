@@ -10,24 +10,24 @@ import { setTimeout as delay } from 'node:timers/promises';
 const MAIN = join(import.meta.dirname, '../main.ts');
 const CTRL_C = '\u0003';
 
-let folder: string;
+let directory: string;
 let hanging: FileHandle | undefined;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'interrupt-'));
+  directory = await mkdtemp(join(tmpdir(), 'interrupt-'));
   // A configuration that never answers, as on a dead network share.
-  execFileSync('mkfifo', [join(folder, 'cluster.yaml')]);
+  execFileSync('mkfifo', [join(directory, 'cluster.yaml')]);
 });
 afterEach(async () => {
   await hanging?.close();
   hanging = undefined;
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 });
 
-/** Opens the other end, which succeeds as soon as the program hangs in reading. */
+/** Opens the other end of the pipe, which succeeds once the program blocks reading it. */
 async function awaitReader(): Promise<FileHandle> {
   for (;;) {
     try {
-      return await open(join(folder, 'cluster.yaml'), constants.O_WRONLY | constants.O_NONBLOCK);
+      return await open(join(directory, 'cluster.yaml'), constants.O_WRONLY | constants.O_NONBLOCK);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
       await delay(20);
@@ -45,8 +45,8 @@ function awaitText(terminal: ChildProcess, wanted: string): Promise<void> {
   });
 }
 
-test('at a terminal the first Ctrl-C asks, and the second one ends the program at once whatever it waits for', async () => {
-  const command = `'${process.execPath}' '${MAIN}' --workspace '${folder}' init`;
+test('the first Ctrl-C stops the program, and the second one kills it while it hangs', async () => {
+  const command = `'${process.execPath}' '${MAIN}' --workspace '${directory}' init`;
   const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -68,9 +68,9 @@ const signals = [
   { signal: 'SIGTERM', code: 143 },
 ] as const;
 test.each(signals)(
-  'a second $signal ends it by that signal, which is exit code $code for a shell',
+  'a second $signal kills the program by that signal, exit code $code in a shell',
   async ({ signal }) => {
-    const cli = spawn(process.execPath, [MAIN, '--workspace', folder, 'init'], {
+    const cli = spawn(process.execPath, [MAIN, '--workspace', directory, 'init'], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     const ended = once(cli, 'close');
@@ -83,8 +83,8 @@ test.each(signals)(
   },
 );
 
-test('a closed terminal ends it in order with a code of its own, however often it is said', async () => {
-  const cli = spawn(process.execPath, [MAIN, '--workspace', folder, 'init'], {
+test('a closed terminal stops the program gracefully with its own exit code, even when signaled twice', async () => {
+  const cli = spawn(process.execPath, [MAIN, '--workspace', directory, 'init'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const ended = once(cli, 'close');

@@ -9,10 +9,10 @@ import { promisify } from 'node:util';
 import { EXIT_CODES } from '../../internal/errors/index.ts';
 
 const MAIN = join(import.meta.dirname, '../main.ts');
-/** What a pipe holds on Linux: what is cut lies beyond. */
+/** Capacity of a pipe on Linux: output beyond it could be cut. */
 const PIPE_BYTES = 64 * 1024;
 
-/** The program in a pipeline of a real shell; answers what the pipeline wrote and the program's own exit code. */
+/** Runs the program in a shell pipeline; returns the output of the pipeline and the program's exit code. */
 async function inShell(pipeline: string): Promise<{ readonly out: string; readonly code: number }> {
   const script = `"$NODE" "$MAIN" ${pipeline}; echo "exit=\${PIPESTATUS[0]}"`;
   const env = { ...process.env, NODE: process.execPath, MAIN };
@@ -22,19 +22,19 @@ async function inShell(pipeline: string): Promise<{ readonly out: string; readon
 }
 
 describe('output in a pipe', () => {
-  let folder: string;
+  let directory: string;
   const opened: FileHandle[] = [];
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'output-'));
+    directory = await mkdtemp(join(tmpdir(), 'output-'));
   });
   afterEach(async () => {
     for (const handle of opened.splice(0)) await handle.close();
-    await rm(folder, { recursive: true });
+    await rm(directory, { recursive: true });
   });
 
-  /** The program with a pipe of the kernel as its output, whose other end is ours. Node's own pipes are sockets, and larger. */
+  /** Runs the program with a kernel pipe as its output, whose other end we read. Pipes of Node are larger: they are sockets. */
   async function intoPipe(...args: readonly string[]) {
-    const path = join(folder, 'pipe');
+    const path = join(directory, 'pipe');
     await promisify(execFile)('mkfifo', [path]);
     const [reader, writer] = await Promise.all([open(path, 'r'), open(path, 'w')]);
     opened.push(reader);
@@ -44,7 +44,7 @@ describe('output in a pipe', () => {
     return { cli, ended, reader };
   }
 
-  test('is whole when the reader is slow, JSON too', async () => {
+  test('is complete when the reader is slow, also as JSON', async () => {
     const { cli, ended, reader } = await intoPipe('help', 'errors', '-o', 'json');
     await delay(2_000); // the program has written what fits into the pipe, and waits
     expect(cli.exitCode).toBeNull();
@@ -54,19 +54,19 @@ describe('output in a pipe', () => {
     expect(JSON.parse(text)).toMatchObject({ type: 'result', data: { 'app-usage': { exit: 'usage' } } });
   });
 
-  test('is whole when another program reads it', async () => {
+  test('is complete when another program reads it', async () => {
     const { out, code } = await inShell('help errors -o json | (sleep 1; tail -c 100) | wc -c');
     expect(code).toBe(0);
     expect(out.trim()).toBe('100');
   });
 
-  test('that nobody reads to its end gives a code of its own and no talk', async () => {
+  test('that is not read to its end gives its own exit code and no message', async () => {
     const { out, code } = await inShell('help errors -o json 2>&1 | head -c 100');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(out).toHaveLength(100);
   });
 
-  test('that nobody reads at all gives the same code', async () => {
+  test('that is not read at all gives the same exit code', async () => {
     const { code } = await inShell('help exit-codes | true');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
   });
@@ -78,7 +78,7 @@ describe('output in a pipe', () => {
     expect(await ended).toEqual([EXIT_CODES.interrupted.number, null]);
   });
 
-  test('is an error of its own when the disk is full', async () => {
+  test('is an error with its own code when the disk is full', async () => {
     const { code } = await inShell('help exit-codes > /dev/full');
     expect(code).toBe(EXIT_CODES.diskFull.number);
   });

@@ -4,6 +4,7 @@ import type { CommandEntry } from './registry.ts';
 
 const OUTPUT_WIDTH = 80;
 
+/** What the parser is created from. */
 export interface ProgramOptions {
   readonly version: string;
   readonly entries: readonly CommandEntry[];

@@ -20,6 +20,7 @@ import { COMMANDS, type CommandEntry } from './registry.ts';
 import { reportFrom } from './report.ts';
 import { PROGRAM_VERSION } from './version.ts';
 
+/** Everything that the app takes from the process. */
 export interface AppOptions {
   /** Command-line arguments, without the program and the script. */
   readonly args: readonly string[];

@@ -54,7 +54,7 @@ describe('planCharts()', () => {
     { endpoint: undefined, host: '127.0.0.1', port: 6445 },
     { endpoint: 'api.example.org:443', host: 'api.example.org', port: 443 },
     { endpoint: '[2001:db8::1]:6443', host: '2001:db8::1', port: 6443 },
-  ])('the network asks the API where its node does: $host', ({ endpoint, host, port }) => {
+  ])('the pod network uses the API server of its node: $host', ({ endpoint, host, port }) => {
     const more = endpoint === undefined ? '' : `apiServer: {endpoint: '${endpoint}'}\n`;
     const [network] = planCharts(configOf(THREE, more), { kind: 'all' });
     expect(network?.values['apiServer']).toEqual({ host, port });
@@ -129,7 +129,7 @@ describe('helmFailure()', () => {
     { words: 'Error: Chart.yaml file is missing', want: 'charts-invalid' },
     { words: 'level=WARN msg=x\nError: admission webhook denied the request', want: 'charts-failed' },
   ];
-  test.each(cases)('$words → $want', ({ words, want }) => {
+  test.each(cases)('helmFailure() classifies $words as $want', ({ words, want }) => {
     const error = new ExecError('exec-failed', { argv: ['helm'], exitCode: 1, outputTail: words });
     expect(helmFailure('installing chart a', error)).toMatchObject({
       code: want,
@@ -145,14 +145,14 @@ describe('helmFailure()', () => {
   });
 });
 
-/** A helm that remembers releases and can be told to fail or to stay pending. */
+/** A helm that records releases and can be made to fail or to stay pending. */
 class FakeHelm implements CommandRunner {
   readonly releases = new Map<string, { status: string; values: string }>();
   readonly calls: string[] = [];
-  /** The arguments that named each chart that was installed. */
+  /** The arguments of each installation that select the chart. */
   readonly charts: string[] = [];
   fail: { readonly name: string; readonly words: string } | undefined;
-  /** How often it is still seen that a helm of another run works. */
+  /** How often another helm process is still reported as running. */
   elsewhere = 0;
 
   async run(command: Command): Promise<{ exitCode: number; stdout: string; stderr: string }> {
@@ -206,7 +206,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** An API that knows pods and events of one failing release. */
+/** An API server with pods and events of one failing release. */
 async function startApi(lists: Readonly<Record<string, unknown[]>>): Promise<KubeAccess> {
   const caKey = generateKeyPem();
   const caPem = await createCaCertPem({ commonName: 'k', keyPem: caKey, nowMs: Date.now() });

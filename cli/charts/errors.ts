@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of Helm charts: exit code, meaning and fix by code. */
 export const chartErrors = defineErrors({
   'charts-cycle': {
     fault: 'operator',
@@ -67,6 +68,5 @@ export const chartErrors = defineErrors({
   },
 });
 
-export type ChartErrorCode = keyof typeof chartErrors;
-
+/** An error about Helm charts, with a code of the catalog. */
 export class ChartError extends errorClass(chartErrors) {}

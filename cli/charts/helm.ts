@@ -18,6 +18,7 @@ const releaseSchema = z.object({
 /** A release, as `helm list` returns it. */
 export type Release = z.output<typeof releaseSchema>;
 
+/** One installation or upgrade. */
 export interface InstallRequest {
   readonly name: string;
   readonly namespace: string;
@@ -29,23 +30,21 @@ export interface InstallRequest {
   readonly signal: AbortSignal;
 }
 
+/** The helm program, the cluster, and the environment of helm. */
+export interface HelmOptions {
+  readonly binary: string;
+  readonly commands: CommandRunner;
+  /** Path of the kubeconfig. */
+  readonly kubeconfig: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
 /** Runs the helm program. Values are passed through standard input, so that arguments contain no secrets. */
 export class Helm {
-  readonly #binary: string;
-  readonly #commands: CommandRunner;
-  readonly #kubeconfig: string;
-  readonly #env: Readonly<Record<string, string>>;
+  readonly #options: HelmOptions;
 
-  constructor(options: {
-    readonly binary: string;
-    readonly commands: CommandRunner;
-    readonly kubeconfig: string;
-    readonly env: Readonly<Record<string, string>>;
-  }) {
-    this.#binary = options.binary;
-    this.#commands = options.commands;
-    this.#kubeconfig = options.kubeconfig;
-    this.#env = options.env;
+  constructor(options: HelmOptions) {
+    this.#options = options;
   }
 
   /** All releases of all namespaces in any status. @throws ChartError `charts-failed`, ExecError */
@@ -71,14 +70,8 @@ export class Helm {
 
   /** Deletes a release and its resources. @throws ExecError */
   async uninstall(release: Release, signal: AbortSignal): Promise<void> {
-    const args = [
-      'uninstall',
-      release.name,
-      '--namespace',
-      release.namespace,
-      '--ignore-not-found',
-      '--wait',
-    ];
+    const { name, namespace } = release;
+    const args = ['uninstall', name, '--namespace', namespace, '--ignore-not-found', '--wait'];
     await this.#run(args, { timeoutMs: ANSWER_MS * 5, signal });
   }
 
@@ -92,15 +85,11 @@ export class Helm {
 
   /** Whether a helm process of an earlier, killed run still works on this cluster: it survives its parent. */
   async isRunningElsewhere(signal: AbortSignal): Promise<boolean> {
-    const path = this.#kubeconfig.replaceAll(/[^A-Za-z0-9/_-]/g, '.'); // escaped for the pattern of pgrep
+    const path = this.#options.kubeconfig.replaceAll(/[^A-Za-z0-9/_-]/g, '.'); // escaped for the pattern of pgrep
     try {
       const argv = ['pgrep', '-f', `upgrade .* --kubeconfig ${path}$`] as const;
-      const { exitCode } = await this.#commands.run({
-        argv: [...argv],
-        okExitCodes: [0, 1],
-        timeoutMs: ANSWER_MS,
-        signal,
-      });
+      const options = { argv, okExitCodes: [0, 1], timeoutMs: ANSWER_MS, signal };
+      const { exitCode } = await this.#options.commands.run(options);
       return exitCode === 0;
     } catch (error) {
       if (error instanceof ExecError && error.code === 'exec-not-found') return false; // pgrep is not installed
@@ -112,13 +101,26 @@ export class Helm {
     args: readonly string[],
     options: { readonly input?: string; readonly timeoutMs: number; readonly signal: AbortSignal },
   ): Promise<{ readonly stdout: string }> {
-    return this.#commands.run({
-      argv: [this.#binary, ...args, '--kubeconfig', this.#kubeconfig],
-      env: this.#env,
+    return this.#options.commands.run({
+      argv: [this.#options.binary, ...args, '--kubeconfig', this.#options.kubeconfig],
+      env: this.#options.env,
       ...options,
     });
   }
 }
+
+/** helm's messages by cause, in the order in which they are tried. */
+const MESSAGES = [
+  ['charts-timeout', /deadline exceeded|timed out waiting|would exceed context deadline/i],
+  [
+    'charts-source-unreachable',
+    /failed to (download|fetch|do request|resolve|perform "[A-Za-z]+" on source)|no such host|not a valid chart repository|not found in .* (repository|index)|cannot be reached|unexpected status.*40[0-9]|pull access denied/i,
+  ],
+  [
+    'charts-invalid',
+    /template:|parse error|execution error|values don't meet the specifications|unable to build kubernetes objects|YAML parse|Chart.yaml|validation:|failed to load|not enough arguments/i,
+  ],
+] as const;
 
 /** Classifies a failure by helm's output, which is no stable interface: unknown messages become `charts-failed`. */
 export function helmFailure(doing: string, error: unknown): unknown {
@@ -126,27 +128,9 @@ export function helmFailure(doing: string, error: unknown): unknown {
   if (error.code === 'exec-not-found') return new ChartError('charts-helm-missing', doing, { cause: error });
   const output = lastMessage(error.outputTail);
   const cause = new Error(output);
-  if (
-    error.code === 'exec-timeout' ||
-    /deadline exceeded|timed out waiting|would exceed context deadline/i.test(output)
-  ) {
-    return new ChartError('charts-timeout', doing, { cause });
-  }
-  if (
-    /failed to (download|fetch|do request|resolve|perform "[A-Za-z]+" on source)|no such host|not a valid chart repository|not found in .* (repository|index)|cannot be reached|unexpected status.*40[0-9]|pull access denied/i.test(
-      output,
-    )
-  ) {
-    return new ChartError('charts-source-unreachable', doing, { cause });
-  }
-  if (
-    /template:|parse error|execution error|values don't meet the specifications|unable to build kubernetes objects|YAML parse|Chart.yaml|validation:|failed to load|not enough arguments/i.test(
-      output,
-    )
-  ) {
-    return new ChartError('charts-invalid', doing, { cause });
-  }
-  return new ChartError('charts-failed', doing, { cause });
+  if (error.code === 'exec-timeout') return new ChartError('charts-timeout', doing, { cause });
+  const [code] = MESSAGES.find(([, pattern]) => pattern.test(output)) ?? ['charts-failed'];
+  return new ChartError(code, doing, { cause });
 }
 
 /** The message after "Error:", which follows helm's log output; else the last three lines. */

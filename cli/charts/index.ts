@@ -5,6 +5,5 @@
  *
  * `flannel/` and `hello/` are charts of this project; the bundle contains them.
  */
-export { ChartError, chartErrors, type ChartErrorCode } from './errors.ts';
 export { installCharts, type InstallOptions, type InstallSummary } from './install-charts.ts';
 export { planCharts, type ChartSelection, type PlannedChart } from './plan-charts.ts';

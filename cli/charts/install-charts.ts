@@ -14,6 +14,7 @@ const HELM_ENV =
 
 const SETTLE_POLL_MS = 500;
 
+/** What `installCharts` needs beside the context. */
 export interface InstallOptions {
   readonly plan: readonly PlannedChart[];
   readonly layout: WorkspaceLayout;
@@ -22,6 +23,7 @@ export interface InstallOptions {
   readonly bundle: SourcePorts['bundle'];
 }
 
+/** What a run of `installCharts` did. */
 export interface InstallSummary {
   readonly installed: readonly string[];
   /** Charts whose inputs have not changed since their installation. */

@@ -16,6 +16,7 @@ export interface LocatedChart {
   readonly identity: string;
 }
 
+/** What is needed to locate charts. */
 export interface SourcePorts {
   readonly files: FilePort;
   readonly bundle: { readonly store: BlobStore; readonly manifest: BundleManifest };

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of creating, joining and reading a cluster: exit code, meaning and fix by code. */
 export const clusterErrors = defineErrors({
   'cluster-no-node': {
     fault: 'operator',
@@ -189,6 +190,5 @@ export const clusterErrors = defineErrors({
   },
 });
 
-export type ClusterErrorCode = keyof typeof clusterErrors;
-
+/** An error about creating, joining and reading a cluster, with a code of the catalog. */
 export class ClusterError extends errorClass(clusterErrors) {}

@@ -16,7 +16,7 @@ export {
   type CuratorClient,
   type CuratorClients,
 } from './curator/call-curator.ts';
-export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts';
+export { ClusterError, clusterErrors } from './errors.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init/init.ts';
 export { saveKnownCurators } from './curator/known-curators.ts';
 export { identityPathOf, readCaller, type Caller } from './curator/caller.ts';

@@ -9,7 +9,7 @@ const refused = defineErrors({
   'test-refused': { fault: 'peer', exit: 'refused', retryable: true, meaning: 'no', fix: '' },
 });
 
-/** Runs `attempt` on a clock that moves by itself until the call has ended. */
+/** Runs `attempt` on a clock that advances until the call has ended. */
 async function start<T>(
   attempt: (alive: () => void, clock: FakeClock) => Promise<T>,
   signal = new AbortController().signal,

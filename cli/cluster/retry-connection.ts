@@ -10,6 +10,7 @@ const MAX_FAILURES = 5;
 /** Longer than a machine needs to reboot or a workstation to resume from suspend. */
 const PATIENCE_MS = 15 * 60 * 1000;
 
+/** How long to retry, and what to report. */
 export interface RetryConnectionOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;

@@ -26,11 +26,13 @@ export function timeoutOption(description: string, defaultMs: number): Option {
     .default(defaultMs, formatDuration(defaultMs));
 }
 
+/** Flags added by `withConfirmFlags`. */
 export interface ConfirmFlags {
   readonly dryRun?: true;
   readonly yes?: true;
 }
 
+/** Help text of `--yes` where it is optional. */
 export const SKIP_PROMPT = 'skip the confirmation prompt';
 
 /** Flags of commands that take something away. @param yes help text of `--yes` */

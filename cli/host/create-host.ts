@@ -5,6 +5,7 @@ import { PlainHost } from './plain-host.ts';
 import type { Streams } from './streams.ts';
 import { TerminalHost } from './terminal-host.ts';
 
+/** What a host takes from the process. */
 export interface HostOptions {
   readonly streams: Streams;
   readonly clock: Clock;

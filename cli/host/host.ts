@@ -17,6 +17,7 @@ export interface Host {
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
 }
 
+/** Reports the progress of a step. */
 export interface StepProgress {
   /** Shows the current activity and, with `done`, the share that is finished. */
   readonly update: (

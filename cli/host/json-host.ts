@@ -8,18 +8,22 @@ const PROGRESS_EVERY_MS = 500;
 /** Repeats an unchanged progress text this often, to show that the command is still running. */
 const SAME_EVERY_MS = 10_000;
 
+/** What a JSON host takes from the process. */
+export interface JsonHostOptions {
+  readonly out: OutputStream;
+  readonly clock: Clock;
+}
+
 /**
  * One JSON object per line on stdout, for programs: `{"time", "type", "code", …}` with `type` one of message, warning,
  * step-started, step-progress, step-finished, step-failed, result, error. Never prompts.
  */
 export class JsonHost implements AppHost {
   readonly interactive = false;
-  readonly #out: OutputStream;
-  readonly #clock: Clock;
+  readonly #options: JsonHostOptions;
 
-  constructor(options: { readonly out: OutputStream; readonly clock: Clock }) {
-    this.#out = options.out;
-    this.#clock = options.clock;
+  constructor(options: JsonHostOptions) {
+    this.#options = options;
   }
 
   say(code: string, text: string, data?: Record<string, unknown>): void {
@@ -31,15 +35,15 @@ export class JsonHost implements AppHost {
   }
 
   async step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
-    const startMs = this.#clock.monotonicMs();
-    const durationMs = (): number => Math.round(this.#clock.monotonicMs() - startMs);
+    const startMs = this.#options.clock.monotonicMs();
+    const durationMs = (): number => Math.round(this.#options.clock.monotonicMs() - startMs);
     let lastMs = -Infinity;
     let lastText: string | undefined;
     const update: StepProgress['update'] = (text, done) => {
-      const sinceMs = this.#clock.monotonicMs() - lastMs;
+      const sinceMs = this.#options.clock.monotonicMs() - lastMs;
       if (sinceMs < PROGRESS_EVERY_MS) return;
       if (done === undefined && text === lastText && sinceMs < SAME_EVERY_MS) return;
-      [lastMs, lastText] = [this.#clock.monotonicMs(), text];
+      [lastMs, lastText] = [this.#options.clock.monotonicMs(), text];
       this.#write({ type: 'step-progress', code, text, done });
     };
     this.#write({ type: 'step-started', code, title });
@@ -66,8 +70,8 @@ export class JsonHost implements AppHost {
   }
 
   #write(record: Record<string, unknown>): void {
-    const time = new Date(this.#clock.nowMs()).toISOString();
-    this.#out.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
+    const time = new Date(this.#options.clock.nowMs()).toISOString();
+    this.#options.out.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
   }
 }
 

@@ -3,7 +3,9 @@ import { printableJson } from '../../internal/printable/index.ts';
 import type { ErrorReport } from './app-host.ts';
 import type { OutputStream } from './streams.ts';
 
+/** Colors and styles in use. */
 export type Style = 'red' | 'green' | 'yellow' | 'dim' | 'bold';
+/** Styles a text, or returns it unchanged where colors are off. */
 export type Paint = (style: Style, text: string) => string;
 
 /** Colors on a terminal only, unless NO_COLOR is set (no-color.org) or the terminal is dumb. */

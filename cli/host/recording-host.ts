@@ -1,6 +1,7 @@
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
 
+/** One call of the host. */
 export type HostRecord =
   | { readonly kind: 'say' | 'warn'; readonly code: string; readonly text: string; readonly data?: unknown }
   | { readonly kind: 'step'; readonly code: string; readonly outcome: 'running' | 'done' | 'failed' }

@@ -9,6 +9,7 @@ const DEFAULT_COLUMNS = 80;
 /** The spinner, a blank, and one column to keep terminals from wrapping. */
 const SPINNER_COLUMNS = 3;
 
+/** What a terminal host takes from the process. */
 export interface TerminalHostOptions extends PlainHostOptions {
   /** False with `--no-input`. */
   readonly input: boolean;

@@ -30,10 +30,10 @@ describe('requestOnce()', () => {
   test('gives up on a server that accepts the connection and does not respond', async () => {
     const { url, asked } = await serve(() => undefined);
     const clock = new FakeClock();
-    const said = requestOnce(url, { clock, signal: never });
+    const response = requestOnce(url, { clock, signal: never });
     await asked;
     await clock.advance(5_000);
-    expect(await said).toEqual({
+    expect(await response).toEqual({
       answer: undefined,
       error: expect.objectContaining({ message: expect.stringContaining('timed out after 5000 ms') }),
     });

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of local clusters: exit code, meaning and fix by code. */
 export const miniErrors = defineErrors({
   'mini-tpm-manufacturer': {
     fault: 'system',
@@ -54,6 +55,5 @@ export const miniErrors = defineErrors({
   },
 });
 
-export type MiniErrorCode = keyof typeof miniErrors;
-
+/** An error about local clusters, with a code of the catalog. */
 export class MiniError extends errorClass(miniErrors) {}

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { hostRequirements } from '../../internal/localmachines/index.ts';
 import { buildRequirements } from '../../internal/bundlebuild/index.ts';
 
-/** Tests read the RPM that the build makes (.ci/build/rpm.ts), and sign a repository (cli/package). */
+/** Tests read the RPM of the build (.ci/build/rpm.ts) and sign a repository (cli/package). */
 const OF_TESTS = ['gpg', 'gpg-agent', 'rpm'];
 
-test('the set-up script installs exactly what local clusters, bundle builds and tests ask for', async () => {
+test('.ci/host-packages lists exactly the packages of local clusters, bundle builds and tests', async () => {
   const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');
   const listed = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   const asked = [

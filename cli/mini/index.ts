@@ -2,7 +2,7 @@
  * Use cases of `cluster mini …`: local clusters whose machines are containers on this machine, created by the same `init` as
  * other clusters. The machines themselves are in `internal/localmachines`.
  */
-export { MiniError, miniErrors, type MiniErrorCode } from './errors.ts';
+export { MiniError, miniErrors } from './errors.ts';
 export {
   runMiniDown,
   runMiniExec,

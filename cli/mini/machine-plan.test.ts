@@ -49,7 +49,7 @@ describe('readMachinePlan()', () => {
   });
 
   test.each(['', '{}', '{"version":2,"machines":[]}', '{"version":1,"machines":[{"name":"n1","kind":"x"}]}'])(
-    'that is damaged stops with its name: %s',
+    'refuses a damaged plan: %s',
     async (text) => {
       const files = new MemoryFiles();
       await files.makeDirectory('/mini');

@@ -5,8 +5,10 @@ import { MiniError } from './errors.ts';
 
 const MAX_CONTROL_PLANES = 7;
 const MAX_WORKERS = 20;
+/** Name of the machine that gets `init`. */
 export const FIRST_MACHINE = 'n1';
 
+/** Main role of a machine. */
 export type MachineKind = 'control-plane' | 'worker';
 
 /** A machine of a local cluster. */

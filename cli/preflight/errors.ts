@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of `cluster preflight --fix`; the checks have their own codes. */
 export const preflightCommandErrors = defineErrors({
   'preflight-fix-elsewhere': {
     fault: 'operator',
@@ -17,4 +18,5 @@ export const preflightCommandErrors = defineErrors({
   },
 });
 
+/** An error of `cluster preflight --fix`. */
 export class PreflightCommandError extends errorClass(preflightCommandErrors) {}

@@ -16,7 +16,7 @@ const local = {
 };
 const here = {};
 
-/** A node already, so that the test asks for no port of the machine that it runs on. */
+/** A machine that is a node: the checks skip the ports of the machine that runs the test. */
 async function createMachine(answer?: (files: MemoryFiles) => CommandAnswer) {
   const files = new MemoryFiles();
   const write = async (path: string, text: string): Promise<void> => {

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of provisioning files: exit code, meaning and fix by code. */
 export const provisioningErrors = defineErrors({
   'provisioning-tpm-unusable': {
     fault: 'operator',
@@ -24,4 +25,5 @@ export const provisioningErrors = defineErrors({
   },
 });
 
+/** An error about provisioning files, with a code of the catalog. */
 export class ProvisioningError extends errorClass(provisioningErrors) {}

@@ -57,9 +57,9 @@ describe('cluster provisioning generate', () => {
   });
 
   test.each([
-    { name: 'a key that is none', given: { ownerKeys: ['abc'] } },
-    { name: 'an address that is none', given: { address: '300.1.1.1' } },
-    { name: 'a name that is no DNS label', given: { nodeName: 'N_1' } },
+    { name: 'an invalid key', given: { ownerKeys: ['abc'] } },
+    { name: 'an invalid address', given: { address: '300.1.1.1' } },
+    { name: 'a name that is not a DNS label', given: { nodeName: 'N_1' } },
   ])('refuses $name, and writes nothing', async ({ given }) => {
     const { context, files } = await createWorkspace();
     const out = '/etc/cluster/provisioning.json';
@@ -70,8 +70,8 @@ describe('cluster provisioning generate', () => {
 
   test('uses the owner key of the workspace, and warns of evidence that its cluster does not accept', async () => {
     const { context, files } = await createWorkspace();
-    const nobody = runProvisioningGenerate(context, { ...plain, ownerKeys: [] });
-    await expect(nobody).rejects.toMatchObject({ code: 'provisioning-no-owner' });
+    const result = runProvisioningGenerate(context, { ...plain, ownerKeys: [] });
+    await expect(result).rejects.toMatchObject({ code: 'provisioning-no-owner' });
     await asProcess(files, 1);
     const { ownerKey } = await generateWorkspace(context, { name: 'prod' });
     await runProvisioningGenerate(context, { ...plain, ownerKeys: [] });
@@ -86,13 +86,13 @@ describe('cluster provisioning validate', () => {
   const good = { version: 1, platform: 'metal', ownerKeys: [KEY], tpm: { kind: 'none' } };
 
   test.each([
-    { name: 'an unknown key', given: { ...good, colour: 'blue' }, says: 'Unrecognized key: "colour"' },
-    { name: 'no owner', given: { ...good, ownerKeys: [] }, says: 'ownerKeys' },
-  ])('names $name and the file', async ({ given, says }) => {
+    { name: 'an unknown key', given: { ...good, color: 'blue' }, want: 'Unrecognized key: "color"' },
+    { name: 'no owner', given: { ...good, ownerKeys: [] }, want: 'ownerKeys' },
+  ])('reports $name with the name of the file', async ({ given, want }) => {
     const { context, files } = await createWorkspace();
     await files.writeAtomic('/x.json', JSON.stringify(given));
     const validated = runProvisioningValidate(context, '/x.json');
-    await expect(validated).rejects.toThrow(says);
+    await expect(validated).rejects.toThrow(want);
     await expect(validated).rejects.toThrow('/x.json');
   });
 
@@ -123,8 +123,8 @@ interface Node {
   readonly oneOf?: readonly Node[];
 }
 
-describe('the schema', () => {
-  /** Every key but those of `attestation`, which cluster.yaml has too. */
+describe('the JSON Schema', () => {
+  /** All keys except those of `attestation`, which cluster.yaml shares. */
   function keysOf(node: Node, path: string): readonly { readonly path: string; readonly node: Node }[] {
     const own = Object.entries(node.properties ?? {}).flatMap(([key, inner]) => {
       const at = path === '' ? key : `${path}.${key}`;
@@ -142,7 +142,7 @@ describe('the schema', () => {
     expect(keys.filter(({ node }) => node.description === undefined).map(({ path }) => path)).toEqual([]);
   });
 
-  test('is described to the last key in docs/provisioning.md, which names no other', async () => {
+  test('has the same keys as docs/provisioning.md', async () => {
     const page = await readFile(join(import.meta.dirname, '../../docs/provisioning.md'), 'utf8');
     const listed = [...page.matchAll(/^\| `([\w.]+)` \|/gm)].map(([, path]) => path);
     expect([...new Set(listed)].sort()).toEqual([...new Set(keys.map(({ path }) => path))].sort());

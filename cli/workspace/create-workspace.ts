@@ -4,6 +4,7 @@ import { createMasterSecret, createOwnerKey, readMasterSecret, readOwnerKey, typ
 import type { WorkspaceLayout } from './layout.ts';
 import type { StateFile } from './state-file.ts';
 
+/** Result of `createWorkspace`. */
 export interface CreatedWorkspace {
   readonly ownerKey: OwnerKey;
   /** Absolute paths of the files that were created. */

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error catalog of the workspace: exit code, meaning and fix by code. */
 export const workspaceErrors = defineErrors({
   'workspace-missing': {
     fault: 'operator',
@@ -62,6 +63,5 @@ export const workspaceErrors = defineErrors({
   },
 });
 
-export type WorkspaceErrorCode = keyof typeof workspaceErrors;
-
+/** An error about the workspace, with a code of the catalog. */
 export class WorkspaceError extends errorClass(workspaceErrors) {}

@@ -3,7 +3,7 @@ import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/ind
 import type { FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
-import { readSecretFile } from './secret-file.ts';
+import { parseJson, readSecretFile } from './secret-file.ts';
 
 const kubernetesSchema = z.strictObject({
   clusterName: z.string(),
@@ -75,7 +75,7 @@ export async function createIdentity(
 
 /** Reads an identity file. @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-identity-invalid` */
 export async function readIdentity(files: FilePort, path: string): Promise<OperatorIdentity> {
-  const parsed = identitySchema.safeParse(jsonFrom(await readSecretFile(files, path)));
+  const parsed = identitySchema.safeParse(parseJson(await readSecretFile(files, path)));
   if (!parsed.success) throw invalid(path, 'not an identity file of version 1');
   const { name, grant } = parsed.data;
   const keyPem = new Secret(parsed.data.keyPem);
@@ -99,7 +99,7 @@ export function renderGrant(grant: OperatorGrant): string {
 
 /** Parses a grant file. @throws WorkspaceError `workspace-identity-invalid` */
 export function parseGrant(text: string, path: string): OperatorGrant {
-  const parsed = grantSchema.safeParse(jsonFrom(text));
+  const parsed = grantSchema.safeParse(parseJson(text));
   if (parsed.success) return parsed.data;
   throw invalid(path, 'not a grant file of `cluster operator add`');
 }
@@ -107,14 +107,6 @@ export function parseGrant(text: string, path: string): OperatorGrant {
 function render({ name, keyPem, grant }: OperatorIdentity): string {
   const file = { version: 1, name, keyPem: keyPem.reveal(), ...(grant === undefined ? {} : { grant }) };
   return `${JSON.stringify(file, undefined, 2)}\n`;
-}
-
-function jsonFrom(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the schema refuses it, and no secret gets into a message
-  }
 }
 
 function invalid(path: string, why: string): WorkspaceError {

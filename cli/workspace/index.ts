@@ -13,7 +13,6 @@
  */
 export { readConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';
-export { WorkspaceError, workspaceErrors, type WorkspaceErrorCode } from './errors.ts';
 export {
   createIdentity,
   parseGrant,

@@ -5,7 +5,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
-import { readSecretFile } from './secret-file.ts';
+import { parseJson, readSecretFile } from './secret-file.ts';
 
 const SECRET_BYTES = 32;
 
@@ -42,18 +42,10 @@ export async function readOwnerKey(files: FilePort, layout: WorkspaceLayout): Pr
 /** @throws WorkspaceError `workspace-missing`, `workspace-key-mode`, `workspace-key-invalid` */
 export async function readMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<MasterSecret> {
   const text = await readSecretFile(files, layout.masterSecret);
-  const parsed = masterSecretSchema.safeParse(jsonFrom(text));
+  const parsed = masterSecretSchema.safeParse(parseJson(text));
   if (!parsed.success) throw invalid(layout.masterSecret, 'not a master secret of version 1');
   const decode = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
   return { key: new Secret(decode(parsed.data.key)), salt: decode(parsed.data.salt) };
-}
-
-function jsonFrom(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the schema refuses it, and no secret gets into a message
-  }
 }
 
 function invalid(path: string, why: string): WorkspaceError {

@@ -17,3 +17,12 @@ export async function readSecretFile(files: FilePort, path: string): Promise<str
   }
   return Buffer.from(raw).toString('utf8');
 }
+
+/** Parses JSON; undefined when it is malformed. The schema refuses that, without quoting the text, which may be secret. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

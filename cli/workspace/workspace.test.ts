@@ -26,7 +26,7 @@ async function prepare(files: MemoryFiles): Promise<void> {
   await asProcess(files, { pid: 7, startTicks: 100, bootId: 'boot-1' });
 }
 
-/** Makes the kernel's files say that we are this process; the one before is gone. */
+/** Writes the files of /proc for this process; an earlier process no longer exists. */
 async function asProcess(
   files: MemoryFiles,
   is: { readonly pid: number; readonly startTicks: number; readonly bootId: string },
@@ -114,7 +114,7 @@ describe('readOwnerKey() and readMasterSecret()', () => {
       want: 'workspace-key-invalid',
     },
     {
-      name: 'an owner key that is no key',
+      name: 'an owner key that is not a key',
       path: layout.ownerKey,
       text: 'nonsense',
       want: 'workspace-key-invalid',
@@ -220,11 +220,11 @@ describe('lockWorkspace()', () => {
   const dead = [
     { name: 'a process that ended', next: { pid: 8, startTicks: 200, bootId: 'boot-1' } },
     {
-      name: 'a process whose number another one has now',
+      name: 'an ended process whose number was reused',
       next: { pid: 7, startTicks: 200, bootId: 'boot-1' },
     },
     {
-      name: 'another boot of this machine, same number and start',
+      name: 'an earlier boot, with the same number and start time',
       next: { pid: 7, startTicks: 100, bootId: 'boot-2' },
     },
   ];

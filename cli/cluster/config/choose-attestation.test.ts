@@ -10,7 +10,7 @@ const hostAnswering = (...answers: readonly boolean[]) => {
 
 describe('chooseAttestation()', () => {
   test.each([
-    { name: 'a program that says nothing', answers: [], flag: undefined, want: ['tpm'] },
+    { name: 'a program without the flag', answers: [], flag: undefined, want: ['tpm'] },
     { name: 'a flag', answers: [], flag: 'machine-key', want: ['machine-key'] },
     {
       name: 'a flag with both, in whatever order',
@@ -21,7 +21,7 @@ describe('chooseAttestation()', () => {
     { name: 'a person with TPMs', answers: [true, false], flag: undefined, want: ['tpm'] },
     { name: 'a person who wants both', answers: [true, true], flag: undefined, want: ['tpm', 'machine-key'] },
     { name: 'a person without TPMs', answers: [false], flag: undefined, want: ['machine-key'] },
-  ])('gives $name $want', async ({ answers, flag, want }) => {
+  ])('returns $want for $name', async ({ answers, flag, want }) => {
     const chosen = await chooseAttestation({ host: hostAnswering(...answers) }, flag);
     expect(chosen).toMatchObject({ variants: want, firstContact: 'fingerprint' });
   });

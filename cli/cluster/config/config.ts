@@ -12,6 +12,7 @@ import { createWorkspace, layoutOf, readConfig, type CreatedWorkspace } from '..
 import { chooseAttestation } from './choose-attestation.ts';
 import { openWorkspace } from '../open-workspace.ts';
 
+/** Contents of a new cluster.yaml; undefined members get their defaults. */
 export interface GenerateOptions {
   readonly name: string;
   readonly kubernetesVersion?: string | undefined;

@@ -48,9 +48,9 @@ describe('acknowledgeInit() without a response', () => {
   });
 
   test.each([
-    { name: 'nobody', start: async (node: FakeNode) => (node.curatorEndpoint = await closedPort()) },
-    { name: 'a stranger', start: (node: FakeNode) => FakeCurator.start(node, OTHER_CLUSTER) },
-  ])('and $name in a curator’s place: the machine is asked again', async ({ start: startCurator }) => {
+    { name: 'no server', start: async (node: FakeNode) => (node.curatorEndpoint = await closedPort()) },
+    { name: 'an untrusted peer', start: (node: FakeNode) => FakeCurator.start(node, OTHER_CLUSTER) },
+  ])('calls the machine again with $name at the address of the curator', async ({ start: startCurator }) => {
     const { files, node, options } = await start();
     await startCurator(node);
     let lost = 0;
@@ -99,14 +99,14 @@ async function closedPort(): Promise<string> {
   return `127.0.0.1:${port}`;
 }
 
-/** What must have lasted for long has soon. */
+/** Makes long time limits expire soon. */
 class FastClock extends HastyClock {
   override monotonicMs(): number {
     return super.monotonicMs() * 100;
   }
 }
 
-/** The Init service ends, for good or with this connection, and the answer is lost. */
+/** The init service ends, permanently or with this connection, and its response is lost. */
 async function closeFor(node: FakeNode, how: 'good' | 'for now' = 'good'): Promise<void> {
   if (how === 'good') void node.rpc.close(0);
   node.cut();
@@ -117,7 +117,7 @@ async function ownerKeyOf(files: MemoryFiles): Promise<KeyObject> {
   return createPublicKey(Buffer.from((await files.read(`${ROOT}/owner-key.pem`, 1e4)) ?? ''));
 }
 
-/** Of an operator whom another cluster has admitted; its curator is where that of this one would be. */
+/** The identity of an operator of another cluster, whose curator has the address of ours. */
 async function identityOf(files: MemoryFiles, node: FakeNode, clusterId: string): Promise<string> {
   const path = `${ROOT}/other.json`;
   const identity = await createIdentity(files, path, 'eve');
@@ -136,7 +136,7 @@ async function identityOf(files: MemoryFiles, node: FakeNode, clusterId: string)
   return path;
 }
 
-/** Whose cluster it is, as every curator says and is told. */
+/** The cluster ownership that curators return and accept. */
 class FakeCurator {
   readonly told: PutOwnershipRequest[] = [];
   asked = 0;

@@ -24,6 +24,7 @@ const MACHINE_MS = 15_000;
 /** Enough for a machine to reboot; afterwards the operator repeats the command. */
 const PATIENCE_MS = 3 * 60_000;
 
+/** The init to acknowledge and the owner that signs. */
 export interface AcknowledgeOptions {
   readonly workspace: OpenWorkspace;
   readonly config: ClusterConfig;

@@ -20,6 +20,7 @@ import type { InitSession } from '../machine/init-session.ts';
 const STALL_MS = 20_000;
 const CODE = /^[a-z][a-z0-9-]{0,63}$/;
 
+/** The init to start or attach to. */
 export interface FollowOptions {
   readonly session: InitSession;
   readonly initId: string;

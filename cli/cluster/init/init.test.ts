@@ -53,15 +53,15 @@ describe('runInit()', () => {
 
   const HOUR_MS = 3_600_000;
   test.each([
-    { name: 'two hours ahead', aheadMs: 2 * HOUR_MS, says: '2h ahead of ours' },
-    { name: 'a year behind', aheadMs: -365 * 24 * HOUR_MS, says: '365d behind ours' },
+    { name: 'two hours ahead', aheadMs: 2 * HOUR_MS, message: '2h ahead of ours' },
+    { name: 'a year behind', aheadMs: -365 * 24 * HOUR_MS, message: '365d behind ours' },
   ])(
     'refuses a machine whose clock is $name before anything is sent, and goes on once it is set',
-    async ({ aheadMs, says }) => {
+    async ({ aheadMs, message }) => {
       const { files, node, options } = await start();
       node.aheadMs = aheadMs;
       const refused = runInit(contextOf(files), options);
-      await expect(refused).rejects.toThrow(says);
+      await expect(refused).rejects.toThrow(message);
       await expect(refused).rejects.toMatchObject({ code: 'cluster-clocks-differ', exit: 'clock' });
       expect([node.inits, node.uploadOffsets]).toEqual([[], []]);
       node.aheadMs = 4 * 60_000;
@@ -191,12 +191,12 @@ describe('runInit()', () => {
       want: { code: 'cluster-owner-refused', exit: 'refused' },
     },
     {
-      name: 'another machine than the one whose fingerprint was named',
+      name: 'a machine with another fingerprint',
       options: { fingerprint: `sha256:${'0'.repeat(64)}` },
       want: { code: 'cluster-other-machine', exit: 'refused' },
     },
     {
-      name: 'a machine without a known fingerprint, where nobody can be asked',
+      name: 'a machine without a known fingerprint, without a terminal',
       options: { fingerprint: undefined },
       want: { code: 'cluster-no-fingerprint', exit: 'usage' },
     },
@@ -211,7 +211,7 @@ describe('runInit()', () => {
       want: { code: 'bundle-version-unknown' },
     },
     {
-      name: 'a version whose bundle is not here',
+      name: 'a version without a bundle on the workstation',
       options: { kubernetesVersion: 'v1.34.4' },
       want: { code: 'cluster-bundle-missing', exit: 'preflight' },
     },
@@ -309,7 +309,7 @@ describe('runInit()', () => {
     for await (const { disk, name } of cases) {
       const node = disks.get(disk);
       if (node === undefined) throw new Error('no node');
-      await asProcess(disk, 2); // the process of the crash is gone
+      await asProcess(disk, 2); // the crashed process no longer exists
       const summary = await runInit(contextOf(disk), {
         node: node.endpoint,
         fingerprint: node.fingerprint,

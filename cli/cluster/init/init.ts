@@ -18,11 +18,13 @@ import { ownerIssuer } from '../machine/init-session.ts';
 import { writeKubeconfig, readKubeAccess, restoreKubeconfig } from '../kubeconfig/kubeconfig-file.ts';
 import { awaitApi, awaitNode } from './await-cluster.ts';
 
+/** Flags of `cluster init`. */
 export interface InitOptions extends MachineOptions {
   readonly kubernetesVersion?: string | undefined;
   readonly charts: ChartSelection;
 }
 
+/** Result of `cluster init`. */
 export interface InitSummary {
   readonly clusterId: string;
   readonly clusterName: string;

@@ -46,10 +46,10 @@ beforeEach(async () => {
   ca = await createSigner();
 });
 
-/** A curator as far as this question goes. What it answers and shows can be another's. Answers where it is. */
+/** Starts a curator that serves init results; result, signature and certificate can be replaced. Returns its endpoint. */
 async function startCurator(
   over: {
-    readonly signedBy?: OwnerKey | 'nobody';
+    readonly signedBy?: OwnerKey | 'none';
     readonly shownBy?: KeyCertificateSigner;
     readonly id?: string;
   } = {},
@@ -77,8 +77,7 @@ async function startCurator(
     curatorEndpoints: ['127.0.0.1:9091'],
   });
   const statement = ownershipStatement({ clusterId: id, clusterCaPem: ca.caPem, epoch: 1n });
-  const ownershipSignature =
-    signedBy === 'nobody' ? new Uint8Array() : signEd25519(signedBy.keyPem, statement);
+  const ownershipSignature = signedBy === 'none' ? new Uint8Array() : signEd25519(signedBy.keyPem, statement);
   const server = new RpcServer<string>({
     clock: new SystemClock(),
     upgrade: tlsServerUpgrade({
@@ -103,7 +102,7 @@ async function startCurator(
   return `127.0.0.1:${port}`;
 }
 
-/** Takes connections and says nothing. */
+/** Accepts connections and never responds. */
 async function startDeaf(): Promise<{ readonly port: number }> {
   const deaf = createServer((socket) => open.push(() => void socket.destroy()));
   await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve));
@@ -111,7 +110,7 @@ async function startDeaf(): Promise<{ readonly port: number }> {
   return deaf.address() as { port: number };
 }
 
-/** The limit of ten seconds for all endpoints comes sooner than the limit of one handshake. */
+/** Lets the limit of ten seconds for all curators expire before the limit of one handshake. */
 class HastyClock extends SystemClock {
   override sleep(ms: number, signal: AbortSignal): Promise<void> {
     return super.sleep(ms === 10_000 ? 1_000 : ms, signal);
@@ -137,24 +136,27 @@ describe('recoverResult()', () => {
 
   test.each([
     { name: 'signed by another owner', over: async () => ({ signedBy: createOwner() }) },
-    { name: 'from somebody who is no node of it', over: async () => ({ shownBy: await createSigner() }) },
+    {
+      name: 'of a sender that is no node of the cluster',
+      over: async () => ({ shownBy: await createSigner() }),
+    },
     { name: 'of another cluster', over: async () => ({ id: 'b'.repeat(32) }) },
-  ])('refuses a result $name, says so and asks the next one', async ({ over }) => {
+  ])('refuses a result $name with a warning, and calls the next curator', async ({ over }) => {
     const forged = await startCurator(await over());
     expect(await recover([forged])).toEqual({ found: undefined, codes: ['init-recovery-refused'] });
     expect((await recover([forged, await startCurator()])).found).toMatchObject({ clusterId });
   });
 
   test('ignores a result that was not acknowledged', async () => {
-    expect(await recover([await startCurator({ signedBy: 'nobody' })])).toEqual({
+    expect(await recover([await startCurator({ signedBy: 'none' })])).toEqual({
       found: undefined,
       codes: [],
     });
   });
 
   test('calls at most sixteen curators', async () => {
-    const nobody = Array.from({ length: 16 }, () => '127.0.0.1:1');
-    expect((await recover([...nobody, await startCurator()])).found).toBeUndefined();
+    const unreachable = Array.from({ length: 16 }, () => '127.0.0.1:1');
+    expect((await recover([...unreachable, await startCurator()])).found).toBeUndefined();
   });
 
   test('uses another node when the first one does not respond', async () => {

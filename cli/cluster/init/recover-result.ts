@@ -16,6 +16,7 @@ const MAX_ENDPOINTS = 16;
 /** For all curators together. */
 const TIMEOUT_MS = 10_000;
 
+/** The init whose result is requested, and the keys that it must match. */
 export interface RecoverOptions {
   /** "host:port" of possible curators; at most 16 are called. */
   readonly endpoints: readonly string[];

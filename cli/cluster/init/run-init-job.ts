@@ -30,6 +30,7 @@ import { verifyMachine, type VerifiedMachine } from '../machine/verify-machine.t
 
 const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
+/** The machine and the keys for a new cluster. */
 export interface InitJobOptions {
   readonly workspace: OpenWorkspace;
   readonly config: ClusterConfig;

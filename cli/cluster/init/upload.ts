@@ -10,6 +10,7 @@ const PARALLEL = 3;
 const ANSWER_MS = 60_000;
 const CHUNK_BYTES = 256 * 1024;
 
+/** Number and total size of the uploaded components. */
 export interface UploadSummary {
   readonly blobs: number;
   readonly bytes: number;

@@ -12,7 +12,7 @@ import { follow } from './join.ts';
 
 const broken = new RpcError('rpc-unreachable', 'following the machine');
 
-/** A machine that says these, one stream after the other, and then is not there any more. */
+/** A machine that sends these streams one after the other, and then is unreachable. */
 function createMachine(...streams: readonly (readonly Stage[])[]) {
   const left = [...streams];
   return {

@@ -14,6 +14,7 @@ const CALL_MS = 30_000;
 const AGENT_MS = 30_000;
 const POLL_MS = 500;
 
+/** Flags of `cluster join`; the time limit in ms. */
 export interface JoinOptions {
   /** Control-plane nodes. Empty: those that the machine knows, or with `node` those that the workspace knows. */
   readonly endpoints: readonly string[];

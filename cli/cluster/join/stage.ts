@@ -37,7 +37,7 @@ export function stageView(event: EnrolmentEvent): StageView {
   const { nodeId, fingerprint, clusterId, clusterName, nodeName, roles, problem, endpoints } = event;
   const stage = NAMES[event.stage];
   const phases = event.phases.map(({ name, state, text }) => ({ name, state, text }));
-  const said = problem === undefined ? {} : { problem: { ...problem, $typeName: undefined } };
+  const problemData = problem === undefined ? {} : { problem: { ...problem, $typeName: undefined } };
   return {
     code: `join-stage-${stage}`,
     text: printable(textOf(event)),
@@ -49,7 +49,7 @@ export function stageView(event: EnrolmentEvent): StageView {
       ...(roles.length === 0 ? {} : { roles }),
       ...(endpoints.length === 0 ? {} : { endpoints }),
       ...(event.position === 0 ? {} : { position: event.position, estimateMs: Number(event.estimateMs) }),
-      ...said,
+      ...problemData,
       phases,
     },
     end: ENDS[event.stage],

@@ -6,6 +6,7 @@ import type { InitState } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 import { fetchFingerprint, type Machine } from './init-session.ts';
 
+/** Flags that select the first machine. */
 export interface MachineOptions {
   readonly node?: string | undefined;
   readonly fingerprint?: string | undefined;

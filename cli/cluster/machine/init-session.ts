@@ -33,6 +33,7 @@ export interface Machine {
   readonly fingerprint: string | undefined;
 }
 
+/** The machine to connect to, and the evidence on both sides. */
 export interface SessionOptions {
   readonly machine: Machine;
   /** Proves possession of the owner key. */

@@ -65,7 +65,7 @@ describe('MachineTrust', () => {
 
   test('does not accept a machine key without a fingerprint, nor an empty list of kinds', () => {
     expect(variantsOf(trustOf({ fingerprint: undefined }))).toEqual(['tpm']);
-    const gone = trustOf({ known: { ...known, variant: 'tdx' } });
-    expect(() => gone.accepts).toThrow(expect.objectContaining({ code: 'cluster-evidence-unknown' }));
+    const changed = trustOf({ known: { ...known, variant: 'tdx' } });
+    expect(() => changed.accepts).toThrow(expect.objectContaining({ code: 'cluster-evidence-unknown' }));
   });
 });

@@ -15,6 +15,7 @@ import type { AttestationSettings } from '../../../internal/config/index.ts';
 import type { MachineRecord } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 
+/** What the trust in a machine depends on. */
 export interface MachineTrustOptions {
   readonly settings: AttestationSettings;
   readonly collateral: Collateral;

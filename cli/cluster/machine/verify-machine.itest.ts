@@ -62,7 +62,7 @@ afterAll(async () => {
   await other[Symbol.asyncDispose]();
 });
 
-/** A machine of real attested TLS and a real TPM; `enrols` is the TPM it names, its own unless it cheats. */
+/** A machine with real attested TLS and a real TPM. `enrols` is the TPM that it presents; a cheating one presents another. */
 async function serve(tpm: Tpm, enrols: Tpm = tpm): Promise<{ endpoint: string } & AsyncDisposable> {
   const handlers: Partial<Handlers<typeof InitApi, AttestedPeer>> = {
     describe: async (_request, { peer }) => ({
@@ -111,7 +111,7 @@ function settingsFor(manufacturer: SwtpmFactory) {
   return attestationSettings(parseClusterConfig(text, 'cluster.yaml').attestation);
 }
 
-/** One run of the operator's program against that machine, up to where it would begin to upload. */
+/** Connects to the machine and verifies it, as `cluster init` does before the upload. */
 async function meet(
   endpoint: string,
   options: { readonly known?: MachineRecord; readonly manufacturer?: SwtpmFactory } = {},
@@ -145,8 +145,8 @@ async function withTpm<T>(chip: Swtpm, use: (tpm: Tpm) => Promise<T>): Promise<T
   return await use(tpm);
 }
 
-describe('the operator’s program and a machine with a TPM', () => {
-  test('know each other afterwards: EK by activation, AK pinned, clock kept', async () => {
+describe('verifyMachine() with a TPM', () => {
+  test('records the endorsement key by activation, the attestation key and the clock', async () => {
     await withTpm(await factory.start({ copy: 'a' }), async (tpm) => {
       await using machine = await serve(tpm);
       const first = await meet(machine.endpoint);
@@ -158,12 +158,12 @@ describe('the operator’s program and a machine with a TPM', () => {
     });
   });
 
-  test('a copy of the TPM’s state is noticed by its clock, and said', async () => {
+  test('warns of a copied TPM, which it detects by the clock', async () => {
     const seen = await withTpm(await factory.start({ copy: 'original' }), async (tpm) => {
       await using machine = await serve(tpm);
       const { record } = await meet(machine.endpoint);
       const { sighting } = record;
-      if (sighting === undefined) throw new Error('no sighting');
+      if (sighting === undefined) throw new Error('no clock recorded');
       return { ...record, sighting: { ...sighting, resetCount: sighting.resetCount + 5 } };
     });
     await withTpm(await factory.start({ copy: 'copied' }), async (tpm) => {
@@ -173,7 +173,7 @@ describe('the operator’s program and a machine with a TPM', () => {
     });
   });
 
-  test('part when another TPM answers for the machine that was known', async () => {
+  test('refuses another TPM than that of the known machine', async () => {
     const { record } = await withTpm(await factory.start({ copy: 'b' }), async (tpm) => {
       await using machine = await serve(tpm);
       return await meet(machine.endpoint);
@@ -187,7 +187,7 @@ describe('the operator’s program and a machine with a TPM', () => {
     });
   });
 
-  test('part when the manufacturer is none of the configuration', async () => {
+  test('refuses a TPM of a manufacturer that is not configured', async () => {
     await withTpm(await factory.start({ copy: 'd' }), async (tpm) => {
       await using machine = await serve(tpm);
       await expect(meet(machine.endpoint, { manufacturer: other })).rejects.toMatchObject({
@@ -196,7 +196,7 @@ describe('the operator’s program and a machine with a TPM', () => {
     });
   });
 
-  test('part when it names the endorsement of another TPM', async () => {
+  test('refuses a machine that presents the endorsement of another TPM', async () => {
     await using trusted = await factory.start({ copy: 'e' });
     await using trustedTpm = trusted.open();
     await withTpm(await other.start({ copy: 'f' }), async (tpm) => {
@@ -205,7 +205,7 @@ describe('the operator’s program and a machine with a TPM', () => {
     });
   });
 
-  test('part when it is bound to somebody already', async () => {
+  test('refuses a machine that belongs to another cluster', async () => {
     await withTpm(await factory.start({ copy: 'g' }), async (tpm) => {
       const digest = new Uint8Array(32).fill(7);
       await tpm.use(signal, (connection, alive) =>

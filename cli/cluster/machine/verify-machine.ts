@@ -33,6 +33,7 @@ const ANSWER_MS = 30_000;
 /** An enrolment holds keys and a certificate, a few KiB. */
 const MAX_ENROLMENT_BYTES = 16 * 1024;
 
+/** A machine whose evidence was accepted. */
 export interface VerifiedMachine {
   /** "sha256:HEX" of the machine's key, which it proved in this session. */
   readonly fingerprint: string;

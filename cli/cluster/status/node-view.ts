@@ -11,6 +11,7 @@ import { printable } from '../../../internal/printable/index.ts';
 
 const NONE = '<none>';
 
+/** A certificate of a node. */
 export interface CertificateView {
   readonly name: string;
   readonly notAfterMs: number;

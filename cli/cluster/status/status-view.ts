@@ -10,6 +10,7 @@ export type Part<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: string; readonly codes: readonly string[] };
 
+/** State of an etcd cluster; sizes in bytes. */
 export interface EtcdPart {
   readonly dbSizeBytes: number;
   readonly quotaBytes: number;
@@ -26,6 +27,7 @@ export interface QuorumPart {
   readonly spare: number;
 }
 
+/** The part of the status that a curator reports; plain JSON values. */
 export interface CuratorPart {
   readonly name: string;
   readonly createdMs: number;
@@ -41,6 +43,7 @@ export interface CuratorPart {
   readonly nodes: readonly NodeView[];
 }
 
+/** The part of the status that the Kubernetes API reports. */
 export interface KubernetesPart {
   readonly server: string;
   readonly nodes: readonly { readonly name: string; readonly ready: boolean; readonly why: string }[];
@@ -58,6 +61,7 @@ export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined
   return seen.find(({ hasLeader }) => hasLeader) ?? seen[0];
 }
 
+/** Converts the etcd status of the curator contract. */
 export function etcdFrom(etcd: EtcdStatus | undefined): EtcdPart {
   const members = etcd?.members ?? [];
   return {
@@ -131,6 +135,7 @@ function problemsOfEtcd(title: string, etcd: EtcdPart): readonly string[] {
 /** A line of the summary: its label and its text. */
 export type StatusLine = readonly [label: string, text: string];
 
+/** The summary of what the curator reported, or why it was not reached. */
 export function curatorLines(curator: Part<CuratorPart>, nowMs: number): readonly StatusLine[] {
   if (!curator.ok) {
     const lost = 'LOST: too few etcd members respond; see `cluster help recover`';
@@ -155,6 +160,7 @@ export function curatorLines(curator: Part<CuratorPart>, nowMs: number): readonl
   ];
 }
 
+/** The summary of what the Kubernetes API reported, or why it was not reached. */
 export function kubernetesLine(kubernetes: Part<KubernetesPart>): StatusLine {
   if (!kubernetes.ok) return ['kubernetes', `not reached: ${kubernetes.error}`];
   const { server, pods } = kubernetes.value;

@@ -109,7 +109,7 @@ async function createSigner(commonName: string): Promise<KeyCertificateSigner> {
 
 const cutOff = () => Promise.reject(new EtcdError('etcd-unavailable', 'reading the record of the cluster'));
 
-/** A curator that is a node of `signer`'s cluster and knows its members. */
+/** Starts a curator of the cluster of `signer`; returns its endpoint. */
 async function startCurator(
   signer: KeyCertificateSigner,
   calls: Partial<Handlers<typeof Curator, string>> = {},
@@ -142,7 +142,7 @@ async function startCurator(
   return `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
 }
 
-/** A workspace whose init has finished; nothing listens where its Kubernetes API should be. */
+/** A workspace with a finished init. Nothing listens on the port of its Kubernetes API. */
 async function start(endpoints: (signer: KeyCertificateSigner) => Promise<string[]>): Promise<MemoryFiles> {
   const files = new MemoryFiles();
   const context = contextOf(files);
@@ -305,8 +305,8 @@ test('runStatus() reports a lost quorum when a later control plane cannot be rea
     ]),
   );
   expect(await runStatus(context, { wide: false })).toBe('unhealthy');
-  const [said] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
-  expect(said).toMatch(/^quorum +LOST/m);
+  const [text] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
+  expect(text).toMatch(/^quorum +LOST/m);
 });
 
 describe('runKubeconfig()', () => {
