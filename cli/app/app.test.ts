@@ -79,7 +79,7 @@ const failing =
   };
 
 describe('runApp()', () => {
-  test('gives a handler its flags, its arguments and the paths of the user', async () => {
+  test('passes flags, arguments and the paths of the user to the handler', async () => {
     const seen: unknown[] = [];
     const { code } = await run(['probe', 'one', 'x', '--flag', '-w', 'sub'], async (context, ...rest) => {
       seen.push(context.paths, ...rest);
@@ -97,19 +97,19 @@ describe('runApp()', () => {
     ]);
   });
 
-  test('takes global flags before the command as well', async () => {
+  test('accepts global flags before the command', async () => {
     let workspace = '';
     await run(['--workspace=/w', 'probe', 'one'], async ({ paths }) => void (workspace = paths.workspace));
     expect(workspace).toBe('/w');
   });
 
-  test('loads no command and no port for --help, --version and a usage error', async () => {
+  test('loads no command and no ports for --help, --version and usage errors', async () => {
     for (const args of [['--help'], ['--version'], [], ['nonsense'], ['-h']]) {
       expect((await run(args)).loaded).toEqual([]);
     }
   });
 
-  test('shows its help on stdout and ends with 0, and so do commands', async () => {
+  test('prints help of the program and of commands to stdout and exits with 0', async () => {
     const top = await run(['--help']);
     expect(top.code).toBe(0);
     for (const { name } of COMMANDS) expect(top.out).toContain(`  ${name}`);
@@ -131,7 +131,7 @@ describe('runApp()', () => {
 
   const exits = Object.keys(EXIT_CODES) as ExitName[];
   test.each(exits.filter((exit) => exit !== 'ok'))(
-    'ends with the number of %s when a command throws an error with it',
+    'exits with the number of %s when a command throws an error with that exit',
     async (exit) => {
       const { code, host } = await run(['probe', 'one'], failing(exit));
       expect(code).toBe(EXIT_CODES[exit].number);
@@ -141,11 +141,11 @@ describe('runApp()', () => {
     },
   );
 
-  test.each(exits)('ends with the number of %s when a command answers it', async (exit) => {
+  test.each(exits)('exits with the number of %s when a command returns it', async (exit) => {
     expect((await run(['probe', 'one'], async () => exit)).code).toBe(EXIT_CODES[exit].number);
   });
 
-  test('calls an error that nobody coded a defect, with its stack', async () => {
+  test('reports an error without a code as a bug, with its stack trace', async () => {
     const { code, host } = await run(['probe', 'one'], () => Promise.reject(new TypeError('x is undefined')));
     expect(code).toBe(EXIT_CODES.internal.number);
     expect(host.records).toMatchObject([
@@ -157,25 +157,22 @@ describe('runApp()', () => {
     { exit: 'interrupted', number: 130 },
     { exit: 'terminated', number: 143 },
   ] as const;
-  test.each(signals)(
-    'is not a failure when it was $exit, and ends with $number',
-    async ({ exit, number }) => {
-      const stopping = new AbortController();
-      const { code, host } = await run(
-        ['probe', 'one'],
-        async ({ signal }) => {
-          stopping.abort(new Interruption(exit));
-          signal.throwIfAborted();
-        },
-        stopping.signal,
-      );
-      expect(code).toBe(number);
-      expect(host.codes).toEqual(['app-stopping']);
-    },
-  );
+  test.each(signals)('exits with $number and no error when it was $exit', async ({ exit, number }) => {
+    const stopping = new AbortController();
+    const { code, host } = await run(
+      ['probe', 'one'],
+      async ({ signal }) => {
+        stopping.abort(new Interruption(exit));
+        signal.throwIfAborted();
+      },
+      stopping.signal,
+    );
+    expect(code).toBe(number);
+    expect(host.codes).toEqual(['app-stopping']);
+  });
 });
 
-describe('output that is not read to its end', () => {
+describe('lost output', () => {
   const lost = (kind: OutputLoss['kind'], code: string): Output => ({
     closed: new AbortController().signal,
     flush: async () => ({ kind, error: Object.assign(new Error(code), { code }) }),
@@ -183,14 +180,14 @@ describe('output that is not read to its end', () => {
   const running = new AbortController().signal;
   const one: Handler = async () => undefined;
 
-  test('is waited for before the command ends', async () => {
+  test('is flushed before the command ends', async () => {
     let isFlushed = false;
     const flush = () => settle().then(() => void (isFlushed = true));
     await run(['help', 'exit-codes'], one, running, { closed: running, flush });
     expect(isFlushed).toBe(true);
   });
 
-  test('is waited for until a signal comes', async () => {
+  test('is no longer awaited after a signal', async () => {
     const stopping = new AbortController();
     const flush = (): Promise<undefined> => {
       stopping.abort(new Interruption('interrupted'));
@@ -200,13 +197,13 @@ describe('output that is not read to its end', () => {
     expect(code).toBe(EXIT_CODES.interrupted.number);
   });
 
-  test('ends a command that only prints with a code of its own, and says nothing', async () => {
+  test('ends a read-only command with its own exit code and no message', async () => {
     const { code, host } = await run(['help', 'exit-codes'], one, running, lost('closed', 'EPIPE'));
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(host.codes).toEqual([]);
   });
 
-  test('does not change the exit code of a command that may have changed something', async () => {
+  test('does not change the exit code of a command that makes changes', async () => {
     expect((await run(['probe', 'one'], one, running, lost('closed', 'EPIPE'))).code).toBe(0);
     const failed = await run(['probe', 'one'], failing('partial'), running, lost('closed', 'EPIPE'));
     expect(failed.code).toBe(EXIT_CODES.partial.number);
@@ -216,13 +213,13 @@ describe('output that is not read to its end', () => {
     { error: 'ENOSPC', exit: 'diskFull' },
     { error: 'EDQUOT', exit: 'diskFull' },
     { error: 'EACCES', exit: 'readOnly' },
-  ] as const)('is an error of its own when a file cannot be written: $error', async ({ error, exit }) => {
+  ] as const)('is an error when the output file cannot be written: $error', async ({ error, exit }) => {
     const { code, host } = await run(['probe', 'one'], one, running, lost('failed', error));
     expect(code).toBe(EXIT_CODES[exit].number);
     expect(host.records).toMatchObject([{ kind: 'fail', report: { exit } }]);
   });
 
-  test('stops a command that only prints, and no other', async () => {
+  test('stops a read-only command, and no other', async () => {
     const closing = new AbortController();
     const output: Output = { closed: closing.signal, flush: async () => undefined };
     const seen: boolean[] = [];
@@ -250,8 +247,8 @@ describe('output that is not read to its end', () => {
   });
 });
 
-describe('what a command does to the world', () => {
-  test('somebody has decided for each command whether it only prints', async () => {
+describe('command effects', () => {
+  test('every command is listed as reading or changing', async () => {
     const program = await createProgram({
       version: '',
       entries: COMMANDS,
@@ -270,12 +267,12 @@ describe('what a command does to the world', () => {
   });
 });
 
-describe('a group of commands that is named alone', () => {
+describe('a group without a subcommand', () => {
   const groups = COMMANDS.filter(({ name }) =>
     ['config', 'node', 'audit', 'operator', 'keys', 'recover', 'mini', 'bundle', 'attest'].includes(name),
   );
   test.each(groups.map(({ name }) => ({ name })))(
-    'prints its help and is a usage error: $name',
+    'prints help and is a usage error: $name',
     async ({ name }) => {
       const { code, out, err } = await run([name]);
       expect({ code, out }).toEqual({ code: EXIT_CODES.usage.number, out: '' });
@@ -285,7 +282,7 @@ describe('a group of commands that is named alone', () => {
     },
   );
 
-  test('is an error for programs too', async () => {
+  test('is a JSON error with --output json', async () => {
     const { host } = await run(['-o', 'json', 'node']);
     expect(host.records).toMatchObject([{ kind: 'fail', report: { code: 'app-usage' } }]);
   });
@@ -310,7 +307,7 @@ describe('help', () => {
     });
   });
 
-  test('refuses an unknown code and names those that begin alike', async () => {
+  test('refuses an unknown code and lists similar ones', async () => {
     const { code, host } = await run(['help', 'errors', 'workspace-nonsense']);
     expect(code).toBe(EXIT_CODES.usage.number);
     expect(host.records).toMatchObject([{ report: { fix: expect.stringContaining('workspace-locked') } }]);
@@ -326,7 +323,7 @@ describe('help', () => {
   });
 
   test.each([['nonsense'], ['node', 'nonsense']])(
-    'refuses words that lead nowhere: %s %s',
+    'refuses unknown commands and topics: %s %s',
     async (...words) => {
       const { code, out, host } = await run(['help', ...words]);
       expect({ code, out, codes: host.codes }).toEqual({
@@ -338,8 +335,8 @@ describe('help', () => {
   );
 });
 
-describe('error catalogue', () => {
-  test('holds what the sources say, each code once', () => {
+describe('error catalog', () => {
+  test('contains every code of the sources once', () => {
     const root = new URL('../..', import.meta.url).pathname;
     expect(() =>
       execFileSync(process.execPath, ['.ci/collect-errors.ts', '--check'], { cwd: root, stdio: 'pipe' }),
@@ -354,7 +351,7 @@ describe('completion', () => {
     return execFileSync('bash', ['-c', line], { encoding: 'utf8' }).trim().split('\n');
   };
 
-  test('bash is offered commands, subcommands, choices and flags', async () => {
+  test('bash completes commands, subcommands, choices and flags', async () => {
     const script = (await run(['completion', 'bash'])).host.answered as { script: string };
     expect(complete(script.script, 'cluster', 'in')).toEqual(['init']);
     expect(complete(script.script, 'cluster', 'config', '')).toEqual([
@@ -370,7 +367,7 @@ describe('completion', () => {
     expect(complete(script.script, 'cluster', '--work')).toEqual(['--workspace']);
   });
 
-  test.each(['bash', 'zsh', 'fish'])('the script for %s names every command', async (shell) => {
+  test.each(['bash', 'zsh', 'fish'])('the script for %s contains every command', async (shell) => {
     const { script } = (await run(['completion', shell])).host.answered as { script: string };
     for (const { name } of COMMANDS) expect(script).toContain(name);
   });
