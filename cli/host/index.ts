@@ -8,6 +8,7 @@ export { formatBytes } from '../../internal/printable/index.ts';
 export { formatFields, formatShare, formatTable } from './format.ts';
 export type { Host, StepProgress } from './host.ts';
 export { Interruption } from './interruption.ts';
+export { OpenStep } from './open-step.ts';
 export { StandardOutput, type Output, type OutputLoss } from './output.ts';
 export { RecordingHost, type HostRecord } from './recording-host.ts';
 export type { OutputStream, Streams } from './streams.ts';

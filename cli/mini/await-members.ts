@@ -3,7 +3,8 @@ import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.j
 import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
-import type { CommandContext, StepProgress } from '../app/command.ts';
+import type { CommandContext } from '../app/command.ts';
+import { OpenStep } from '../host/index.ts';
 import { callCurator, readWorkspace, readKubeAccess } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { grantForJoin } from '../sign/index.ts';
@@ -47,18 +48,21 @@ export async function awaitMembers(
   const startMs = clock.monotonicMs();
   const { layout } = await readWorkspace(context);
   using kube = new KubeClient(await readKubeAccess(context.ports.files, layout), context.ports);
-  const shown = machines.map((machine) => new ShownMachine(context, machine));
+  const shown = machines.map((machine) => ({ machine, step: openStep(context, machine) }));
   try {
     for (;;) {
       const seen = await readSnapshot(context, kube);
       const waiting = new Map<string, MemberProgress>();
-      for (const machine of shown) {
-        const progress = withUnreachableNote(memberProgress(machine.machine, seen), seen.unreachable);
-        machine.show(progress);
-        if (progress.kind === 'ready') continue;
-        waiting.set(machine.machine.name, progress);
-        if (progress.kind === 'pending') await approve(context, machine.machine, progress.joinId);
-        if (progress.kind === 'refused') throw refused(machine.machine, progress);
+      for (const { machine, step } of shown) {
+        const progress = withUnreachableNote(memberProgress(machine, seen), seen.unreachable);
+        if (progress.kind === 'ready') {
+          void step.end();
+          continue;
+        }
+        waiting.set(machine.name, progress);
+        if (progress.kind === 'refused') throw refused(machine, progress);
+        step.update(printable(progress.text));
+        if (progress.kind === 'pending') await approve(context, machine, progress.joinId);
       }
       if (waiting.size === 0) break;
       const passedMs = clock.monotonicMs() - startMs;
@@ -67,40 +71,15 @@ export async function awaitMembers(
       await clock.sleep(POLL_MS, context.signal);
     }
   } catch (error) {
-    await Promise.all(shown.map((machine) => machine.end(error)));
+    await Promise.all(shown.map(({ step }) => step.end(error)));
     throw error;
   }
-  await Promise.all(shown.map((machine) => machine.end()));
+  await Promise.all(shown.map(({ step }) => step.end()));
 }
 
-/** One machine as a step of the host. */
-class ShownMachine {
-  readonly machine: JoiningMachine;
-  readonly #outcome = Promise.withResolvers<void>();
-  readonly #step: Promise<void>;
-  #progress: StepProgress | undefined;
-
-  constructor(context: CommandContext, machine: JoiningMachine) {
-    this.machine = machine;
-    const kind = machine.roles.includes('control-plane') ? 'control-plane' : 'worker';
-    this.#step = context.host
-      .step('mini-member', `Joining machine ${machine.name} (${kind})`, (progress) => {
-        this.#progress = progress;
-        return this.#outcome.promise;
-      })
-      .catch(() => undefined); // the caller of end() throws the error
-  }
-
-  show(progress: MemberProgress): void {
-    if (progress.kind === 'ready') this.#outcome.resolve();
-    else if (progress.kind !== 'refused') this.#progress?.update(printable(progress.text));
-  }
-
-  async end(error?: unknown): Promise<void> {
-    if (error === undefined) this.#outcome.resolve();
-    else this.#outcome.reject(error);
-    await this.#step;
-  }
+function openStep({ host }: CommandContext, { name, roles }: JoiningMachine): OpenStep {
+  const kind = roles.includes('control-plane') ? 'control-plane' : 'worker';
+  return new OpenStep(host, 'mini-member', `Joining machine ${name} (${kind})`);
 }
 
 /** Calls may fail while control planes start; then that part of the snapshot is empty. */

@@ -2,7 +2,7 @@ import { formatDuration } from '../../../internal/clock/index.ts';
 import type { InitEvent } from '../../../initproto/gen/init_pb.js';
 import { PHASES } from '../../../initproto/phases.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import type { Host, StepProgress } from '../../host/index.ts';
+import { OpenStep, type Host, type StepProgress } from '../../host/index.ts';
 
 /** Phases of a newer agent, which this program does not know, are shown by name. */
 const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));
@@ -11,19 +11,12 @@ function titleOf(phase: string): string {
   return TITLES.get(phase) ?? printable(phase);
 }
 
-interface RunningPhase {
-  readonly finish: () => void;
-  readonly fail: (error: unknown) => void;
-  readonly shown: Promise<void>;
-  progress: StepProgress | undefined;
-}
-
 /** Shows the phases of the init on the machine as steps. Events start and end steps; several may run at once. */
 export class PhaseView {
   readonly #host: Host;
-  readonly #running = new Map<string, RunningPhase>();
+  readonly #running = new Map<string, OpenStep>();
   /** Shown while the connection is lost and no phase runs. */
-  #reconnecting: RunningPhase | undefined;
+  #reconnecting: OpenStep | undefined;
   readonly #finished = new Set<string>();
 
   constructor(host: Host) {
@@ -31,7 +24,7 @@ export class PhaseView {
   }
 
   show({ event, timeMs }: InitEvent): void {
-    this.#reconnecting?.finish();
+    void this.#reconnecting?.end();
     this.#reconnecting = undefined;
     switch (event.case) {
       case 'phaseStarted':
@@ -66,8 +59,8 @@ export class PhaseView {
   note(text: string): void {
     for (const phase of this.#running.keys()) this.#update(phase, text);
     if (this.#running.size > 0) return;
-    this.#reconnecting ??= this.#begin('init-attach', 'Reconnecting to the machine');
-    this.#reconnecting.progress?.update(text);
+    this.#reconnecting ??= new OpenStep(this.#host, 'init-attach', 'Reconnecting to the machine');
+    this.#reconnecting.update(text);
   }
 
   /** Ends all steps that are still running. */
@@ -75,39 +68,18 @@ export class PhaseView {
     const running = [...this.#running.values()];
     if (this.#reconnecting !== undefined) running.push(this.#reconnecting);
     this.#running.clear();
-    for (const phase of running) {
-      if (error === undefined) phase.finish();
-      else phase.fail(error);
-    }
-    await Promise.all(running.map(({ shown }) => shown));
+    await Promise.all(running.map((step) => step.end(error)));
   }
 
   #start(phase: string): void {
     if (this.#running.has(phase)) return this.#update(phase, 'retrying');
-    this.#running.set(phase, this.#begin(`init-phase-${phase}`, titleOf(phase)));
-  }
-
-  #begin(code: string, title: string): RunningPhase {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const running: RunningPhase = {
-      finish: resolve,
-      fail: reject,
-      progress: undefined,
-      shown: Promise.resolve(),
-    };
-    const shown = this.#host
-      .step(code, title, (progress) => {
-        running.progress = progress;
-        return promise;
-      })
-      .catch(() => undefined); // the caller of close() reports the error
-    return Object.assign(running, { shown });
+    this.#running.set(phase, new OpenStep(this.#host, `init-phase-${phase}`, titleOf(phase)));
   }
 
   #finish(phase: string, already: boolean): void {
     const running = this.#running.get(phase);
     this.#running.delete(phase);
-    running?.finish();
+    void running?.end();
     if (already && !this.#finished.has(phase)) {
       this.#host.say('init-phase-already', `${titleOf(phase)}: already done`, {
         phase,
@@ -117,6 +89,6 @@ export class PhaseView {
   }
 
   #update(phase: string, text: string, share?: Parameters<StepProgress['update']>[1]): void {
-    this.#running.get(phase)?.progress?.update(text, share);
+    this.#running.get(phase)?.update(text, share);
   }
 }
