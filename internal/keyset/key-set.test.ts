@@ -83,7 +83,7 @@ test.each([
   { now: '2/believe', wanted: '2/issue', want: false },
   { now: '3/hand', wanted: '2/done', want: true },
   { now: '2/done', wanted: '3/hand', want: false },
-])('whoever is at $now has reached $wanted: $want', ({ now, wanted, want }) => {
+])('hasReached() of stage $now and wanted stage $wanted: $want', ({ now, wanted, want }) => {
   const stage = (text: string) => {
     const [generation, phase] = text.split('/');
     const read = { generation: Number(generation), phase: phase as KeyPhase };

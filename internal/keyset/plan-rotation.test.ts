@@ -82,7 +82,7 @@ const cases: readonly {
     want: { kind: 'next', phase: 'refresh' },
   },
   {
-    name: 'one that beats is',
+    name: 'a worker that is alive is waited for',
     at: now('refresh'),
     members: [member('a', '2/refresh'), worker('w', '2/issue')],
     want: [['w', 'still in phase "issue"']],

@@ -300,8 +300,8 @@ describe('resolveOwners()', () => {
     const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b, c)];
     const later = { keys: [rawOf(b)] as const, floor: undefined };
     expect(resolveOwners(later, chain, trust).keys).toEqual([rawOf(b), rawOf(c)]);
-    const stranger = { keys: [rawOf(generateEd25519Key())] as const, floor: undefined };
-    expect(resolveOwners(stranger, chain, trust)).toEqual(stranger);
+    const otherKey = { keys: [rawOf(generateEd25519Key())] as const, floor: undefined };
+    expect(resolveOwners(otherKey, chain, trust)).toEqual(otherKey);
   });
 
   test('refuses a set that was signed by a removed owner', () => {

@@ -75,7 +75,7 @@ export function encodeCommand(command: TpmCommand): Uint8Array {
   for (const handle of handles) body.u32(handle);
   if (authorizations.length > 0) {
     const area = new WireWriter();
-    // continueSession (bit 0): whoever opened the session flushes it, also after an error.
+    // continueSession (bit 0): the program that opened the session flushes it, also after an error.
     for (const each of authorizations) area.u32(each.sessionHandle).u16(0).u8(1).sized(each.value);
     const bytes = area.finish();
     body.u32(bytes.length).bytes(bytes);

@@ -13,8 +13,8 @@ test('deviceSource() reports a missing device', async () => {
 });
 
 test('deviceSource() sends a command in one write and reads the response in one read', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-device-'));
-  const path = join(folder, 'device');
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-device-'));
+  const path = join(directory, 'device');
   await writeFile(path, Uint8Array.of(0, 0, 0, 7, 8, 9)); // a file reads on where it was written
   try {
     await using transport = await deviceSource(path).open(never);
@@ -23,6 +23,6 @@ test('deviceSource() sends a command in one write and reads the response in one 
       code: 'tpm-malformed',
     });
   } finally {
-    await rm(folder, { recursive: true });
+    await rm(directory, { recursive: true });
   }
 });

@@ -214,7 +214,7 @@ describe('a software TPM', () => {
   const INDEX = 0x01800101;
   const auth = new Uint8Array(Buffer.from('counter-auth'));
 
-  test('keeps a counter that never goes back, not even when it is defined anew', async () => {
+  test('keeps a counter that never goes back, not even when it is defined again', async () => {
     const read = () => use((connection, signal) => readCounter(connection, INDEX, password(auth), signal));
     await use((connection, signal) => defineCounter(connection, INDEX, auth, signal));
     const first = await read();

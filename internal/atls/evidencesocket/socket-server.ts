@@ -39,7 +39,7 @@ export interface EvidenceSocketServer extends AsyncDisposable {
 
 /**
  * Listens until disposed. The directory must exist with the permissions that decide who may connect: the socket itself is
- * open to whoever reaches it, so that there is no moment in which it has the wrong ones.
+ * world-writable, so that it never has wrong permissions, not even for a moment.
  */
 export async function createEvidenceSocketServer(
   options: EvidenceSocketOptions,

@@ -69,7 +69,7 @@ describe('checkCollateral()', () => {
       ca: {},
       keyUsage: [5, 6],
     });
-  const stranger = issueCertificate({ name: [['CN', 'x']], key: generateKey('p256') });
+  const untrusted = issueCertificate({ name: [['CN', 'x']], key: generateKey('p256') });
   test.each<{ name: string; code: string; given: () => readonly CollateralItem[] }>([
     {
       name: 'a list of a platform authority that another Intel made',
@@ -114,7 +114,7 @@ describe('checkCollateral()', () => {
     {
       name: 'a certificate of neither',
       code: 'collateral-malformed',
-      given: () => [...whole(), certificate(stranger.der)],
+      given: () => [...whole(), certificate(untrusted.der)],
     },
     {
       name: 'more authorities than there are',
@@ -149,21 +149,21 @@ describe('checkCollateral()', () => {
     { name: 'a CRL of a platform authority', given: whole({ platform: lists(3).platform }) },
     { name: 'a TCB info with the same number', given: whole({ tcb: documents(3).tcb }) },
     { name: 'a QE identity with the same number', given: whole({ qe: documents(3).qe }) },
-  ])('refuses $name that is genuine, current, and older than the one in force', ({ given }) => {
+  ])('refuses $name that is genuine and current but older than the active one', ({ given }) => {
     expect(check(given)).toBe(17);
-    const inForce = whole({ ...lists(2), ...documents(2) });
-    expect(() => check(given, inForce)).toThrow(expect.objectContaining({ code: 'collateral-older' }));
-    expect(check(whole(), inForce)).toBe(17);
+    const active = whole({ ...lists(2), ...documents(2) });
+    expect(() => check(given, active)).toThrow(expect.objectContaining({ code: 'collateral-older' }));
+    expect(check(whole(), active)).toBe(17);
   });
 
-  test('takes what is as old as what is in force, and other platforms of any age', () => {
+  test('accepts documents as old as the active ones, and those of other platforms of any age', () => {
     expect(check(whole(), whole())).toBe(17);
     const other = { kind: 'tcb-info', ...intel.tcbInfo(issued(9, { fmspc: '00A067110000' })) } as const;
     expect(check([...whole(), other], whole())).toBe(17);
   });
 });
 
-describe('withListsOf()', () => {
+describe('keepCurrentCrls()', () => {
   test('keeps the lists that nothing new is said about, while they are current, and nothing else', () => {
     const before = whole();
     const { amd: newer } = lists(0);

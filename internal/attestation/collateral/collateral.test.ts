@@ -100,7 +100,7 @@ describe('a file', () => {
 describe('a bundle', () => {
   const text = encodeBundle({ assembledMs: TEST_NOW_MS, items });
 
-  test('comes back as it was written', () => {
+  test('is parsed as it was encoded', () => {
     expect(parseBundle(text)).toEqual({ assembledMs: TEST_NOW_MS, items });
     expect(readCollateralFile(new Uint8Array(Buffer.from(text)))).toEqual(items);
   });
@@ -113,7 +113,7 @@ describe('a bundle', () => {
     expect(withoutDuplicates([...items, ...items])).toHaveLength(withoutDuplicates(items).length);
   });
 
-  test('says how old its documents are', () => {
+  test('shows the age of its documents', () => {
     const ages = items.map((item) => ageOf(item, Date.UTC(2025, 6, 25)));
     expect(ages.find(({ what }) => what.startsWith('TCB info'))).toMatchObject({
       state: 'expired',

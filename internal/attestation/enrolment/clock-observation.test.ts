@@ -19,7 +19,7 @@ function later(ms: number, change: Partial<ClockObservation> = {}): ClockObserva
   return { ...first, clock, seenAtMs: first.seenAtMs + ms, ...change };
 }
 
-describe('compareSightings()', () => {
+describe('compareClockObservations()', () => {
   test.each([
     { name: 'of one machine a minute later', now: later(MINUTE_MS) },
     {
@@ -38,7 +38,7 @@ describe('compareSightings()', () => {
       name: 'of a machine that was reinstalled long after',
       now: later(60 * MINUTE_MS, { nodeKeyId: 'other' }),
     },
-  ])('finds nothing in a sighting $name', ({ now }) => {
+  ])('finds no anomaly in an observation $name', ({ now }) => {
     expect(compareClockObservations(first, now)).toEqual([]);
   });
 
@@ -52,7 +52,7 @@ describe('compareSightings()', () => {
     expect(compareClockObservations(first, now)).toEqual([expect.objectContaining({ kind })]);
   });
 
-  test('two copies that take turns are noticed by the second turn', () => {
+  test('detects two copies that run alternately at the second observation', () => {
     const original = later(10 * MINUTE_MS);
     const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // started a moment ago
     expect(compareClockObservations(original, copy).map((each) => each.kind)).toEqual(['clock-behind']);
@@ -62,7 +62,7 @@ describe('compareSightings()', () => {
   });
 });
 
-test('a verifier says how late a session of the same power-on may come, and no later', () => {
+test('compareClockObservations() tolerates the configured delay and no more', () => {
   const last = { ...first, clock: { ...first.clock, clockMs: first.clock.clockMs + 1000n } };
   expect(compareClockObservations(last, first).map(({ kind }) => kind)).toEqual(['clock-behind']);
   expect(compareClockObservations(last, first, { slackMs: 1000 })).toEqual([]);
@@ -75,13 +75,13 @@ test('a verifier says how late a session of the same power-on may come, and no l
   ]);
 });
 
-test('a verifier says how fast a TPM’s clock may run', () => {
+test('compareClockObservations() tolerates the configured clock rate', () => {
   const [day, counted] = [86_400_000, 1.3 * 86_400_000];
   const now = { ...later(counted), seenAtMs: first.seenAtMs + day };
   expect(compareClockObservations(first, now).map(({ kind }) => kind)).toEqual(['clock-ahead']);
   expect(compareClockObservations(first, now, { clockRate: 1.35 })).toEqual([]);
 });
 
-test('nextSighting() keeps the first one as it is', () => {
+test('latestClockObservation() returns the first observation unchanged', () => {
   expect(latestClockObservation(undefined, first)).toBe(first);
 });

@@ -114,14 +114,14 @@ describe('makeCredential()', () => {
   });
 });
 
-describe('Activations', () => {
+describe('CredentialActivations', () => {
   /** Opens a challenge as the machine would. */
   function answerTo(challenge: ReturnType<CredentialActivations['challenge']>, to = session): Uint8Array {
     const secret = openCredential(challenge.credentialBlob, challenge.encryptedSeed, attestationKeyName);
     return activationAnswer(secret, challenge.id, to);
   }
 
-  test('take the right answer and say whose key it is', () => {
+  test('accept the right answer and return the endorsement', () => {
     const activations = new CredentialActivations();
     const challenge = activations.challenge(endorsement, 0);
     const answered = { id: challenge.id, answer: answerTo(challenge), session };
@@ -164,7 +164,7 @@ describe('Activations', () => {
     );
   });
 
-  test('forget challenges that nobody answered, and keep no more than their limit', () => {
+  test('drop unanswered challenges and keep at most the limit', () => {
     const activations = new CredentialActivations({ lifetimeMs: 100, maxOpen: 2 });
     const old = activations.challenge(endorsement, 0);
     activations.challenge(endorsement, 50);

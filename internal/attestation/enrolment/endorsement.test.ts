@@ -120,11 +120,11 @@ describe('verifyEndorsement()', () => {
     issuer: root,
     keyUsage: [0],
   });
-  const stranger = issueCertificate({ name: [['CN', 'Chipmaker root']], key: generateKey('p384'), ...CA });
-  const strangersIssuer = issueCertificate({
+  const untrusted = issueCertificate({ name: [['CN', 'Chipmaker root']], key: generateKey('p384'), ...CA });
+  const untrustedIssuer = issueCertificate({
     name: [['CN', 'Chipmaker 7']],
     key: issuerKey,
-    issuer: stranger,
+    issuer: untrusted,
     ...CA,
   });
   const hostile: readonly { readonly name: string; readonly judged: Judged; readonly code: string }[] = [
@@ -162,7 +162,7 @@ describe('verifyEndorsement()', () => {
     { name: 'an issuer that is no authority', judged: { trust: trustIn(noCa, root) }, code: 'x509-not-a-ca' },
     {
       name: 'a root of the right name and another key',
-      judged: { trust: trustIn(strangersIssuer, stranger) },
+      judged: { trust: trustIn(untrustedIssuer, untrusted) },
       code: 'x509-root-untrusted',
     },
     {

@@ -47,7 +47,7 @@ const fingerprintOf = (pem: string): string =>
   new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase();
 
 /** More than the guesses that a software TPM allows. */
-const LIVES = 6;
+const RUNS = 6;
 
 /** What a TPM's endorsement key makes of a credential for the attestation key, or for the name of another key. */
 function openCredential(tpm: Tpm, kind: EndorsementKeyKind, name?: Uint8Array): Promise<Uint8Array> {
@@ -239,7 +239,7 @@ describe('enrolment of a software TPM', () => {
 
   test('endorsement keys are of use however often the power was lost: the TPM takes none of that for a guess', async () => {
     await using own = await createSwtpmFactory();
-    for (let life = 1; life <= LIVES; life++) {
+    for (let life = 1; life <= RUNS; life++) {
       await using cut = await own.start();
       await using machine = cut.open();
       for (const kind of ENDORSEMENT_KEY_KINDS)
@@ -257,19 +257,19 @@ describe('enrolment of a software TPM', () => {
     await new Promise((resolve) => setTimeout(resolve, 2000)); // so far the original lies behind its copy
     swtpm = await factory.start(); // from the same state: the same reset count, the same clock
     tpm = swtpm.open();
-    const sightingOf = async (of: Tpm): Promise<ClockObservation> => {
+    const observationOf = async (of: Tpm): Promise<ClockObservation> => {
       const evidence = await createTpmIssuer({ tpm: of, pcrs: [0, 15] }).issue(session, never);
       const clock = clockOfVerdict(await judge(evidence, attestationKeyNameHex, endorsementKeyId));
       if (clock === undefined) throw new Error('no clock');
       return { attestationKeyNameHex, nodeKeyId: 'node', clock, seenAtMs: Date.now() };
     };
-    const [ahead, behind] = [await sightingOf(stolen), await sightingOf(tpm)];
+    const [ahead, behind] = [await observationOf(stolen), await observationOf(tpm)];
     expect(compareClockObservations(ahead, behind).map((each) => each.kind)).toContain('clock-behind');
   });
 
   test('the secret of an attestation key opens for the software it was sealed to', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'cluster-key-secret-'));
-    const options = { tpm, files: new DiskFiles(), path: join(folder, 'ak-secret'), pcrs: [12] };
+    const directory = await mkdtemp(join(tmpdir(), 'cluster-key-secret-'));
+    const options = { tpm, files: new DiskFiles(), path: join(directory, 'ak-secret'), pcrs: [12] };
     try {
       const secret = await openKeySecret(options, never);
       expect(Buffer.compare((await openKeySecret(options, never)).reveal(), secret.reveal())).toBe(0);
@@ -277,7 +277,7 @@ describe('enrolment of a software TPM', () => {
       await resealKeySecret(options, secret, other, never);
       await expect(openKeySecret(options, never)).rejects.toMatchObject({ code: 'tpm-policy-failed' });
     } finally {
-      await rm(folder, { recursive: true });
+      await rm(directory, { recursive: true });
     }
   });
 
@@ -288,8 +288,8 @@ describe('enrolment of a software TPM', () => {
     const challenge = activations.challenge(endorsement, nowMs);
     const answer = await answerChallenge(machine, challenge, session, never);
     expect(activations.verifyAnswer({ id: challenge.id, answer, session }, nowMs)).toBe(endorsement);
-    const stranger = activations.challenge(endorsement, nowMs);
-    await expect(answerChallenge({ tpm }, stranger, session, never)).rejects.toMatchObject({
+    const untrusted = activations.challenge(endorsement, nowMs);
+    await expect(answerChallenge({ tpm }, untrusted, session, never)).rejects.toMatchObject({
       code: 'tpm-credential-rejected',
     });
   });

@@ -122,7 +122,7 @@ describe('logs of real machines', () => {
 });
 
 describe('verifyEventLog()', () => {
-  test('accepts a log that leads to the quoted registers, and a register at zero without events', () => {
+  test('accepts a log that replays to the quoted registers, and a register at zero without events', () => {
     verifyEventLog(parseEventLog(buildLog(EVENTS), 'tpm'), 'sha256', QUOTED);
   });
 
@@ -178,7 +178,7 @@ describe('verifyEventLog()', () => {
     expect(forged.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false, true, false]);
   });
 
-  test('data of a no-action event is never believed', () => {
+  test('isDataMeasured() is false for a no-action event', () => {
     const log = parseEventLog(buildLog([{ register: 0, type: 3, data: text('trust me') }]), 'tpm');
     expect(log.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false]);
   });
@@ -317,7 +317,7 @@ describe('parseEventLog()', () => {
     }
   });
 
-  test('refuses more than any log has, before it reads', () => {
+  test('refuses a log above the size limit before parsing', () => {
     expect(() => parseEventLog(new Uint8Array(MAX_LOG_BYTES + 1), 'tpm')).toThrow(
       coded('eventlog-too-large'),
     );

@@ -27,7 +27,7 @@ describe('MachineKeyValidator', () => {
     });
   });
 
-  test('tells who an unknown machine is only where any machine may pass', async () => {
+  test('returns the identity of an unknown machine only if the policy accepts any machine', async () => {
     const validator = new MachineKeyValidator({ fingerprints: 'any' });
     const verdict = await validator.validate(evidence, binding, contextOf('any'));
     expect(verdict.machineIdentity).toEqual({ kind: 'machine-key', id, proof: 'unproved' });
@@ -72,7 +72,7 @@ describe('verifyKeyProof()', () => {
   const session = randomBytes(64);
   const proof = proveKey('cluster/test/v1', session, privKey);
 
-  test('answers the fingerprint of the key that was proved', () => {
+  test('returns the fingerprint of the proved key', () => {
     expect(verifyKeyProof('cluster/test/v1', session, proof)).toBe(`sha256:${id}`);
   });
 

@@ -121,7 +121,7 @@ describe('an owner', () => {
   });
 });
 
-test('hostile documents are read or refused by code', () => {
+test('parseOwnerKeyEvidence() parses arbitrary bytes or refuses them with its code', () => {
   const { cases, refused } = fuzz({
     seeds: [evidence],
     parse: parseOwnerKeyEvidence,
@@ -152,7 +152,7 @@ describe('a list of owners', () => {
     expect(() => rawFromOwnerKey(undefined as unknown as KeyObject)).toThrow();
   });
 
-  test('raw keys and key objects are two forms of one', () => {
+  test('raw keys and key objects convert into each other', () => {
     expect(ownerPubKeyFromRaw(rawFromOwnerKey(owner)).equals(createPublicKey(owner))).toBe(true);
   });
 });

@@ -92,7 +92,7 @@ function validators() {
 const issuerWith = (attestationKey: Uint8Array): Issuer =>
   new CompositeIssuer({ variant: 'snp+tpm', processor, tpm: tpmWith(attestationKey) });
 
-describe('a processor that vouches for its virtual TPM', () => {
+describe('a processor that certifies its virtual TPM', () => {
   test('is accepted with the registers of both and the identity of the processor', async () => {
     const { validator } = validators();
     const verdict = await validator.validate(await issuerWith(keyA).issue(BINDING, never), BINDING, context);

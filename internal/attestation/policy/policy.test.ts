@@ -221,11 +221,11 @@ describe('a policy', () => {
   });
 });
 
-describe('the policy in force', () => {
+describe('the active policy', () => {
   const storeOf = (variants: readonly Variant[] = ['tpm']): PolicyStore =>
     new PolicyStore({ variants, input: written });
 
-  test('is replaced by a good one as a whole', () => {
+  test('is replaced by a valid one as a whole', () => {
     const store = storeOf();
     const before = store.current.version;
     const change = store.replace({ ...written, name: 'release-2' });
@@ -233,7 +233,7 @@ describe('the policy in force', () => {
     expect(store.current.version).toMatch(/^release-2@/);
   });
 
-  test('stays when the new one is bad, and says why until a good one comes', () => {
+  test('stays active when the new one is invalid, and reports why until a valid one follows', () => {
     const store = storeOf();
     const { current } = store;
     expect(store.replace({ ...written, registers: {} })).toMatchObject({
@@ -247,7 +247,7 @@ describe('the policy in force', () => {
     expect(store.problem).toBeUndefined();
   });
 
-  test('stays when the new one forgets a variant that is in use', () => {
+  test('stays active when the new one has no section for a variant in use', () => {
     const store = storeOf(['snp+tpm']);
     const { 'sev-snp': _, ...without } = written;
     expect(store.replace(without)).toMatchObject({
@@ -256,7 +256,7 @@ describe('the policy in force', () => {
     });
   });
 
-  test('does not start bad', () => {
+  test('is refused at start if it is invalid', () => {
     expect(() => new PolicyStore({ variants: ['tpm'], input: {} })).toThrow(PolicyError);
     const { tdx: _, ...without } = written;
     expect(() => new PolicyStore({ variants: ['tdx'], input: without })).toThrow(PolicyError);

@@ -286,7 +286,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'snp-product-mismatch',
   },
   {
-    name: 'of a chip that a stranger with AMD’s names certified',
+    name: 'of a chip that a self-made CA with the names of AMD certified',
     given: () => ({ maker: new TestAmd('Milan'), trust: amd.Milan }),
     want: 'x509-signature',
   },
@@ -404,7 +404,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'with a CRL of a stranger',
+    name: 'with a CRL of another CA',
     given: () => ({
       collateral: { crls: [issueCrl({ issuer: { ...amd.Milan.ark, key: generateKey('rsa') } })] },
     }),
@@ -446,9 +446,9 @@ describe('a report is refused', () => {
   });
 
   test('under a whole self-made chain with AMD’s names, because its root is not pinned', async () => {
-    const impostor = new TestAmd('Milan');
-    const certificates = (chip: Uint8Array): Uint8Array[] => [chip, impostor.ask.der, impostor.ark.der];
-    await expect(judge({ maker: impostor, trust: amd.Milan, certificates })).rejects.toMatchObject({
+    const selfMade = new TestAmd('Milan');
+    const certificates = (chip: Uint8Array): Uint8Array[] => [chip, selfMade.ask.der, selfMade.ark.der];
+    await expect(judge({ maker: selfMade, trust: amd.Milan, certificates })).rejects.toMatchObject({
       code: 'x509-root-untrusted',
     });
   });
@@ -555,7 +555,7 @@ describe('real reports', () => {
     expect(cases).toBe(2 * 1184 + 2 * 1360);
   });
 
-  test('have a twin by their signature, so nothing may know evidence again by its bytes', () => {
+  test('have a second valid signature, so that evidence must not be identified by its bytes', () => {
     const report = amd.Milan.report({ key });
     const order = BigInt(
       '0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973',
@@ -580,7 +580,7 @@ describe('real reports', () => {
 });
 
 describe('documents', () => {
-  test('come back as they were written', () => {
+  test('are decoded as they were encoded', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.array(fc.uint8Array(), { maxLength: 7 }), (report, certificates) => {
         expect(decodeSnpEvidence(encodeSnpEvidence({ report, certificates }))).toEqual({

@@ -135,7 +135,7 @@ describe('a quote', () => {
     expect(verdict.tcb).toMatchObject({ status: 'OutOfDate', advisories: 'INTEL-SA-00001' });
   });
 
-  test('with a log that leads to its runtime registers is accepted', async () => {
+  test('with a log that replays to its runtime registers is accepted', async () => {
     const { log, rtmrs } = runtimeLog();
     const verdict = await judge({ quote: { rtmrs }, eventLog: log, rules: { eventLog: 'required' } });
     expect(verdict.checks).toContainEqual({ name: 'event-log', outcome: 'pass' });
@@ -414,12 +414,12 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'tdx-collateral-malformed',
   },
   {
-    name: 'with TCB info that was written anew',
+    name: 'with TCB info that was reformatted',
     given: () => ({ collateral: { tcbInfos: [rewritten(intel.tcbInfo())] } }),
     want: 'tdx-collateral-signature',
   },
   {
-    name: 'with a QE identity that was written anew',
+    name: 'with a QE identity that was reformatted',
     given: () => ({ collateral: { qeIdentities: [rewritten(intel.qeIdentity())] } }),
     want: 'tdx-collateral-signature',
   },
@@ -652,7 +652,7 @@ describe('real quotes', () => {
     expect(verifyTdxEvidence(quote, options)).toMatchObject({ accepted: true, tcb, claims });
   });
 
-  test('looked at without a policy come with a warning where any policy would refuse', () => {
+  test('inspected without a policy lead to a warning for what every sensible policy refuses', () => {
     const options = {
       trust: intel.trust,
       cache,
@@ -702,7 +702,7 @@ describe('real quotes', () => {
     );
   });
 
-  test('are refused after the collateral has run out', () => {
+  test('are refused with expired collateral', () => {
     const { quote, options } = real('v4', '2026-11-21', ['v4.collateral']);
     expect(() => verifyTdxEvidence(quote, options)).toThrow(
       expect.objectContaining({ code: 'x509-crl-expired' }),

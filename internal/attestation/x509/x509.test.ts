@@ -397,7 +397,7 @@ describe('a chain out of order', () => {
   });
 
   test('takes the issuer whose key signed, not the first of that name', () => {
-    const impostor = issueCertificate({
+    const selfMade = issueCertificate({
       name: [['CN', 'middle']],
       key: generateKey('p256'),
       issuer: root,
@@ -405,7 +405,7 @@ describe('a chain out of order', () => {
     });
     const leaf = parseCertificate(leafWith().der);
     const right = parseCertificate(middle.der);
-    expect(buildChain(leaf, [parseCertificate(impostor.der), right])[1]).toBe(right);
+    expect(buildChain(leaf, [parseCertificate(selfMade.der), right])[1]).toBe(right);
   });
 
   test('ends where an issuer is missing, and in a circle it ends too', () => {
