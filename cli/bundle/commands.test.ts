@@ -26,13 +26,13 @@ describe('ownSources()', () => {
 });
 
 describe('bundle verify', () => {
-  test('is content with a whole bundle', async () => {
+  test('passes for a complete bundle', async () => {
     await using place = await startPlace();
     expect(await runBundleVerify(place.command, VERSION)).toBe('ok');
     expect(place.host.answered).toMatchObject({ components: 27, findings: [] });
   });
 
-  test('names a flipped file and ends unhealthy', async () => {
+  test('lists a damaged file and returns unhealthy', async () => {
     await using place = await startPlace();
     await place.context.ports.files.writeAtomic(await place.pathOf('kubelet'), 'flipped');
     expect(await runBundleVerify(place.command, VERSION)).toBe('unhealthy');
@@ -41,7 +41,7 @@ describe('bundle verify', () => {
     });
   });
 
-  test('says that there is nothing to verify', async () => {
+  test('fails when there is no bundle', async () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(place.manifestPath);
     await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-not-found' });
@@ -49,7 +49,7 @@ describe('bundle verify', () => {
 });
 
 describe('bundle ls', () => {
-  test('shows every bundle and what it lacks', async () => {
+  test('lists every bundle and its missing components', async () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(await place.pathOf('helm'));
     await runBundleList(place.command, { kubernetesVersion: undefined });
@@ -63,7 +63,7 @@ describe('bundle ls', () => {
     expect(place.text()).toMatch(/^total /m);
   });
 
-  test('says how to make one where there is none', async () => {
+  test('names the command to build a bundle when there is none', async () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(place.manifestPath);
     await runBundleList(place.command, { kubernetesVersion: undefined });

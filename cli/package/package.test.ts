@@ -52,7 +52,7 @@ function contextOf(more: Readonly<Record<string, string>> = {}) {
 }
 
 describe('cluster package repo', () => {
-  test('makes what apt reads: hashes of the index in Release, hashes of packages in the index', async () => {
+  test('creates the index files of apt: Release with hashes of the index, the index with hashes of packages', async () => {
     const directory = join(temporary, 'repo');
     const debs = [build('tea', '1.0.0'), build('cup', '2.0', 'gzip')];
     const context = contextOf();
@@ -72,7 +72,7 @@ describe('cluster package repo', () => {
     expect(context.host.codes).toContain('package-repo-unsigned');
   });
 
-  test('keeps older versions when newer ones come, and takes the same one twice', async () => {
+  test('keeps older versions when newer ones are added, and accepts the same package twice', async () => {
     const directory = join(temporary, 'repo');
     for (const version of ['1.0.0', '1.1.0', '1.1.0'])
       await runPackageRepo(contextOf(), { directory, debs: [build('tea', version)], key: undefined });
@@ -80,7 +80,7 @@ describe('cluster package repo', () => {
     expect(index.match(/^Version: .*/gm)).toEqual(['Version: 1.0.0', 'Version: 1.1.0']);
   });
 
-  test('signs with a key of gpg, for machines that have its public half', async () => {
+  test('signs with a gpg key, and exports the public key', async () => {
     const home = join(temporary, 'gpg');
     mkdirSync(home, { mode: 0o700 });
     const env = { PATH: '/usr/bin:/bin', GNUPGHOME: home };
@@ -113,7 +113,7 @@ describe('cluster package repo', () => {
     }
   });
 
-  test('refuses an empty repository and a file that is not there', async () => {
+  test('refuses an empty repository and a missing file', async () => {
     const directory = join(temporary, 'repo');
     for (const debs of [[], [join(temporary, 'none.deb')]]) {
       const made = runPackageRepo(contextOf(), { directory, debs, key: undefined });

@@ -39,7 +39,7 @@ describe('append() and commit()', () => {
     expect(await store.partialSize(KUBELET.sha256)).toBe(0);
   });
 
-  test('another process goes on where the first one ended', async () => {
+  test('another process continues a partial blob', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     const later = open('store');
     const offset = await later.partialSize(KUBELET.sha256);
@@ -49,7 +49,7 @@ describe('append() and commit()', () => {
     await later.verify(KUBELET, signal);
   });
 
-  test('refuse a hole and say which byte comes next', async () => {
+  test('refuse a gap and name the expected offset', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     await expect(store.append(KUBELET, 8, BYTES.subarray(8))).rejects.toMatchObject({
       code: 'bundle-offset',
@@ -75,7 +75,7 @@ describe('append() and commit()', () => {
     expect(await store.partialSize(KUBELET.sha256)).toBe(0);
   });
 
-  test('refuse a flipped byte by name and start anew', async () => {
+  test('refuse a flipped byte by name and start again', async () => {
     await store.append(KUBELET, 0, flipped(BYTES, 5));
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({
       code: 'bundle-blob-corrupt',
@@ -86,16 +86,16 @@ describe('append() and commit()', () => {
     expect(await store.has(KUBELET.sha256)).toBe(false);
   });
 
-  test('refuse a blob that lacks its end', async () => {
+  test('refuse a truncated blob', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
 
-  test('refuse to complete what never came', async () => {
+  test('commit() refuses a blob without any bytes', async () => {
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-missing' });
   });
 
-  test('a second commit() finds the work done', async () => {
+  test('a second commit() of the same blob succeeds', async () => {
     await fill(store);
     await store.commit(KUBELET, signal);
     expect(await store.has(KUBELET.sha256)).toBe(true);
@@ -123,7 +123,7 @@ describe('append() and commit()', () => {
 });
 
 describe('verify()', () => {
-  test.each([0, 12, BYTES.length - 1])('refuses a flip of byte %i on disk by name', async (index) => {
+  test.each([0, 12, BYTES.length - 1])('verify() detects a flipped byte %i on disk', async (index) => {
     await fill(store);
     const path = await store.path(KUBELET.sha256);
     await chmod(path, 0o644);
@@ -134,7 +134,7 @@ describe('verify()', () => {
     });
   });
 
-  test('takes a blob of many pieces, and refuses it when two of them changed places', async () => {
+  test('accepts a blob of many pieces, and refuses it when two of them are swapped', async () => {
     const bytes = Buffer.alloc(3 * 512 * 1024 + 7, 'a').fill('b', 512 * 1024, 1024 * 1024);
     const sha256 = createHash('sha256').update(bytes).digest('hex');
     await store.append(sha256, 0, bytes);
@@ -145,7 +145,7 @@ describe('verify()', () => {
     await expect(store.verify(sha256, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
 
-  test('refuses a byte more on disk', async () => {
+  test('verify() detects an additional byte on disk', async () => {
     await fill(store);
     const path = await store.path(KUBELET.sha256);
     await chmod(path, 0o644);
@@ -202,7 +202,7 @@ describe('put()', () => {
     expect(await readdir(join(directory, 'store', 'partial'))).toEqual(['sha256']);
   });
 
-  test('refuses other bytes than expected by name and leaves nothing', async () => {
+  test('put() refuses other bytes than expected and leaves nothing behind', async () => {
     const putting = store.put(chunksOf('the kubelet, rather more'), { expected: KUBELET, signal });
     await expect(putting).rejects.toMatchObject({
       code: 'bundle-blob-corrupt',
@@ -230,7 +230,7 @@ test('read() gives the bytes from an offset on', async () => {
   expect(Buffer.concat(got).toString()).toBe('kubelet, more or less');
 });
 
-test('missing() names what no root holds, of the scopes asked for', async () => {
+test('missing() lists the components of the scopes that no root has', async () => {
   const kubectl: Component = { ...KUBELET, name: 'kubectl', sha256: 'c'.repeat(64), scope: 'workstation' };
   const manifest: BundleManifest = {
     version: 1,

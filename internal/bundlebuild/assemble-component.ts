@@ -93,8 +93,8 @@ async function layerEntries(
 }
 
 async function* chartContent(context: BuildContext, recipe: ChartRecipe): AsyncGenerator<Uint8Array> {
-  const directory = join(context.sources.charts, recipe.folder);
-  yield await packChart(recipe.folder, await readSourceFiles(context.ports.files, directory));
+  const directory = join(context.sources.charts, recipe.directory);
+  yield await packChart(recipe.directory, await readSourceFiles(context.ports.files, directory));
 }
 
 function programPath({ programs }: ComponentParts, program: string): string {
@@ -104,7 +104,7 @@ function programPath({ programs }: ComponentParts, program: string): string {
 }
 
 function describeSource(planned: PlannedComponent, parts: ComponentParts): string {
-  if (planned.recipe.kind === 'chart') return `cli/charts/${planned.recipe.folder}`;
+  if (planned.recipe.kind === 'chart') return `cli/charts/${planned.recipe.directory}`;
   const code = planned.modules.flatMap(({ from }) =>
     from.kind === 'modules' ? from.modules : ['internal/bundlebuild/programs'],
   );

@@ -11,7 +11,7 @@ const signal = new AbortController().signal;
 const VERSION = { kubernetesVersion: 'v1.35.4' };
 
 describe('buildBundle()', () => {
-  test('makes a whole bundle whose every file is what the manifest says', async () => {
+  test('builds a complete bundle whose files match the manifest', async () => {
     await using made = await workshop();
     const { manifest, manifestPath } = await buildBundle(made.context, VERSION);
     expect(manifest.components).toHaveLength(27);
@@ -27,7 +27,7 @@ describe('buildBundle()', () => {
     expect((await buildBundle(second.context, VERSION)).manifest).toEqual(manifest);
   });
 
-  test('makes nothing when everything is there', async () => {
+  test('builds nothing when everything is in the cache', async () => {
     await using made = await workshop();
     const first = await buildBundle(made.context, VERSION);
     const before = made.fake.ran.length;
@@ -36,7 +36,7 @@ describe('buildBundle()', () => {
     expect(made.fake.ran).toHaveLength(before);
   });
 
-  test('makes everything anew when told so, and the same', async () => {
+  test('builds everything again with `rebuild`, with the same bytes', async () => {
     await using made = await workshop();
     const first = await buildBundle(made.context, VERSION);
     const second = await buildBundle(made.context, { ...VERSION, rebuild: true });
@@ -44,7 +44,7 @@ describe('buildBundle()', () => {
     expect(second.manifest).toEqual(first.manifest);
   });
 
-  test('goes on after a failure with what was left', async () => {
+  test('continues after a failure with the remaining components', async () => {
     await using made = await workshop();
     made.fake.broken.add('helm');
     await expect(buildBundle(made.context, VERSION)).rejects.toMatchObject({ code: 'exec-failed' });
@@ -56,7 +56,7 @@ describe('buildBundle()', () => {
     expect(done).toBeGreaterThan(10);
   });
 
-  test('makes again what has vanished from the store, and only that', async () => {
+  test('builds only the component that is missing in the store', async () => {
     await using made = await workshop();
     const { manifest } = await buildBundle(made.context, VERSION);
     const kubelet = manifest.components.find((each) => each.name === 'kubelet');
@@ -64,7 +64,7 @@ describe('buildBundle()', () => {
     expect((await buildBundle(made.context, VERSION)).built).toEqual(['kubelet']);
   });
 
-  test('changes nothing on a machine that lacks something', async () => {
+  test('changes nothing on a machine that does not meet the requirements', async () => {
     await using made = await workshop();
     made.fake.lacks.add('gcc');
     await expect(buildBundle(made.context, VERSION)).rejects.toMatchObject({
@@ -74,7 +74,7 @@ describe('buildBundle()', () => {
     expect(await readdir(made.fake.cache)).toEqual(['go']);
   });
 
-  test('leaves no work directory behind, whether it succeeds or is interrupted', async () => {
+  test('leaves no work directory behind when it is interrupted', async () => {
     const stopping = new AbortController();
     await using made = await workshop(stopping.signal);
     const run = made.fake.run.bind(made.fake);
@@ -96,7 +96,7 @@ describe('buildBundle()', () => {
     expect(await readdir(join(made.fake.cache, 'build'))).toEqual([]);
   });
 
-  test('refuses a version that has no recipe', async () => {
+  test('refuses an unsupported version', async () => {
     await using made = await workshop();
     await expect(buildBundle(made.context, { kubernetesVersion: 'v1.2.3' })).rejects.toMatchObject({
       code: 'bundle-version-unknown',
@@ -104,8 +104,8 @@ describe('buildBundle()', () => {
   });
 });
 
-describe('verifyBundle()', () => {
-  test('names every damaged and every missing component, and no other', async () => {
+describe('verifyComponents()', () => {
+  test('lists exactly the damaged and the missing components', async () => {
     await using made = await workshop();
     const { manifest } = await buildBundle(made.context, VERSION);
     const store = made.bundles.store;
@@ -122,8 +122,8 @@ describe('verifyBundle()', () => {
   });
 });
 
-describe('readBundle() and listBundles()', () => {
-  test('give what was made and say what it lacks', async () => {
+describe('BundleCache', () => {
+  test('return the manifest and the missing components', async () => {
     await using made = await workshop();
     expect(await made.bundles.list()).toEqual([]);
     const { manifest } = await buildBundle(made.context, VERSION);
@@ -132,7 +132,7 @@ describe('readBundle() and listBundles()', () => {
     expect(await made.bundles.list()).toEqual([{ manifest, missing: ['helm'] }]);
   });
 
-  test('say that there is none, and how to make it', async () => {
+  test('fail with the command to build the bundle when there is none', async () => {
     await using made = await workshop();
     await expect(made.bundles.read('v1.34.4', 'amd64')).rejects.toMatchObject({
       code: 'bundle-not-found',

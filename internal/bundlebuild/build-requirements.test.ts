@@ -5,13 +5,13 @@ import { buildRequirements, checkRequirements } from './build-requirements.ts';
 
 const ALL = { cgo: true, packages: true };
 
-test('checkRequirements() is content when everything is there', async () => {
+test('checkRequirements() passes when nothing is missing', async () => {
   await using directory = await temporaryDirectory();
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   await expect(checkRequirements(context, ALL)).resolves.toBeUndefined();
 });
 
-test('checkRequirements() names everything that is missing and one command that brings it', async () => {
+test('checkRequirements() names everything that is missing and one command that installs it', async () => {
   await using directory = await temporaryDirectory();
   const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   for (const each of ['gcc', 'libseccomp.a', 'dpkg-deb']) workshop.lacks.add(each);
@@ -24,7 +24,7 @@ test('checkRequirements() names everything that is missing and one command that 
   });
 });
 
-test('checkRequirements() asks for no compiler where nothing is compiled', async () => {
+test('checkRequirements() needs no compiler when nothing is compiled', async () => {
   await using directory = await temporaryDirectory();
   const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   for (const each of ['gcc', 'apt-get']) workshop.lacks.add(each);

@@ -16,7 +16,7 @@ const signal = new AbortController().signal;
 const VERSIONS = versionsFor('v1.35.4');
 const KUBELET = '/dl.k8s.io/release/v1.35.4/bin/linux/amd64/kubelet';
 
-test('upstreamFiles() asks for the files of each project where it publishes them', () => {
+test('upstreamFiles() has the URLs at which each project publishes its files', () => {
   const files = upstreamFiles(VERSIONS, 'amd64');
   const github = 'https://github.com';
   expect(files.map((each) => [each.url, each.checksumUrl])).toEqual(
@@ -46,7 +46,7 @@ test('upstreamFiles() asks for the files of each project where it publishes them
 });
 
 describe('fetchBundle()', () => {
-  test('makes a whole bundle of upstream’s files and builds only what nobody publishes', async () => {
+  test('builds from source only the components that no project publishes', async () => {
     await using place = await startPlace();
     const { manifest } = await place.fetch();
     expect(manifest.components).toHaveLength(27);
@@ -58,7 +58,7 @@ describe('fetchBundle()', () => {
     expect(built).toEqual([['get', 'github.com/flannel-io/flannel@v0.26.7']]);
   });
 
-  test('gives images the reference under which kubeadm looks for them', async () => {
+  test('gives images the references that kubeadm expects', async () => {
     await using place = await startPlace();
     const { manifest } = await place.fetch();
     const image = manifest.components.find((each) => each.name === 'kube-apiserver');
@@ -73,7 +73,7 @@ describe('fetchBundle()', () => {
     throw new Error('there is no manifest.json');
   });
 
-  test('locks every hash, and asks for nothing again when all is there', async () => {
+  test('locks every hash, and downloads nothing again when everything is stored', async () => {
     await using place = await startPlace();
     const first = await place.fetch();
     const lock = JSON.parse(await readFile(place.lockFile, 'utf8')) as { files: Record<string, string> };
@@ -98,7 +98,7 @@ describe('fetchBundle()', () => {
     expect(await readFile(place.lockFile, 'utf8')).not.toContain(`${KUBELET}"`);
   });
 
-  test('refuses a release that has changed since it was locked', async () => {
+  test('refuses a release file that has changed since it was locked', async () => {
     await using place = await startPlace();
     await place.fetch();
     const before = sha256(place.server.files.get(KUBELET));
@@ -119,7 +119,7 @@ describe('fetchBundle()', () => {
     await expect(place.fetch()).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
 
-  test('names what an archive lacks', async () => {
+  test('names a program that is missing in an archive', async () => {
     await using place = await startPlace();
     const path = '/get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz';
     const empty = gzipSync(await collected(writeTar([tarFileOf('README', '')])));
@@ -131,7 +131,7 @@ describe('fetchBundle()', () => {
     });
   });
 
-  test('refuses an archive that is none, though it has the published hash', async () => {
+  test('refuses a file that is not an archive but has the published hash', async () => {
     await using place = await startPlace();
     const path = '/get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz';
     place.server.files.set(path, Buffer.from('no gzip'));

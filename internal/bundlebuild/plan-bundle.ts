@@ -71,7 +71,7 @@ async function hashOwnSources(
   const own = modules.filter(({ from }) => from.kind === 'own');
   const wanted = programsOf(recipe).filter((name) => own.some((module) => name in module.programs));
   const directories =
-    recipe.kind === 'chart' ? [join(charts, recipe.folder)] : wanted.map((name) => join(programs, name));
+    recipe.kind === 'chart' ? [join(charts, recipe.directory)] : wanted.map((name) => join(programs, name));
   const hashes: string[] = [];
   for (const directory of directories) {
     for (const { path, bytes } of await readSourceFiles(context.ports.files, directory)) {

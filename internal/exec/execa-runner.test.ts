@@ -57,7 +57,7 @@ describe('run()', () => {
     ).toBe(0);
   });
 
-  test('gives an empty input unless said', async () => {
+  test('gives the program an empty input by default', async () => {
     expect((await runner.run({ argv: ['cat'], signal: never })).stdout).toBe('');
   });
 
@@ -88,7 +88,7 @@ describe('onLine', () => {
     expect(lines).toContain('stderr x');
   });
 
-  test('hears a line without end in pieces', async () => {
+  test('passes on an endless line in pieces', async () => {
     let longest = 0;
     let total = 0;
     await sh('head -c 1000000 /dev/zero | tr "\\0" a', {
@@ -119,7 +119,7 @@ describe('onLine', () => {
 });
 
 describe('failure', () => {
-  test('keeps argv, exit code and the tail of what was said', async () => {
+  test('has argv, exit code and the end of the output', async () => {
     await expect(sh('echo out; echo why >&2; exit 3')).rejects.toMatchObject({
       name: 'ExecError',
       code: 'exec-failed',
@@ -172,7 +172,7 @@ describe('failure', () => {
 });
 
 describe('the end', () => {
-  test('of its time is said as such', async () => {
+  test('of a program that takes too long has its own code', async () => {
     await expect(sh('echo waiting for godot; sleep 30', { timeoutMs: 200 })).rejects.toMatchObject({
       code: 'exec-timeout',
       outputTail: 'waiting for godot',

@@ -260,7 +260,7 @@ describe('DiskFiles on a real disk', () => {
     expect([...seen].every((each) => each !== undefined && contents.includes(each))).toBe(true);
   });
 
-  test('tells links from what they point to, and does not follow them when it removes', async () => {
+  test('stat() and remove() do not follow symbolic links', async () => {
     await mkdir(at('target'));
     await writeFile(at('target', 'kept'), 'x');
     await symlink(at('target'), at('link'));

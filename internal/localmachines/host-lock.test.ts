@@ -38,7 +38,7 @@ describe('awaitTurn()', () => {
 
   test('takes what is free and tells nobody', async () => {
     const { told, options, what } = bench();
-    await using _turn = await waitForLock(what, options);
+    await using _lock = await waitForLock(what, options);
     expect(told).toEqual([]);
   });
 
@@ -51,7 +51,7 @@ describe('awaitTurn()', () => {
     while (clock.sleeping === 0) await settle();
     await other[Symbol.asyncDispose]();
     await clock.advance(250);
-    await using _turn = await waiting;
+    await using _lock = await waiting;
     expect(told).toEqual(['waits']);
   });
 

@@ -33,6 +33,6 @@ test('mergeMetrics() keeps each family together under one head and tells its sam
   );
 });
 
-test('mergeMetrics() leaves out a page that could not be had', () => {
+test('mergeMetrics() leaves out a process that did not respond', () => {
   expect(mergeMetrics([{ labels: { etcd: 'state' }, page: undefined }])).toBe('');
 });

@@ -80,7 +80,7 @@ describe('SystemdUnits', () => {
     expect(commands.runs.map(([, verb]) => verb)).toEqual(['show', ...asked]);
   });
 
-  test('a drop-in is in force once systemd has read it', async () => {
+  test('a drop-in is active when systemd has read it', async () => {
     const { units } = await create();
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(false);

@@ -7,12 +7,12 @@ const queued = (nodeId: string, createRevision: bigint) => ({
 });
 const pace = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-test('turns are in the order of asking, with the pace of the last one', () => {
-  const turns = slotPositions(
+test('slotPositions() follows the order of requests and the duration of the last change', () => {
+  const positions = slotPositions(
     [queued('c', 9n), queued('a', 3n), queued('b', 5n)],
     pace('{"durationMs":8000}'),
   );
-  expect([...turns]).toEqual([
+  expect([...positions]).toEqual([
     ['a', { position: 0, estimateMs: 0 }],
     ['b', { position: 1, estimateMs: 8_000 }],
     ['c', { position: 2, estimateMs: 16_000 }],

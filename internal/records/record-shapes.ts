@@ -267,7 +267,7 @@ export const auditShape = z.strictObject({
   detail: z.record(z.string(), z.unknown()),
 });
 
-/** Where the chain ends: whoever appends replaces it in the same transaction. */
+/** The end of the audit chain. Each append replaces it in the same transaction. */
 export const auditHeadShape = z.strictObject({
   version,
   seq: z.int().nonnegative(),

@@ -62,7 +62,7 @@ describe('writeTar()', () => {
     );
   });
 
-  test('refuses content that is not as long as announced', async () => {
+  test('refuses content of another length than announced', async () => {
     const lying: TarEntry = { ...tarFileOf('file', 'four'), sizeBytes: 5 };
     await expect(collected(writeTar([lying]))).rejects.toThrow('4 bytes, expected 5');
   });

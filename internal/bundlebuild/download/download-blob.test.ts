@@ -19,7 +19,7 @@ describe('downloadBlob()', () => {
     expect(place.server.asked).toEqual([`GET ${PATH}`]);
   });
 
-  test('goes on from the byte where the connection was cut', async () => {
+  test('resumes at the byte where the connection was interrupted', async () => {
     await using place = await startPlace();
     place.server.cuts.set(PATH, 100_000);
     await place.download();
@@ -29,7 +29,7 @@ describe('downloadBlob()', () => {
     expect(second).toMatch(/ bytes=[1-9]\d*-$/);
   });
 
-  test('goes on where another run stopped', async () => {
+  test('resumes the download of another run', async () => {
     await using place = await startPlace();
     await place.store.append(SHA256, 0, BYTES.subarray(0, 12_345));
     await place.download();
@@ -37,7 +37,7 @@ describe('downloadBlob()', () => {
     expect(place.server.asked).toEqual([`GET ${PATH} bytes=12345-`]);
   });
 
-  test('begins anew when the server knows no ranges', async () => {
+  test('begins again when the server knows no ranges', async () => {
     await using place = await startPlace();
     place.server.ranges = false;
     await place.store.append(SHA256, 0, BYTES.subarray(0, 12_345));
@@ -45,14 +45,14 @@ describe('downloadBlob()', () => {
     expect(await place.verified()).toBe(true);
   });
 
-  test('only checks what an earlier run had fetched to the last byte', async () => {
+  test('only checks a file that an earlier run has downloaded completely', async () => {
     await using place = await startPlace();
     await place.store.append(SHA256, 0, BYTES);
     await place.download();
     expect(await place.verified()).toBe(true);
   });
 
-  test('refuses a file that does not have the published hash, and starts anew the next time', async () => {
+  test('refuses a file with another hash than published, and downloads it again the next time', async () => {
     await using place = await startPlace();
     place.server.files.set(PATH, Buffer.concat([BYTES.subarray(1), Buffer.from('x')]));
     await expect(place.download()).rejects.toMatchObject({
@@ -66,7 +66,7 @@ describe('downloadBlob()', () => {
     expect(await place.verified()).toBe(true);
   });
 
-  test('asks five times when the server fails, then says so', async () => {
+  test('gives up after five attempts when the server fails', async () => {
     await using place = await startPlace();
     place.server.statuses.set(PATH, 503);
     await expect(place.download()).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: true });
@@ -90,7 +90,7 @@ describe('downloadBlob()', () => {
   });
 });
 
-test('downloadText() refuses a text that has no end', async () => {
+test('downloadText() refuses an endless text', async () => {
   await using place = await startPlace();
   place.server.files.set('/SHA256SUMS', new Uint8Array(2 * 1024 * 1024));
   const signal = new AbortController().signal;
@@ -98,7 +98,7 @@ test('downloadText() refuses a text that has no end', async () => {
   await expect(fetching).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: false });
 });
 
-test('downloadText() gives up on a server that stops in the middle', async () => {
+test('downloadText() fails when the server stalls', async () => {
   const clock = new FakeClock();
   const silent = { get: () => Promise.resolve({ offset: 0, body: neverEnding() }) };
   const ports = { files: new DiskFiles(), streams: new DiskStreams(), commands: absent, clock, http: silent };

@@ -9,7 +9,7 @@ const URL = 'https://dl.k8s.io/release/v1.35.4/bin/linux/amd64/kubelet';
 const A = 'a'.repeat(64);
 const B = 'b'.repeat(64);
 
-test('a lock file holds to the hash that it saw first', async () => {
+test('a lock file keeps the first hash of a file', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'bundle.lock.json');
   const first = await LockFile.open(new DiskFiles(), path);

@@ -48,7 +48,7 @@ describe('GoBuilder', () => {
     });
   });
 
-  test('links C statically where a program has parts in C', async () => {
+  test('links the C parts of a program statically', async () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     const { builder } = builderIn(workshop, directory.path);

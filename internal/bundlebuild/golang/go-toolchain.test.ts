@@ -11,7 +11,7 @@ const PREFIX = 'golang.org/toolchain@v0.0.1-go9.linux-amd64';
 const HASH_OF_TWO = 'h1:1zn7IRqpbfQAdOtczpJrKSD7cAo3qVJP6CoI5Vm+Glw=';
 const progress = { update: () => undefined };
 
-describe('hash1()', () => {
+describe('goModuleHash()', () => {
   test('is Go’s own, sorted by path', async () => {
     // Computed with sha256sum and openssl over the two lines "SHA256  PATH".
     const hashOf = (files: Record<string, string>) => goModuleHash(readZip(zipArchive(files)));
@@ -21,7 +21,7 @@ describe('hash1()', () => {
 });
 
 describe('installToolchain()', () => {
-  test('unpacks what has the locked hash, makes programs executable, and restores go.mod', async () => {
+  test('unpacks an archive with the pinned hash, makes programs executable, and restores go.mod', async () => {
     await using directory = await temporaryDirectory();
     const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
     const archive = zipArchive({

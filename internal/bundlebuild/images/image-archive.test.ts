@@ -80,7 +80,7 @@ test('writeImageArchive() fails where a layer cannot be read', async () => {
   await expect(collected(writeImageArchive({ ...IMAGE, layers: [[broken]] }))).rejects.toThrow('cut');
 });
 
-test('writeImageArchive() adds the directories that members lie in, each before its content', async () => {
+test('writeImageArchive() adds parent directories, each before its content', async () => {
   const deep = { ...IMAGE, layers: [[tarFileOf('usr/local/bin/kubelet', 'x', 0o755)]] };
   const { members, manifest } = await imageOf(deep);
   const layer = zstdDecompressSync(blobOf(members, manifest.layers[0]?.digest ?? ''));
@@ -102,7 +102,7 @@ test('retagDockerArchive() changes the reference and nothing else', async () => 
   expect(renamed).toEqual(await collected(dockerArchive('other:v2')));
 });
 
-test('retagDockerArchive() drops what else would name the image', async () => {
+test('retagDockerArchive() drops the other files that name the image', async () => {
   const entries = [
     tarFileOf('oci-layout', '{"imageLayoutVersion":"1.0.0"}'),
     tarFileOf('index.json', '{}'),

@@ -4,7 +4,7 @@ import { elfFile, FakeBuildTools, temporaryDirectory } from '../../testing/index
 import { fakeBuildContext } from '../fake-build-context.ts';
 import { readNetworkTools } from './network-tools.ts';
 
-test('readNetworkTools() takes programs, modules and links from packages and says which', async () => {
+test('readNetworkTools() takes programs, extensions and links from packages and lists these', async () => {
   await using directory = await temporaryDirectory();
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   const { entries, source } = await readNetworkTools(context, join(directory.path, 'packages'));
@@ -21,7 +21,7 @@ test('readNetworkTools() takes programs, modules and links from packages and say
   );
 });
 
-test('readNetworkTools() lets apt work on a system of its own and never on the host', async () => {
+test('readNetworkTools() runs apt on an empty system, not on the host', async () => {
   await using directory = await temporaryDirectory();
   const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   await readNetworkTools(fakeBuildContext(workshop), join(directory.path, 'packages'));
@@ -35,7 +35,7 @@ test('readNetworkTools() lets apt work on a system of its own and never on the h
   expect(runs[1]).toEqual(expect.arrayContaining(['install', '--download-only', '--no-install-recommends']));
 });
 
-test('readNetworkTools() names a library that no package brings', async () => {
+test('readNetworkTools() names a library that is in no package', async () => {
   await using directory = await temporaryDirectory();
   const elf = elfFile({ libraries: ['libgone.so.1'] });
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf }));

@@ -24,7 +24,7 @@ function componentRecipes(v: BundleVersions): readonly ComponentRecipe[] {
     ...binary('controlplane', v.etcd, 'etcd', 'etcdctl', 'etcdutl'),
     ...binary('workstation', v.helm, 'helm'),
     ...imageRecipes(v),
-    { kind: 'chart', name: 'flannel-chart', version: v.own, scope: 'workstation', folder: 'flannel' },
-    { kind: 'chart', name: 'hello', version: v.own, scope: 'workstation', folder: 'hello' },
+    { kind: 'chart', name: 'flannel-chart', version: v.own, scope: 'workstation', directory: 'flannel' },
+    { kind: 'chart', name: 'hello', version: v.own, scope: 'workstation', directory: 'hello' },
   ];
 }

@@ -56,7 +56,7 @@ export interface ImageRecipe extends ComponentRecipeBase {
 export interface ChartRecipe extends ComponentRecipeBase {
   readonly kind: 'chart';
   /** Directory below `cli/charts`. */
-  readonly folder: string;
+  readonly directory: string;
 }
 
 /** How one component is built. */

@@ -68,12 +68,12 @@ function stubHost(state: HostState): { readonly host: HostPorts; readonly comman
 const check = async (state: HostState, directories: readonly string[] = ['/data/cluster']) =>
   checkHost(stubHost(state).host, { requirements: hostRequirements, directories, signal });
 
-describe('preflight()', () => {
-  test('has nothing to say about a fit host', async () => {
+describe('checkHost()', () => {
+  test('finds nothing missing on a complete host', async () => {
     expect(await check({})).toEqual({ missing: [], commands: [] });
   });
 
-  test('names everything at once: packages in one command', async () => {
+  test('lists everything that is missing, with one command for all packages', async () => {
     const missing = ['mmdebstrap', 'swtpm', 'swtpm_setup', 'unshare', 'nsenter'];
     const { missing: lacks, commands } = await check({ missing, disk: `ext4 ${1024 ** 3}` });
     expect(lacks.map(({ name }) => name)).toEqual([
@@ -90,7 +90,7 @@ describe('preflight()', () => {
     ]);
   });
 
-  test('asks for root before it blames the kernel', async () => {
+  test('does not probe the kernel without root', async () => {
     const { host, commands } = stubHost({ user: '1000', failing: /^unshare/ });
     const report = await checkHost(host, { requirements: hostRequirements, directories: ['/data'], signal });
     expect(report.missing).toEqual([{ kind: 'user', name: 'root', fix: 'run the command with sudo' }]);
@@ -154,7 +154,7 @@ describe('preflight()', () => {
   );
 });
 
-test('requireHost() throws all of it, with what to type', async () => {
+test('requireHost() throws everything that is missing with the commands to run', async () => {
   const wanted = requireHost(stubHost({ missing: ['swtpm'] }).host, {
     requirements: hostRequirements,
     directories: ['/data'],
@@ -167,7 +167,7 @@ test('requireHost() throws all of it, with what to type', async () => {
   });
 });
 
-test('commandsFor() says each thing once', () => {
+test('commandsFor() has each command once', () => {
   const lack = { kind: 'kernel', name: 'a', fix: 'modprobe x' } as const;
   expect(commandsFor([lack, { ...lack, name: 'b' }])).toEqual(['modprobe x']);
 });

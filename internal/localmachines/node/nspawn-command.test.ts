@@ -36,7 +36,7 @@ describe('enterArgv()', () => {
     expect(env.at(-1)).toBe('printenv');
   });
 
-  test('enters the namespaces of the leader and no others', () => {
+  test('enters exactly the namespaces of the leader', () => {
     expect(enterArgv(4711, ['true'], {}).slice(0, 3)).toEqual(['nsenter', '--target', '4711']);
   });
 });

@@ -13,7 +13,7 @@ describe('the root file system', () => {
     expect(recipeHash(rootfsRecipe([]))).not.toBe(recipeHash(recipe));
   });
 
-  test('brings no container runtime: those come from the bundle', () => {
+  test('has no container runtime: it comes from the bundle', () => {
     for (const name of ['containerd', 'runc', 'docker.io', 'kubelet']) {
       expect(recipe.include).not.toContain(name);
     }
