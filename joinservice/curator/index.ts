@@ -12,7 +12,7 @@ export { nameOfCaller, type Caller } from './access/authorize-caller.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './nodes/node-feed.ts';
-export { Mutations, type Mutation, type MutationPlan } from './changes/mutations.ts';
+export { mutationFrom, Mutations, type Mutation, type MutationPlan } from './changes/mutations.ts';
 export {
   ownerSignatureMissing,
   submitterOf,
@@ -21,4 +21,11 @@ export {
 } from './changes/signed-changes.ts';
 export { NodeStore } from './nodes/node-store.ts';
 export { readCluster, type CuratorFacts } from './nodes/read-handlers.ts';
-export { healthOf, refuseField, rolesFromWire, rolesToWire, type NodeView } from './nodes/node-wire.ts';
+export {
+  healthOf,
+  nodeStatusOf,
+  refuseField,
+  rolesFromWire,
+  rolesToWire,
+  type NodeView,
+} from './nodes/node-wire.ts';

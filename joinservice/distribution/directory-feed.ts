@@ -1,10 +1,8 @@
-import { fromBinary } from '@bufbuild/protobuf';
 import { isAbort } from '../../internal/errors/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
-import type { NodeFeed, NodeView } from '../curator/index.ts';
-import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { nodeStatusOf, type NodeFeed, type NodeView } from '../curator/index.ts';
 import { RelayChoice } from './relay-choice.ts';
 
 const RETRY_MS = 500;
@@ -97,10 +95,10 @@ export class DirectoryFeed {
 }
 
 /** The entry of a member that has reported its address. */
-function entryOf({ record, status }: NodeView): ControlPlaneEntry | undefined {
-  if (record.state !== 'UP' || status === undefined) return undefined;
-  const reported = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
-  if (reported.address === '') return undefined;
+function entryOf(view: NodeView): ControlPlaneEntry | undefined {
+  const { record } = view;
+  const reported = nodeStatusOf(view);
+  if (record.state !== 'UP' || reported === undefined || reported.address === '') return undefined;
   const { nodeId, name, roles } = record;
   const { address, curatorEndpoint } = reported;
   return { nodeId, name, address, curatorEndpoint, apiServer: roles.includes('KubernetesController') };

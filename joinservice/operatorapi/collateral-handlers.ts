@@ -1,4 +1,3 @@
-import { toBinary } from '@bufbuild/protobuf';
 import {
   MAX_UPLOAD_BYTES,
   parseBundle,
@@ -11,7 +10,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { absent, put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
 import { COLLATERAL_KEY, records, type CollateralRecord } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
-import { nameOfCaller, refuseField, type Caller, type Mutations } from '../curator/index.ts';
+import { mutationFrom, nameOfCaller, refuseField, type Caller, type Mutations } from '../curator/index.ts';
 import { PutCollateralRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
@@ -44,14 +43,11 @@ export function collateralHandlers(
     putCollateral: async (request, { peer, signal }) => {
       const { bundle } = request;
       if (bundle.length > MAX_UPLOAD_BYTES) refuseField('bundle', `at most ${MAX_UPLOAD_BYTES} bytes`);
-      const mutation = {
-        caller: peer,
-        method: 'PutCollateral',
-        subject: 'collateral',
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(PutCollateralRequestSchema, request),
+      const mutation = mutationFrom(PutCollateralRequestSchema, request, {
+        peer,
         signal,
-      };
+        subject: 'collateral',
+      });
       await mutations.run(mutation, async () => {
         const { entry, record: previous } = await read(etcd, signal);
         const nowMs = clock.nowMs();

@@ -1,9 +1,9 @@
-import { toBinary } from '@bufbuild/protobuf';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { DOCUMENTS_PREFIX, records, REMOVED_PREFIX } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { documentBytes, type OwnerDocuments } from '../ownerdocs/index.ts';
 import {
+  mutationFrom,
   readCluster,
   refuseField,
   submitterOf,
@@ -49,14 +49,11 @@ export function documentHandlers({
     },
     putDocuments: async (request, { peer, signal }) => {
       if (request.documents.length === 0) refuseField('documents', 'at least one');
-      const mutation = {
-        caller: peer,
-        method: 'PutDocuments',
-        subject: 'documents',
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(PutDocumentsRequestSchema, request),
+      const mutation = mutationFrom(PutDocumentsRequestSchema, request, {
+        peer,
         signal,
-      };
+        subject: 'documents',
+      });
       await mutations.run(mutation, async () => {
         const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
         return withDocuments({ when: [], then: [], detail: {} }, submission);

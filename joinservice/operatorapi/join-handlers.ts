@@ -1,4 +1,3 @@
-import { toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
@@ -6,6 +5,7 @@ import { isControlPlane, parseRoles, type Role } from '../../internal/role/index
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { isGranted, type OwnerDocuments, type Submission } from '../ownerdocs/index.ts';
 import {
+  mutationFrom,
   nameOfCaller,
   ownerSignatureMissing,
   refuseField,
@@ -57,14 +57,11 @@ export function joinDecisionHandlers(
     },
     decideJoin: async (request, { peer, signal }) => {
       const found = await findJoin(etcd, request.join, signal);
-      const mutation = {
-        caller: peer,
-        method: 'DecideJoin',
-        subject: found.record.nodeId,
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(DecideJoinRequestSchema, request),
+      const mutation = mutationFrom(DecideJoinRequestSchema, request, {
+        peer,
         signal,
-      };
+        subject: found.record.nodeId,
+      });
       await mutations.run(mutation, async () => {
         const now = await findJoin(etcd, found.record.nodeId, signal);
         const record = await withDecision(parts, {

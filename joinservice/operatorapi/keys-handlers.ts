@@ -1,4 +1,3 @@
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { absent, put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
 import { planRotation, parseStage, type RotationMember } from '../../internal/keyset/index.ts';
@@ -6,6 +5,8 @@ import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import {
+  mutationFrom,
+  nodeStatusOf,
   nameOfCaller,
   refuseField,
   type Caller,
@@ -14,7 +15,6 @@ import {
   type NodeView,
 } from '../curator/index.ts';
 import { RotateKeysRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
-import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { OperatorApiError } from './errors.ts';
 
 const MAX_REASON = 200;
@@ -37,14 +37,7 @@ export function keysHandlers(
   return {
     rotateKeys: async (request, { peer, signal }) => {
       if (request.reason.length > MAX_REASON) refuseField('reason', `at most ${MAX_REASON} characters`);
-      const mutation = {
-        caller: peer,
-        method: 'RotateKeys',
-        subject: 'keys',
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(RotateKeysRequestSchema, request),
-        signal,
-      };
+      const mutation = mutationFrom(RotateKeysRequestSchema, request, { peer, signal, subject: 'keys' });
       await mutations.run(mutation, async () => {
         const entry = await etcd.get(KEYS_KEY, { signal });
         const before = recordIn(entry);
@@ -112,7 +105,7 @@ function recordIn(entry: Entry | undefined): KeysRecord | undefined {
 /** A member for the rotation; none where the node is not one. */
 function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMember[] {
   if (!isMemberState(record.state)) return [];
-  const reported = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).keys;
+  const reported = nodeStatusOf({ status })?.keys;
   const { nodeId, name, roles } = record;
   return [
     {

@@ -1,8 +1,7 @@
-import { toBinary } from '@bufbuild/protobuf';
 import { isAbort } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
-import { refuseField, type Caller, type Mutations } from '../curator/index.ts';
+import { mutationFrom, refuseField, type Caller, type Mutations } from '../curator/index.ts';
 import { IssueKubeconfigRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import type { KubeconfigCredentials, KubeconfigRequest } from '../signer/index.ts';
 import { OperatorApiError } from './errors.ts';
@@ -30,14 +29,11 @@ export function kubeconfigHandlers(parts: {
       const fingerprint = fingerprintOfKey(operatorPublicKey);
       if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
         refuseField('operator_public_key', 'expected the key of the caller');
-      const mutation = {
-        caller: peer,
-        method: 'IssueKubeconfig',
-        subject: fingerprint,
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(IssueKubeconfigRequestSchema, request),
+      const mutation = mutationFrom(IssueKubeconfigRequestSchema, request, {
+        peer,
         signal,
-      };
+        subject: fingerprint,
+      });
       const detail = { key: fingerprintOfKey(await verifyCertificateRequest(certificateRequest)) };
       await parts.mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail }));
       const asked = { certificateRequest, operatorPubKeyDer: operatorPublicKey, signature };

@@ -1,4 +1,3 @@
-import { toBinary } from '@bufbuild/protobuf';
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
@@ -6,7 +5,7 @@ import { absent, put, unchanged, type Condition, type KeySpace } from '../../int
 import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
 import { OWNERSHIP_KEY, records } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
-import { readCluster, refuseField, type Caller, type Mutations } from '../curator/index.ts';
+import { mutationFrom, readCluster, refuseField, type Caller, type Mutations } from '../curator/index.ts';
 import { PutOwnershipRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
@@ -49,14 +48,7 @@ export function ownershipHandlers({
         ownerPubKey: Buffer.from(ownerPublicKey).toString('base64'),
         signature: Buffer.from(signature).toString('base64'),
       };
-      const mutation = {
-        caller: peer,
-        method: 'PutOwnership',
-        subject: 'cluster',
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(PutOwnershipRequestSchema, request),
-        signal,
-      };
+      const mutation = mutationFrom(PutOwnershipRequestSchema, request, { peer, signal, subject: 'cluster' });
       await mutations.run(mutation, async () => {
         const entry = await etcd.get(OWNERSHIP_KEY, { signal });
         return {

@@ -8,7 +8,7 @@ import {
   type DocumentTrust,
   type VerifiedDocument,
 } from '../../internal/ownerdocument/index.ts';
-import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
@@ -19,6 +19,7 @@ import {
   type OperatorRole,
 } from '../../internal/records/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
+import { documentBytes } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type SignerMemory } from './signer-memory.ts';
 
@@ -69,7 +70,7 @@ export class SignerOwnerDocuments {
     const entry = await etcd.get(documentKey('grant', nodeId), { signal });
     if (entry === undefined)
       throw new SignerError('signer-grant-missing', `signing for ${nodeId} as a control plane: no grant`);
-    const bytes = documentIn(entry);
+    const bytes = documentBytes(entry);
     const floor = (await memory.controlPlanes()).get(nodeId)?.grant;
     const isRunning = wasRunning || floor?.sha256 === parseDocument(bytes).sha256;
     const trust = await this.#trust(isRunning, signal);
@@ -106,7 +107,7 @@ export class SignerOwnerDocuments {
     if (entry === undefined) return undefined;
     const trust = await this.#trust(true, signal);
     const floor = await memory.floor(kind);
-    const document = verifyDocument(documentIn(entry), { ...trust, kind, floor, acceptExpired: true });
+    const document = verifyDocument(documentBytes(entry), { ...trust, kind, floor, acceptExpired: true });
     await memory.raiseFloor(kind, floorOf(document));
     return document;
   }
@@ -116,7 +117,7 @@ export class SignerOwnerDocuments {
     const { etcd, memory, nowMs, clusterId, ownerKeys } = this.#ports;
     const base = { clusterId, epoch: isRunning ? 1 : await this.#epoch(signal), nowMs: nowMs() };
     const { entries } = await etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal });
-    const now = resolveOwners({ keys: ownerKeys, floor: undefined }, entries.map(documentIn), base);
+    const now = resolveOwners({ keys: ownerKeys, floor: undefined }, entries.map(documentBytes), base);
     const seen = await memory.floor('owners');
     const serial = now.floor?.serial ?? 0;
     // Without the newest seen `owners` document a removed owner would be valid again.
@@ -157,12 +158,4 @@ function checkGrant(
       'signer-grant-other',
       `signing for ${nodeId}: the grant does not match: ${differs}`,
     );
-}
-
-function documentIn({ key, value }: Entry): Uint8Array {
-  try {
-    return new Uint8Array(Buffer.from(records.document.decode(key, value).document, 'base64'));
-  } catch (cause) {
-    throw new OwnerDocumentError('owner-document-malformed', `reading ${key}`, { cause });
-  }
 }

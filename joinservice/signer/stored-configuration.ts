@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { parseClusterConfig, type ClusterConfig } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import { readAttestation, type ActiveAttestation } from '../evidence/index.ts';
+import { sha256Of } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
 
 /** The stored configuration, parsed. */
@@ -36,7 +36,7 @@ export class StoredConfiguration {
     this.#known = {
       modRevision,
       config,
-      sha256: createHash('sha256').update(bytes).digest('hex'),
+      sha256: sha256Of(bytes),
       attestation: () => (attestation ??= readAttestation(config)),
     };
     return this.#known;

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { AuditLog } from '../../../internal/auditlog/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import {
@@ -11,6 +11,7 @@ import {
 } from '../../../internal/etcd/index.ts';
 import { records } from '../../../internal/records/index.ts';
 import { nameOfCaller, type Caller } from '../access/authorize-caller.ts';
+import { sha256Of } from '../../ownerdocs/index.ts';
 import { CuratorError } from '../errors.ts';
 import { RecordLeases } from './record-leases.ts';
 import { refuseField } from '../nodes/node-wire.ts';
@@ -72,7 +73,7 @@ export class Mutations {
     for (let tries = 0; tries < TRIES; tries++) {
       const earlier = await this.#etcd.get(key, { signal });
       if (earlier !== undefined) {
-        if (records.mutation.decode(key, earlier.value).requestSha256 === hash(mutation.request))
+        if (records.mutation.decode(key, earlier.value).requestSha256 === sha256Of(mutation.request))
           return earlier.modRevision;
         throw new CuratorError(
           'curator-key-reused',
@@ -93,7 +94,7 @@ export class Mutations {
     const { signal } = mutation;
     try {
       const lease = await this.#leases.lease(signal);
-      const marker = records.mutation.encode({ version: 1, requestSha256: hash(mutation.request) });
+      const marker = records.mutation.encode({ version: 1, requestSha256: sha256Of(mutation.request) });
       const result = await this.#audit.commit(
         {
           when: [absent(key), ...plan.when],
@@ -117,6 +118,18 @@ export class Mutations {
   }
 }
 
-function hash(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
+/** The mutation that a request of the contract makes. Its name in the audit log is that of the method. */
+export function mutationFrom<S extends DescMessage>(
+  schema: S,
+  request: MessageShape<S> & { readonly mutation?: { readonly idempotencyKey: string } | undefined },
+  by: { readonly peer: Caller; readonly signal: AbortSignal; readonly subject: string },
+): Mutation {
+  return {
+    caller: by.peer,
+    method: schema.name.replace(/Request$/, ''),
+    subject: by.subject,
+    idempotencyKey: request.mutation?.idempotencyKey ?? '',
+    request: toBinary(schema, request),
+    signal: by.signal,
+  };
 }

@@ -1,4 +1,3 @@
-import { fromBinary } from '@bufbuild/protobuf';
 import { put, remove } from '../../../internal/etcd/index.ts';
 import { nodeNameKey, records, type NodeRecord } from '../../../internal/records/index.ts';
 import {
@@ -10,11 +9,10 @@ import {
   type Role,
   type RoleChangeGuard,
 } from '../../../internal/role/index.ts';
-import { NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError, type CuratorErrorCode } from '../errors.ts';
 import type { MutationPlan } from './mutations.ts';
 import { unchangedView } from '../nodes/node-store.ts';
-import { refuseField, type NodeView } from '../nodes/node-wire.ts';
+import { nodeStatusOf, refuseField, type NodeView } from '../nodes/node-wire.ts';
 
 const MAX_LABELS = 128;
 /** The rules of Kubernetes: "[PREFIX/]NAME", NAME at most 63 characters, PREFIX a DNS name. */
@@ -136,8 +134,7 @@ function isActiveControlPlane({ record }: NodeView): boolean {
 
 function guardedNodeFrom({ record, status, isAlive }: NodeView): GuardedNode {
   const { nodeId, name, roles } = record;
-  const reported = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).controlPlane;
-  const part = reported?.find((each) => each.name === 'kube-apiserver');
+  const part = nodeStatusOf({ status })?.controlPlane.find((each) => each.name === 'kube-apiserver');
   const apiServer = part && { isReady: part.ready, reason: part.why };
   return { nodeId, name, roles, isAlive, apiServer };
 }

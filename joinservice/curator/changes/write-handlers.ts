@@ -1,4 +1,3 @@
-import { toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../../internal/clock/index.ts';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import {
@@ -9,9 +8,8 @@ import {
   UpdateNodeLabelsRequestSchema,
 } from '../../curatorproto/gen/curator_pb.js';
 import type { OwnerDocuments } from '../../ownerdocs/index.ts';
-import type { Caller } from '../access/authorize-caller.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
-import type { Mutation, Mutations } from './mutations.ts';
+import { mutationFrom, type Mutations } from './mutations.ts';
 import { planConfiguration } from './configuration-plan.ts';
 import { planSignedDeletion } from './deletion-plan.ts';
 import { losesControlPlane, planLabels, planRoles, planState, type GuardedCluster } from './node-plans.ts';
@@ -32,41 +30,46 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
   return {
     setNodeRoles: async (request, call) => {
       const roles = rolesFromWire(request.roles);
-      await mutations.run(mutation('SetNodeRoles', SetNodeRolesRequestSchema, request, call), async () => {
-        const node = await nodes.get(request.nodeId, call.signal);
-        // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
-        const cluster = losesControlPlane(node.record.roles, roles)
-          ? await readGuardedCluster(parts, call.signal)
-          : { nodes: [], etcdVoters: 0 };
-        const submission = await ownerDocs.submission(request.documents, submitterOf(call));
-        await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
-        return withDocuments(planRoles(node, roles, cluster), submission);
-      });
+      await mutations.run(
+        mutationFrom(SetNodeRolesRequestSchema, request, { ...call, subject: request.nodeId }),
+        async () => {
+          const node = await nodes.get(request.nodeId, call.signal);
+          // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
+          const cluster = losesControlPlane(node.record.roles, roles)
+            ? await readGuardedCluster(parts, call.signal)
+            : { nodes: [], etcdVoters: 0 };
+          const submission = await ownerDocs.submission(request.documents, submitterOf(call));
+          await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
+          return withDocuments(planRoles(node, roles, cluster), submission);
+        },
+      );
       return currentNode(request.nodeId, call.signal);
     },
     setNodeState: async (request, call) => {
       const state = stateFromWire(request.state);
-      await mutations.run(mutation('SetNodeState', SetNodeStateRequestSchema, request, call), async () =>
-        planState(await nodes.get(request.nodeId, call.signal), state),
+      await mutations.run(
+        mutationFrom(SetNodeStateRequestSchema, request, { ...call, subject: request.nodeId }),
+        async () => planState(await nodes.get(request.nodeId, call.signal), state),
       );
       return currentNode(request.nodeId, call.signal);
     },
     updateNodeLabels: async (request, call) => {
       await mutations.run(
-        mutation('UpdateNodeLabels', UpdateNodeLabelsRequestSchema, request, call),
+        mutationFrom(UpdateNodeLabelsRequestSchema, request, { ...call, subject: request.nodeId }),
         async () => planLabels(await nodes.get(request.nodeId, call.signal), request),
       );
       return currentNode(request.nodeId, call.signal);
     },
     deleteNode: async (request, call) => {
-      await mutations.run(mutation('DeleteNode', DeleteNodeRequestSchema, request, call), async () =>
-        planSignedDeletion(parts, request, call),
+      await mutations.run(
+        mutationFrom(DeleteNodeRequestSchema, request, { ...call, subject: request.nodeId }),
+        async () => planSignedDeletion(parts, request, call),
       );
       return {};
     },
     updateConfiguration: async (request, call) => ({
       revision: await mutations.run(
-        mutation('UpdateConfiguration', UpdateConfigurationRequestSchema, request, call),
+        mutationFrom(UpdateConfigurationRequestSchema, request, { ...call, subject: 'configuration' }),
         () => planConfiguration(parts, request, call),
       ),
     }),
@@ -89,25 +92,4 @@ async function readGuardedCluster(
 ): Promise<GuardedCluster> {
   const [listed, members] = await Promise.all([nodes.list(signal), facts.etcdMembers(signal)]);
   return { nodes: listed.nodes, etcdVoters: members.filter(({ isLearner }) => !isLearner).length };
-}
-
-interface MutatingRequest {
-  readonly nodeId?: string;
-  readonly mutation?: { readonly idempotencyKey: string } | undefined;
-}
-
-function mutation<S extends DescMessage>(
-  method: string,
-  schema: S,
-  request: MessageShape<S> & MutatingRequest,
-  call: { readonly peer: Caller; readonly signal: AbortSignal },
-): Mutation {
-  return {
-    caller: call.peer,
-    method,
-    subject: request.nodeId ?? 'configuration',
-    idempotencyKey: request.mutation?.idempotencyKey ?? '',
-    request: toBinary(schema, request),
-    signal: call.signal,
-  };
 }

@@ -8,6 +8,7 @@ import {
   NodeState,
   NodeStatusSchema,
   type Node,
+  type NodeStatus,
 } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 
@@ -46,10 +47,11 @@ export function nodeToWire(view: NodeView): Node {
     recordRevision: view.recordRevision,
     ...(record.admission === undefined ? {} : { admission: admissionOf(record.admission) }),
   };
-  if (status === undefined) return create(NodeSchema, node);
+  const reported = nodeStatusOf(view);
+  if (status === undefined || reported === undefined) return create(NodeSchema, node);
   return create(NodeSchema, {
     ...node,
-    status: fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')),
+    status: reported,
     statusUpdatedMs: BigInt(status.updatedMs),
   });
 }
@@ -57,6 +59,11 @@ export function nodeToWire(view: NodeView): Node {
 function admissionOf(admission: NonNullable<NodeRecord['admission']>) {
   const { akName = '', lockCounter: _, timeMs, ...rest } = admission;
   return { ...rest, akName, timeMs: BigInt(timeMs) };
+}
+
+/** The status that a node reported; undefined before its first one. */
+export function nodeStatusOf({ status }: Pick<NodeView, 'status'>): NodeStatus | undefined {
+  return status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
 }
 
 /** The health of a node. A node that has never reported a status is UNKNOWN, not TIMEOUT. */

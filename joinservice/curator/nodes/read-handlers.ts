@@ -8,13 +8,11 @@ import {
   type ClusterRecord,
 } from '../../../internal/records/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
-import { fromBinary } from '@bufbuild/protobuf';
-import { NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
 import type { NodeStore } from './node-store.ts';
 import { storedConfiguration } from '../changes/stored-configuration.ts';
-import { nodeToWire, refuseField, type NodeView } from './node-wire.ts';
+import { nodeStatusOf, nodeToWire, refuseField, type NodeView } from './node-wire.ts';
 
 type ReadMethods =
   'checkHealth' | 'getClusterInfo' | 'getNode' | 'listNodes' | 'getConfiguration' | 'getInitResult';
@@ -103,10 +101,11 @@ function noCluster(doing: string): CuratorError {
   return new CuratorError('curator-no-cluster', `${doing}: not found in etcd`);
 }
 
-function directoryEntry({ record, status }: NodeView) {
-  if (record.state !== 'UP' || !isControlPlane(record.roles) || status === undefined) return [];
-  const { curatorEndpoint } = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
-  return curatorEndpoint === '' ? [] : [{ nodeId: record.nodeId, name: record.name, curatorEndpoint }];
+function directoryEntry(view: NodeView) {
+  const { nodeId, name, state, roles } = view.record;
+  const curatorEndpoint = nodeStatusOf(view)?.curatorEndpoint ?? '';
+  if (state !== 'UP' || !isControlPlane(roles) || curatorEndpoint === '') return [];
+  return [{ nodeId, name, curatorEndpoint }];
 }
 
 /** What the handlers for reading work with. */

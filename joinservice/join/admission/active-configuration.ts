@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
 import { parseClusterConfig, type ClusterConfig } from '../../../internal/config/index.ts';
 import type { Entry, KeySpace } from '../../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../../internal/event/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
+import { sha256Of } from '../../ownerdocs/index.ts';
 import { JoinError } from '../errors.ts';
 import type { JoinPolicy } from './decide-join.ts';
 
@@ -91,6 +91,6 @@ export function activeConfigurationFrom(entry: Entry): ActiveConfiguration {
   const bytes = Buffer.from(document, 'base64');
   const config = parseClusterConfig(bytes.toString('utf8'), entry.key);
   const version = `configuration-${entry.modRevision}`;
-  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const sha256 = sha256Of(bytes);
   return { config, policy: { ...config.join, version }, revision: entry.modRevision, sha256 };
 }

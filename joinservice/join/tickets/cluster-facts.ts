@@ -1,4 +1,3 @@
-import { fromBinary } from '@bufbuild/protobuf';
 import { createPrivateKey, sign } from 'node:crypto';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { joinServerStatement } from '../../../internal/crypto/index.ts';
@@ -15,9 +14,8 @@ import {
 } from '../../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../../internal/role/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
-import type { NodeView } from '../../curator/index.ts';
+import { nodeStatusOf, type NodeView } from '../../curator/index.ts';
 import { canonicalAddress } from '../../evidence/index.ts';
-import { NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
 import { JoinError } from '../errors.ts';
 import { SharedRead } from './shared-read.ts';
 
@@ -127,9 +125,8 @@ interface OwnedCluster {
   readonly ownership: OwnershipRecord;
 }
 
-function addressOf({ status }: NodeView): string {
-  if (status === undefined) return '';
-  return fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).address;
+function addressOf(view: NodeView): string {
+  return nodeStatusOf(view)?.address ?? '';
 }
 
 async function read<T>(etcd: KeySpace, key: string, kind: RecordKind<T>, signal: AbortSignal): Promise<T> {
