@@ -106,7 +106,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       await when(values.kubernetesStatus, (now) => now !== undefined, signal);
       const { ports: machine, etcd } = ports.kubernetes;
       const kubelet = new Kubelet(machine, settingsOf(ports), etcd);
-      await kubelet.followClients(
+      await kubelet.start(
         progressOf(() => undefined),
         signal,
       );

@@ -1,82 +1,86 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error codes of Kubernetes on a node. */
 export const kubernetesErrors = defineErrors({
   'kubernetes-component-missing': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning: 'A component that the bundle promises is not in the store of this machine.',
+    meaning: 'A component that the bundle lists is missing in the component store of this machine.',
     fix: 'Run the same `cluster init` again: it uploads what is missing.',
   },
   'kubernetes-kubeadm-failed': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: 'A phase of kubeadm ended with an error; its last words are in the message.',
-    fix: 'Mend what kubeadm names, then run the same `cluster init` again: it goes on with this phase.',
+    meaning: 'A kubeadm phase failed. The message has the end of its output.',
+    fix: 'Fix the cause that kubeadm reports, then run the same `cluster init` again: it resumes with this phase.',
   },
   'kubernetes-keys-damaged': {
     fault: 'system',
     exit: 'partial',
     retryable: false,
     meaning:
-      'A key that all control planes are to share is damaged, or half of it is gone, on the disk of the machine that creates the cluster. It is not made anew: what was made with it would be refused.',
-    fix: 'Look at the disk of the machine. Then `cluster node reset` puts the machine back, and `cluster init` makes a new cluster.',
+      'A key that all control planes share is damaged or incomplete on the machine that creates the cluster. It is not replaced, because everything that was signed with it would be refused.',
+    fix: 'Check the disk of the machine. Then reset the machine with `cluster node reset` and create a new cluster with `cluster init`.',
   },
   'kubernetes-component-damaged': {
     fault: 'system',
     exit: 'image',
     retryable: true,
     meaning:
-      'A component in the store of the machine is no longer what it was when it came. It was not used; what the machine itself had stored of it is removed.',
-    fix: 'Run the same `cluster init` again: it uploads the component anew. Then look at the disk of the machine: something has changed bytes on it.',
+      'The checksum of a component in the store of the machine is wrong. The component was not used, and the stored copy was deleted.',
+    fix: 'Run the same `cluster init` again: it uploads the component again. Then check the disk of the machine, which changed stored bytes.',
   },
   'kubernetes-image-broken': {
     fault: 'system',
     exit: 'image',
     retryable: true,
     meaning: 'containerd could not import a container image of the bundle.',
-    fix: '`cluster bundle verify` at the workstation says whether the image was damaged before it came; if it was not, check disk and free space of the machine.',
+    fix: 'Check the bundle with `cluster bundle verify` on the workstation. If the bundle is intact, check the disk and the free space of the machine.',
   },
   'kubernetes-kubelet-failed': {
     fault: 'system',
     exit: 'kubelet',
     retryable: true,
-    meaning: 'The kubelet does not stay up; its last words are in the message.',
-    fix: 'Mend what the kubelet names (`journalctl -u kubelet` on the machine shows more), then run the same `cluster init` again: it goes on with this phase.',
+    meaning: 'The kubelet keeps failing. The message has the end of its log.',
+    fix: 'Fix the cause that the kubelet reports (`journalctl -u kubelet` on the machine shows more), then run the same `cluster init` again: it resumes with this phase.',
   },
   'kubernetes-metadata-unguarded': {
     fault: 'system',
     exit: 'kubelet',
     retryable: true,
     meaning:
-      'The rules that keep pods away from the metadata service of the cloud could not be loaded; the last words of nft are in the message. The kubelet was not started.',
-    fix: 'See that nftables is installed on the machine and that its kernel has it (`nft list tables`), then run the same `cluster init` again. A cluster may also be made with `podSecurity.allowCloudMetadata: true`.',
+      'The nftables rules that block pods from the metadata service of the cloud could not be loaded. The message has the end of the output of nft. The kubelet was not started.',
+    fix: 'Install nftables on the machine, check that its kernel supports it (`nft list tables`), then run the same `cluster init` again. Or create the cluster with `podSecurity.allowCloudMetadata: true`.',
   },
   'kubernetes-credentials-missing': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: "A file that the kubelet proves itself with is not on this node's disk.",
-    fix: 'Restart bootstrapper.service: it asks a control plane for new ones; `cluster explain NODE` shows why it gets none.',
+    meaning: 'A certificate or key of the kubelet is missing on this node.',
+    fix: 'Restart bootstrapper.service: it requests new ones from a control plane. `cluster explain NODE` shows why it gets none.',
   },
   'kubernetes-still-running': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
     meaning:
-      'A part of the control plane did not stop in time after its role had gone. Its keys are still there.',
-    fix: 'Look at the kubelet of the node, which stops its static pods: `cluster node logs NODE`.',
+      'A component of the control plane did not stop in time after this node lost the role. Its keys still exist.',
+    fix: 'Read the log of the kubelet, which stops static pods: `cluster node logs NODE`.',
   },
   'kubernetes-api-timeout': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: 'The API server did not get ready in time; what it and the kubelet said last is in the message.',
-    fix: 'Mend what the last words name; a slow machine needs only the same `cluster init` again.',
+    meaning:
+      'The API server did not become ready in time. The message has the end of its log or of the log of the kubelet.',
+    fix: 'Fix the cause in the log, then run the same `cluster init` again. On a slow machine, running it again is enough.',
   },
 });
 
+/** Code of a `KubernetesError`. */
 export type KubernetesErrorCode = keyof typeof kubernetesErrors;
 
+/** A step of Kubernetes on this node that failed. */
 export class KubernetesError extends errorClass(kubernetesErrors) {}

@@ -43,23 +43,23 @@ function documents(changes: Partial<KubernetesSettings> = {}): ReadonlyMap<strin
 }
 
 describe('buildKubeadmConfig()', () => {
-  test('asks for no bootstrap token', () => {
+  test('creates no bootstrap token', () => {
     expect(documents().get('InitConfiguration')?.['bootstrapTokens']).toEqual([]);
   });
 
-  test('puts the node, loopback and every custom name into the certificate of the API server', () => {
+  test('has node, loopback and custom names in the certificate of the API server', () => {
     expect(documents().get('ClusterConfiguration')?.['apiServer']).toMatchObject({
       certSANs: ['127.0.0.1', 'localhost', 'n1', '198.18.0.11', 'api.example.test', '192.0.2.7'],
     });
   });
 
-  test('points the cluster at an operator’s own balancer, whose name the API server’s certificate has', () => {
+  test('uses the load balancer of the operator and adds its name to the certificate', () => {
     const own = documents({ apiEndpoint: '[2001:db8::6]:443' }).get('ClusterConfiguration');
     expect(own).toMatchObject({ controlPlaneEndpoint: '[2001:db8::6]:443' });
     expect((own?.['apiServer'] as { certSANs: string[] }).certSANs).toContain('2001:db8::6');
   });
 
-  test('says how long certificates live, and shows the controller manager and scheduler the directories of theirs', () => {
+  test('sets certificate lifetimes and mounts the credential directories of controller manager and scheduler', () => {
     const certificates = { nodeMinutes: 2, kubeletMinutes: 3, controlPlaneMinutes: 6 };
     expect(documents({ certificates }).get('ClusterConfiguration')).toMatchObject({
       certificateValidityPeriod: '6m',
@@ -68,7 +68,7 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
-  test('points the cluster at the node-local balancer and the API server at its local etcd, with the networks of the cluster', () => {
+  test('uses the node-local balancer, the local etcd and the networks of the cluster', () => {
     expect(documents().get('ClusterConfiguration')).toMatchObject({
       controlPlaneEndpoint: '127.0.0.1:6445',
       etcd: { external: { endpoints: ['https://127.0.0.1:2379'], caFile: '/e/ca.crt' } },
@@ -86,16 +86,16 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
-  test('has the kubelet’s configuration as nodes have it', () => {
+  test('has the same kubelet configuration as nodes', () => {
     expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_ROTATED));
   });
 
-  test('leaves the taint of a control plane to what follows its roles', () => {
+  test('sets no taint', () => {
     expect(documents().get('InitConfiguration')?.['nodeRegistration']).toMatchObject({ taints: [] });
   });
 });
 
-test('buildContainerdConfig() uses the bundle’s runc, pins the pause image and obeys the host', () => {
+test('buildContainerdConfig() uses the runc of the bundle, pins the pause image and follows the host settings', () => {
   const config = buildContainerdConfig({ pauseImage: 'registry.k8s.io/pause:3.10.1', host: settings.host });
   expect(config).toContain('sandbox = "registry.k8s.io/pause:3.10.1"');
   expect(config).toContain('BinaryName = "/opt/cluster/bin/runc"');
@@ -114,7 +114,7 @@ const component = (name: string, more: Partial<Component>): Component => ({
 });
 
 describe('components', () => {
-  test('installBinaries() puts programs and CNI plugins where they belong and leaves the workstation’s out', async () => {
+  test('installBinaries() installs programs and CNI plugins, and none of the workstation', async () => {
     const installed: string[] = [];
     const ports = {
       commands: new FakeCommands(),
@@ -132,7 +132,7 @@ describe('components', () => {
     expect(installPath('flannel')).toBe('/opt/cni/bin/flannel');
   });
 
-  test('isForRole() gives a worker neither a control plane’s parts nor what only administers one', () => {
+  test('isForRole() excludes components and tools of control planes on workers', () => {
     const names = ['kubelet', 'kubectl', 'kubeadm'].map((name) => component(name, {}));
     const all = [
       ...names,
@@ -176,7 +176,7 @@ describe('components', () => {
   test.each([
     { name: 'static pods need', controlPlane: true, first: ['kube-apiserver', 'pause'] },
     { name: 'every worker runs', controlPlane: false, first: ['flannel-image', 'kube-proxy', 'pause'] },
-  ])('importImages() imports what $name before the rest and says when it is there', async (given) => {
+  ])('importImages() imports first what $name, and then calls onEssential', async (given) => {
     const order: string[] = [];
     const packed: string[] = [];
     const commands = new FakeCommands((argv) => {

@@ -4,7 +4,7 @@ import {
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
 
-/** What this node's Kubernetes is to be: plain values from the cluster's configuration, the roles and the machine. */
+/** How this node runs Kubernetes: values from the configuration of the cluster, the roles of the node and the machine. */
 export interface KubernetesSettings {
   /** "vMAJOR.MINOR.PATCH" */
   readonly version: string;
@@ -14,27 +14,27 @@ export interface KubernetesSettings {
   readonly nodeAddress: string;
   readonly podSubnet: string;
   readonly serviceSubnet: string;
-  /** DNS names and addresses for the API server's certificate, beside the node's own. */
+  /** Further DNS names and addresses in the certificate of the API server. */
   readonly apiServerSans: readonly string[];
-  /** Whether ordinary workloads may run beside the control plane. */
+  /** Whether workloads may run beside the control plane. */
   readonly runsWorkloads: boolean;
-  /** "host:port" of the operator's own balancer of the API servers; undefined: the node-local one. */
+  /** "host:port" of a load balancer that the operator runs; undefined: the balancer of this node. */
   readonly apiEndpoint: string | undefined;
   readonly certificates: CertificatesConfig;
-  /** undefined: the cluster was made before there was this. */
+  /** undefined: the cluster was created by a release without this setting. */
   readonly podSecurity: PodSecurityConfig | undefined;
   readonly host: HostSettings;
 }
 
-/** What the machine needs otherwise than the default; from its provisioning. */
+/** Deviations from the defaults that the machine needs; from its provisioning. */
 export interface HostSettings {
-  /** containerd: the host forbids negative oom scores (no CAP_SYS_RESOURCE). */
+  /** containerd: the host forbids negative OOM scores (no CAP_SYS_RESOURCE). */
   readonly restrictOomScoreAdj: boolean;
-  /** kubelet: refuse cgroup v1, which is its own default from 1.35 on. */
+  /** kubelet: refuse cgroup v1 (default of the kubelet from 1.35 on). */
   readonly failCgroupV1: boolean;
 }
 
-/** Where things lie on a node. One list, so that nobody guesses. */
+/** Paths on a node. */
 export const PATHS = {
   bin: '/opt/cluster/bin',
   cniBin: '/opt/cni/bin',
@@ -54,12 +54,12 @@ export const PATHS = {
   manifests: '/etc/kubernetes/manifests',
 } as const;
 
-/** Where this node finds an API server. */
+/** "host:port" at which programs of this node call an API server. */
 export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
   return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
 }
 
-/** What the API server uses of its etcd: the local member, as a client that may do everything there. */
+/** Endpoint URL and client certificate of the API server for the local member of the Kubernetes etcd. */
 export interface EtcdClientFiles {
   readonly endpoint: string;
   readonly caFile: string;

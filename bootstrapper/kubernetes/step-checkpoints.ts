@@ -5,8 +5,8 @@ import { PATHS } from './settings.ts';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * What has been done with which inputs. A mark is written after its work is complete, so a crash between the two only
- * repeats work that may be repeated. Unreadable marks count as absent for the same reason.
+ * Records which steps are complete, each with a hash of its inputs, in one file. A checkpoint is written after its step, so a
+ * crash in between repeats the step; every step may be repeated. An unreadable file counts as empty for the same reason.
  */
 export class StepCheckpoints {
   readonly #files: FilePort;
@@ -15,18 +15,20 @@ export class StepCheckpoints {
     this.#files = files;
   }
 
-  async isDone(name: string, inputs: unknown): Promise<boolean> {
-    return (await this.#read())[name] === digestOf(inputs);
+  /** Whether the step is complete with these inputs. */
+  async isDone(step: string, inputs: unknown): Promise<boolean> {
+    return (await this.#read())[step] === digestOf(inputs);
   }
 
-  async record(name: string, inputs: unknown): Promise<void> {
-    const marks = { ...(await this.#read()), [name]: digestOf(inputs) };
-    await this.#files.writeAtomic(PATHS.stepCheckpoints, `${JSON.stringify(marks)}\n`);
+  /** Records that the step is complete. `inputs`: any JSON value. */
+  async record(step: string, inputs: unknown): Promise<void> {
+    const checkpoints = { ...(await this.#read()), [step]: digestOf(inputs) };
+    await this.#files.writeAtomic(PATHS.stepCheckpoints, `${JSON.stringify(checkpoints)}\n`);
   }
 
-  /** All of them in one write: two who unset the same ones at once leave none of them behind. */
-  async clear(names: readonly string[]): Promise<void> {
-    const kept = Object.entries(await this.#read()).filter(([name]) => !names.includes(name));
+  /** Forgets these steps in one write, so that parallel calls leave none of them behind. */
+  async clear(steps: readonly string[]): Promise<void> {
+    const kept = Object.entries(await this.#read()).filter(([name]) => !steps.includes(name));
     await this.#files.writeAtomic(PATHS.stepCheckpoints, `${JSON.stringify(Object.fromEntries(kept))}\n`);
   }
 

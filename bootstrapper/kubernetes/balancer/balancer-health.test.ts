@@ -27,7 +27,7 @@ test.each(refused)('parseBalancerHealth() refuses $name', ({ text }) => {
   expect(() => parseBalancerHealth(text)).toThrow(SyntaxError);
 });
 
-test('parseBalancerHealth() names a server as in a URL, and cuts long reasons', () => {
+test('parseBalancerHealth() formats host and port, and cuts long reasons', () => {
   const text = JSON.stringify({ upstreams: [{ ...healthy, verdict: 'silent', why: 'x'.repeat(1000) }] });
   expect(parseBalancerHealth(text)).toEqual([
     { server: '[2001:db8::1]:6443', verdict: 'silent', sinceMs: 5, why: 'x'.repeat(200), connections: 2 },
@@ -47,7 +47,7 @@ async function answering(path: string, text: string | undefined): Promise<AsyncD
 
 const never = new AbortController().signal;
 
-test('readBalancerHealth() reads what the balancer says', async () => {
+test('readBalancerHealth() reads the answer of the balancer', async () => {
   await using folder = await temporaryDirectory();
   const path = join(folder.path, 'health.sock');
   await using _server = await answering(path, JSON.stringify({ upstreams: [healthy] }));
@@ -59,10 +59,10 @@ test('readBalancerHealth() refuses a long answer', async () => {
   const path = join(folder.path, 'health.sock');
   await using _server = await answering(path, ' '.repeat(200_000));
   const asked = readBalancerHealth(path, { clock: new FakeClock(), signal: never });
-  await expect(asked).rejects.toThrow('its answer is too long');
+  await expect(asked).rejects.toThrow('the answer is too long');
 });
 
-test('readBalancerHealth() gives up on a balancer that hangs', async () => {
+test('readBalancerHealth() rejects after 1 s when the balancer hangs', async () => {
   await using folder = await temporaryDirectory();
   const path = join(folder.path, 'health.sock');
   await using _server = await answering(path, undefined);

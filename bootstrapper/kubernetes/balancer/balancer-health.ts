@@ -3,14 +3,14 @@ import { withTimeout } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint } from '../../../internal/endpoint/index.ts';
 
-/** Where the balancer's unit has its RuntimeDirectory (./units.ts). */
+/** The health socket of the balancer, in the RuntimeDirectory of its unit. */
 export const APILB_HEALTH_SOCKET = '/run/cluster-apilb/health.sock';
 const ANSWER_MS = 1_000;
 const MAX_CHARS = 64 * 1024;
-const MAX_WORDS = 200;
+const MAX_REASON_CHARS = 200;
 const MAX_UPSTREAMS = 64;
 
-/** An API server as the balancer of this node finds it. */
+/** The health of an API server as the balancer of this node sees it. */
 export interface ApiServerHealth {
   /** "host:port" */
   readonly server: string;
@@ -23,27 +23,27 @@ export interface ApiServerHealth {
 const VERDICTS = ['unknown', 'healthy', 'unready', 'silent'] as const;
 
 /**
- * What the balancer of this node says of the API servers; rejects when it says nothing within a second. The balancer has no
- * privileges, and the agent believes nothing of its answer: it is only shown.
+ * Reads the health of the API servers from the balancer of this node; rejects without an answer within 1 s. The balancer has
+ * no privileges: its answer is only displayed.
  */
 export async function readBalancerHealth(
   path: string,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<readonly ApiServerHealth[]> {
-  const what = 'asking the balancer of the API servers';
+  const what = 'reading the health of the API servers from the balancer';
   const text = await withTimeout({ what, ms: ANSWER_MS, clock, signal }, (child) => answerOf(path, child));
   return parseBalancerHealth(text);
 }
 
-/** Throws a SyntaxError for another shape. */
+/** @throws SyntaxError for anything but the JSON of a balancer */
 export function parseBalancerHealth(text: string): readonly ApiServerHealth[] {
   const { upstreams } = (JSON.parse(text) ?? {}) as { readonly upstreams?: unknown };
   if (!Array.isArray(upstreams) || upstreams.length > MAX_UPSTREAMS)
-    throw new SyntaxError('upstreams: a list of them is expected');
+    throw new SyntaxError('upstreams: expected a list');
   return upstreams.map(serverFrom);
 }
 
-/** One sentence about those that are not healthy; undefined where all are. */
+/** One sentence about the unhealthy API servers; undefined where all are healthy. */
 export function describeUnhealthyServers(servers: readonly ApiServerHealth[]): string | undefined {
   const bad = servers.filter(({ verdict }) => verdict === 'silent' || verdict === 'unready');
   if (bad.length === 0) return undefined;
@@ -63,9 +63,9 @@ function serverFrom(value: unknown): ApiServerHealth {
     typeof why !== 'string' ||
     typeof connections !== 'number'
   )
-    throw new SyntaxError('upstreams: an upstream with its health is expected');
+    throw new SyntaxError('upstreams: expected an upstream with its health');
   const server = formatEndpoint(host, port);
-  return { server, verdict: known, sinceMs, why: why.slice(0, MAX_WORDS), connections };
+  return { server, verdict: known, sinceMs, why: why.slice(0, MAX_REASON_CHARS), connections };
 }
 
 async function answerOf(path: string, signal: AbortSignal): Promise<string> {
@@ -76,7 +76,7 @@ async function answerOf(path: string, signal: AbortSignal): Promise<string> {
     let text = '';
     for await (const piece of socket) {
       text += String(piece);
-      if (text.length > MAX_CHARS) throw new SyntaxError('its answer is too long');
+      if (text.length > MAX_CHARS) throw new SyntaxError('the answer is too long');
     }
     return text;
   } finally {

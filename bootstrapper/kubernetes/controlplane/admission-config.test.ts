@@ -23,7 +23,7 @@ async function placed(podSecurity: Given) {
   return plugins[0]?.configuration;
 }
 
-describe('placeAdmission()', () => {
+describe('writeAdmissionConfig()', () => {
   const levels: readonly { name: string; given: Given; want: Readonly<Record<string, string>> }[] = [
     {
       name: 'a new cluster enforces baseline, warns about and audits restricted',
@@ -45,7 +45,7 @@ describe('placeAdmission()', () => {
     expect((await placed(given))?.defaults).toMatchObject(want);
   });
 
-  test('exempts the namespaces of the system and those of the operator, and no user', async () => {
+  test('exempts system namespaces and those of the operator, and no user', async () => {
     const exemptNamespaces = ['storage'];
     const { exemptions } =
       (await placed({ enforce: 'baseline', exemptNamespaces, allowCloudMetadata: false })) ?? {};

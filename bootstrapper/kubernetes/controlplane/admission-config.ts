@@ -2,13 +2,14 @@ import type { PodSecurityConfig } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS } from '../settings.ts';
 
-/** What runs there is this program's own, makes the node's network and needs the node for it. */
+/** Namespaces of this product's own pods, which set up the network of the node and need privileges for it. */
 const SYSTEM_NAMESPACES = ['kube-system', 'kube-flannel'] as const;
 
 /**
- * What the API server reads about admission, at its start only. Pod Security levels of a new cluster are enforced; one that
- * was made before there was this is told what would be refused (`warn`, `audit`), and refuses nothing: pods that run there
- * would not come back. Its API servers take this up when their static pods are next written. A namespace with labels of its own follows those, and only administrators set them.
+ * Writes the admission configuration, which API servers read only at their start. New clusters enforce Pod Security levels.
+ * Clusters of earlier releases only warn and audit, because running pods would not come back; their API servers use this file
+ * from the next time that their static pods are written. Labels of a namespace override the file; only administrators can set
+ * them.
  */
 export async function writeAdmissionConfig(
   files: FilePort,

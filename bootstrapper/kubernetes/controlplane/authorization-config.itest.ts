@@ -223,7 +223,7 @@ async function untilReady(): Promise<void> {
   }
 }
 
-test('the API server asks about kubelets, with the id of their node, and about nobody else', async () => {
+test('an API server calls the membership webhook for kubelets only, with the node id', async () => {
   const one = await kubelet('w1', 'node-1');
   // Its own node is what Kubernetes' node authorizer lets it read: 404, there is none yet.
   expect(await get('/api/v1/nodes/w1', one)).toBe(404);
@@ -238,7 +238,7 @@ test('the API server asks about kubelets, with the id of their node, and about n
   expect(asked).toHaveLength(before);
 }, 30_000);
 
-test('a removed node is refused within ten seconds, whatever it asks; the next one of its name is not', async () => {
+test('a removed node is refused within 10 s, and a new node of the same name is not', async () => {
   const [old, anew] = [await kubelet('w2', 'node-old'), await kubelet('w2', 'node-new')];
   expect(await get('/api/v1/nodes/w2', old)).toBe(404);
   removed.add('node-old');
@@ -252,7 +252,7 @@ test('a removed node is refused within ten seconds, whatever it asks; the next o
   expect(await get('/api/v1/nodes/w2', anew)).toBe(404);
 }, 30_000);
 
-test('an administrator can ask each API server what it would say to a kubelet', async () => {
+test('an administrator can review the access of a kubelet at each API server', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
   const caPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
@@ -329,7 +329,7 @@ test('an API server admits a token signed with the trusted key and refuses any o
 
 const removedOf = (nodeId: string) => ({ nodeId, clusterId: 'c0ffee' });
 
-test('where nobody answers about membership a kubelet gets nothing, and is heard again afterwards', async () => {
+test('a kubelet is denied while the membership webhook does not answer', async () => {
   const one = await kubelet('w3', 'node-3');
   const { port } = membership.address() as AddressInfo;
   membership.close();

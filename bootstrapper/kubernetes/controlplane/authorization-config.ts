@@ -2,29 +2,34 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
 const KUBECONFIG = `${PATHS.authorization.slice(0, PATHS.authorization.lastIndexOf('/'))}/membership.json`;
-/** A removed kubelet is refused this long after its record has gone, at most; members are asked about as rarely. */
-const REMEMBERED = '5s';
+/** How long an API server caches a decision: a removed kubelet is refused at the latest after this time. */
+const CACHE_TTL = '5s';
 const TIMEOUT = '3s';
-/** CEL. Everybody who says to be a kubelet, and nobody else, needs the join service to answer. */
+/** CEL: only requests of kubelets are sent to the webhook. */
 const IS_KUBELET =
   "request.user.startsWith('system:node:') || (has(request.groups) && 'system:nodes' in request.groups)";
 
+/** What the authorization configuration names. */
 export interface AuthorizationOptions {
-  /** Of this node: its join service shows it. */
+  /** Id of this node, which is in the certificate of its join service. */
   readonly nodeId: string;
   readonly clusterCaPem: string;
+  /** Port of the webhook on the loopback. */
   readonly port: number;
-  /** The API server's own, with which it also proves itself to etcd. */
+  /** Client certificate of the API server; the same as for etcd. */
   readonly client: Pick<EtcdClientFiles, 'certFile' | 'keyFile'>;
 }
 
 /**
- * What the API server reads about authorization: membership first, then Kubernetes' own. Where membership cannot be asked
- * a kubelet is denied: with no opinion instead, a removed node would only have to keep the join service busy.
+ * Writes the authorization configuration: the membership webhook of the join service, then the authorizers of Kubernetes. A
+ * kubelet is denied where the webhook does not answer; otherwise a removed node could get in by overloading the join service.
  */
-export async function writeAuthorizationConfig(files: FilePort, place: AuthorizationOptions): Promise<void> {
+export async function writeAuthorizationConfig(
+  files: FilePort,
+  options: AuthorizationOptions,
+): Promise<void> {
   await files.makeDirectory(KUBECONFIG.slice(0, KUBECONFIG.lastIndexOf('/')));
-  await files.writeAtomic(KUBECONFIG, text(membershipKubeconfig(place)));
+  await files.writeAtomic(KUBECONFIG, text(membershipKubeconfig(options)));
   await files.writeAtomic(PATHS.authorization, text(authorizationConfiguration()));
 }
 
@@ -38,8 +43,8 @@ function authorizationConfiguration(): object {
         type: 'Webhook',
         name: 'membership',
         webhook: {
-          authorizedTTL: REMEMBERED,
-          unauthorizedTTL: REMEMBERED,
+          authorizedTTL: CACHE_TTL,
+          unauthorizedTTL: CACHE_TTL,
           timeout: TIMEOUT,
           subjectAccessReviewVersion: 'v1',
           matchConditionSubjectAccessReviewVersion: 'v1',
@@ -54,7 +59,7 @@ function authorizationConfiguration(): object {
   };
 }
 
-/** The server is this node's own join service: its certificate carries the node's id. */
+/** The server is the join service of this node, whose certificate has the node id. */
 function membershipKubeconfig({ nodeId, clusterCaPem, port, client }: AuthorizationOptions): object {
   const name = 'membership';
   return {

@@ -6,9 +6,9 @@ const MAX_BYTES = 64;
 const UUID = /^[0-9a-f-]{36}$/;
 
 /**
- * Which time as a control plane this is; undefined for the first. Static pods carry it: by the same manifest as an earlier
- * one the kubelet takes a pod for that very pod, its end for a crash, and lets it wait, five minutes in the end, before it
- * starts it again (kubelet, CrashLoopBackOff).
+ * The control-plane generation: an id that changes with each demotion; undefined before the first one. Static pods carry it in
+ * an environment variable. Without it, a pod after a promotion would have the manifest of the pod that the demotion stopped,
+ * and the kubelet would delay it by up to 5 min as a crashed pod (CrashLoopBackOff).
  */
 export async function readControlPlaneGeneration(files: FilePort): Promise<string | undefined> {
   const text = Buffer.from((await files.read(PATHS.controlPlaneGeneration, MAX_BYTES)) ?? []).toString(
@@ -17,7 +17,7 @@ export async function readControlPlaneGeneration(files: FilePort): Promise<strin
   return UUID.test(text) ? text : undefined;
 }
 
-/** The next time will be another one. */
+/** Ends the current generation: the next promotion has another id. */
 export async function endControlPlaneGeneration(files: FilePort): Promise<void> {
   await files.writeAtomic(PATHS.controlPlaneGeneration, randomUUID());
 }

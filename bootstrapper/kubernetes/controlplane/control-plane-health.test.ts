@@ -33,8 +33,8 @@ async function createHealth() {
   return { files, clock, asked, down, health, look };
 }
 
-describe('the health of a control plane', () => {
-  test('asks each part where it listens, the API server as the cluster knows it', async () => {
+describe('ControlPlaneHealth.check()', () => {
+  test('probes each component at its own endpoint, the API server with the cluster CA', async () => {
     const { asked, look } = await createHealth();
     expect(await look()).toEqual({ apiserver: 'ready', 'controller-manager': 'ready', scheduler: 'ready' });
     expect(asked.sort()).toEqual([
@@ -44,18 +44,18 @@ describe('the health of a control plane', () => {
     ]);
   });
 
-  test('what has not answered yet is not ready, and says why', async () => {
+  test('reports a component that has not answered yet as not ready', async () => {
     const { files, down, look } = await createHealth();
     down.add(10257);
     await files.remove('/etc/kubernetes/pki/ca.crt');
     expect(await look()).toEqual({
-      apiserver: 'its certificates are not made yet',
+      apiserver: 'its certificates do not exist yet',
       'controller-manager': 'connection refused',
       scheduler: 'ready',
     });
   });
 
-  test('what was ready and does not answer once is busy, twice in a row it is not ready, and it is since then', async () => {
+  test('reports a ready component as not ready after two failed probes', async () => {
     const { clock, down, health, look } = await createHealth();
     await look();
     const seen: string[] = [];
@@ -74,7 +74,7 @@ describe('the health of a control plane', () => {
     });
   });
 
-  test('a good answer holds for twenty seconds; what failed once is asked with the very next look', async () => {
+  test('probes a ready component every 20 s and a failed one at once', async () => {
     const { asked, clock, down, look } = await createHealth();
     const apiServerAsked = () => asked.filter((each) => each.includes(':6443')).length;
     await look();
@@ -86,7 +86,7 @@ describe('the health of a control plane', () => {
     expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'connection refused' }, 3]);
   });
 
-  test('one that comes or goes is asked each time, and believed at once: nothing holds from before', async () => {
+  test('probes every time while the role comes or goes', async () => {
     const { files, asked, down, look } = await createHealth();
     await look();
     await files.remove(MANIFEST); // it gives its role up, and is given it back before it is down
@@ -104,7 +104,7 @@ describe('the health of a control plane', () => {
     ]);
   });
 
-  test('one that is not wanted is told of until nothing of it is left; then nobody is asked, and the next begins anew', async () => {
+  test('reports components until a demotion is complete, and then none', async () => {
     const { files, asked, down, look } = await createHealth();
     await look();
     expect(await look(false)).toMatchObject({ apiserver: 'ready' });

@@ -19,7 +19,7 @@ import { PATHS } from '../settings.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
 
 describe('ControlPlane', () => {
-  test('runs kubeadm’s phases in order, never those that make tokens, and leaves no super-admin.conf', async () => {
+  test('runs kubeadm phases in order, none that creates tokens, and leaves no super-admin.conf', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.files.writeAtomic(PATHS.superAdminConf, 'x');
@@ -34,7 +34,7 @@ describe('ControlPlane', () => {
     expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
   });
 
-  test('makes the first kubelet’s certificates from the new CA: its own name, and a key for each purpose', async () => {
+  test('creates the certificates of the first kubelet from the new CA', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().createPki(silent, never);
@@ -55,7 +55,7 @@ describe('ControlPlane', () => {
     expect(await read(PATHS.kubeletConf)).not.toContain('PRIVATE KEY');
   });
 
-  test('a later control plane makes no key that is shared, and nothing that the cluster has already', async () => {
+  test('a control plane that joins creates no shared keys and runs no phases of the first one', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     const said: string[] = [];
@@ -70,7 +70,7 @@ describe('ControlPlane', () => {
     expect(Buffer.from((await bed.files.read(PATHS.encryption, 99)) ?? []).toString()).toBe('shared');
   });
 
-  test('a promotion leaves the running kubelet alone', async () => {
+  test('a promotion does not restart the kubelet', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     const kubelet = bed.kubelet();
@@ -83,14 +83,14 @@ describe('ControlPlane', () => {
     expect(bed.units.moves.filter((move) => /restart|stop/.test(move))).toEqual([]);
   });
 
-  test('a kubelet without what the ticket brings is not started', async () => {
+  test('does not start a kubelet without its certificates', async () => {
     const bed = createControlPlane();
     await expect(bed.kubelet().writeKubeconfig()).rejects.toMatchObject({
       code: 'kubernetes-credentials-missing',
     });
   });
 
-  test('does nothing a second time, but starts the kubelet after a reboot', async () => {
+  test('repeats no step, but starts the kubelet after a reboot', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await runAll(bed.create());
@@ -103,7 +103,7 @@ describe('ControlPlane', () => {
     expect(bed.units.active).toEqual(new Set([KUBELET_UNIT]));
   });
 
-  test('goes on with the phase that failed', async () => {
+  test('resumes with the phase that failed', async () => {
     let broken = true;
     const bed = createControlPlane((argv) =>
       broken && argv.includes('addon') && argv.includes('coredns')
@@ -126,7 +126,7 @@ describe('ControlPlane', () => {
     ]);
   });
 
-  test('says what the API says to the administrator where kubeadm says only that its time is over', async () => {
+  test('reports the response of the API where kubeadm reports only a timeout', async () => {
     const bed = createControlPlane((argv) =>
       argv.includes('upload-config') ? { exitCode: 1, output: 'would exceed context deadline' } : undefined,
     );
@@ -134,7 +134,7 @@ describe('ControlPlane', () => {
     await expect(runAll(bed.create())).rejects.toMatchObject({
       code: 'kubernetes-kubeadm-failed',
       message: expect.stringMatching(
-        /would exceed context deadline.*; asked as the same user: 127\.0\.0\.1:6445 answered 401: Unauthorized$/,
+        /would exceed context deadline.*; response to the same user: 127\.0\.0\.1:6445 answered 401: Unauthorized$/,
       ),
       details: { phase: 'upload-config all' },
     });
@@ -148,7 +148,7 @@ describe('ControlPlane', () => {
     expect(new X509Certificate(caPem ?? '').subject).toBe('CN=kubernetes');
   });
 
-  test('never replaces the key that secrets are encrypted with', async () => {
+  test('never replaces the key that encrypts secrets at rest', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().createPki(silent, never);
@@ -166,19 +166,19 @@ describe('ControlPlane', () => {
         '10.log': 'one\netcd: permission denied\n',
         '9.log.20261121-000000': 'older\n',
       },
-      said: 'the API server said: one | etcd: permission denied',
+      want: 'log of the API server: one | etcd: permission denied',
     },
     {
       name: 'the kubelet, where the log of the API server is too large',
       logs: { '0.log': 'x'.repeat(17 * 1024 * 1024) },
-      said: 'the kubelet said: pulling',
+      want: 'log of the kubelet: pulling',
     },
     {
       name: 'the kubelet, where there is no log of an API server',
       logs: {},
-      said: 'the kubelet said: pulling',
+      want: 'log of the kubelet: pulling',
     },
-  ])('names what $name said when the API server does not get ready', async ({ logs, said }) => {
+  ])('reports the log of $name when the API server does not become ready', async ({ logs, want }) => {
     const bed = createControlPlane();
     await bed.files.makeDirectory(API_LOGS);
     for (const [name, text] of Object.entries(logs)) await bed.files.writeAtomic(`${API_LOGS}/${name}`, text);
@@ -193,12 +193,12 @@ describe('ControlPlane', () => {
     await bed.clock.advance(300_000);
     expect(await started).toMatchObject({
       code: 'kubernetes-api-timeout',
-      message: expect.stringContaining(said),
+      message: expect.stringContaining(want),
       cause: new Error('connect ECONNREFUSED'),
     });
   });
 
-  test('places what the API server reads about admission before it writes the static pods', async () => {
+  test('writes the admission configuration before the static pods', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     let isThere: boolean | undefined;
@@ -212,7 +212,7 @@ describe('ControlPlane', () => {
     expect(isThere).toBe(true);
   });
 
-  test('names the kubelet when it does not even start', async () => {
+  test('rejects with kubernetes-kubelet-failed when the kubelet does not start', async () => {
     const bed = createControlPlane();
     await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
     bed.units.start = () =>
@@ -225,7 +225,7 @@ describe('ControlPlane', () => {
     });
   });
 
-  test('does not wait for a kubelet that ends again and again', async () => {
+  test('does not wait for a kubelet that keeps failing', async () => {
     const bed = createControlPlane();
     await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
     bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
@@ -244,7 +244,7 @@ describe('ControlPlane', () => {
   });
 });
 
-test('which pods may run here makes nothing anew, also in another life of the agent', async () => {
+test('a change of runsWorkloads repeats no step, also after a restart of the agent', async () => {
   const bed = createControlPlane();
   await placeAuthority(bed.files);
   await runAll(bed.create({ runsWorkloads: false }));
@@ -253,7 +253,7 @@ test('which pods may run here makes nothing anew, also in another life of the ag
   expect(bed.phasesRun()).toHaveLength(before);
 });
 
-test('static pods that a demotion took away are written again, whatever the marks say', async () => {
+test('start() writes static pods again that a demotion has deleted', async () => {
   const bed = createControlPlane();
   await placeAuthority(bed.files);
   await runAll(bed.create());
@@ -262,7 +262,7 @@ test('static pods that a demotion took away are written again, whatever the mark
   expect(bed.phasesRun().filter((phase) => phase === 'control-plane all')).toHaveLength(2);
 });
 
-test('two who take the marks off at once leave none behind', async () => {
+test('StepCheckpoints.clear() in parallel leaves no checkpoint behind', async () => {
   const files = new MemoryFiles();
   await files.makeDirectory('/var/lib/cluster/kubernetes');
   const checkpoints = new StepCheckpoints(files);
@@ -274,7 +274,7 @@ test('two who take the marks off at once leave none behind', async () => {
 });
 
 describe('retireControlPlane()', () => {
-  test('stops the static pods, waits until nobody answers, then takes every key away', async () => {
+  test('stops the static pods, waits until none listens, then deletes every key', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().createPki(silent, never);
@@ -308,7 +308,7 @@ describe('retireControlPlane()', () => {
     expect(await retireControlPlane(ports, { ...settings, signal: never })).toBe(false);
   });
 
-  test('static pods are others than in an earlier time as a control plane, whose end the kubelet takes for a crash', async () => {
+  test('changes the generation in static pods, so that the kubelet does not delay them as crashed', async () => {
     const bed = createControlPlane();
     const ports = {
       ...bed,
@@ -339,7 +339,7 @@ describe('retireControlPlane()', () => {
     expect(new Set(seen.flat().map((environment) => JSON.stringify(environment))).size).toBe(3);
   });
 
-  test('keeps the keys while a part still answers, and says which', async () => {
+  test('keeps the keys while a component still listens, and names it', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.files.writeAtomic(PATHS.adminConf, 'x');

@@ -23,15 +23,17 @@ const API_READY_MS = 240_000;
 const KEYS_POLL_MS = 500;
 const PEM_BYTES = 256 * 1024;
 
+/** What the control plane uses of the machine. */
 export interface ControlPlanePorts extends KubeletPorts {
   readonly kubeadm: Kubeadm;
   readonly probe: ApiProbe;
 }
 
+/** The control plane of this node. */
 export interface ControlPlaneOptions {
   readonly settings: KubernetesSettings;
   readonly etcd: EtcdClientFiles;
-  /** Whether this node creates the cluster: only then it may make the keys that all control planes share. */
+  /** Whether this node creates the cluster: only then it creates the keys that all control planes share. */
   readonly createsCluster: boolean;
 }
 
@@ -47,19 +49,19 @@ export class ControlPlane {
     this.#kubelet = new Kubelet(ports, options.settings, options.etcd);
   }
 
-  /** Certificates, kubeconfigs and the key that encrypts secrets at rest. Needs nothing that runs. */
+  /** Creates certificates, kubeconfigs and the key that encrypts secrets at rest. Needs no running component. */
   async createPki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints: marks, clock } = this.#ports;
     const { createsCluster: creates, settings } = this.#options;
     await this.#kubelet.writeKubeadmConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
     if (await this.#isDone('pki')) {
-      // A node that was off for long: before anything is started that would be refused with what ran out.
+      // The node may have been off for long: renews expired certificates before anything uses them.
       await this.#renewLeaves(progress);
       await this.#kubelet.writeKubeconfig();
       return progress.reportUnchanged();
     }
-    progress.report('making certificates');
+    progress.report('creating certificates');
     await this.#begin('pki');
     if (creates) await createSharedKeys(credentials);
     else await this.#waitForKeys(progress, signal);
@@ -71,15 +73,15 @@ export class ControlPlane {
     await marks.record('pki', this.#inputs());
   }
 
-  /** Static pods, kubelet, and the wait until the API server of this node is ready. */
+  /** Writes the static pods, starts the kubelet, and resolves when the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     await this.#runPods(progress, signal, () => this.#kubelet.start(progress, signal));
   }
 
   /**
-   * `start` while this node's turn to take new keys is to come: static pods that were written before stay as they are, also
-   * where the keys on disk are others by now. `rekey` starts them anew, when no other control plane does, and it is `rekey`
-   * that waits for them: an earlier life may have been killed in its turn, and then its place is kept for seconds only.
+   * `start` for a node that waits for its slot to switch to new keys: existing static pods are not changed, although the keys on
+   * disk are new. `rekey` restarts them while no other control plane does, and waits for them: after a crash in its slot, this
+   * node keeps its position in the queue for seconds only.
    */
   async resume(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     if ((await this.#ports.files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) === undefined)
@@ -88,61 +90,60 @@ export class ControlPlane {
   }
 
   /**
-   * Brings the shared keys that are on disk now (`settleKubernetes`) into force while the control plane runs: what it shows
-   * is of the authorities in force, and those static pods start anew that read something only at their start. Resolves
-   * when they run with it and the API server is ready. The kubelet, where it has to be restarted, comes last: not
-   * while it stops and starts static pods.
+   * Switches a running control plane to the shared keys on disk (`placeKubernetesKeys`): renews its certificates and restarts the
+   * static pods that read keys only at their start. Resolves when they run with the new keys and the API server is ready. The
+   * kubelet is restarted last, because it stops and starts the static pods.
    */
   async rekey(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     await this.#runPods(progress, signal, () => Promise.resolve());
-    await this.#kubelet.followClients(progress, signal);
+    await this.#kubelet.start(progress, signal);
   }
 
-  /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, the node's labels. */
+  /** Stores the configuration of kubeadm and kubelet in the cluster, installs DNS and kube-proxy, and labels the node. */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints: marks } = this.#ports;
     if (await this.#isDone('settings')) {
-      await files.remove(PATHS.superAdminConf); // certificates may have been made anew since
+      await files.remove(PATHS.superAdminConf); // the `pki` step may have written it again
       return progress.reportUnchanged();
     }
     await this.#begin('settings');
     if (this.#options.createsCluster) {
       progress.report('storing the configuration');
       await this.#callApi(['upload-config', 'all'], signal);
-      progress.report('installing cluster DNS and the service proxy');
+      progress.report('installing cluster DNS and kube-proxy');
       await Promise.all([
         this.#callApi(['addon', 'coredns'], signal),
         this.#callApi(['addon', 'kube-proxy'], signal),
       ]);
     }
     await this.#kubelet.waitUntilRegistered(progress, signal);
-    progress.report('labelling the node');
+    progress.report('labeling the node');
     await this.#callApi(['mark-control-plane'], signal);
-    // It passes every authorizer; nobody needs it once cluster-admins are bound.
+    // Its user passes every authorizer. It is not needed once the role binding of cluster-admins exists.
     await files.remove(PATHS.superAdminConf);
     await marks.record('settings', this.#inputs());
   }
 
-  /** What is begun with other inputs and not ended is done with neither, also when the earlier ones come back. */
+  /** A step that was begun with new inputs and interrupted must be repeated, even when the previous inputs come back. */
   #begin(phase: 'pki' | 'control-plane' | 'settings'): Promise<void> {
     return this.#ports.checkpoints.clear([phase]);
   }
 
-  /** A phase of kubeadm that only asks the API; fails with what the API says. */
+  /** Runs a kubeadm phase that only calls the API. Its error has the response of the API, which kubeadm does not report. */
   async #callApi(phase: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
     try {
       await this.#ports.kubeadm.initPhase(phase, signal);
     } catch (error) {
       const why = await findAdminRefusal(this.#ports, this.#options.settings, signal);
       if (why === undefined || !(error instanceof KubernetesError)) throw error;
-      throw new KubernetesError(error.code, `${error.message}; asked as the same user: ${why}`, {
+      throw new KubernetesError(error.code, `${error.message}; response to the same user: ${why}`, {
         cause: error.cause,
         details: error.details,
       });
     }
   }
 
-  /** @param prepare what is needed between their writing and the wait for them */
+  /** @param prepare runs after the static pods are written and before the wait for them */
   async #runPods(
     progress: PhaseProgress,
     signal: AbortSignal,
@@ -151,7 +152,7 @@ export class ControlPlane {
     const { files, kubeadm, checkpoints: marks } = this.#ports;
     await writeAdmissionConfig(files, this.#options.settings.podSecurity);
     const keys = await readSharedKeyState(files, this.#options.etcd);
-    // They may have come after the certificates were made, and what is shown is to be of those in force.
+    // The keys may be newer than the certificates.
     if (keys.podDigests !== undefined) await this.#renewLeaves(progress);
     const withKeys = (inputs: unknown): unknown =>
       keys.podDigests === undefined ? inputs : [inputs, keys.podDigests];
@@ -161,7 +162,7 @@ export class ControlPlane {
     if (isWritten) progress.reportUnchanged();
     else {
       progress.report('writing the static pods');
-      // Keys may have come since it was written.
+      // The keys may be newer than the configuration.
       if (keys.podDigests !== undefined) await this.#kubelet.writeKubeadmConfiguration();
       await this.#begin('control-plane');
       await kubeadm.initPhase(['control-plane', 'all'], signal);
@@ -169,12 +170,12 @@ export class ControlPlane {
     await prepare();
     await this.#waitForApi(keys, progress, signal);
     if (isWritten) return;
-    // kubeadm does not: behind the mark a power cut would leave them empty for good.
+    // kubeadm does not sync: after a power cut the files would be empty although the checkpoint exists.
     for (const pod of STATIC_PODS) await files.sync(`${PATHS.manifests}/${pod}.yaml`);
     await marks.record('control-plane', withKeys(this.#inputs()));
   }
 
-  /** Those that are due, and those of an authority that is not in force any more. */
+  /** Renews certificates that are due, and those of a CA that no longer signs. */
   async #renewLeaves(progress: PhaseProgress): Promise<void> {
     const { files, clock } = this.#ports;
     const { settings } = this.#options;
@@ -185,14 +186,14 @@ export class ControlPlane {
   }
 
   /**
-   * Extensions are told whom to believe by the API servers, who only ever add to it. May be called when no API server
-   * believes the previous authorities any more, and again.
+   * Removes retired CAs from what extension API servers trust. Call it when no API server trusts the previous CAs any more. May
+   * be repeated.
    */
   removeRetiredCas(signal: AbortSignal): Promise<void> {
     return removeRetiredCas(this.#ports, signal);
   }
 
-  /** Which pods may run here is in the marks, and no reason to make anything anew. */
+  /** Whether a step is complete. Checkpoints include `runsWorkloads`, but a change of it repeats no step. */
   async #isDone(name: string, as = (inputs: unknown): unknown => inputs): Promise<boolean> {
     const { checkpoints: marks } = this.#ports;
     const found = await Promise.all([true, false].map((runs) => marks.isDone(name, as(this.#inputs(runs)))));
@@ -200,14 +201,14 @@ export class ControlPlane {
   }
 
   #inputs(runsWorkloads = this.#options.settings.runsWorkloads): unknown {
-    // How long certificates live is no reason to make the others anew.
+    // New lifetimes of certificates repeat no step.
     const { certificates: _, ...settings } = this.#options.settings;
     return [{ ...settings, runsWorkloads }, this.#options.etcd];
   }
 
   /**
-   * They are never made here: a second CA would be a second cluster. A node that joins has them before it is a member; one
-   * that is promoted asks for them when it learns of its role.
+   * They are never created here: a second CA would be a second cluster. A node that joins has them already; a promoted node
+   * requests them when it learns its role.
    */
   async #waitForKeys(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, clock } = this.#ports;
@@ -215,7 +216,7 @@ export class ControlPlane {
       const stats = await Promise.all(SHARED_KEYS.map((path) => files.stat(path)));
       const path = SHARED_KEYS[stats.indexOf(undefined)];
       if (path === undefined) return;
-      progress.report(`waiting for the keys that control planes share: ${path} is not there`);
+      progress.report(`waiting for the shared keys of the control planes: ${path} not found`);
       await clock.sleep(KEYS_POLL_MS, signal);
     }
   }
@@ -235,7 +236,7 @@ export class ControlPlane {
       const now = await readStaticPodState(files, keys);
       if (now.stale.length === 0) return probe(target);
       await drain.check(now, () => probe(target), signal);
-      throw new Error(`not started with the keys on disk: ${now.stale.join(', ')}`);
+      throw new Error(`not running with the keys on disk yet: ${now.stale.join(', ')}`);
     });
   }
 }
@@ -247,7 +248,7 @@ const SHARED_KEYS = [
   PATHS.encryption,
 ];
 
-/** Nothing of Kubernetes is wanted here: the kubelet stops; what is on disk stays for a later role to judge. */
+/** Stops the kubelet of a node without roles. Files stay on disk. */
 export async function stopKubernetes(units: UnitPort, signal: AbortSignal): Promise<void> {
   await units.stop(KUBELET_UNIT, signal);
 }

@@ -25,7 +25,7 @@ function staticScope(container: string): string {
   return `4:memory:${place}/cri-containerd-${container}.scope\n0::${place}/cri-containerd-${container}.scope\n`;
 }
 
-describe('the keys that control planes share, replaced', () => {
+describe('ControlPlane and a key rotation', () => {
   const pairs = Promise.all([createPairs(1, Date.now()), createPairs(2, Date.now())]);
   const setAt = async (phase: KeySet['phase']): Promise<KeySet> => {
     const [previous, next] = await pairs;
@@ -42,7 +42,7 @@ describe('the keys that control planes share, replaced', () => {
     }
   }
 
-  test('a cluster of an earlier agent starts nothing anew: its marks are still those of its inputs', async () => {
+  test('an upgraded agent repeats no step: its checkpoints still match', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await placeKubelet(bed.files);
@@ -70,7 +70,7 @@ describe('the keys that control planes share, replaced', () => {
     expect(bed.units.moves.filter((move) => move.includes('restart'))).toEqual([]);
   });
 
-  test('rekey() restarts the kubelet once, writes the static pods where their keys are others, and waits until they run with those', async () => {
+  test('rekey() restarts the kubelet once, rewrites static pods with changed keys, and waits until they run', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await runAll(bed.create());
@@ -104,7 +104,7 @@ describe('the keys that control planes share, replaced', () => {
     expect(restarts() - before).toBe(1);
   });
 
-  test('an API server that was told to end and waits for watches is ended once it takes nobody any more, and once only', async () => {
+  test('an API server that shuts down and waits for watches is terminated once it accepts no connections', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await runAll(bed.create());
@@ -139,7 +139,7 @@ describe('the keys that control planes share, replaced', () => {
     await rekeyed;
   });
 
-  test('keys that come after the certificates were made make them anew before anything is started with them', async () => {
+  test('certificates are reissued before a start when newer keys arrived', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     await placeSharedKeys(bed.files);
@@ -154,7 +154,7 @@ describe('the keys that control planes share, replaced', () => {
     expect(new X509Certificate(scheduler).issuer).toBe('CN=kubernetes clients 2');
   });
 
-  test('what a control plane that comes later shows its kubelets and extensions is of the authorities in force', async () => {
+  test('a control plane that joins after a rotation has certificates of the signing CAs', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     await placeSharedKeys(bed.files);

@@ -7,34 +7,35 @@ import { KubernetesError } from '../errors.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 import { COMPONENT_CLIENTS } from '../credentials/key-files.ts';
 import { removeOwnTaintAndLabels } from '../taints/control-plane-taint.ts';
+import { STATIC_PODS } from '../credentials/shared-keys.ts';
 import { PATHS } from '../settings.ts';
 import { endControlPlaneGeneration } from './control-plane-generation.ts';
 
-const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'].map(
-  (name) => `${PATHS.manifests}/${name}.yaml`,
-);
-/** What only a control plane may have besides its certificates. */
+const MANIFESTS = STATIC_PODS.map((name) => `${PATHS.manifests}/${name}.yaml`);
+/** Files that only a control plane may have, besides its certificates. */
 const CONTROL_PLANE_FILES = [
   PATHS.superAdminConf,
   ...Object.values(COMPONENT_CLIENTS).flatMap(({ conf, key, cert }) => [conf, key, cert]),
   PATHS.encryption,
   PATHS.adminConf,
 ];
-/** The API server answers what is under way before it ends. */
-const STOPPED_MS = 90_000;
+/** The API server completes requests before it exits. */
+const STOP_TIMEOUT_MS = 90_000;
 const DRAIN_MS = 2_000;
 const POLL_MS = 250;
 
+/** What taking a control plane down uses. */
 export interface RetirePorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly clock: Clock;
   readonly checkpoints: StepCheckpoints;
   readonly log: Logger;
-  /** Whether somebody listens on this port of this machine. */
+  /** Whether a TCP connection to this port is not refused. */
   isListening(host: string, port: number): Promise<boolean>;
 }
 
+/** The node that loses the role. */
 export interface RetireOptions {
   readonly nodeName: string;
   readonly nodeAddress: string;
@@ -42,16 +43,17 @@ export interface RetireOptions {
 }
 
 /**
- * Takes the Kubernetes control plane off this node: the node loses its mark, the static pods stop, and when none of them
- * answers any more, the keys go. The kubelet and its workloads stay. Answers whether there was anything to take off.
- * May be repeated after any crash.
+ * Removes the Kubernetes control plane from this node: its label and taint, then its static pods, and once none of them listens,
+ * its keys. The kubelet and its workloads keep running. May be repeated after any crash.
+ * @returns false where nothing of a control plane was found
+ * @throws KubernetesError `kubernetes-still-running` after 90 s
  */
 export async function retireControlPlane(ports: RetirePorts, options: RetireOptions): Promise<boolean> {
   const { files, checkpoints: marks, log, clock } = ports;
-  const found = await remains(files);
+  const found = await findRemaining(files);
   if (found.length === 0) return false;
   if (found.includes(PATHS.adminConf)) {
-    // The balancers of all nodes take this one out as soon as its role has gone: for what they had sent before.
+    // The balancers of all nodes drop this API server when the role is gone: lets requests on their way arrive.
     await clock.sleep(DRAIN_MS, options.signal);
     await removeOwnTaintAndLabels(ports, options);
   }
@@ -60,12 +62,12 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   await endControlPlaneGeneration(files);
   await marks.clear(['pki', 'control-plane', 'settings']);
   for (const path of found) await files.remove(path);
-  log.info('this node is no control plane of Kubernetes any more', {});
+  log.info('removed the Kubernetes control plane from this node', {});
   return true;
 }
 
-/** Everything that only a control plane may have, as far as it is here. */
-async function remains(files: FilePort): Promise<readonly string[]> {
+/** The existing files that only a control plane may have. */
+async function findRemaining(files: FilePort): Promise<readonly string[]> {
   const pki = await files.list(PATHS.pki);
   const paths = [...pki.map((name) => `${PATHS.pki}/${name}`), ...MANIFESTS, ...CONTROL_PLANE_FILES];
   const stats = await Promise.all(paths.map((path) => files.stat(path)));
@@ -74,7 +76,7 @@ async function remains(files: FilePort): Promise<readonly string[]> {
 
 async function waitUntilStopped(ports: RetirePorts, options: RetireOptions): Promise<void> {
   const { clock } = ports;
-  const endMs = clock.monotonicMs() + STOPPED_MS;
+  const endMs = clock.monotonicMs() + STOP_TIMEOUT_MS;
   const listeners = [
     { name: 'kube-apiserver', host: options.nodeAddress, port: PORTS.apiServer },
     { name: 'kube-controller-manager', host: '127.0.0.1', port: PORTS.controllerManager },
@@ -87,7 +89,7 @@ async function waitUntilStopped(ports: RetirePorts, options: RetireOptions): Pro
     if (clock.monotonicMs() > endMs)
       throw new KubernetesError(
         'kubernetes-still-running',
-        `stopping the control plane: ${names.join(', ')}`,
+        `stopping the control plane: ${names.join(', ')} still running`,
       );
     await clock.sleep(POLL_MS, options.signal);
   }

@@ -23,8 +23,8 @@ async function patchOf(told: Record<string, string>): Promise<unknown> {
   return patch === undefined ? undefined : JSON.parse(patch.at(-1) ?? '');
 }
 
-describe('forgetRetired()', () => {
-  test('takes out whom nobody believes any more, and leaves what else is there', async () => {
+describe('removeRetiredCas()', () => {
+  test('removes CAs that are no longer trusted and keeps the others', async () => {
     const patch = await patchOf({
       'client-ca-file': `${oldClients}\n${newClients}\n`,
       'requestheader-client-ca-file': `${newProxy}\n${oldProxy}\n`,
@@ -35,7 +35,7 @@ describe('forgetRetired()', () => {
     });
   });
 
-  test('changes nothing where only those are told that are believed', async () => {
+  test('changes nothing where all listed CAs are trusted', async () => {
     expect(
       await patchOf({
         'client-ca-file': `${newClients?.replaceAll('\n', '\r\n')}`,
@@ -45,7 +45,7 @@ describe('forgetRetired()', () => {
     expect(await patchOf({})).toBeUndefined();
   });
 
-  test('asks nobody where no key was ever replaced', async () => {
+  test('does not call the API before the first rotation', async () => {
     const commands = new FakeCommands();
     await removeRetiredCas({ commands, files: new MemoryFiles() }, never);
     expect(commands.runs).toEqual([]);

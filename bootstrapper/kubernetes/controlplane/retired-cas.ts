@@ -10,18 +10,17 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 const shape = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
 /**
- * kube-system/extension-apiserver-authentication: whom extensions, and the scheduler, believe of clients and of API servers.
- * Each API server adds what it believes itself, and none takes anything out before it runs out
- * (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust): with a front-proxy key that was lost,
- * somebody could be anybody there. So this takes out what is not believed here. An API server that has not retired it yet
- * would put it back.
+ * Removes CAs that are no longer trusted from the ConfigMap kube-system/extension-apiserver-authentication, which tells
+ * extension API servers and the scheduler which clients to trust. API servers add their CAs to it and never remove one before
+ * it expires (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust), so the holder of a lost front-proxy
+ * key could act as any user there. An API server that still trusts a CA adds it again.
  */
 export async function removeRetiredCas(
   { commands, files }: { readonly commands: CommandRunner; readonly files: FilePort },
   signal: AbortSignal,
 ): Promise<void> {
   if ((await files.stat(ROTATED_FILES.issuerCert)) === undefined) return;
-  const believed = {
+  const trusted = {
     'client-ca-file': certificatesIn(await readText(files, ROTATED_FILES.clientsTrustBundle)),
     'requestheader-client-ca-file': certificatesIn(
       await readText(files, ROTATED_FILES.frontProxyTrustBundle),
@@ -35,15 +34,15 @@ export async function removeRetiredCas(
   const name = ['configmap', 'extension-apiserver-authentication'];
   const { data } = shape.parse(JSON.parse(await kubectl('get', ...name, '--output', 'json')));
   const kept: Record<string, string> = {};
-  for (const [key, certificates] of Object.entries(believed)) {
-    const told = certificatesIn(data[key] ?? '');
-    if (told.some((pem) => !certificates.includes(pem))) kept[key] = certificates.join('');
+  for (const [key, certificates] of Object.entries(trusted)) {
+    const listed = certificatesIn(data[key] ?? '');
+    if (listed.some((pem) => !certificates.includes(pem))) kept[key] = certificates.join('');
   }
   if (Object.keys(kept).length > 0)
     await kubectl('patch', ...name, '--type', 'merge', '--patch', JSON.stringify({ data: kept }));
 }
 
-/** Each by itself, written the same way. */
+/** The certificates of a bundle, each in the same form. */
 function certificatesIn(bundle: string): readonly string[] {
   return [...bundle.matchAll(CERTIFICATE)].map(([pem]) => `${pem.replaceAll(/\s*\r?\n\s*/g, '\n')}\n`);
 }

@@ -5,28 +5,29 @@ import { KEYS_VARIABLE } from '../kubeadm/kubeadm-config.ts';
 import { STATIC_PODS, type SharedKeyState, type StaticPod } from '../credentials/shared-keys.ts';
 
 const MAX_BYTES = 256 * 1024;
-/** What the kernel keeps of a program's name. */
+/** Linux cuts process names to 15 characters (TASK_COMM_LEN). */
 const COMM_CHARS = 15;
 /**
- * The scope of a container of a static pod of this machine's own kubelet: such a pod's uid is a digest of its manifest, one
- * that came by the API has a UUID (kubelet, pkg/kubelet/config/common.go). API servers in workloads are none of ours.
+ * The systemd scope of a container of a static pod: the uid of a static pod is a digest of its manifest, and that of any other pod
+ * is a UUID (kubelet, pkg/kubelet/config/common.go). API servers in workloads do not match.
  */
 const STATIC_SCOPE =
   /^[^:]*:[^:]*:\/kubepods\.slice\/(?:kubepods-[a-z]+\.slice\/)?kubepods-(?:[a-z]+-)?pod[0-9a-f]{32}\.slice\/(cri-containerd-[0-9a-f]+\.scope)$/m;
-/** For what is under way when an API server was told to end. */
-const ANSWERS_MS = 3_000;
+/** Time for an API server that shuts down to complete its requests. */
+const DRAIN_MS = 3_000;
 const KILL_MS = 10_000;
 
+/** Which static pods run with other keys than those on disk. */
 export interface StaticPodState {
-  /** Those that don't run with the keys on disk yet. */
+  /** Static pods that do not run with the keys on disk yet. */
   readonly stale: readonly StaticPod[];
-  /** The scopes of API servers that run with others. */
+  /** systemd scopes of API servers that run with other keys. */
   readonly oldApiServers: readonly string[];
 }
 
 /**
- * Which static pods run with the keys on disk. Asked of the kernel: an API server that answers may be the one that the
- * kubelet is about to stop.
+ * Reads from /proc which static pods run with the keys on disk. An API server that answers may be the one that the kubelet is
+ * about to stop.
  */
 export async function readStaticPodState(
   files: FilePort,
@@ -51,20 +52,20 @@ export async function readStaticPodState(
 }
 
 /**
- * Ends API servers that were told to end and take no connections any more. They would wait for watches, which don't end by
- * themselves, until the kubelet kills them after thirty seconds; the next one waits for that, and meanwhile there is none.
- * A second signal ends one at once (k8s.io/apiserver/pkg/server/signal.go).
+ * Terminates API servers that shut down and no longer accept connections. They would wait for watches, which do not end by
+ * themselves, until the kubelet kills them after 30 s, and the next API server starts only then. A second signal terminates an
+ * API server at once (k8s.io/apiserver/pkg/server/signal.go).
  */
 export class ApiServerDrain {
   readonly #ports: { readonly commands: CommandRunner; readonly clock: Clock };
-  readonly #told = new Set<string>();
+  readonly #terminated = new Set<string>();
   #refusesSinceMs: number | undefined;
 
   constructor(ports: { readonly commands: CommandRunner; readonly clock: Clock }) {
     this.#ports = ports;
   }
 
-  /** @param probe rejects with ECONNREFUSED where nobody listens */
+  /** @param probe rejects with ECONNREFUSED where nothing listens */
   async check(
     { oldApiServers }: StaticPodState,
     probe: () => Promise<void>,
@@ -73,20 +74,20 @@ export class ApiServerDrain {
     const nowMs = this.#ports.clock.monotonicMs();
     const refuses = oldApiServers.length > 0 && (await isRefused(probe));
     this.#refusesSinceMs = refuses ? (this.#refusesSinceMs ?? nowMs) : undefined;
-    if (this.#refusesSinceMs === undefined || nowMs - this.#refusesSinceMs < ANSWERS_MS) return;
-    for (const scope of oldApiServers.filter((each) => !this.#told.has(each))) {
-      this.#told.add(scope);
-      await this.#end(scope, signal);
+    if (this.#refusesSinceMs === undefined || nowMs - this.#refusesSinceMs < DRAIN_MS) return;
+    for (const scope of oldApiServers.filter((each) => !this.#terminated.has(each))) {
+      this.#terminated.add(scope);
+      await this.#terminate(scope, signal);
     }
   }
 
-  async #end(scope: string, signal: AbortSignal): Promise<void> {
+  async #terminate(scope: string, signal: AbortSignal): Promise<void> {
     const { commands } = this.#ports;
     try {
       const argv = ['systemctl', 'kill', '--signal=TERM', scope] as const;
       await commands.run({ argv: [...argv], timeoutMs: KILL_MS, signal });
     } catch {
-      signal.throwIfAborted(); // it has ended, or the kubelet ends it later
+      signal.throwIfAborted(); // it has exited, or the kubelet kills it later
     }
   }
 }
@@ -100,7 +101,7 @@ async function isRefused(probe: () => Promise<void>): Promise<boolean> {
   }
 }
 
-/** A process that has ended meanwhile says nothing. */
+/** Empty for a process that has exited meanwhile. */
 async function textOf(files: FilePort, path: string): Promise<string> {
   try {
     return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
@@ -8,10 +8,10 @@ import { KUBELET_UNIT } from '../node/units.ts';
 
 const POLL_MS = 250;
 const POD_LOGS = '/var/log/pods';
-/** The kubelet begins another file at 10 MiB (containerLogMaxSize). */
+/** The kubelet rotates container logs at 10 MiB (containerLogMaxSize). */
 const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
-/** One wait: what for, how long, and who is told. */
+/** One wait: what for, how long, and where progress is reported. */
 export interface Wait {
   readonly what: string;
   readonly timeoutMs: number;
@@ -19,13 +19,18 @@ export interface Wait {
   readonly signal: AbortSignal;
 }
 
+/** What waiting uses of the machine. */
 export interface WaitPorts {
   readonly files: FilePort;
   readonly units: UnitPort;
   readonly clock: Clock;
 }
 
-/** Every wait names what it waits for, since when, and the last error; its end names the likely cause. */
+/**
+ * Repeats `attempt` until it resolves and reports its last error meanwhile. A timeout has the end of the log of the API server
+ * or the kubelet.
+ * @throws KubernetesError `kubernetes-api-timeout`, `kubernetes-kubelet-failed`
+ */
 export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promise<void>): Promise<void> {
   const { clock } = ports;
   const endMs = clock.monotonicMs() + wait.timeoutMs;
@@ -35,12 +40,12 @@ export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promi
     } catch (error) {
       wait.signal.throwIfAborted();
       wait.progress.report(wait.what, { lastError: error });
-      if (polls % 20 === 19) await refuseDeadKubelet(ports, wait);
+      if (polls % 20 === 19) await refuseFailingKubelet(ports, wait);
       if (clock.monotonicMs() > endMs) {
-        const said = await lastWords(ports, wait.signal);
+        const log = await logTail(ports, wait.signal);
         throw new KubernetesError(
           'kubernetes-api-timeout',
-          `${wait.what} for ${wait.timeoutMs / 1000} s: ${said}`,
+          `${wait.what} for ${formatDuration(wait.timeoutMs)}: ${log}`,
           { cause: error },
         );
       }
@@ -49,35 +54,35 @@ export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promi
   }
 }
 
-/** A kubelet that restarts again and again says why in its log; waiting longer would only hide it. */
-async function refuseDeadKubelet({ units }: WaitPorts, wait: Wait): Promise<void> {
+/** A kubelet that fails again and again has the reason in its log; waiting longer would only hide it. */
+async function refuseFailingKubelet({ units }: WaitPorts, wait: Wait): Promise<void> {
   const status = await units.status(KUBELET_UNIT, wait.signal);
   if (status.restarts < 5 || status.sub === 'running') return;
-  const said = await units.recentLog(KUBELET_UNIT, 5, wait.signal);
+  const log = await units.recentLog(KUBELET_UNIT, 5, wait.signal);
   throw new KubernetesError(
     'kubernetes-kubelet-failed',
-    `${wait.what}: the kubelet ended ${status.restarts} times: ${said.join(' | ')}`,
+    `${wait.what}: the kubelet failed ${status.restarts} times: ${log.join(' | ')}`,
   );
 }
 
-/** The API server's own last lines where it got as far as a log, else the kubelet's. Never the reason of a failure of its own. */
-async function lastWords(ports: WaitPorts, signal: AbortSignal): Promise<string> {
+/** The end of the log of the API server, or of the kubelet where the API server has none. Rejects only when the signal fires. */
+async function logTail(ports: WaitPorts, signal: AbortSignal): Promise<string> {
   try {
-    const server = await apiServerSaid(ports.files);
-    if (server.length > 0) return `the API server said: ${server.join(' | ')}`;
+    const server = await apiServerLog(ports.files);
+    if (server.length > 0) return `log of the API server: ${server.join(' | ')}`;
   } catch {
-    // A log too large to be read, or gone meanwhile: the kubelet has its own.
+    // The log is too large or was deleted meanwhile.
   }
   try {
-    return `the kubelet said: ${(await ports.units.recentLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
+    return `log of the kubelet: ${(await ports.units.recentLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
   } catch (error) {
     signal.throwIfAborted();
-    return `what the kubelet said cannot be had: ${describeError(error)}`;
+    return `log of the kubelet not available: ${describeError(error)}`;
   }
 }
 
-/** The end of the log of its newest container; those before it have lower numbers, and what was rotated away a date. */
-async function apiServerSaid(files: FilePort): Promise<readonly string[]> {
+/** The end of the log of the newest container: earlier ones have lower numbers, and rotated files have a date. */
+async function apiServerLog(files: FilePort): Promise<readonly string[]> {
   const pods = await files.list(POD_LOGS);
   const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);
   if (pod === undefined) return [];

@@ -6,7 +6,7 @@ import type { OwnNodePorts } from '../kubelet/own-node.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
-/** Names and groups are kubeadm's (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go): it takes both to bind the first one. */
+/** Names and groups of kubeadm (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go); the second one creates the role binding of the first. */
 const ADMINS = {
   admin: { path: PATHS.adminConf, commonName: 'kubernetes-admin', organization: 'kubeadm:cluster-admins' },
   'super-admin': {
@@ -16,16 +16,16 @@ const ADMINS = {
   },
 } as const;
 
-/** The kubeconfigs that kubeadm and kubectl on this node call the API with, made anew: key and certificate are in one file. */
+/** Creates kubeconfigs for kubeadm and kubectl on this node, each with a new key and certificate inside. */
 export async function createAdminKubeconfigs(
   ports: CredentialPorts,
   settings: Pick<KubernetesSettings, 'apiEndpoint' | 'certificates'>,
-  whose: readonly (keyof typeof ADMINS)[],
+  names: readonly (keyof typeof ADMINS)[],
 ): Promise<void> {
   const signer = await loadCa(ports, 'clients');
   const caPem = await readText(ports.files, `${PATHS.pki}/ca.crt`);
   const validDays = settings.certificates.controlPlaneMinutes / MINUTES_PER_DAY;
-  for (const { path, commonName, organization } of whose.map((name) => ADMINS[name])) {
+  for (const { path, commonName, organization } of names.map((name) => ADMINS[name])) {
     const key = generateKeyPem();
     const pubKeyDer = pubKeyDerOf(key);
     const certPem = await signer.issue({
@@ -54,8 +54,8 @@ export async function createAdminKubeconfigs(
 }
 
 /**
- * What the API says to this node's administrator, where it is no yes. kubeadm asks for a minute, and then says only that
- * the minute is over.
+ * The response of the API to the administrator of this node; undefined where the request succeeds. kubeadm retries for a minute
+ * and then reports only a timeout.
  */
 export async function findAdminRefusal(
   { files, probeNode }: OwnNodePorts,

@@ -8,8 +8,8 @@ import { PATHS, type KubernetesSettings } from '../settings.ts';
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
- * What the API server proves itself with: to its clients, to kubelets and to extensions. Names and group are kubeadm's
- * (cmd/kubeadm/app/phases/certs/certlist.go). What is there and in order stays.
+ * Creates the certificates of the API server for its clients, for kubelets and for extension API servers, with the names and
+ * groups of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go). Valid ones are kept.
  */
 export async function createApiServerCredentials(
   ports: CredentialPorts,
@@ -44,7 +44,7 @@ export async function createApiServerCredentials(
   }
 }
 
-/** By which clients may call an API server: pods by the service, nodes by their balancer, others as the operator says. */
+/** Names in the certificate of an API server: of the service for pods, of the balancer for nodes, and the operator's own. */
 export function apiServerNames(
   settings: Pick<
     KubernetesSettings,

@@ -7,9 +7,8 @@ const MAX_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
- * What the controller manager and the scheduler prove themselves with to the API server beside them. kubeadm would put
- * key and certificate into their kubeconfigs, which they read once; these name files, which they follow. What is there
- * stays.
+ * Creates certificates and kubeconfigs of controller manager and scheduler for the API server of this node. The kubeconfigs name
+ * files, which the components reload; kubeadm would embed key and certificate, which they read once. Valid ones are kept.
  */
 export async function createComponentCredentials(
   ports: CredentialPorts,
@@ -31,7 +30,7 @@ export async function createComponentCredentials(
     });
     await files.writeAtomic(`${folder}/ca.crt`, serverCaPem, { mode: 0o644 });
     const found = await files.read(conf, MAX_BYTES);
-    // The pods are given this file alone: the same again must not be another file.
+    // The pods mount this single file: an unchanged one must stay the same file.
     if (found === undefined || Buffer.from(found).toString('utf8') !== config)
       await files.writeAtomic(conf, config);
   }

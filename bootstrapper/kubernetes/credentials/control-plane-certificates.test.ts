@@ -52,14 +52,14 @@ async function createDisk() {
   return { files, clock, ports, text };
 }
 
-describe('renewOwnCertificates()', () => {
-  test('leaves alone what has more than a third of its life left', async () => {
+describe('renewControlPlaneCertificates()', () => {
+  test('keeps certificates with more than a third of their lifetime left', async () => {
     const { clock, ports } = await createDisk();
     await clock.advance(243 * DAY_MS);
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 
-  test('renews every one at two thirds, each by its own CA and for the key it has, and then none', async () => {
+  test('renews each certificate once at two thirds of its lifetime, by its CA and for its key', async () => {
     const { clock, ports, text } = await createDisk();
     const before = new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`));
     await clock.advance(244 * DAY_MS);
@@ -72,7 +72,7 @@ describe('renewOwnCertificates()', () => {
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 
-  test('issues what another authority has signed anew once keys were replaced, for the keys they have, and nothing before', async () => {
+  test('reissues certificates of a replaced CA for their keys, and none before the first rotation', async () => {
     const { clock, files, ports, text } = await createDisk();
     const [previous, next] = [await createPairs(1, clock.nowMs()), await createPairs(2, clock.nowMs())];
     const before = { kubelets: await text(`${PATHS.pki}/apiserver-kubelet-client.crt`) };
@@ -98,7 +98,7 @@ describe('renewOwnCertificates()', () => {
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 
-  test('renews what ran out long ago, and keeps the key beside it in a kubeconfig', async () => {
+  test('renews expired certificates and keeps the key in a kubeconfig', async () => {
     const { clock, ports, text } = await createDisk();
     await clock.advance(400 * DAY_MS);
     expect(await renewControlPlaneCertificates(ports, YEAR)).toContain(PATHS.adminConf);
@@ -110,7 +110,7 @@ describe('renewOwnCertificates()', () => {
     expect(Date.parse(certificate.validTo)).toBeGreaterThan(clock.nowMs());
   });
 
-  test('one that cannot be renewed is told and lets no other run out', async () => {
+  test('renews the others when one fails, and rejects', async () => {
     const { clock, files, ports, text } = await createDisk();
     await files.remove(`${PATHS.pki}/front-proxy-ca.key`);
     await clock.advance(244 * DAY_MS);
@@ -121,7 +121,7 @@ describe('renewOwnCertificates()', () => {
     expect(Date.parse(scheduler.validTo) - clock.nowMs()).toBe(365 * DAY_MS);
   });
 
-  test('says the times of what is there, and nothing of what is none', async () => {
+  test('controlPlaneCertificateTimes() lists readable certificates only', async () => {
     const { files } = await createDisk();
     expect(await controlPlaneCertificateTimes(files)).toHaveLength(6);
     await files.writeAtomic(`${PATHS.pki}/apiserver.crt`, 'no certificate');
@@ -131,8 +131,8 @@ describe('renewOwnCertificates()', () => {
   });
 });
 
-describe('placeClientCredentials()', () => {
-  test('names files in what the controller manager and the scheduler read, and keeps what is there', async () => {
+describe('createComponentCredentials()', () => {
+  test('writes kubeconfigs that name files, and keeps valid certificates', async () => {
     const { clock, ports, text } = await createDisk();
     const { conf, cert, key, user } = COMPONENT_CLIENTS.scheduler;
     const before = [await text(conf), await text(cert), await text(key)];

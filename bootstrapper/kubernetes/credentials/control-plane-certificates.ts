@@ -13,15 +13,15 @@ const MAX_BYTES = 256 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
 
-/** A certificate of this node's Kubernetes control plane that this node itself signs. */
+/** A certificate of the Kubernetes control plane that this node signs itself. */
 export interface ControlPlaneCertificate {
   readonly path: string;
   readonly ca: CaName;
-  /** Alone in its file, or inside a kubeconfig beside its key. */
+  /** In a file of its own, or inside a kubeconfig beside its key. */
   readonly form: 'pem' | 'kubeconfig';
 }
 
-/** All of them. None of their consumers needs a restart: docs/certificates.md says how each notices. */
+/** All of them. Their consumers reload them without a restart (docs/certificates.md). */
 export const CONTROL_PLANE_CERTIFICATES: readonly ControlPlaneCertificate[] = [
   { path: `${PATHS.pki}/apiserver.crt`, ca: 'servers', form: 'pem' },
   { path: `${PATHS.pki}/apiserver-kubelet-client.crt`, ca: 'clients', form: 'pem' },
@@ -31,15 +31,16 @@ export const CONTROL_PLANE_CERTIFICATES: readonly ControlPlaneCertificate[] = [
   { path: PATHS.adminConf, ca: 'clients', form: 'kubeconfig' },
 ];
 
-/** The times of those that are there. What cannot be read is left out: who uses it says what is wrong with it. */
+/** Validity of the existing certificates. Unreadable ones are left out; the component that uses them reports them. */
 export async function controlPlaneCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
   const found = await Promise.all(CONTROL_PLANE_CERTIFICATES.map((own) => timesOf(files, own)));
   return found.filter((times) => times !== undefined);
 }
 
 /**
- * Issues those that are due, and those of an authority that another one took the place of, once more for the keys they have, each with one rename: whoever reads meanwhile has the old
- * one or the new one, and a crash anywhere leaves certificates that fit their keys. Answers the paths of those.
+ * Renews certificates that are due, and those of a CA that was replaced, for their existing keys. Each renewal is one rename, so
+ * readers get the old or the new certificate, and after a crash every certificate matches its key.
+ * @returns the paths of renewed certificates
  */
 export async function renewControlPlaneCertificates(
   ports: CredentialPorts,
@@ -52,11 +53,11 @@ export async function renewControlPlaneCertificates(
     try {
       const times = await timesOf(files, own);
       if (times === undefined) continue;
-      if (renewalTimeOf(times) > nowMs() && !(await isOfAnother(ports, own))) continue;
+      if (renewalTimeOf(times) > nowMs() && !(await isOfOtherCa(ports, own))) continue;
       await renew(ports, own, controlPlaneMinutes / MINUTES_PER_DAY);
       renewed.push(own.path);
     } catch (error) {
-      failures.push(error); // one that cannot be renewed lets no other run out
+      failures.push(error); // the others are renewed nevertheless
     }
   }
   if (failures.length > 0) throw failures[0];
@@ -73,8 +74,8 @@ async function renew(ports: CredentialPorts, own: ControlPlaneCertificate, valid
   await files.writeAtomic(own.path, text.replace(EMBEDDED, `$1${data}`));
 }
 
-/** As long as no key was replaced nobody's is: what an operator has put there instead stays. */
-async function isOfAnother(ports: CredentialPorts, own: ControlPlaneCertificate): Promise<boolean> {
+/** Whether another CA has issued it. Before the first rotation always false: a certificate of the operator's own CA is kept. */
+async function isOfOtherCa(ports: CredentialPorts, own: ControlPlaneCertificate): Promise<boolean> {
   const { files } = ports;
   if (own.ca === 'servers' || (await files.stat(ROTATED_FILES.issuerCert)) === undefined) return false;
   const { caPem } = await loadCa(ports, own.ca);
@@ -85,7 +86,7 @@ async function timesOf(files: FilePort, own: ControlPlaneCertificate): Promise<C
   try {
     return certificateTimesOf(certificateIn(await read(files, own.path), own.form));
   } catch {
-    return undefined; // not there, or none
+    return undefined; // missing or unreadable
   }
 }
 

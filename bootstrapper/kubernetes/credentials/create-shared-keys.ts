@@ -6,58 +6,59 @@ import { KubernetesError } from '../errors.ts';
 import { isOfKey, readText, type CredentialPorts } from './key-pair.ts';
 import { PATHS } from '../settings.ts';
 
-/** Two files of one key. */
-interface Halves {
+/** The two files of one key. */
+interface KeyFilePair {
   readonly keyFile: string;
   readonly publicFile: string;
-  readonly makePublic: (keyPem: string) => Promise<string>;
-  readonly fits: (publicPem: string, keyPem: string) => boolean;
+  readonly createPublicPem: (keyPem: string) => Promise<string>;
+  readonly matches: (publicPem: string, keyPem: string) => boolean;
 }
 
 /**
- * What all control planes share of Kubernetes, on the node that creates the cluster. Each file is whole or not there, a
- * private half comes before its public one, and what is there is never made anew: a second authority would be a second
- * cluster. kubeadm writes in place, and takes for good what was cut off in the middle for broken, or for somebody else's.
+ * Creates the keys of Kubernetes that all control planes share, on the node that creates the cluster. Each file is written
+ * atomically, the private key before its public part, and existing keys are never replaced: a second CA would be a second
+ * cluster. kubeadm writes in place, and does not repair a file that a crash has cut off.
  * @throws KubernetesError `kubernetes-keys-damaged`
  */
 export async function createSharedKeys({ files, nowMs }: CredentialPorts): Promise<void> {
-  // Names are kubeadm's (cmd/kubeadm/app/phases/certs/certlist.go).
-  const authority = (name: string, commonName: string): Halves => ({
+  // Names of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go).
+  const authority = (name: string, commonName: string): KeyFilePair => ({
     keyFile: `${PATHS.pki}/${name}.key`,
     publicFile: `${PATHS.pki}/${name}.crt`,
-    makePublic: (key) => createCaCertPem({ commonName, keyPem: new Secret(key), nowMs: nowMs() }),
-    fits: isOfKey,
+    createPublicPem: (key) => createCaCertPem({ commonName, keyPem: new Secret(key), nowMs: nowMs() }),
+    matches: isOfKey,
   });
-  const serviceAccount: Halves = {
+  const serviceAccount: KeyFilePair = {
     keyFile: `${PATHS.pki}/sa.key`,
     publicFile: `${PATHS.pki}/sa.pub`,
-    makePublic: (key) => Promise.resolve(publicPemOf(key)),
-    fits: (publicPem, key) => publicPem === publicPemOf(key),
+    createPublicPem: (key) => Promise.resolve(publicPemOf(key)),
+    matches: (publicPem, key) => publicPem === publicPemOf(key),
   };
   await files.makeDirectory(PATHS.pki, 0o755);
-  for (const halves of [
+  for (const pair of [
     authority('ca', 'kubernetes'),
     authority('front-proxy-ca', 'front-proxy-ca'),
     serviceAccount,
   ])
-    await makeHalves(files, halves);
+    await makeKeyFilePair(files, pair);
   await makeEncryptionKey(files);
 }
 
-async function makeHalves(files: FilePort, halves: Halves): Promise<void> {
-  const { keyFile, publicFile } = halves;
+async function makeKeyFilePair(files: FilePort, pair: KeyFilePair): Promise<void> {
+  const { keyFile, publicFile } = pair;
   const hasPublic = (await files.stat(publicFile)) !== undefined;
   if (!hasPublic) await files.createExclusive(keyFile, generateKeyPem().reveal());
-  else if ((await files.stat(keyFile)) === undefined) throw damaged(keyFile, 'it is not there');
+  else if ((await files.stat(keyFile)) === undefined) throw damaged(keyFile, 'not found');
   const keyPem = await readText(files, keyFile);
   try {
     createPrivateKey(keyPem);
   } catch (cause) {
-    throw damaged(keyFile, 'it holds no key', cause);
+    throw damaged(keyFile, 'not a private key', cause);
   }
-  if (!hasPublic) await files.createExclusive(publicFile, await halves.makePublic(keyPem), { mode: 0o644 });
-  else if (!halves.fits(await readText(files, publicFile), keyPem))
-    throw damaged(publicFile, `it is not of ${keyFile}`);
+  if (!hasPublic)
+    await files.createExclusive(publicFile, await pair.createPublicPem(keyPem), { mode: 0o644 });
+  else if (!pair.matches(await readText(files, publicFile), keyPem))
+    throw damaged(publicFile, `does not match ${keyFile}`);
 }
 
 async function makeEncryptionKey(files: FilePort): Promise<void> {
@@ -75,7 +76,7 @@ async function makeEncryptionKey(files: FilePort): Promise<void> {
       },
     ],
   };
-  // Never replaced: what was written with the first key could not be read again.
+  // Never replaced: existing Secrets could not be decrypted.
   await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
 }
 
@@ -84,7 +85,7 @@ function publicPemOf(keyPem: string): string {
 }
 
 function damaged(path: string, why: string, cause?: unknown): KubernetesError {
-  return new KubernetesError('kubernetes-keys-damaged', `reading ${path}: ${why}`, {
+  return new KubernetesError('kubernetes-keys-damaged', `${path} is damaged: ${why}`, {
     cause,
     details: { path },
   });

@@ -3,41 +3,41 @@ import { PATHS } from '../settings.ts';
 const KUBELET = '/var/lib/cluster/kubernetes';
 
 /**
- * What the kubelet proves itself with. The keys are made on the node; certificates and the CA come with the ticket, and
- * on the node that creates the cluster from the CA it has just made. Keys 0600, root only.
+ * Files of the kubelet. Keys are created on the node; certificates and CA come with the join ticket, or on the node that creates
+ * the cluster from its new CA. Keys have mode 0600 and belong to root.
  */
 export const KUBELET_FILES = {
   clientKey: `${KUBELET}/kubelet-client.key`,
   clientCert: `${KUBELET}/kubelet-client.crt`,
   servingKey: `${KUBELET}/kubelet-serving.key`,
   servingCert: `${KUBELET}/kubelet-serving.crt`,
-  /** The Kubernetes CA: the API servers' and the kubelets' certificates are its. */
+  /** The Kubernetes CA, which signs the certificates of API servers and kubelets. */
   ca: `${KUBELET}/kubernetes-ca.crt`,
 } as const;
 
 /**
- * Whom the kubelet believes of its clients, once the keys that control planes share were replaced; until then there is no
- * such file and it is the Kubernetes CA. Public: it stays with a node that is no control plane any more.
+ * CA certificates that the kubelet trusts for its clients. The file exists from the first key rotation on; before, the kubelet
+ * trusts the Kubernetes CA. It has no secret, so a demoted node keeps it.
  */
 export const KUBELET_CLIENTS_CA = `${KUBELET}/clients-ca.crt`;
 
 /**
- * What a control plane has beside kubeadm's files once the keys were replaced. The Kubernetes CA then signs for servers
- * only, for good: pods, kubeconfigs and kubelets pin it. Whose clients are believed is another authority's word.
+ * Files of a control plane that exist from the first key rotation on. From then on the Kubernetes CA signs only server
+ * certificates, because pods, kubeconfigs and kubelets pin it. Client certificates have a CA of their own.
  */
 export const ROTATED_FILES = {
-  /** Believed of clients, one after the other. */
+  /** Trusted CAs of client certificates, PEM. */
   clientsTrustBundle: `${PATHS.pki}/clients-ca.crt`,
-  /** What signs for clients. */
+  /** The CA that signs client certificates. */
   issuerCert: `${PATHS.pki}/clients-issuer.crt`,
   issuerKey: `${PATHS.pki}/clients-issuer.key`,
-  /** Believed of the API servers as clients of extensions, one after the other. */
+  /** Trusted CAs of API servers as clients of extension API servers, PEM. */
   frontProxyTrustBundle: `${PATHS.pki}/front-proxy-believed.crt`,
 } as const;
 
 /**
- * What the controller manager and the scheduler prove themselves with. Directories of their own, which their static pods
- * see whole: a file that is replaced would stay the old one in a container that was given the file alone.
+ * Client certificates of controller manager and scheduler. Their static pods mount whole directories: a container that mounts a
+ * single file keeps the old file when it is replaced.
  */
 export const COMPONENT_CLIENTS = {
   'controller-manager': client('controller-manager', 'system:kube-controller-manager'),
@@ -50,9 +50,8 @@ function client(name: string, user: string) {
 }
 
 /**
- * The keys that all control-plane nodes share, by the name they have in `Ticket.control_plane_keys`, and where each lies
- * on a node. Whoever joins with the role, or gets it later, has all of them in place before etcd is started. Values are
- * text: PEM, and JSON for `encryption.json`.
+ * Paths of the keys that all control planes share, by their names in `Ticket.control_plane_keys`. A node has all of them before
+ * it starts etcd. Contents are PEM, and JSON for `encryption.json`.
  */
 export const CONTROL_PLANE_KEY_FILES = {
   'etcd-clients-ca.crt': '/var/lib/cluster/consensus/kubernetes/clients/ca.crt',
@@ -74,5 +73,5 @@ export const CONTROL_PLANE_KEY_FILES = {
   'cluster-ca.key': '/var/lib/cluster/ca/ca.key',
 } as const;
 
-/** What is there beside them once they were replaced: both generations, and how far the way between them is. */
+/** Exists from the first key rotation on: the key set with both generations and the phase (internal/keyset). */
 export const OPTIONAL_KEY_FILES = { 'rotation.json': '/var/lib/cluster/keys/rotation.json' } as const;

@@ -15,24 +15,25 @@ import { PATHS } from '../settings.ts';
 
 const MAX_BYTES = 64 * 1024;
 
+/** What creating certificates uses. */
 export interface CredentialPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
 }
 
-/** What signs on a control plane: for servers, for clients, and for API servers as clients of extensions. */
+/** The CAs of a control plane: for servers, for clients, and for API servers as clients of extension API servers. */
 export type CaName = 'servers' | 'clients' | 'front-proxy';
 
 const KUBEADM_CA = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.key` };
 
-/** One of those that kubeadm made on this node, that came with the role, or that took their place. */
+/** Loads a CA of this control plane. @throws KubernetesError `kubernetes-credentials-missing` */
 export async function loadCa({ files, nowMs }: CredentialPorts, name: CaName): Promise<KeyCertificateSigner> {
   const { certFile, keyFile } = await caFilesOf(files, name);
   const [caPem, key] = [await readText(files, certFile), await readText(files, keyFile)];
   return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs });
 }
 
-/** Where it lies. Clients have one of their own only since the keys were replaced. */
+/** Paths of a CA. The CA of clients is the Kubernetes CA before the first key rotation. */
 export async function caFilesOf(
   files: FilePort,
   name: CaName,
@@ -50,8 +51,8 @@ export async function caFilesOf(
 }
 
 /**
- * The key is on disk before the certificate: a crash between the two makes the certificate of the same key. A key that
- * cannot be read is of no use to anybody: it is made anew.
+ * Creates a key and its certificate unless valid ones exist. The key is written first: after a crash, the certificate is created
+ * for the existing key. An unreadable key is replaced.
  */
 export async function ensureKeyPair(
   files: FilePort,
@@ -62,7 +63,7 @@ export async function ensureKeyPair(
     readonly leaf: Omit<LeafSpec, 'pubKeyDer'>;
   },
 ): Promise<void> {
-  const pubKeyDer = await keepKey(files, pair.keyFile);
+  const pubKeyDer = await ensureKey(files, pair.keyFile);
   const leaf = { ...pair.leaf, pubKeyDer };
   const found = await files.read(pair.certFile, MAX_BYTES);
   if (found !== undefined && isIssuedTo(Buffer.from(found).toString('utf8'), leaf, signer.caPem)) return;
@@ -74,13 +75,13 @@ export async function ensureKeyPair(
 export async function readText(files: FilePort, path: string): Promise<string> {
   const bytes = await files.read(path, MAX_BYTES);
   if (bytes === undefined)
-    throw new KubernetesError('kubernetes-credentials-missing', `reading ${path}: it is not there`, {
+    throw new KubernetesError('kubernetes-credentials-missing', `${path} not found`, {
       details: { path },
     });
   return Buffer.from(bytes).toString('utf8');
 }
 
-/** A kubeconfig that names files, so that a renewed certificate is taken without a restart. */
+/** A kubeconfig, as JSON, that names files, so that clients reload renewed certificates. */
 export function kubeconfigOfFiles(of: {
   readonly server: string;
   readonly caFile: string;
@@ -99,8 +100,8 @@ export function kubeconfigOfFiles(of: {
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 
-/** Its public half. */
-async function keepKey(files: FilePort, path: string): Promise<Uint8Array> {
+/** Creates a key unless a readable one exists. @returns its SubjectPublicKeyInfo, DER */
+async function ensureKey(files: FilePort, path: string): Promise<Uint8Array> {
   const found = await files.read(path, MAX_BYTES);
   if (found !== undefined)
     try {
@@ -121,7 +122,7 @@ function isIssuedTo(certPem: string, { pubKeyDer, names }: LeafSpec, caPem: stri
   return isOf(certificate, pubKeyDer) && names.every(isNamed);
 }
 
-/** Whether a certificate is this key's own. What is no certificate is nobody's. */
+/** Whether certificate and key match; false for unreadable ones. */
 export function isOfKey(certPem: string, keyPem: string): boolean {
   try {
     return isOf(new X509Certificate(certPem), pubKeyDerOf(new Secret(keyPem)));
@@ -134,7 +135,7 @@ function isOf(certificate: X509Certificate, pubKeyDer: Uint8Array): boolean {
   return Buffer.compare(spkiDerOf(certificate.publicKey), pubKeyDer) === 0;
 }
 
-/** Whether this authority signed it. What is no certificate was signed by none: it is replaced. */
+/** Whether this CA signed the certificate; false for an unreadable one. */
 export function isIssuedBy(certPem: string, caPem: string): boolean {
   try {
     return new X509Certificate(certPem).verify(new X509Certificate(caPem).publicKey);

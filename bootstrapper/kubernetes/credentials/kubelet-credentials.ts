@@ -14,8 +14,8 @@ import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
- * What the kubelet of a node that creates the cluster proves itself with, from the CA that was just made: the same that
- * every later node gets with its ticket. What is there stays.
+ * Creates the certificates of the kubelet on the node that creates the cluster; other nodes get them with the join ticket. Valid
+ * ones are kept.
  */
 export async function createKubeletCredentials(
   ports: CredentialPorts,
@@ -26,17 +26,17 @@ export async function createKubeletCredentials(
   await files.makeDirectory(folderOf(KUBELET_FILES.ca));
   await files.writeAtomic(KUBELET_FILES.ca, servers.caPem, { mode: 0o644 });
   const { nodeId, nodeName, nodeAddress, certificates } = settings;
-  const whom = {
+  const subject = {
     commonName: `system:node:${nodeName}`,
     organization: 'system:nodes',
-    // By it the API servers know which machine this is (./authorization.ts).
+    // The membership webhook checks it (authorization-config.ts).
     userId: nodeId,
     validDays: certificates.kubeletMinutes / MINUTES_PER_DAY,
   };
   await ensureKeyPair(files, clients, {
     keyFile: KUBELET_FILES.clientKey,
     certFile: KUBELET_FILES.clientCert,
-    leaf: { ...whom, usages: ['client'], names: [] },
+    leaf: { ...subject, usages: ['client'], names: [] },
   });
   const names: LeafSpec['names'] = [
     { type: 'dns', value: nodeName },
@@ -45,13 +45,13 @@ export async function createKubeletCredentials(
   await ensureKeyPair(files, servers, {
     keyFile: KUBELET_FILES.servingKey,
     certFile: KUBELET_FILES.servingCert,
-    leaf: { ...whom, usages: ['server'], names },
+    leaf: { ...subject, usages: ['server'], names },
   });
 }
 
 /**
- * The kubelet's kubeconfig. It names files, so that renewed certificates are taken without a restart. kubeadm's directory of
- * certificates stays empty on a worker: a CA without its key is something else to kubeadm ("external CA").
+ * Writes the kubeconfig of the kubelet, which names files, so that the kubelet reloads renewed certificates. The certificate
+ * directory of kubeadm stays empty on a worker: kubeadm would take a CA without its key for an external CA.
  * @throws KubernetesError `kubernetes-credentials-missing`
  */
 export async function writeKubeletKubeconfig(
@@ -69,7 +69,7 @@ export async function writeKubeletKubeconfig(
   await files.writeAtomic(PATHS.kubeletConf, config);
 }
 
-/** Whether this authority signed what the kubelet shows to API servers; a ticket brings one that it did. */
+/** Whether this CA signed the client certificate of the kubelet. */
 export async function isKubeletClientIssuedBy(files: FilePort, authorityPem: string): Promise<boolean> {
   return isIssuedBy(await readText(files, KUBELET_FILES.clientCert), authorityPem);
 }

@@ -84,8 +84,8 @@ async function expectWhole(files: FilePort): Promise<void> {
   expect(wrong).toEqual([]);
 }
 
-describe('the certificates of the node that creates the cluster', () => {
-  test('are whole after a crash at any write and the next life, and nothing that is shared was made twice', async () => {
+describe('ControlPlane.createPki() on the node that creates the cluster', () => {
+  test('completes after a crash at any write and creates shared keys once', async () => {
     const points: string[] = [];
     const faults = everyFault({
       faults: ['crash-before'],
@@ -122,24 +122,21 @@ describe('the certificates of the node that creates the cluster', () => {
     expect(await textsOf(files, MADE_ONCE)).toEqual(before);
   });
 
-  test.each(LEAVES)(
-    '$cert of another key or authority is made anew before the mark',
-    async ({ cert, key }) => {
-      const files = await made();
-      await files.writeAtomic(key, generateKeyPem().reveal());
-      await makePki(files);
-      await expectWhole(files);
-      const stranger = new MemoryFiles();
-      await makePki(stranger);
-      for (const path of [cert, key]) await files.writeAtomic(path, (await textOf(stranger, path)) ?? '');
-      await new StepCheckpoints(files).clear(['pki']);
-      await makePki(files);
-      await expectWhole(files);
-    },
-  );
+  test.each(LEAVES)('replaces $cert of another key or CA before the checkpoint', async ({ cert, key }) => {
+    const files = await made();
+    await files.writeAtomic(key, generateKeyPem().reveal());
+    await makePki(files);
+    await expectWhole(files);
+    const stranger = new MemoryFiles();
+    await makePki(stranger);
+    for (const path of [cert, key]) await files.writeAtomic(path, (await textOf(stranger, path)) ?? '');
+    await new StepCheckpoints(files).clear(['pki']);
+    await makePki(files);
+    await expectWhole(files);
+  });
 
   test.each([...AUTHORITIES.map(({ cert }) => cert), pki('sa.pub')])(
-    '%s that is gone is made of the key that is there',
+    'creates a missing %s for the existing key',
     async (path) => {
       const files = await made();
       const keys = [...AUTHORITIES.map(({ key }) => key), pki('sa.key')];
@@ -176,7 +173,7 @@ describe('the certificates of the node that creates the cluster', () => {
     expect(await textsOf(files, paths)).toEqual(before);
   });
 
-  test('follow other names with the key that is there', async () => {
+  test('reissues certificates for new names with the existing key', async () => {
     const files = await made();
     const key = await textOf(files, pki('apiserver.key'));
     await makePki(files, { apiServerSans: ['other.example.test', '2001:db8::7'] });
@@ -188,7 +185,7 @@ describe('the certificates of the node that creates the cluster', () => {
   });
 });
 
-test('the API server has kubeadm’s names, and those of the configuration', () => {
+test('apiServerNames() has the names of kubeadm and those of the configuration', () => {
   const own = { ...settings, apiEndpoint: '[2001:db8::1]:6443' };
   expect(apiServerNames(own).map(({ type, value }) => `${type} ${value}`)).toEqual([
     'dns n1',
@@ -206,7 +203,7 @@ test('the API server has kubeadm’s names, and those of the configuration', () 
   ]);
 });
 
-test('a control plane that does not create the cluster is never given what passes every authorizer', async () => {
+test('a control plane that joins gets no super-admin.conf', async () => {
   const bed = createControlPlane();
   await placeSharedKeys(bed.files);
   await placeKubelet(bed.files);
@@ -215,7 +212,7 @@ test('a control plane that does not create the cluster is never given what passe
   expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
 });
 
-test('what passes every authorizer goes also where only the certificates were made anew', async () => {
+test('storeSettings() deletes super-admin.conf also when createPki() was repeated', async () => {
   const bed = createControlPlane();
   await runAll(bed.create());
   await new StepCheckpoints(bed.files).clear(['pki']);
@@ -225,7 +222,7 @@ test('what passes every authorizer goes also where only the certificates were ma
   expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
 });
 
-test('what was begun with other settings and not ended is done again when the earlier ones come back', async () => {
+test('a step interrupted with new settings is repeated when the previous settings come back', async () => {
   const names = ['other.example.test'];
   const bed = createControlPlane((argv) =>
     /control-plane|upload-config/.test(argv.join(' ')) && isBroken
@@ -249,7 +246,7 @@ test('what was begun with other settings and not ended is done again when the ea
   expect(certificate.checkHost(settings.apiServerSans[0] ?? '')).toBeDefined();
 });
 
-test('a control plane comes up after a crash at any write, each behind its mark', async () => {
+test('a control plane starts after a crash at any write', async () => {
   const faults = everyFault({
     faults: ['crash-before'],
     prepare: () => Promise.resolve(),

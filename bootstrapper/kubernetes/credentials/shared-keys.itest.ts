@@ -209,7 +209,7 @@ async function newToken(): Promise<string> {
   return (JSON.parse(text) as { status: { token: string } }).status.token;
 }
 
-test('who believes both lets clients of both in; when the previous ones are dropped, a running API server refuses theirs', async () => {
+test('an API server that trusts two CAs admits clients of both, and refuses the previous one after it is removed, without a restart', async () => {
   const { previous, next } = set;
   const [old, anew] = [previous, next].map((pairs) => pairs['kubernetes-clients-ca']);
   const [oldProxy, newProxy] = [previous, next].map((pairs) => pairs['front-proxy-ca']);
@@ -232,7 +232,7 @@ test('who believes both lets clients of both in; when the previous ones are drop
   expect(apiServer.pid).toBe(pid);
 }, 180_000);
 
-test('tokens are checked with what the API server read at its start: hence the restarts, and with them no token is refused too early', async () => {
+test('an API server verifies tokens with the keys that it read at its start', async () => {
   await startAnew();
   const old = await newToken();
   expect(await statusOf(bearer(old))).toBe(200);
@@ -247,7 +247,7 @@ test('tokens are checked with what the API server read at its start: hence the r
   expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([401, 200]);
 }, 180_000);
 
-test('what extensions are told keeps the previous authorities until they are taken out, and does not get them back', async () => {
+test('the ConfigMap for extension API servers keeps previous CAs until they are removed, and does not get them back', async () => {
   const identity = await clientOf(inForce('kubernetes-clients-ca'));
   const config = join(folder, 'admin.conf');
   const data = (pem: string): string => Buffer.from(pem, 'utf8').toString('base64');
@@ -287,7 +287,7 @@ test('what extensions are told keeps the previous authorities until they are tak
   expect((await told())['client-ca-file']?.trim()).toBe(trustedPem(set, 'kubernetes-clients-ca').trim());
 }, 60_000);
 
-test('told to end, an API server listens no more and waits for watches; told once more, it ends at once', async () => {
+test('an API server that shuts down waits for watches, and a second signal terminates it at once', async () => {
   const identity = await clientOf(inForce('kubernetes-clients-ca'));
   const own = { cert: identity.certPem, key: identity.keyPem.reveal(), rejectUnauthorized: false };
   const watch = request(

@@ -57,8 +57,8 @@ const everything = async (): Promise<readonly string[]> => {
 
 beforeEach(() => create());
 
-describe('settleKubernetes()', () => {
-  test('changes nothing as long as the new keys are only handed out', async () => {
+describe('placeKubernetesKeys()', () => {
+  test('changes nothing in phase hand', async () => {
     const before = await everything();
     await placeKubernetesKeys(files, at('hand'));
     expect(await everything()).toEqual(before);
@@ -66,7 +66,7 @@ describe('settleKubernetes()', () => {
   });
 
   test.each(KEY_PHASES.filter((phase) => phase !== 'hand'))(
-    'in phase %s puts what is believed, and what signs, where it is read',
+    'writes trusted CAs and signing keys in phase %s',
     async (phase) => {
       const set = at(phase);
       await placeKubernetesKeys(files, set);
@@ -91,14 +91,14 @@ describe('settleKubernetes()', () => {
     },
   );
 
-  test('writes nothing a second time: who follows a file sees no other', async () => {
+  test('writes nothing the second time', async () => {
     await placeKubernetesKeys(files, at('believe'));
     const before = await everything();
     await placeKubernetesKeys(files, at('believe'));
     expect(await everything()).toEqual(before);
   });
 
-  test('one that comes later, or was replaced before, has the authority of clients also when keys are only handed out', async () => {
+  test('writes the CA of clients in phase hand after an earlier rotation', async () => {
     await placeKubernetesKeys(files, at('hand', 3));
     expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(
       trustedPem(at('done'), 'kubernetes-clients-ca'),
@@ -107,13 +107,13 @@ describe('settleKubernetes()', () => {
   });
 });
 
-test('a worker has of all this whom its kubelet believes', async () => {
+test('writeKubeletClientsCa() is all that a worker needs', async () => {
   files = new MemoryFiles();
   await writeKubeletClientsCa(files, second['kubernetes-clients-ca'].public);
   expect(await readSharedKeyState(files, etcd)).toEqual({ hasKubeletClientsCa: true, podDigests: undefined });
 });
 
-describe('the digests of static pods', () => {
+describe('podDigests', () => {
   const digestsIn = async (set: KeySet) => {
     await placeKubernetesKeys(files, set);
     return (await readSharedKeyState(files, etcd)).podDigests;
@@ -122,7 +122,7 @@ describe('the digests of static pods', () => {
     STATIC_PODS.filter((pod) => before?.[pod] !== after?.[pod]);
   const all = [...STATIC_PODS];
 
-  test('change for those that read something only at their start, and for no other', async () => {
+  test('change for static pods that read a key only at their start', async () => {
     let before = await digestsIn(at('believe'));
     // Its own authority is still the same.
     expect(before?.['kube-scheduler']).toBeUndefined();
@@ -143,14 +143,14 @@ describe('the digests of static pods', () => {
     expect(steps).toEqual([all, [], ['kube-apiserver'], [], [], ['kube-apiserver'], all]);
   });
 
-  test('the API server’s knows whom etcd believes', async () => {
+  test('of the API server changes with the trusted CA of etcd', async () => {
     const before = await digestsIn(at('believe'));
     await files.writeAtomic(etcd.caFile, 'etcd, and another');
     expect(changed(before, await digestsIn(at('believe')))).toEqual(['kube-apiserver']);
   });
 });
 
-describe('the configuration', () => {
+describe('buildKubeadmConfig() with shared keys', () => {
   const settings = {
     ...{
       version: 'v1.35.4',
@@ -166,13 +166,13 @@ describe('the configuration', () => {
   };
   const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };
 
-  test('names nothing of this before the first replacement', () => {
+  test('is unchanged before the first rotation', () => {
     const config = buildKubeadmConfig(settings, client);
     for (const word of ['client-ca-file', 'cluster-signing', 'extraEnvs', 'clients-ca', 'requestheader'])
       expect(config).not.toContain(word);
   });
 
-  test('keeps what signs for clients and for servers apart, and gives the scheduler no reason to start anew for nothing', async () => {
+  test('has separate CAs for clients and servers, and restarts the scheduler only for a new issuer', async () => {
     await placeKubernetesKeys(files, at('believe'));
     const keys = await readSharedKeyState(files, etcd);
     const [, cluster, kubelet] = buildKubeadmConfig(settings, client, {
@@ -205,7 +205,7 @@ describe('the configuration', () => {
   });
 });
 
-describe('lookAtPods()', () => {
+describe('readStaticPodState()', () => {
   const scope = (pid: number, uid = '7f'.repeat(16)): string =>
     `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${uid}.slice/cri-containerd-${pid}.scope`;
   const run = async (pid: number, program: string, ...variables: string[]): Promise<void> => {
@@ -215,11 +215,11 @@ describe('lookAtPods()', () => {
     await files.writeAtomic(`/proc/${pid}/cgroup`, `9:name=systemd:${scope(pid)}\n0::${scope(pid)}\n`);
   };
 
-  test('are none where no key was ever replaced', async () => {
+  test('is empty before the first rotation', async () => {
     expect(await readStaticPodState(files, NEVER_ROTATED)).toEqual({ stale: [], oldApiServers: [] });
   });
 
-  test('are those that do not run, or run with other keys', async () => {
+  test('lists static pods that do not run or run with other keys', async () => {
     await placeKubernetesKeys(files, at('issue'));
     const keys = await readSharedKeyState(files, etcd);
     const stale = async () => (await readStaticPodState(files, keys)).stale;
@@ -239,7 +239,7 @@ describe('lookAtPods()', () => {
     { name: 'a pod that came by the API', cgroup: scope(7, '5093894b_551e_4c33_b667_cde82bb6c950') },
     { name: 'a cluster in a container', cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}` },
     { name: 'a program of the machine', cgroup: '/system.slice/kube-apiserver.service' },
-  ])('are no business of a workload: $name', async ({ cgroup }) => {
+  ])('ignores workloads: $name', async ({ cgroup }) => {
     await placeKubernetesKeys(files, at('issue'));
     const keys = await readSharedKeyState(files, etcd);
     await run(7, 'kube-apiserver', 'PATH=/');

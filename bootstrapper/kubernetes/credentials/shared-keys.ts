@@ -7,31 +7,31 @@ import { PATHS, type EtcdClientFiles } from '../settings.ts';
 const MAX_BYTES = 256 * 1024;
 
 /**
- * Puts the keys that control planes share where Kubernetes reads them, as far as the rotation is. As long as everything is
- * still what the cluster was made with, nothing is written: who has never replaced a key has one CA for all, as kubeadm makes
- * it. What is there already is not written again. May be repeated after any crash.
+ * Writes the shared keys of the control planes where Kubernetes reads them, for the phase of a key rotation. Before the first
+ * rotation nothing is written: servers and clients have one CA, as with kubeadm. Unchanged files are not written. May be
+ * repeated after any crash.
  */
 export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise<void> {
   const clients = {
-    believed: trustedPem(set, 'kubernetes-clients-ca'),
+    trusted: trustedPem(set, 'kubernetes-clients-ca'),
     signs: signingPair(set, 'kubernetes-clients-ca'),
   };
   const [serving, isSplit] = [
     await textOf(files, `${PATHS.pki}/ca.crt`),
     await files.stat(ROTATED_FILES.issuerCert),
   ];
-  const isOneCa = isSame(clients.believed, serving) && isSame(clients.signs.public, serving);
+  const isOneCa = isSame(clients.trusted, serving) && isSame(clients.signs.public, serving);
   if (isOneCa && isSplit === undefined) return;
   const [frontProxy, serviceAccount] = [
     signingPair(set, 'front-proxy-ca'),
     signingPair(set, 'service-account'),
   ];
   await files.makeDirectory(PATHS.pki, 0o755);
-  await writeKubeletClientsCa(files, clients.believed);
-  await put(files, ROTATED_FILES.clientsTrustBundle, clients.believed);
+  await writeKubeletClientsCa(files, clients.trusted);
+  await put(files, ROTATED_FILES.clientsTrustBundle, clients.trusted);
   await put(files, ROTATED_FILES.frontProxyTrustBundle, trustedPem(set, 'front-proxy-ca'));
   await put(files, `${PATHS.pki}/sa.pub`, trustedPem(set, 'service-account'));
-  // The controller manager follows this pair, and keeps the one it has while the halves don't fit.
+  // The controller manager reloads this pair, and keeps its current one while the two files do not match.
   await put(files, ROTATED_FILES.issuerKey, clients.signs.private.reveal(), 0o600);
   await put(files, ROTATED_FILES.issuerCert, clients.signs.public);
   await put(files, `${PATHS.pki}/front-proxy-ca.key`, frontProxy.private.reveal(), 0o600);
@@ -39,35 +39,39 @@ export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise
   await put(files, `${PATHS.pki}/sa.key`, serviceAccount.private.reveal(), 0o600);
 }
 
-/** Whom the kubelet of this node believes of its clients, one after the other. It follows the file. */
-export async function writeKubeletClientsCa(files: FilePort, believedPem: string): Promise<void> {
+/** Writes the CA certificates that the kubelet of this node trusts for its clients. The kubelet reloads the file. */
+export async function writeKubeletClientsCa(files: FilePort, trustedPemText: string): Promise<void> {
   await files.makeDirectory(KUBELET_CLIENTS_CA.slice(0, KUBELET_CLIENTS_CA.lastIndexOf('/')));
-  await put(files, KUBELET_CLIENTS_CA, believedPem);
+  await put(files, KUBELET_CLIENTS_CA, trustedPemText);
 }
 
-/** What the configuration of Kubernetes says about these keys. */
+/** How the shared keys change the configuration of Kubernetes. */
 export interface SharedKeyState {
-  /** Whether kubelets believe others than the CA that signs for servers. */
+  /** Whether the kubelet trusts other CAs for its clients than the Kubernetes CA. */
   readonly hasKubeletClientsCa: boolean;
   /**
-   * Of what each static pod reads at its start alone: another digest is another pod. A pod without one, and all of them
-   * where no key was ever replaced, are as kubeadm makes them.
+   * Digest of the files that a static pod reads only at its start; a new digest restarts the pod. undefined for a pod that is as
+   * kubeadm writes it, and for all of them before the first rotation.
    */
   readonly podDigests: Readonly<Record<StaticPod, string | undefined>> | undefined;
 }
 
+/** Static pods of a control plane. */
 export const STATIC_PODS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
+/** Name of a static pod. */
 export type StaticPod = (typeof STATIC_PODS)[number];
 
+/** The state before the first key rotation. */
 export const NEVER_ROTATED: SharedKeyState = { hasKubeletClientsCa: false, podDigests: undefined };
 
+/** Reads the state of the shared keys from disk. */
 export async function readSharedKeyState(
   files: FilePort,
   etcd: Pick<EtcdClientFiles, 'caFile'>,
 ): Promise<SharedKeyState> {
-  const forKubelet = (await files.stat(KUBELET_CLIENTS_CA)) !== undefined;
+  const hasKubeletClientsCa = (await files.stat(KUBELET_CLIENTS_CA)) !== undefined;
   if ((await files.stat(ROTATED_FILES.issuerCert)) === undefined)
-    return { hasKubeletClientsCa: forKubelet, podDigests: undefined };
+    return { hasKubeletClientsCa, podDigests: undefined };
   const digestOf = async (paths: readonly string[]): Promise<string> => {
     const hash = createHash('sha256');
     for (const path of paths) hash.update(`${path}\0${await textOf(files, path)}\0`);
@@ -75,15 +79,14 @@ export async function readSharedKeyState(
   };
   const { issuerCert } = ROTATED_FILES;
   const hasSameIssuer = isSame(await textOf(files, issuerCert), await textOf(files, `${PATHS.pki}/ca.crt`));
-  // The files of whom they believe they follow. Who signed what they show themselves they notice within five minutes,
-  // which is too late for those whom only a new start makes look: hence the issuer.
+  // They reload trusted CAs, but notice a new issuer of their own certificates only after up to 5 min, hence `issuerCert`.
   const [pub, key] = [`${PATHS.pki}/sa.pub`, `${PATHS.pki}/sa.key`];
   const digests = {
     'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert]),
     'kube-controller-manager': await digestOf([key, issuerCert]),
     'kube-scheduler': hasSameIssuer ? undefined : await digestOf([issuerCert]),
   };
-  return { hasKubeletClientsCa: forKubelet, podDigests: digests };
+  return { hasKubeletClientsCa, podDigests: digests };
 }
 
 async function put(files: FilePort, path: string, text: string, mode = 0o644): Promise<void> {

@@ -5,30 +5,30 @@ import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } f
 import { NEVER_ROTATED, type SharedKeyState, type StaticPod } from '../credentials/shared-keys.ts';
 
 /**
- * The configuration kubeadm reads (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1, kubeproxy.config.k8s.io/v1alpha1).
- * JSON is YAML: no YAML writer in the agent.
+ * The configuration file of kubeadm (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1, kubeproxy.config.k8s.io/v1alpha1),
+ * as JSON documents, which are YAML.
  */
 export function buildKubeadmConfig(
   settings: KubernetesSettings,
   etcd: EtcdClientFiles,
-  life: StaticPodVariant = FIRST_VARIANT,
+  variant: StaticPodVariant = FIRST_VARIANT,
 ): string {
   const documents = [
     initConfiguration(settings),
-    clusterConfiguration(settings, etcd, life),
-    kubeletConfiguration(settings, life.keys),
+    clusterConfiguration(settings, etcd, variant),
+    kubeletConfiguration(settings, variant.keys),
     proxyConfiguration(),
   ];
   return documents.map((document) => JSON.stringify(document, undefined, 2)).join('\n---\n') + '\n';
 }
 
 const KUBEADM_API = 'kubeadm.k8s.io/v1beta4';
-/** By it a static pod is known to run with the keys that are on disk. */
+/** Environment variable with the digest of the keys that a static pod runs with. */
 export const KEYS_VARIABLE = 'CLUSTER_KEYS';
-/** By it one is another than that of an earlier time as a control plane. */
+/** Environment variable with the control-plane generation. */
 const GENERATION_VARIABLE = 'CLUSTER_TENURE';
 
-/** What makes a static pod another one than before, and its life that of its own. */
+/** What distinguishes a static pod from an earlier one with the same settings; a change restarts the pod. */
 export interface StaticPodVariant {
   readonly keys: SharedKeyState;
   readonly controlPlaneGeneration: string | undefined;
@@ -40,14 +40,14 @@ function initConfiguration(settings: KubernetesSettings): object {
   return {
     apiVersion: KUBEADM_API,
     kind: 'InitConfiguration',
-    // An absent list would make kubeadm invent a token; one token is enough to get a certificate for any node's name.
+    // Without a list kubeadm creates a token, and one token is enough for a certificate of any node name.
     bootstrapTokens: [],
     localAPIEndpoint: { advertiseAddress: settings.nodeAddress, bindPort: PORTS.apiServer },
     nodeRegistration: {
       name: settings.nodeName,
       criSocket: `unix://${PATHS.containerdSocket}`,
       imagePullPolicy: 'IfNotPresent',
-      // An absent list would be kubeadm's own taint; ours follows the roles (./ordinary-pods.ts).
+      // Without a list kubeadm sets its taint; here it depends on the roles (taints/control-plane-taint.ts).
       taints: [],
       kubeletExtraArgs: [{ name: 'node-ip', value: settings.nodeAddress }],
     },
@@ -57,15 +57,15 @@ function initConfiguration(settings: KubernetesSettings): object {
 function clusterConfiguration(
   settings: KubernetesSettings,
   etcd: EtcdClientFiles,
-  life: StaticPodVariant,
+  variant: StaticPodVariant,
 ): object {
-  const { podDigests: digests } = life.keys;
+  const { podDigests: digests } = variant.keys;
   return {
     apiVersion: KUBEADM_API,
     kind: 'ClusterConfiguration',
     clusterName: settings.clusterName,
     kubernetesVersion: settings.version,
-    // Making RSA keys would take longer than everything else in the phase.
+    // Creating RSA keys would take longer than the rest of the phase.
     encryptionAlgorithm: 'ECDSA-P256',
     controlPlaneEndpoint: apiEndpointOf(settings),
     certificateValidityPeriod: `${settings.certificates.controlPlaneMinutes}m`,
@@ -90,79 +90,79 @@ function clusterConfiguration(
       extraArgs: [
         { name: 'encryption-provider-config', value: PATHS.encryption },
         { name: 'encryption-provider-config-automatic-reload', value: 'true' },
-        // Removed nodes are refused before Kubernetes' own authorizers (./authorization.ts).
+        // Removed nodes are refused before the authorizers of Kubernetes (controlplane/authorization-config.ts).
         { name: 'authorization-config', value: PATHS.authorization },
-        // What pods may ask of the machines (./admission.ts).
+        // Pod Security (controlplane/admission-config.ts).
         { name: 'admission-control-config-file', value: PATHS.admission },
-        // Without it nothing proves that a kubelet is the one that was asked for (logs, exec, metrics).
+        // Without it the API server verifies no kubelet (logs, exec, metrics).
         { name: 'kubelet-certificate-authority', value: `${PATHS.pki}/ca.crt` },
-        // One token would be enough for a certificate of any node's name: there are none, and none would be taken.
+        // No bootstrap tokens exist, and none would be accepted.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
-        ...(digests === undefined ? [] : CLIENT_AUTHORITIES),
+        ...(digests === undefined ? [] : CLIENT_CAS),
       ],
-      ...startsAnew('kube-apiserver', life),
+      ...variantEnv('kube-apiserver', variant),
       extraVolumes: [
         volume('encryption', folderOf(PATHS.encryption)),
         volume('authorization', folderOf(PATHS.authorization)),
         volume('admission', folderOf(PATHS.admission)),
       ],
     },
-    controllerManager: controllerManager(life),
+    controllerManager: controllerManager(variant),
     scheduler: {
       extraArgs: [{ name: 'profiling', value: 'false' }],
-      ...startsAnew('kube-scheduler', life),
+      ...variantEnv('kube-scheduler', variant),
       extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS.scheduler.folder)],
     },
   };
 }
 
-function controllerManager(life: StaticPodVariant): object {
+function controllerManager(variant: StaticPodVariant): object {
   return {
     extraArgs: [
-      // kubeadm would add those that serve tokens.
+      // kubeadm would add the controllers of bootstrap tokens.
       { name: 'controllers', value: '*' },
       { name: 'profiling', value: 'false' },
-      // It asks for a token for each of its controllers before the first one works: at its default pace (20 a second) the
-      // first pods of a cluster wait seconds for that. The API server guards itself (priority and fairness).
+      // The controller manager requests a token for each controller at its start. At the default rate (20 per second) the first
+      // pods of a cluster would wait for seconds. The API server limits requests itself (priority and fairness).
       { name: 'kube-api-qps', value: '100' },
       { name: 'kube-api-burst', value: '200' },
-      ...(life.keys.podDigests === undefined ? [] : [...CLIENT_AUTHORITIES, ...SIGNS_REQUESTS]),
+      ...(variant.keys.podDigests === undefined ? [] : [...CLIENT_CAS, ...REQUEST_SIGNERS]),
     ],
-    ...startsAnew('kube-controller-manager', life),
+    ...variantEnv('kube-controller-manager', variant),
     extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS['controller-manager'].folder)],
   };
 }
 
-/** Whom of their clients API server and controller manager believe: both follow these files. */
-const CLIENT_AUTHORITIES = [
+/** Trusted CAs of clients; API server and controller manager reload these files. */
+const CLIENT_CAS = [
   { name: 'client-ca-file', value: ROTATED_FILES.clientsTrustBundle },
   { name: 'requestheader-client-ca-file', value: ROTATED_FILES.frontProxyTrustBundle },
 ];
 
-/** Who signs what the cluster's users ask to have signed: for clients the one, for servers the other. */
-const SIGNS_REQUESTS = [
-  // kubeadm's one for all, which may not be there beside those for each.
+/** CAs for CertificateSigningRequests: one for clients, another for servers. */
+const REQUEST_SIGNERS = [
+  // kubeadm sets one CA for all signers, which excludes the settings per signer.
   { name: 'cluster-signing-cert-file', value: '' },
   { name: 'cluster-signing-key-file', value: '' },
   ...['kube-apiserver-client', 'kubelet-client'].flatMap((name) =>
-    signsRequests(name, ROTATED_FILES.issuerCert, ROTATED_FILES.issuerKey),
+    requestSigner(name, ROTATED_FILES.issuerCert, ROTATED_FILES.issuerKey),
   ),
   ...['kubelet-serving', 'legacy-unknown'].flatMap((name) =>
-    signsRequests(name, `${PATHS.pki}/ca.crt`, `${PATHS.pki}/ca.key`),
+    requestSigner(name, `${PATHS.pki}/ca.crt`, `${PATHS.pki}/ca.key`),
   ),
 ];
 
-function signsRequests(name: string, certFile: string, keyFile: string): readonly object[] {
+function requestSigner(name: string, certFile: string, keyFile: string): readonly object[] {
   return [
     { name: `cluster-signing-${name}-cert-file`, value: certFile },
     { name: `cluster-signing-${name}-key-file`, value: keyFile },
   ];
 }
 
-/** Another value makes another static pod, which the kubelet starts anew; the same ones leave it alone. */
-function startsAnew(pod: StaticPod, { keys, controlPlaneGeneration: tenure }: StaticPodVariant): object {
-  const values = { [KEYS_VARIABLE]: keys.podDigests?.[pod], [GENERATION_VARIABLE]: tenure };
+/** The kubelet restarts a static pod when one of these variables changes. */
+function variantEnv(pod: StaticPod, { keys, controlPlaneGeneration }: StaticPodVariant): object {
+  const values = { [KEYS_VARIABLE]: keys.podDigests?.[pod], [GENERATION_VARIABLE]: controlPlaneGeneration };
   const extraEnvs = Object.entries(values).flatMap(([name, value]) =>
     value === undefined ? [] : [{ name, value }],
   );
@@ -182,7 +182,7 @@ function proxyConfiguration(): object {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
     mode: 'iptables',
-    // nf_conntrack_max belongs to the machine (and is read-only in a network namespace); kube-proxy leaves it alone.
+    // kube-proxy must not set nf_conntrack_max: it belongs to the machine, and is read-only in a network namespace.
     conntrack: { maxPerCore: 0, min: 0 },
   };
 }

@@ -6,7 +6,7 @@ import { PATHS } from '../settings.ts';
 
 const PHASE_MS = 300_000;
 
-/** kubeadm's init phases, one at a time: each may be repeated, which a whole `kubeadm init` may not. */
+/** Runs single phases of `kubeadm init`: each may be repeated, unlike the whole command. */
 export class Kubeadm {
   readonly #commands: CommandRunner;
   readonly #log: Logger;
@@ -16,7 +16,7 @@ export class Kubeadm {
     this.#log = ports.log;
   }
 
-  /** Runs e.g. `kubeadm init phase certs all`. */
+  /** Runs e.g. `kubeadm init phase certs all`. @throws KubernetesError `kubernetes-kubeadm-failed` */
   async initPhase(phase: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
     const argv = [
       `${PATHS.bin}/kubeadm`,
@@ -31,15 +31,15 @@ export class Kubeadm {
         argv: [...argv],
         env: { PATH: `${PATHS.bin}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: '/root' },
         timeoutMs: PHASE_MS,
-        onLine: (line) => this.#log.debug('kubeadm says', { phase: phase.join(' '), line }),
+        onLine: (line) => this.#log.debug('output of kubeadm', { phase: phase.join(' '), line }),
         signal,
       });
     } catch (error) {
       signal.throwIfAborted();
-      const said = error instanceof ExecError ? lastWords(error.outputTail) : '';
+      const output = error instanceof ExecError ? errorLines(error.outputTail) : '';
       throw new KubernetesError(
         'kubernetes-kubeadm-failed',
-        `running kubeadm phase ${phase.join(' ')}: ${said}`,
+        `running kubeadm phase ${phase.join(' ')}: ${output}`,
         {
           cause: error,
           details: { phase: phase.join(' ') },
@@ -49,8 +49,8 @@ export class Kubeadm {
   }
 }
 
-/** kubeadm's errors stand in its last lines, behind advice that every failure gets. */
-function lastWords(tail: string): string {
+/** The last lines of kubeadm have the error, before a general hint. */
+function errorLines(tail: string): string {
   const lines = tail
     .split('\n')
     .filter((line) => line.trim() !== '' && !line.startsWith('To see the stack trace'));

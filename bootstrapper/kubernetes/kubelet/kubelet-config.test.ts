@@ -10,7 +10,7 @@ function configOf(changes: Partial<typeof settings> = {}, resolvConf?: string): 
 }
 
 describe('kubeletFiles()', () => {
-  test('keeps the kubelet from renewing by itself, and lets nobody in unasked', () => {
+  test('disables certificate renewal by the kubelet and anonymous requests', () => {
     expect(configOf()).toMatchObject({
       rotateCertificates: false,
       serverTLSBootstrap: false,
@@ -25,11 +25,11 @@ describe('kubeletFiles()', () => {
     { given: '10.96.0.0/12', want: '10.96.0.10' },
     { given: '10.97.3.4/12', want: '10.96.0.10' },
     { given: '192.0.2.248/28', want: '192.0.2.250' },
-  ])('gives pods in $given the DNS of $want, as kubeadm makes it', ({ given, want }) => {
+  ])('uses cluster DNS $want in service subnet $given, as kubeadm does', ({ given, want }) => {
     expect(configOf({ serviceSubnet: given })['clusterDNS']).toEqual([want]);
   });
 
-  test('names the node and its address, whatever the machine calls itself', () => {
+  test('sets node name and address', () => {
     const flags = kubeletFiles(settings, NEVER_ROTATED, undefined)[KUBELET_FLAGS];
     expect(flags).toBe('KUBELET_KUBEADM_ARGS="--hostname-override=n1 --node-ip=198.18.0.11"\n');
   });
@@ -42,7 +42,7 @@ test.each([
     want: '/run/systemd/resolve/resolv.conf',
   },
   { name: 'the machine’s own otherwise', running: false, want: undefined },
-])('a kubelet is started with $name', async ({ running, want }) => {
+])('Kubelet.start() uses $name', async ({ running, want }) => {
   const bed = createControlPlane();
   await placeKubelet(bed.files);
   if (running) {
@@ -54,7 +54,7 @@ test.each([
   expect((JSON.parse(written) as Record<string, unknown>)['resolvConf']).toBe(want);
 });
 
-test('a kubelet that kubeadm configured for an earlier agent goes on, and has our configuration from its next start on', async () => {
+test('Kubelet.start() does not restart a kubelet that kubeadm configured, but replaces its configuration', async () => {
   const bed = createControlPlane();
   await placeKubelet(bed.files);
   await bed.kubelet().start(silent, never);

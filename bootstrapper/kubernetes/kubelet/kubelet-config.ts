@@ -3,16 +3,17 @@ import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 import type { SharedKeyState } from '../credentials/shared-keys.ts';
 
-/** Where the kubelet's unit looks (./units.ts): kubeadm's places, where who knows kubeadm looks first. */
+/** Configuration file of the kubelet, at the path of kubeadm. */
 export const KUBELET_CONFIG = '/var/lib/kubelet/config.yaml';
+/** Environment file with flags of the kubelet, at the path of kubeadm. */
 export const KUBELET_FLAGS = '/var/lib/kubelet/kubeadm-flags.env';
 
 type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host'>;
 
-/** kubelet.config.k8s.io/v1beta1. What is not said is the kubelet's own default. */
+/** kubelet.config.k8s.io/v1beta1; other settings have the defaults of the kubelet. */
 export function kubeletConfiguration(
   { serviceSubnet, host }: KubeletSettings,
-  { hasKubeletClientsCa: forKubelet }: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
+  { hasKubeletClientsCa }: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
 ): object {
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
@@ -23,16 +24,16 @@ export function kubeletConfiguration(
     staticPodPath: PATHS.manifests,
     clusterDNS: [serviceAddressIn(serviceSubnet, 'dns')],
     clusterDomain: CLUSTER_DOMAIN,
-    // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
+    // The agent renews certificates: a kubelet would need a signer that everybody with its key could call.
     rotateCertificates: false,
     serverTLSBootstrap: false,
     authentication: {
       anonymous: { enabled: false },
       webhook: { enabled: true },
-      x509: { clientCAFile: forKubelet ? KUBELET_CLIENTS_CA : KUBELET_FILES.ca },
+      x509: { clientCAFile: hasKubeletClientsCa ? KUBELET_CLIENTS_CA : KUBELET_FILES.ca },
     },
     authorization: { mode: 'Webhook' },
-    // Read anew when they change, but not for who calls by address (./kubelet-serving.ts).
+    // The kubelet reloads them, but not for clients that connect by address (serving-certificate.ts).
     tlsCertFile: KUBELET_FILES.servingCert,
     tlsPrivateKeyFile: KUBELET_FILES.servingKey,
     evictionHard: {
@@ -45,9 +46,9 @@ export function kubeletConfiguration(
 }
 
 /**
- * The files of one node's kubelet, by path. We write them and not kubeadm: a worker needs none of its 73 MB for two small
- * files, its defaulting turns `rotateCertificates: false` into true, and it makes systemd read all units again.
- * @param resolvConf what pods resolve names with, where /etc/resolv.conf names a resolver of this machine alone
+ * The files of the kubelet, text by path. The agent writes them instead of kubeadm: a worker then does not need the 73 MB of
+ * kubeadm, whose defaulting turns `rotateCertificates: false` into true and which reloads systemd.
+ * @param resolvConf resolver configuration for pods; undefined: /etc/resolv.conf
  */
 export function kubeletFiles(
   settings: KubeletSettings & Pick<KubernetesSettings, 'nodeName' | 'nodeAddress'>,

@@ -20,11 +20,12 @@ const REGISTERED_MS = 120_000;
 const MAX_CONFIG_BYTES = 64 * 1024;
 const KUBELET_FOLDER = '/var/lib/kubelet';
 /**
- * Of systemd-resolved, from its start in this boot on. /etc/resolv.conf names 127.0.0.53 where it runs, which is another one in
- * each pod (kubeadm, componentconfigs/kubelet.go).
+ * Resolver configuration of systemd-resolved. Where it runs, /etc/resolv.conf names 127.0.0.53, which is not reachable from pods
+ * (kubeadm, componentconfigs/kubelet.go).
  */
 const RESOLVER_CONF = '/run/systemd/resolve/resolv.conf';
 
+/** What the kubelet uses of the machine. */
 export interface KubeletPorts extends WaitPorts, OwnNodePorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -32,7 +33,7 @@ export interface KubeletPorts extends WaitPorts, OwnNodePorts {
   readonly checkpoints: StepCheckpoints;
 }
 
-/** The kubelet of any node. Its credentials come from the ticket or the new CA. */
+/** The kubelet of a node. Its certificates come with the join ticket, or from the new CA. */
 export class Kubelet {
   readonly #ports: KubeletPorts;
   readonly #settings: KubernetesSettings;
@@ -44,51 +45,46 @@ export class Kubelet {
     this.#etcd = etcd;
   }
 
-  /** What kubeadm's phases read, on a control plane. */
+  /** Writes the configuration of kubeadm on a control plane. */
   async writeKubeadmConfiguration(): Promise<void> {
     const { files } = this.#ports;
     await files.makeDirectory(PATHS.kubeadmConfig.slice(0, PATHS.kubeadmConfig.lastIndexOf('/')));
     const keys = await readSharedKeyState(files, this.#etcd);
-    const life = { keys, controlPlaneGeneration: await readControlPlaneGeneration(files) };
-    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, life));
+    const variant = { keys, controlPlaneGeneration: await readControlPlaneGeneration(files) };
+    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, variant));
   }
 
-  /** Puts in place what the kubelet proves itself with. */
+  /** Writes the kubeconfig of the kubelet. */
   writeKubeconfig(): Promise<void> {
     return writeKubeletKubeconfig(this.#ports.files, this.#settings);
   }
 
-  /** A kubelet that runs with this configuration is left alone. */
+  /**
+   * Starts the kubelet, and restarts a running one only when its configuration has changed; pods keep running.
+   * @returns whether it was restarted
+   */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<boolean> {
     const { files, checkpoints: marks, units } = this.#ports;
     const keys = await readSharedKeyState(files, this.#etcd);
     const inputs = this.#inputs(keys);
-    await this.#guardMetadata(signal);
+    await this.#ensureMetadataGuard(signal);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
-    // Also where it goes on as it runs: what an earlier agent has left there counts no more when it starts the next time.
+    // Also for a running kubelet: its next start must not use the configuration of an earlier agent.
     await this.#writeConfiguration(keys);
     if (await marks.isDone('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
       if (active !== 'active') await recordServingCertificate(this.#ports);
-      await named(units.start(KUBELET_UNIT, signal));
+      await translated(units.start(KUBELET_UNIT, signal));
       return false;
     }
     progress.report('starting the kubelet');
-    await named(units.restart(KUBELET_UNIT, signal));
+    await translated(units.restart(KUBELET_UNIT, signal));
     await recordServingCertificate(this.#ports);
     await marks.record('kubelet', inputs);
     return true;
   }
 
-  /**
-   * Makes a running kubelet believe the clients' authorities in a file of their own (`placeKubeletClientsCa`). It is restarted
-   * the first time, and pods go on; afterwards it follows the file.
-   */
-  async followClients(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    await this.start(progress, signal);
-  }
-
-  /** Until the kubelet has put its node into the API. */
+  /** Resolves when the API has the Node object of this node. */
   async waitUntilRegistered(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const what = `waiting for node ${this.#settings.nodeName} to register`;
     await waitFor(this.#ports, { what, timeoutMs: REGISTERED_MS, progress, signal }, () =>
@@ -96,13 +92,13 @@ export class Kubelet {
     );
   }
 
-  /** Before there are pods: a machine that cannot keep them away from its credentials runs none. */
-  async #guardMetadata(signal: AbortSignal): Promise<void> {
+  /** Runs before the first pod: a machine that cannot protect its cloud credentials must run none. */
+  async #ensureMetadataGuard(signal: AbortSignal): Promise<void> {
     const { podSecurity } = this.#settings;
-    // In a cluster that was made before there was this, workloads may count on what they reach.
-    const isWanted = podSecurity?.allowCloudMetadata === false;
+    // Without the setting, from an earlier release, workloads may depend on the metadata service.
+    const isEnabled = podSecurity?.allowCloudMetadata === false;
     try {
-      await ensureMetadataGuard(this.#ports, isWanted, signal);
+      await ensureMetadataGuard(this.#ports, isEnabled, signal);
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error;
       throw new KubernetesError('kubernetes-metadata-unguarded', error.message, { cause: error });
@@ -111,7 +107,7 @@ export class Kubelet {
 
   async #writeConfiguration(keys: SharedKeyState): Promise<void> {
     const { files } = this.#ports;
-    // Also where no static pod will ever be: a kubelet that finds no directory looks for it, and says so, every second.
+    // Also on workers: without the directory the kubelet logs an error every second.
     await files.makeDirectory(PATHS.manifests);
     await files.makeDirectory(KUBELET_FOLDER, 0o750);
     const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
@@ -123,16 +119,16 @@ export class Kubelet {
     }
   }
 
-  /** Only what the kubelet's own configuration is made of: a promotion must not restart it. */
-  #inputs({ hasKubeletClientsCa: forKubelet }: SharedKeyState): unknown {
+  /** The settings in the configuration of the kubelet, and no others: a promotion must not restart it. */
+  #inputs({ hasKubeletClientsCa }: SharedKeyState): unknown {
     const { version, nodeName, nodeAddress, serviceSubnet, host } = this.#settings;
     const own = [version, nodeName, nodeAddress, serviceSubnet, host];
-    return forKubelet ? [...own, 'clients-ca'] : own;
+    return hasKubeletClientsCa ? [...own, 'clients-ca'] : own;
   }
 }
 
-/** A unit that does not even start: the kubelet has an error of its own for that. */
-async function named(start: Promise<void>): Promise<void> {
+/** Translates a failed start of the unit into `kubernetes-kubelet-failed`. */
+async function translated(start: Promise<void>): Promise<void> {
   try {
     await start;
   } catch (error) {

@@ -5,12 +5,13 @@ import { readText } from '../credentials/key-pair.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 import { apiEndpointOf, type KubernetesSettings } from '../settings.ts';
 
+/** What the request for the own Node object uses. */
 export interface OwnNodePorts {
   readonly files: FilePort;
   readonly probeNode: NodeProbe;
 }
 
-/** Whether the API has this node, asked as its kubelet, so that it proves the kubelet's credentials too. Rejects if not. */
+/** Resolves when the API returns the Node object to the kubelet of this node, which tests the kubelet's certificate too. */
 export async function findOwnNode(
   { files, probeNode }: OwnNodePorts,
   settings: Pick<KubernetesSettings, 'nodeName' | 'apiEndpoint'>,

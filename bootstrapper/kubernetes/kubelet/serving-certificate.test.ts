@@ -27,13 +27,13 @@ async function createKubelet() {
   return { files, units, ports, first, second };
 }
 
-describe('the serving certificate of a kubelet', () => {
-  test('asks for nothing while the kubelet was started with the one on disk', async () => {
+describe('servedCertificateTimes()', () => {
+  test('is undefined while the kubelet presents the certificate on disk', async () => {
     const { ports } = await createKubelet();
     expect(await servedCertificateTimes(ports, never)).toBeUndefined();
   });
 
-  test('that was replaced is due when the one that is shown is, not before, until the kubelet has been restarted', async () => {
+  test('is the validity of the presented certificate until the kubelet is restarted', async () => {
     const { files, units, ports, first, second } = await createKubelet();
     await files.writeAtomic(KUBELET_FILES.servingCert, second);
     expect(await servedCertificateTimes(ports, never)).toEqual(certificateTimesOf(first));
@@ -42,7 +42,7 @@ describe('the serving certificate of a kubelet', () => {
     expect(await servedCertificateTimes(ports, never)).toBeUndefined();
   });
 
-  test('is long due where nobody knows which one is shown', async () => {
+  test('is long expired where the presented certificate is unknown', async () => {
     const { files, ports } = await createKubelet();
     await files.remove(SERVED_CERT_COPY);
     expect(await servedCertificateTimes(ports, never)).toEqual({ issuedMs: 0, notAfterMs: 0 });
@@ -50,7 +50,7 @@ describe('the serving certificate of a kubelet', () => {
     expect(await servedCertificateTimes(ports, never)).toEqual({ issuedMs: 0, notAfterMs: 0 });
   });
 
-  test('is nobody’s business where no kubelet runs, or none has been given one', async () => {
+  test('is undefined without a running kubelet or a certificate', async () => {
     const { files, units, ports, second } = await createKubelet();
     await files.writeAtomic(KUBELET_FILES.servingCert, second);
     units.active.clear();

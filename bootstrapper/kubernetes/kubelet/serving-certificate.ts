@@ -4,17 +4,18 @@ import type { UnitPort } from '../../../internal/platform/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
 
-/** A copy of the one that the kubelet was started with. */
+/** Copy of the serving certificate with which the kubelet was started. */
 export const SERVED_CERT_COPY = `${KUBELET_FILES.servingCert}.shown`;
 const MAX_BYTES = 64 * 1024;
 const LONG_DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
+/** What the renewal of the serving certificate uses. */
 export interface ServingCertificatePorts {
   readonly files: FilePort;
   readonly units: Pick<UnitPort, 'status' | 'restart'>;
 }
 
-/** The kubelet is about to be started, or has just been, with the serving certificate that is on disk: a copy says which. */
+/** Copies the serving certificate on disk: the kubelet is being started with it. */
 export async function recordServingCertificate({
   files,
 }: Pick<ServingCertificatePorts, 'files'>): Promise<void> {
@@ -23,10 +24,9 @@ export async function recordServingCertificate({
 }
 
 /**
- * The life of the serving certificate that a running kubelet shows, when there is another one on disk. It follows the file,
- * but not for those who call it by its address, as the API server does: Go's crypto/tls asks for a current certificate only
- * where a name is called (Config.getCertificate), and otherwise shows the one that was read at the start. A new one that
- * came with another role is no hurry: the kubelet is left alone until the one that it shows is due.
+ * The validity of the serving certificate that a running kubelet presents, where another one is on disk. The kubelet reloads the
+ * file, but not for clients that connect by address, as the API server does: Go's crypto/tls requests a current certificate only
+ * for connections with a server name (Config.getCertificate). A new certificate needs no restart before the presented one is due.
  */
 export async function servedCertificateTimes(
   { files, units }: ServingCertificatePorts,
@@ -40,11 +40,11 @@ export async function servedCertificateTimes(
   try {
     return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));
   } catch {
-    return LONG_DUE; // garbage says nothing of what is shown: a restart makes it known again
+    return LONG_DUE; // unreadable: only a restart tells which certificate is presented
   }
 }
 
-/** Pods go on meanwhile. A crash before the mark only restarts it once more. */
+/** Restarts the kubelet; pods keep running. After a crash before the copy is written it is restarted once more. */
 export async function restartForServingCertificate(
   ports: ServingCertificatePorts,
   signal: AbortSignal,

@@ -7,26 +7,28 @@ const IMPORT_MS = 300_000;
 const AT_ONCE = 2;
 const FETCHES_AT_ONCE = 3;
 const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
-/** kubectl would have nobody to ask as: an administrator's kubeconfig is on control planes only. kubeadm makes those. */
-const ADMINISTRATION: readonly string[] = ['kubectl', 'kubeadm'];
+/** Programs for control planes only: workers have no kubeconfig of an administrator. */
+const CONTROL_PLANE_TOOLS: readonly string[] = ['kubectl', 'kubeadm'];
 const PINNED = 'io.cri-containerd.pinned=pinned';
-/** The pods of kubeadm's and flannel's DaemonSets, and what every pod stands on. */
+/** Images of the DaemonSets of kubeadm and flannel, and of every pod sandbox. */
 const ON_EVERY_NODE: readonly string[] = ['pause', 'kube-proxy', 'flannel-image'];
-/** What only the workstation runs stays there. */
+/** Scopes of components for the workstation only. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
 
+/** How components of the bundle get onto this machine. */
 export interface ComponentPorts {
   readonly commands: CommandRunner;
-  /** Copies a checked blob to its place, durable and executable; nothing when it is there with this hash. */
+  /** Copies a verified blob to this path, executable and synced to disk, unless the file already has this hash. */
   install(component: Component, path: string): Promise<'installed' | 'already'>;
-  /** Sees to it that the store holds a blob; nothing when it does. Answers whether it had to be fetched. */
+  /** Fetches a blob into the store unless it has it. Resolves with whether it was fetched. */
   fetch(component: Component, signal: AbortSignal, onFetch: () => void): Promise<boolean>;
-  /** The path of a blob, checked against its hash just now; fetched first where the store does not hold it. */
+  /** Path of a blob whose hash was just verified; it is fetched where the store does not have it. */
   blobPath(component: Component): Promise<string>;
 }
 
 type ImagePorts = Pick<ComponentPorts, 'commands' | 'blobPath'>;
 
+/** Whether any node needs a component. */
 export function isForNode(component: Component): boolean {
   return component.kind !== 'chart' && !NOT_ON_NODES.includes(component.scope);
 }
@@ -35,11 +37,12 @@ export function isForNode(component: Component): boolean {
 export function isForRole(component: Component, roles: { readonly controlPlane: boolean }): boolean {
   if (!isForNode(component)) return false;
   return (
-    roles.controlPlane || (component.scope !== 'controlplane' && !ADMINISTRATION.includes(component.name))
+    roles.controlPlane ||
+    (component.scope !== 'controlplane' && !CONTROL_PLANE_TOOLS.includes(component.name))
   );
 }
 
-/** Fetches what the store lacks, a few at once. Answers how many there were. */
+/** Fetches the components that the store lacks, three at a time. @returns their number */
 export async function fetchComponents(
   components: readonly Component[],
   ports: Pick<ComponentPorts, 'fetch'>,
@@ -64,12 +67,12 @@ export async function fetchComponents(
   return fetched;
 }
 
-/** Where a program of the bundle belongs. */
+/** Path of a program of the bundle. */
 export function installPath(name: string): string {
   return CNI_PLUGINS.includes(name) ? `${PATHS.cniBin}/${name}` : `${PATHS.bin}/${name}`;
 }
 
-/** Puts the bundle's programs in place. Answers how many were not there yet. */
+/** Installs the programs of the bundle. @returns the number of new or changed ones */
 export async function installBinaries(
   components: readonly Component[],
   ports: Pick<ComponentPorts, 'install'>,
@@ -85,25 +88,25 @@ export async function installBinaries(
 }
 
 /**
- * Imported first, so that the kubelet starts while the rest comes: what the static pods of a control plane cannot start
- * without, or the pods that every worker gets and is not Ready without.
+ * Whether an image is imported first, so that the kubelet starts while the others are imported: images of static pods on a control
+ * plane, and of pods without which a worker is not Ready.
  */
 function isEssential({ name, scope }: Component, roles: { readonly controlPlane: boolean }): boolean {
   return roles.controlPlane ? scope === 'controlplane' || name === 'pause' : ON_EVERY_NODE.includes(name);
 }
 
-/** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
+/** Imports the images that containerd lacks, two at a time, pinned against garbage collection. @returns their number */
 export async function importImages(
   components: readonly Component[],
   ports: ImagePorts,
   options: {
     readonly onProgress: (done: number, total: number) => void;
     readonly controlPlane: boolean;
-    /** Whether the runtime may have images from before: it is not asked otherwise. */
+    /** Whether containerd has run before and may have images. */
     readonly hasRun: boolean;
-    /** Once, as soon as the images are there without which this node is not Ready. */
+    /** Called once, when the images without which this node is not Ready are imported. */
     readonly onEssential: () => void;
-    /** Resolves when the others may come; they would take the processor from what the essential ones are for. */
+    /** Resolves when the other images may be imported: they would slow down the start of the essential pods. */
     readonly mayFollow: () => Promise<void>;
     readonly signal: AbortSignal;
   },
@@ -133,8 +136,8 @@ export async function importImages(
 }
 
 /**
- * What runs on every node of these roles is unpacked now, side by side; anything else by containerd, should a container of
- * it ever come here: most nodes never see one, and unpacking is what costs disk and time.
+ * Whether an image is unpacked now. containerd unpacks the others with their first container: most nodes never run one, and
+ * unpacking needs most of the disk and time.
  */
 function isUnpacked(image: Component, roles: { readonly controlPlane: boolean }): boolean {
   return ON_EVERY_NODE.includes(image.name) || isEssential(image, roles);
@@ -147,7 +150,7 @@ async function importImage(
 ): Promise<void> {
   const path = await ports.blobPath(image);
   try {
-    // `--local`: containerd's transfer service hands the same bytes on once more.
+    // `--local`: the transfer service of containerd would copy the same bytes once more.
     const options = [
       '--local',
       `--no-unpack=${!isUnpacked(image, { controlPlane })}`,
@@ -176,7 +179,7 @@ async function ctr(commands: CommandRunner, args: readonly string[], signal: Abo
     'k8s.io',
     ...args,
   ] as const;
-  // It hands on what it reads and ends: collecting garbage would be a sixth of its work.
+  // ctr copies what it reads and exits: garbage collection would be a sixth of its work.
   const { stdout } = await commands.run({
     argv: [...argv],
     env: { GOGC: 'off', GOMEMLIMIT: '64MiB' },

@@ -12,12 +12,12 @@ import {
   CONTAINERD_UNIT,
 } from './units.ts';
 
-/** What containerd knows of images (containerd, core/metadata): written when it first starts. */
+/** Image metadata of containerd (core/metadata), written at its first start. */
 const METADATA = '/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db';
 
 /**
- * Writes containerd's configuration and starts it. A changed configuration restarts it: containers live on. Answers whether
- * it has run before, and so may have images.
+ * Writes the configuration of containerd and starts it. A changed configuration restarts it; containers keep running.
+ * @returns whether it has run before, and so may have images
  */
 export async function startContainerRuntime(
   ports: { readonly files: FilePort; readonly units: UnitPort },
@@ -31,7 +31,7 @@ export async function startContainerRuntime(
   if (pauseImage === undefined) {
     throw new KubernetesError(
       'kubernetes-component-missing',
-      'configuring containerd: the bundle has no pause image',
+      'configuring containerd: no pause image in the bundle',
     );
   }
   const config = buildContainerdConfig({ pauseImage, host: options.host });
@@ -39,7 +39,7 @@ export async function startContainerRuntime(
   const hasRun = (await ports.files.stat(METADATA)) !== undefined;
   await ports.files.makeDirectory('/etc/containerd', 0o755);
   if (found === undefined || Buffer.from(found).toString('utf8') !== config) {
-    await ports.units.requireRestart(CONTAINERD_UNIT); // also for the next life, should this one end before the restart
+    await ports.units.requireRestart(CONTAINERD_UNIT); // before the write: after a crash in between, the next start of the agent restarts it
     await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
   }
   await ports.units.install(CONTAINER_SCOPES_DROPIN, buildContainerScopes(), options.signal);

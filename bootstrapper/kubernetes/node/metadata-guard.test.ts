@@ -6,8 +6,8 @@ import { createControlPlane, never, placeKubelet, silent } from '../fake-machine
 import { METADATA_GUARD_RULES, METADATA_GUARD_UNIT, ensureMetadataGuard } from './metadata-guard.ts';
 import { KUBELET_UNIT } from './units.ts';
 
-describe('placeMetadataGuard()', () => {
-  test('loads rules that refuse both addresses on their way through and to the machine, but DNS', async () => {
+describe('ensureMetadataGuard()', () => {
+  test('loads rules that reject both addresses, forwarded and local, except DNS', async () => {
     const [files, units] = [new MemoryFiles(), new FakeUnits()];
     await ensureMetadataGuard({ files, units }, true, never);
     const rules = Buffer.from((await files.read(METADATA_GUARD_RULES, 65_536)) ?? []).toString('utf8');
@@ -24,7 +24,7 @@ describe('placeMetadataGuard()', () => {
     expect(units.moves).toHaveLength(1);
   });
 
-  test('takes them away where pods may ask', async () => {
+  test('removes the rules where pods may connect', async () => {
     const [files, units] = [new MemoryFiles(), new FakeUnits()];
     await ensureMetadataGuard({ files, units }, true, never);
     await ensureMetadataGuard({ files, units }, false, never);
@@ -32,7 +32,7 @@ describe('placeMetadataGuard()', () => {
   });
 });
 
-describe('a kubelet', () => {
+describe('Kubelet.start() and the metadata guard', () => {
   const blocking: PodSecurityConfig = {
     enforce: 'baseline',
     exemptNamespaces: [],
@@ -44,13 +44,13 @@ describe('a kubelet', () => {
     return { units, start: () => kubelet({ podSecurity }).start(silent, never) };
   };
 
-  test('starts behind the guard', async () => {
+  test('starts the kubelet after the guard', async () => {
     const { units, start } = await create(blocking);
     await start();
     expect(units.moves).toEqual([`start ${METADATA_GUARD_UNIT}`, `start ${KUBELET_UNIT}`]);
   });
 
-  test('does not start where the guard does not', async () => {
+  test('does not start the kubelet when the guard fails', async () => {
     const { units, start } = await create(blocking);
     units.start = (unit) =>
       Promise.reject(new PlatformError('platform-unit-failed', `starting ${unit}: nft: not found`));
@@ -61,7 +61,7 @@ describe('a kubelet', () => {
   test.each([
     { name: 'the operator allows it', podSecurity: { ...blocking, allowCloudMetadata: true } },
     { name: 'the cluster was made before there was a guard', podSecurity: undefined },
-  ])('starts without one where $name', async ({ podSecurity }) => {
+  ])('starts the kubelet without the guard where $name', async ({ podSecurity }) => {
     const { units, start } = await create(podSecurity);
     await start();
     expect(units.moves).toEqual([`start ${KUBELET_UNIT}`]);

@@ -2,15 +2,17 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
 import { ensureUnit } from '../../units/index.ts';
 
+/** Loads the rules that block pods from the metadata service of the cloud. */
 export const METADATA_GUARD_UNIT = 'cluster-metadata-guard.service';
+/** The nftables rules. */
 export const METADATA_GUARD_RULES = '/var/lib/cluster/kubernetes/metadata-guard.nft';
 const TABLE = 'inet cluster_metadata';
 
 /**
- * Keeps pods away from the cloud's metadata service, which hands out the machine's credentials to whoever asks: what comes
- * from another interface than the machine's own is refused, on its way through the machine and to an agent on it. The
- * machine itself may ask. DNS is let through: some clouds have their resolver at the same address, which cluster DNS asks.
- * The table is replaced as a whole, so that it can be loaded again.
+ * nftables rules that block pods from the metadata service of the cloud, which returns credentials of the machine to every client:
+ * packets from other interfaces than the loopback are rejected, both forwarded ones and those to an agent on this machine. The
+ * machine itself may connect. DNS is allowed, because some clouds have the resolver of cluster DNS at the same address. The
+ * table is replaced as a whole, so that it can be loaded again.
  */
 function buildMetadataRules(): string {
   const chain = (hook: 'forward' | 'input'): string => `  chain ${hook} {
@@ -29,7 +31,7 @@ ${chain('forward')}${chain('input')}}
 `;
 }
 
-/** Started with the kubelet, before its pods; it does not end with the agent. */
+/** The unit is started before the kubelet and outlives the agent. */
 function buildMetadataGuardUnit(): string {
   return `[Unit]
 Description=Keeps pods away from the metadata service of the cloud
@@ -49,13 +51,13 @@ LimitCORE=0
 `;
 }
 
-/** Whether pods are kept away; before the kubelet starts. Resolves when the unit is as it is to be. */
+/** Loads or removes the rules. Call it before the kubelet starts. */
 export async function ensureMetadataGuard(
   { files, units }: { readonly files: FilePort; readonly units: UnitPort },
-  isWanted: boolean,
+  isEnabled: boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!isWanted) return units.stop(METADATA_GUARD_UNIT, signal);
+  if (!isEnabled) return units.stop(METADATA_GUARD_UNIT, signal);
   await files.makeDirectory(METADATA_GUARD_RULES.slice(0, METADATA_GUARD_RULES.lastIndexOf('/')));
   await files.writeAtomic(METADATA_GUARD_RULES, buildMetadataRules());
   await ensureUnit(units, { unit: METADATA_GUARD_UNIT, content: buildMetadataGuardUnit() }, signal);

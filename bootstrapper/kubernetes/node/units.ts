@@ -1,14 +1,17 @@
 import { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 import { PATHS, type HostSettings } from '../settings.ts';
 
+/** containerd. */
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
+/** The kubelet. */
 export const KUBELET_UNIT = 'kubelet.service';
 
-/** A drop-in for every container's scope (systemd.unit(5), "prefix" drop-ins). */
+/** Drop-in for the scopes of all containers (systemd.unit(5), "prefix" drop-ins). */
 export const CONTAINER_SCOPES_DROPIN = 'cri-containerd-.scope.d/50-cluster.conf';
 
 /**
- * Containers stop before what they need: an API server whose etcd has gone first holds up a shutdown until it is cut.
+ * Containers stop before the services that they use: an API server whose etcd stops first would delay the shutdown of the machine
+ * until its timeout.
  */
 export function buildContainerScopes(): string {
   return `[Unit]
@@ -19,16 +22,16 @@ TimeoutStopSec=15s
 `;
 }
 
-/** One in each slice in which the kubelet makes pods' groups. */
+/** One in each slice in which the kubelet creates the cgroups of pods. */
 export const PLACEHOLDER_SLICES = [
   'kubepods-besteffort-kept.slice',
   'kubepods-burstable-kept.slice',
 ] as const;
 
 /**
- * Keeps the group around it in cgroup v1's hierarchy of devices. systemd takes empty groups out of hierarchies that none of
- * their units uses, also in the moment in which the kubelet makes a new node's first pods in there: "mkdir: no such file", and
- * the kubelet tries a pod again after ten seconds. This unit uses the hierarchy, for nobody.
+ * Keeps its parent cgroup in the devices hierarchy of cgroup v1. systemd removes empty cgroups from hierarchies that no unit uses,
+ * also while the kubelet creates the first pods of a new node in them: "mkdir: no such file", and the kubelet retries a pod only
+ * after 10 s. This slice uses the hierarchy and has no processes.
  */
 export function buildPlaceholderSlice(): string {
   return `[Unit]
@@ -94,8 +97,8 @@ OOMScoreAdjust=-999
 }
 
 /**
- * Its files are those of ./kubelet-config.ts. It tells systemd that it works (pkg/kubelet/watchdog): one that hangs is killed
- * and started again before its node's lease of 40 seconds has run out. A process that was stopped takes no other signal.
+ * The kubelet with the files of kubelet/kubelet-config.ts. It feeds the watchdog of systemd (pkg/kubelet/watchdog): a kubelet that
+ * hangs is killed and restarted before the node lease of 40 s expires. SIGKILL, because a stopped process handles no other signal.
  */
 export function buildKubeletUnit(): string {
   const before = `network-online.target ${METADATA_GUARD_UNIT} ${PLACEHOLDER_SLICES.join(' ')}`;

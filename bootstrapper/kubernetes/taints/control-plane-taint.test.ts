@@ -69,8 +69,8 @@ class TaintedNode extends FakeCommands {
 
 const pods = (runsWorkloads: boolean) => ({ nodeName: 'n2', runsWorkloads, signal: never });
 
-describe('followWorkloads()', () => {
-  test('keeps ordinary pods off a control plane that is no worker, and lets them in when it is one', async () => {
+describe('reconcileControlPlaneTaint()', () => {
+  test('sets the taint on a control plane that is no worker, and removes it when it becomes one', async () => {
     const node = await TaintedNode.create();
     const seen: boolean[] = [];
     for (const runsWorkloads of [false, true, false, true]) {
@@ -80,7 +80,7 @@ describe('followWorkloads()', () => {
     expect(seen).toEqual([true, false, true, false]);
   });
 
-  test('asks nobody where nothing has changed, so that the own taints of an operator stay as they are', async () => {
+  test('does not call the API where nothing has changed', async () => {
     const node = await TaintedNode.create();
     await node.follow(true);
     expect(node.runs).toEqual([]);
@@ -90,7 +90,7 @@ describe('followWorkloads()', () => {
     expect([node.runs.length, node.isTainted]).toEqual([1, false]);
   });
 
-  test('is right in the end, wherever its life before was killed and whatever the roles are in the next', async () => {
+  test('sets the right taint after a crash at any point and any change of roles', async () => {
     for (const before of [false, true])
       for (const then of [false, true])
         for (const when of ['before', 'after'] as const)
@@ -112,7 +112,7 @@ describe('followWorkloads()', () => {
   });
 });
 
-describe('unmarkControlPlane()', () => {
+describe('removeOwnTaintAndLabels()', () => {
   /** An API that fails so often, with this. */
   async function unmark(failures: readonly string[]) {
     const left = [...failures];
@@ -129,7 +129,7 @@ describe('unmarkControlPlane()', () => {
     return { verbs: commands.runs.map((argv) => argv[3]), lines: records.map(({ message }) => message) };
   }
 
-  test('takes taint and labels off, also where the API answers only after a while', async () => {
+  test('removes taint and labels, and retries while the API does not answer', async () => {
     expect(
       await unmark([
         'The connection to the server was refused',
@@ -141,11 +141,11 @@ describe('unmarkControlPlane()', () => {
     });
   });
 
-  test('asks once where the node is gone, and not for ever where nobody answers: the keys go in any case', async () => {
+  test('tries once where the node is deleted, and gives up where the API does not answer', async () => {
     const gone = await unmark(['Error from server (NotFound): nodes "n2" not found']);
-    expect(gone).toEqual({ verbs: ['taint'], lines: ['the node could not be unmarked from here'] });
+    expect(gone).toEqual({ verbs: ['taint'], lines: ['removing the control-plane taint and labels failed'] });
     const silent = await unmark(Array.from({ length: 100 }, () => 'connection refused'));
-    expect(silent.lines).toEqual(['the node could not be unmarked from here']);
+    expect(silent.lines).toEqual(['removing the control-plane taint and labels failed']);
     expect(silent.verbs.length).toBeLessThan(40);
   });
 });

@@ -4,24 +4,26 @@ import type { Logger } from '../../../internal/logging/index.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 import { PATHS } from '../settings.ts';
 
-/** What ordinary pods are kept off by. */
+/** The taint that keeps ordinary pods off a control plane. */
 export const CONTROL_PLANE_TAINT = 'node-role.kubernetes.io/control-plane';
-/** What kubeadm writes on every control plane; the first one is its mark. */
+/** Labels that kubeadm sets on every control plane; the first one identifies it. */
 export const CONTROL_PLANE_LABELS = [
   'node-role.kubernetes.io/control-plane',
   'node.kubernetes.io/exclude-from-external-load-balancers',
 ] as const;
-const MARK = 'tainted';
+const STEP = 'tainted';
 const KUBECTL_MS = 15_000;
-/** A demotion waits so long for an API that does not answer. */
-const PATIENCE_MS = 30_000;
+/** How long a demotion waits for an API that does not answer. */
+const API_TIMEOUT_MS = 30_000;
 const RETRY_MS = 1_000;
 
+/** What setting the taint uses. */
 export interface TaintPorts {
   readonly commands: CommandRunner;
   readonly checkpoints: StepCheckpoints;
 }
 
+/** The node and whether it runs workloads. */
 export interface TaintOptions {
   readonly nodeName: string;
   /** Whether ordinary pods may run on this node. */
@@ -30,17 +32,17 @@ export interface TaintOptions {
 }
 
 /**
- * Keeps ordinary pods off a control plane that is no worker, and lets them in when it becomes one: nothing is restarted, and
- * what runs goes on. The node has, or may have, the taint as long as the mark says so: a crash between the two only
- * repeats what may be repeated. Where nothing changed nobody is asked, so that an operator's own taint stays what it is.
+ * Sets the taint on a control plane that runs no workloads, and removes it when it may; running pods are not affected. The
+ * checkpoint is `perhaps` while the taint may be set and `surely` once it is, so that a crash in between only repeats a call.
+ * Where nothing has changed the API is not called, so that a taint that the operator has set or removed stays as it is.
  */
 export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintOptions): Promise<void> {
   const { checkpoints: marks } = ports;
-  const isTainted = await marks.isDone(MARK, 'surely');
+  const isTainted = await marks.isDone(STEP, 'surely');
   if (pods.runsWorkloads) {
-    if (isTainted || (await marks.isDone(MARK, 'perhaps'))) await untaint(ports, pods);
+    if (isTainted || (await marks.isDone(STEP, 'perhaps'))) await untaint(ports, pods);
   } else if (!isTainted) {
-    await marks.record(MARK, 'perhaps');
+    await marks.record(STEP, 'perhaps');
     await kubectl(ports, pods, [
       'taint',
       'node',
@@ -48,21 +50,20 @@ export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintO
       `${CONTROL_PLANE_TAINT}:NoSchedule`,
       '--overwrite',
     ]);
-    await marks.record(MARK, 'surely');
+    await marks.record(STEP, 'surely');
   }
 }
 
 /**
- * Takes off a node what names it a control plane: last chance, nobody here may change a node once the keys are gone. Not for
- * ever nevertheless: a node that keeps a mark is a flaw, which another control plane mends (./stray-marks.ts), one that
- * keeps its keys is a danger.
+ * Removes the taint and labels of a control plane from this node during its demotion, while it still has a kubeconfig that may.
+ * After 30 s it gives up: another control plane removes stale labels (stale-labels.ts), but keys must not stay on the node.
  */
 export async function removeOwnTaintAndLabels(
   ports: TaintPorts & { readonly clock: Clock; readonly log: Logger },
   options: Omit<TaintOptions, 'runsWorkloads'>,
 ): Promise<void> {
   const { clock, log } = ports;
-  const endMs = clock.monotonicMs() + PATIENCE_MS;
+  const endMs = clock.monotonicMs() + API_TIMEOUT_MS;
   const labels = ['label', 'node', options.nodeName, ...CONTROL_PLANE_LABELS.map((label) => `${label}-`)];
   for (;;) {
     try {
@@ -71,33 +72,37 @@ export async function removeOwnTaintAndLabels(
       return;
     } catch (error) {
       options.signal.throwIfAborted();
-      if (!isNoAnswer(error) || clock.monotonicMs() > endMs)
-        return log.info('the node could not be unmarked from here', { error });
+      if (!isRetryable(error) || clock.monotonicMs() > endMs)
+        return log.info('removing the control-plane taint and labels failed', { error });
       await clock.sleep(RETRY_MS, options.signal);
     }
   }
 }
 
-/** Also a refusal is none: an API server that has just started knows no roles yet. Who is not on record is gone for good. */
-function isNoAnswer(error: unknown): boolean {
+/** Whether to retry. A refusal counts too: an API server that has just started has no RBAC rules yet. */
+function isRetryable(error: unknown): boolean {
   return error instanceof ExecError && !/\(NotFound\)/.test(error.outputTail);
 }
 
-type Asked = Omit<TaintOptions, 'runsWorkloads'>;
+type ApiOptions = Omit<TaintOptions, 'runsWorkloads'>;
 
-async function untaint(ports: TaintPorts, options: Asked): Promise<void> {
+async function untaint(ports: TaintPorts, options: ApiOptions): Promise<void> {
   const { checkpoints: marks } = ports;
-  await marks.record(MARK, 'perhaps');
+  await marks.record(STEP, 'perhaps');
   try {
     await kubectl(ports, options, ['taint', 'node', options.nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule-`]);
   } catch (error) {
-    // kubectl makes an error of a taint that is not there.
+    // kubectl fails where the node does not have the taint.
     if (!(error instanceof ExecError) || !/taint ".*" not found/.test(error.outputTail)) throw error;
   }
-  await marks.clear([MARK]);
+  await marks.clear([STEP]);
 }
 
-async function kubectl({ commands }: TaintPorts, { signal }: Asked, args: readonly string[]): Promise<void> {
+async function kubectl(
+  { commands }: TaintPorts,
+  { signal }: ApiOptions,
+  args: readonly string[],
+): Promise<void> {
   const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
   await commands.run({ argv, timeoutMs: KUBECTL_MS, signal });
 }

@@ -14,14 +14,14 @@ const shape = z.object({
   ),
 });
 
-/** A node that Kubernetes has as a control plane, as it was at that version. */
+/** A node with the label of a control plane, at one resource version. */
 export interface LabeledNode {
   readonly name: string;
   readonly resourceVersion: string;
   readonly taints: readonly Readonly<Record<string, unknown>>[];
 }
 
-/** All of them; only where there is a control plane: it takes an administrator. */
+/** Lists the nodes with the label of a control plane. Needs admin.conf, which only control planes have. */
 export async function listLabeledNodes(
   commands: CommandRunner,
   signal: AbortSignal,
@@ -32,8 +32,8 @@ export async function listLabeledNodes(
 }
 
 /**
- * Takes label and taint off a node that is no control plane any more. Fails where the node has changed since it was listed:
- * it may be one again, and have marked itself.
+ * Removes label and taint from a node that is no longer a control plane. Fails where the node has changed since it was listed: it
+ * may have become a control plane again.
  */
 export async function removeTaintAndLabels(
   commands: CommandRunner,
