@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
 });
 
-describe('parsePassages()', () => {
+describe('parseForwardRules()', () => {
   const endpoint = { host: '192.0.2.1', port: 6443 };
   const limited = (given: unknown): string =>
     JSON.stringify({ passages: [{ listen: endpoint, upstreams: [endpoint], limits: given }] });
@@ -32,10 +32,10 @@ describe('parsePassages()', () => {
       text: JSON.stringify({ listen: endpoint, upstreams: [{ host: 'a', port: 65536 }] }),
     },
     { name: 'no listen address', text: JSON.stringify({ upstreams: [endpoint] }) },
-    { name: 'no passage', text: JSON.stringify({ passages: [] }) },
-    { name: 'what is no passage', text: JSON.stringify({ passages: [null] }) },
+    { name: 'an empty list', text: JSON.stringify({ passages: [] }) },
+    { name: 'null', text: JSON.stringify({ passages: [null] }) },
     {
-      name: 'too many passages',
+      name: 'too many rules',
       text: JSON.stringify({ passages: Array(9).fill({ listen: endpoint, upstreams: [endpoint] }) }),
     },
     { name: 'a limit that is missing', text: limited({ ...limits, idleMs: undefined }) },
@@ -51,29 +51,29 @@ describe('parsePassages()', () => {
     expect(() => parseForwardRules(text)).toThrow(SyntaxError);
   });
 
-  test('takes several, and one by itself as agents wrote it first', () => {
-    const passage = { listen: endpoint, upstreams: [endpoint] };
-    expect(parseForwardRules(JSON.stringify(passage))).toEqual([passage]);
-    const bounded = { ...passage, limits };
-    expect(parseForwardRules(JSON.stringify({ passages: [passage, bounded] }))).toEqual([passage, bounded]);
+  test('accepts a list and a single rule', () => {
+    const rule = { listen: endpoint, upstreams: [endpoint] };
+    expect(parseForwardRules(JSON.stringify(rule))).toEqual([rule]);
+    const bounded = { ...rule, limits };
+    expect(parseForwardRules(JSON.stringify({ passages: [rule, bounded] }))).toEqual([rule, bounded]);
   });
 
-  test('takes limits without an age, and the authority of servers that are asked for their health', () => {
+  test('accepts limits without an age, and a CA for health checks', () => {
     const { lifeMs: _, ...ageless } = limits;
     const health = { caPem: '-----BEGIN CERTIFICATE-----' };
-    const passage = { listen: endpoint, upstreams: [endpoint], limits: ageless, health };
-    expect(parseForwardRules(JSON.stringify(passage))).toEqual([passage]);
+    const rule = { listen: endpoint, upstreams: [endpoint], limits: ageless, health };
+    expect(parseForwardRules(JSON.stringify(rule))).toEqual([rule]);
   });
 });
 
 describe('UpstreamPool', () => {
   const [a, b, c] = ['a', 'b', 'c'].map((host) => ({ host, port: 1 })) as [Endpoint, Endpoint, Endpoint];
 
-  test('keeps the preferred order while all work', () => {
+  test('keeps the given order while all upstreams work', () => {
     expect(new UpstreamPool([a, b, c]).inOrder(0)).toEqual([a, b, c]);
   });
 
-  test('tries what failed lately last, the oldest failure first, until it cooled down', () => {
+  test('tries upstreams with recent failures last', () => {
     const pool = new UpstreamPool([a, b, c]);
     pool.recordFailure(a, 1000);
     pool.recordFailure(b, 500);
@@ -82,7 +82,7 @@ describe('UpstreamPool', () => {
     expect(pool.inOrder(7000)).toEqual([a, b, c]);
   });
 
-  test('prefers healthy upstreams to those that are not ready, and those to silent ones; leaves none out', () => {
+  test('orders healthy before unready before silent upstreams', () => {
     const verdicts: Record<string, Verdict> = { a: 'silent', b: 'unready', c: 'healthy' };
     const pool = new UpstreamPool([a, b, c], ({ host }) => verdicts[host] ?? 'unknown');
     expect(pool.inOrder(0)).toEqual([c, b, a]);
@@ -93,7 +93,7 @@ describe('UpstreamPool', () => {
     expect(pool.inOrder(1)).toEqual([a, b, c]);
   });
 
-  test('forgets failures of upstreams that have left', () => {
+  test('drops failures of removed upstreams', () => {
     const pool = new UpstreamPool([a, b]);
     pool.recordFailure(a, 0);
     pool.replace([b]);
@@ -140,11 +140,11 @@ function ask(port: number): Promise<string> {
 }
 
 describe('Balancer', () => {
-  test('passes bytes both ways, goes round a dead upstream and follows a new list', async () => {
+  test('forwards bytes both ways, skips a dead upstream and uses a new list', async () => {
     const [first, second] = [await echoServer('first'), await echoServer('second')];
     const dead = { host: '127.0.0.1', port: 1 };
     const balancer = new Balancer({
-      passage: { upstreams: [dead, first] },
+      rule: { upstreams: [dead, first] },
       clock: new SystemClock(),
       log: createMemoryLogger().log,
     });
@@ -164,7 +164,7 @@ describe('Balancer', () => {
   ) {
     const { log, records } = createMemoryLogger();
     const upstreams = [upstream ?? (await echoServer('echo'))];
-    const balancer = new Balancer({ passage: { upstreams, limits: { ...limits, ...more } }, clock, log });
+    const balancer = new Balancer({ rule: { upstreams, limits: { ...limits, ...more } }, clock, log });
     open.push(balancer);
     const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
     const dial = (localAddress: string): Guest =>
@@ -172,7 +172,7 @@ describe('Balancer', () => {
     return { dial, records };
   }
 
-  test('lets in so many, so many of them from one address, and the next one when one has gone', async () => {
+  test('limits connections in total and per address', async () => {
     const { dial, records } = await bounded({});
     const [first, second] = [dial('127.0.0.1'), dial('127.0.0.1')];
     expect([await first.asked(), await second.asked()]).toEqual(['echo:hi', 'echo:hi']);
@@ -185,26 +185,26 @@ describe('Balancer', () => {
     expect(await dial('127.0.0.1').asked()).toBe('echo:hi');
   });
 
-  test('cuts who says nothing for too long', async () => {
+  test('closes idle connections', async () => {
     const { dial } = await bounded({ idleMs: 20 });
     const guest = dial('127.0.0.1');
     expect(await guest.asked()).toBe('echo:hi');
     await guest.closed;
   });
 
-  test('cuts who has ended and stays', async () => {
+  test('closes half-open connections', async () => {
     const { dial } = await bounded({ halfOpenMs: 20 }, { upstream: await stubbornServer() });
     const guest = dial('127.0.0.1');
     guest.socket.end();
     await guest.closed;
   });
 
-  test('lets stay whoever is busy where no age is set', async () => {
+  test('keeps busy connections without a maximum age', async () => {
     const clock = new FakeClock();
     const { lifeMs: _, ...ageless } = limits;
     const { log } = createMemoryLogger();
     const balancer = new Balancer({
-      passage: { upstreams: [await echoServer('echo')], limits: ageless },
+      rule: { upstreams: [await echoServer('echo')], limits: ageless },
       ...{ clock, log },
     });
     open.push(balancer);
@@ -215,12 +215,12 @@ describe('Balancer', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  test('moves its clients from an upstream that hangs to one that answers', async () => {
+  test('moves clients from a hung upstream to one that answers', async () => {
     const clock = new FakeClock();
     const { log } = createMemoryLogger();
     const [first, second] = [await echoServer('first'), await echoServer('second')];
     const hung = new Set<number>();
-    const balancer = new Balancer({ passage: { upstreams: [first, second] }, clock, log });
+    const balancer = new Balancer({ rule: { upstreams: [first, second] }, clock, log });
     open.push(balancer);
     let forget = (): void => undefined;
     const probe = {
@@ -247,7 +247,7 @@ describe('Balancer', () => {
     expect(await ask(port)).toBe('first:hi'); // all hang: whoever accepts is as good as any
   });
 
-  test('cuts who is old, however busy', async () => {
+  test('closes busy connections at the maximum age', async () => {
     const clock = new FakeClock();
     const { dial } = await bounded({ lifeMs: 1_000 }, { clock });
     const guest = dial('127.0.0.1');

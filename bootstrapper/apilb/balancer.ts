@@ -8,72 +8,73 @@ import { HealthChecks, type UpstreamHealth, type UpstreamProbe } from './health-
 import { upstreamKey, UpstreamPool } from './upstreams.ts';
 
 const CONNECT_MS = 3_000;
-/** Who can connect must not be able to fill the journal. */
-const COMPLAINT_MS = 10_000;
+/** Untrusted clients must not be able to fill the journal. */
+const LOG_INTERVAL_MS = 10_000;
 
-/** Passes TCP connections on to a server that answers. TLS goes through untouched. */
+/** Forwards the TCP connections of one forward rule to a server that answers. TLS is between both ends. */
 export class Balancer implements AsyncDisposable {
   readonly #pool: UpstreamPool;
-  readonly #guests: ConnectionLimiter | undefined;
+  readonly #limiter: ConnectionLimiter | undefined;
   #health: HealthChecks | undefined;
   #upstreams: ForwardRule['upstreams'];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** The connections to each upstream that has any. */
-  readonly #passed = new Map<string, Set<Socket>>();
+  /** The connections to each upstream, by its key. */
+  readonly #connections = new Map<string, Set<Socket>>();
   readonly #clock: Clock;
   readonly #log: Logger;
-  #complainedMs = -Infinity;
+  #loggedMs = -Infinity;
 
   constructor(options: {
-    readonly passage: Pick<ForwardRule, 'upstreams' | 'limits'>;
+    readonly rule: Pick<ForwardRule, 'upstreams' | 'limits'>;
     readonly clock: Clock;
     readonly log: Logger;
   }) {
-    const { passage, clock, log } = options;
-    const { upstreams, limits } = passage;
-    this.#guests = limits === undefined ? undefined : new ConnectionLimiter(limits, clock);
+    const { rule, clock, log } = options;
+    const { upstreams, limits } = rule;
+    this.#limiter = limits === undefined ? undefined : new ConnectionLimiter(limits, clock);
     this.#clock = clock;
     this.#log = log;
     this.#upstreams = upstreams;
     this.#pool = new UpstreamPool(upstreams, (upstream) => this.#health?.verdictOf(upstream) ?? 'unknown');
     this.#server = createServer(
       { pauseOnConnect: true, noDelay: true, allowHalfOpen: true },
-      (socket) => void this.#pass(socket),
+      (socket) => void this.#forward(socket),
     );
   }
 
+  /** Accepts connections. @returns the port, for `port` 0 the one that the kernel chose */
   async listen(listen: Endpoint): Promise<number> {
     this.#server.listen(listen.port, listen.host);
     await once(this.#server, 'listening');
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** New connections use the new list; those under way stay where they are. */
+  /** Uses these servers for new connections; existing connections stay. */
   replace(upstreams: ForwardRule['upstreams']): void {
     this.#upstreams = upstreams;
     this.#pool.replace(upstreams);
     this.#health?.replace(upstreams);
   }
 
-  /** From now on asks the upstreams for their health; until then the connections themselves are the only probes. */
-  checkHealth(asking: { readonly probe: UpstreamProbe; readonly random: () => number }): void {
+  /** Starts health checks. Without them only failed connections tell that a server is down. */
+  checkHealth(options: { readonly probe: UpstreamProbe; readonly random: () => number }): void {
     this.#health?.[Symbol.dispose]();
     this.#health = new HealthChecks({
-      ...{ ...asking, clock: this.#clock, log: this.#log },
-      isUsed: (upstream) => this.#passed.has(upstreamKey(upstream)),
+      ...{ ...options, clock: this.#clock, log: this.#log },
+      isUsed: (upstream) => this.#connections.has(upstreamKey(upstream)),
       cut: (upstream) => {
-        for (const socket of this.#passed.get(upstreamKey(upstream)) ?? []) socket.destroy();
+        for (const socket of this.#connections.get(upstreamKey(upstream)) ?? []) socket.destroy();
       },
     });
     this.#health.replace(this.#upstreams);
   }
 
-  /** What the health checks say; empty where there are none. */
+  /** The health of each server; empty without health checks. */
   states(): readonly (UpstreamHealth & { readonly connections: number })[] {
     return (this.#health?.states() ?? []).map((state) => ({
       ...state,
-      connections: this.#passed.get(upstreamKey(state.upstream))?.size ?? 0,
+      connections: this.#connections.get(upstreamKey(state.upstream))?.size ?? 0,
     }));
   }
 
@@ -85,11 +86,11 @@ export class Balancer implements AsyncDisposable {
     await closed;
   }
 
-  async #pass(client: Socket): Promise<void> {
+  async #forward(client: Socket): Promise<void> {
     this.#track(client);
-    if (this.#guests?.admit(client) === false) {
+    if (this.#limiter?.admit(client) === false) {
       client.destroy();
-      return this.#complain('warn', 'too many connections', { source: client.remoteAddress });
+      return this.#logLimited('warn', 'too many connections', { source: client.remoteAddress });
     }
     for (const upstream of this.#pool.inOrder(this.#clock.monotonicMs())) {
       if (client.destroyed) return;
@@ -97,10 +98,10 @@ export class Balancer implements AsyncDisposable {
       if (server === undefined) continue;
       this.#track(server);
       this.#count(upstream, server);
-      this.#guests?.watch(client, server);
+      this.#limiter?.watch(client, server);
       return join(client, server);
     }
-    this.#complain('warn', 'no server answers', {});
+    this.#logLimited('warn', 'no server answers', {});
     client.destroy();
   }
 
@@ -114,33 +115,33 @@ export class Balancer implements AsyncDisposable {
       return socket;
     } catch (error) {
       this.#pool.recordFailure(upstream, this.#clock.monotonicMs());
-      this.#complain('info', 'a server does not answer', { upstream, error });
+      this.#logLimited('info', 'a server does not answer', { upstream, error });
       return undefined;
     }
   }
 
-  /** At once where nobody but this node connects; else now and then. */
-  #complain(level: 'info' | 'warn', what: string, fields: Readonly<Record<string, unknown>>): void {
+  /** Logs at once where only this node connects, and every 10 s at most where untrusted clients do. */
+  #logLimited(level: 'info' | 'warn', what: string, fields: Readonly<Record<string, unknown>>): void {
     const nowMs = this.#clock.monotonicMs();
-    if (this.#guests !== undefined && nowMs - this.#complainedMs < COMPLAINT_MS) return;
-    this.#complainedMs = nowMs;
+    if (this.#limiter !== undefined && nowMs - this.#loggedMs < LOG_INTERVAL_MS) return;
+    this.#loggedMs = nowMs;
     this.#log[level](what, fields);
   }
 
   #count(upstream: Endpoint, server: Socket): void {
     const key = upstreamKey(upstream);
-    const sockets = this.#passed.get(key) ?? new Set();
-    this.#passed.set(key, sockets.add(server));
+    const sockets = this.#connections.get(key) ?? new Set();
+    this.#connections.set(key, sockets.add(server));
     if (sockets.size === 1) this.#health?.used(upstream);
     server.once('close', () => {
       sockets.delete(server);
-      if (sockets.size === 0 && this.#passed.get(key) === sockets) this.#passed.delete(key);
+      if (sockets.size === 0 && this.#connections.get(key) === sockets) this.#connections.delete(key);
     });
   }
 
   #track(socket: Socket): void {
     this.#sockets.add(socket);
-    socket.on('error', () => undefined); // 'close' follows and is what counts
+    socket.on('error', () => undefined); // 'close' follows and is handled
     socket.once('close', () => this.#sockets.delete(socket));
   }
 }

@@ -1,58 +1,60 @@
-/** Where connections come from and where they go: one of the program's listeners. */
+/** One listener of the program and the servers that its connections are forwarded to. */
 export interface ForwardRule {
   readonly listen: Endpoint;
-  /** Where they are passed on to, the one to prefer first. */
+  /** Servers in order of preference. */
   readonly upstreams: readonly Endpoint[];
-  /** Nothing is counted or cut without. */
+  /** Absent: no limits. */
   readonly limits?: Limits;
-  /** The upstreams are API servers, which are asked for their health (./health-checks.ts). */
+  /** The servers are API servers, whose health is checked (health-checks.ts). */
   readonly health?: HealthSettings;
 }
 
 interface HealthSettings {
-  /** Who signed the API servers' certificates. */
+  /** The CA of the certificates of the API servers, PEM. */
   readonly caPem: string;
 }
 
+/** Host without brackets, and port. */
 export interface Endpoint {
   readonly host: string;
   readonly port: number;
 }
 
-/** What clients may take of a passage. */
+/** What clients may use of a forward rule. The names are those of the configuration file. */
 export interface Limits {
   readonly connections: number;
   readonly perSource: number;
-  /** A connection that carries nothing for so long, either way, is cut. */
+  /** A connection without data in either direction is closed after this time. */
   readonly idleMs: number;
-  /** As is one whose one end has ended so long ago. */
+  /** A connection whose one end has closed is closed after this time. */
   readonly halfOpenMs: number;
-  /** As is one that is so old, whatever it carries: who belongs elsewhere goes there. Absent: it may stay. */
+  /** Maximum age of a connection, so that clients of a relay move to a control plane. Absent: unlimited. */
   readonly lifeMs?: number;
 }
 
 const LIMITS = ['connections', 'perSource', 'idleMs', 'halfOpenMs', 'lifeMs'] as const;
-const MAX_PASSAGES = 8;
+const MAX_RULES = 8;
 
 /**
- * The configuration file, which an agent writes whenever the directory changes: `{"passages": […]}`, or one passage by
- * itself, as agents wrote it first. Strict: an unknown shape keeps the old configuration in force. Throws a SyntaxError.
+ * Parses the configuration file, which the agent writes when the directory changes: `{"passages": […]}`, or a single forward
+ * rule. Strict: with an unknown shape the program keeps its previous configuration.
+ * @throws SyntaxError
  */
 export function parseForwardRules(text: string): readonly ForwardRule[] {
   const value: unknown = JSON.parse(text);
   const { passages } = (value ?? {}) as { readonly passages?: unknown };
-  if (passages === undefined) return [passageFrom(value)];
-  if (!Array.isArray(passages) || passages.length === 0 || passages.length > MAX_PASSAGES)
-    throw new SyntaxError('passages: a list of them is expected');
-  return passages.map(passageFrom);
+  if (passages === undefined) return [ruleFrom(value)];
+  if (!Array.isArray(passages) || passages.length === 0 || passages.length > MAX_RULES)
+    throw new SyntaxError('passages: expected a list');
+  return passages.map(ruleFrom);
 }
 
-function passageFrom(value: unknown): ForwardRule {
-  if (typeof value !== 'object' || value === null) throw new SyntaxError('an object is expected');
+function ruleFrom(value: unknown): ForwardRule {
+  if (typeof value !== 'object' || value === null) throw new SyntaxError('expected an object');
   const { listen, upstreams, limits, health } = value as Partial<Record<keyof ForwardRule, unknown>>;
-  if (!isEndpoint(listen)) throw new SyntaxError('listen: host and port are expected');
+  if (!isEndpoint(listen)) throw new SyntaxError('listen: expected host and port');
   if (!Array.isArray(upstreams) || upstreams.length === 0 || !upstreams.every(isEndpoint))
-    throw new SyntaxError('upstreams: at least one host and port are expected');
+    throw new SyntaxError('upstreams: expected at least one host and port');
   return {
     ...{ listen, upstreams },
     ...(limits === undefined ? {} : { limits: limitsFrom(limits) }),
@@ -63,21 +65,21 @@ function passageFrom(value: unknown): ForwardRule {
 function healthFrom(value: unknown): HealthSettings {
   const { caPem } = (value ?? {}) as Partial<HealthSettings>;
   if (typeof caPem !== 'string' || !caPem.includes('BEGIN CERTIFICATE'))
-    throw new SyntaxError('health: caPem is expected, a certificate');
+    throw new SyntaxError('health: expected caPem, a certificate');
   return { caPem };
 }
 
-/** All of them but the age: one that is missing would be none. */
+/** All limits except the age are required: a missing one would be unlimited. */
 function limitsFrom(value: unknown): Limits {
   const limits = (value ?? {}) as Partial<Record<string, unknown>>;
   const isNamed = Object.keys(limits).every((name) => LIMITS.some((each) => each === name));
   const read = (name: (typeof LIMITS)[number]): number => {
     const limit = limits[name];
     if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 1)
-      throw new SyntaxError(`limits: ${name} is expected, a whole number`);
+      throw new SyntaxError(`limits: expected ${name}, a positive integer`);
     return limit;
   };
-  if (!isNamed) throw new SyntaxError(`limits: nothing but ${LIMITS.join(', ')} is known`);
+  if (!isNamed) throw new SyntaxError(`limits: expected only ${LIMITS.join(', ')}`);
   return {
     connections: read('connections'),
     perSource: read('perSource'),

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Limits } from './config.ts';
 
-/** Who is let through a passage: so many, so many from one address, and where an age is set none for ever. */
+/** Limits the connections of a forward rule: in total, per client address, and by age. */
 export class ConnectionLimiter {
   readonly #limits: Limits;
   readonly #clock: Clock;
@@ -14,17 +14,17 @@ export class ConnectionLimiter {
     this.#clock = clock;
   }
 
-  /** Whether this connection may stay; it is counted until it closes, and cut when its time is over. */
+  /** Whether a connection is accepted. An accepted one counts until it closes, and is closed at its maximum age. */
   admit(client: Socket): boolean {
     const { connections, perSource, lifeMs } = this.#limits;
-    const source = client.remoteAddress; // gone when the other end is
+    const source = client.remoteAddress; // undefined once the client has closed
     const held = this.#bySource.get(source ?? '') ?? 0;
     if (source === undefined || this.#count >= connections || held >= perSource) return false;
     this.#count++;
     this.#bySource.set(source, held + 1);
     const closed = new AbortController();
     client.once('close', () => {
-      closed.abort(new Error('it has closed'));
+      closed.abort(new Error('the connection has closed'));
       this.#count--;
       const left = (this.#bySource.get(source) ?? 1) - 1;
       if (left === 0) this.#bySource.delete(source);
@@ -38,7 +38,7 @@ export class ConnectionLimiter {
     return true;
   }
 
-  /** Both ends of a connection that is let through: what is passed on is a sign of life of both. */
+  /** Closes both ends of a connection that carries no data, or whose one end has closed. */
   watch(...ends: readonly Socket[]): void {
     const { idleMs, halfOpenMs } = this.#limits;
     for (const socket of ends) {

@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../internal/testing/host/temporary-direct
 
 const PROGRAM = join(import.meta.dirname, 'main.ts');
 
-test('a list that is written while the balancer still reads the one before is not missed', async () => {
+test('apilb uses a configuration that is written while it reads the previous one', async () => {
   await using folder = await temporaryDirectory();
   const path = join(folder.path, 'config.json');
   const port = await findFreePort();
@@ -24,7 +24,7 @@ test('a list that is written while the balancer still reads the one before is no
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   try {
-    const followed = saidBy(balancer.stdout, /following a new list .*"port":2/);
+    const followed = saidBy(balancer.stdout, /using a new list .*"port":2/);
     await using pipe = await open(path, 'w');
     await writeFile(`${path}.new`, listing(2));
     await rename(`${path}.new`, path);
@@ -38,7 +38,7 @@ test('a list that is written while the balancer still reads the one before is no
   }
 });
 
-test('outlives the journal that it writes to, and goes on as it is told', async () => {
+test('apilb keeps running after its log is closed', async () => {
   await using folder = await temporaryDirectory();
   const path = join(folder.path, 'config.json');
   const port = await findFreePort();

@@ -73,7 +73,7 @@ function create({ used = [a], upstreams = [a, b, c] as readonly Endpoint[], rand
 }
 
 describe('HealthChecks', () => {
-  test('closes the connections of an upstream that hangs within five seconds', async () => {
+  test('closes the connections of a hung upstream within 5 s', async () => {
     const { clock, probe, cuts, checks } = create();
     await settle();
     expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
@@ -86,7 +86,7 @@ describe('HealthChecks', () => {
     expect(checks.states()[0]).toMatchObject({ verdict: 'silent', why: 'no answer within 1200 ms' });
   });
 
-  test('asks a second time, over a connection of its own, before it calls an upstream silent', async () => {
+  test('checks a second time over a new connection before an upstream is silent', async () => {
     const { clock, probe, cuts, checks } = create();
     await settle();
     probe.hang('a');
@@ -102,7 +102,7 @@ describe('HealthChecks', () => {
     expect(checks.verdictOf(a)).toBe('healthy');
   });
 
-  test('one question without an answer closes nothing', async () => {
+  test('closes nothing after one check without an answer', async () => {
     const { clock, probe, cuts, checks } = create();
     await settle();
     probe.hang('a');
@@ -113,7 +113,7 @@ describe('HealthChecks', () => {
     expect([cuts, checks.verdictOf(a)]).toEqual([[], 'healthy']);
   });
 
-  test('keeps the connections while no other upstream has been found healthy since', async () => {
+  test('keeps connections while no other upstream is healthy', async () => {
     const { clock, probe, cuts, checks } = create();
     await settle();
     probe.hang('a', 'b', 'c');
@@ -125,7 +125,7 @@ describe('HealthChecks', () => {
     expect(cuts).toEqual(['a']);
   });
 
-  test('asks the others as soon as one gave no answer', async () => {
+  test('checks the others as soon as one does not answer', async () => {
     const { clock, probe } = create();
     await settle();
     probe.hang('a');
@@ -136,7 +136,7 @@ describe('HealthChecks', () => {
     expect(probe.count('b')).toBe(before + 1);
   });
 
-  test('closes the connections of an upstream that is not ready only when it stays so for five seconds', async () => {
+  test('closes the connections of an unready upstream after 5 s', async () => {
     const { clock, probe, cuts, checks, records } = create();
     await settle();
     probe.unready.set('a', 'readyz answered 500: [-]etcd failed');
@@ -151,7 +151,7 @@ describe('HealthChecks', () => {
     expect(checks.verdictOf(a)).toBe('healthy');
   });
 
-  test('closes nothing when all were silent for a while and answer again', async () => {
+  test('closes nothing when all upstreams were silent and answer again', async () => {
     const { clock, probe, cuts, checks } = create({ used: [a, b] });
     await settle();
     probe.hang('a', 'b', 'c');
@@ -162,7 +162,7 @@ describe('HealthChecks', () => {
     expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
   });
 
-  test('asks an upstream without connections rarely, and at once when it gets its first', async () => {
+  test('checks an upstream without connections every 10 s, and at its first connection', async () => {
     const { clock, probe, checks, inUse } = create({ used: [], upstreams: [a], random: 0 });
     await settle();
     await clock.advance(8_999);
@@ -177,7 +177,7 @@ describe('HealthChecks', () => {
     expect(probe.count('a')).toBe(4);
   });
 
-  test('varies its intervals by a tenth', async () => {
+  test('varies its pauses by 10 %', async () => {
     for (const [random, ms] of [
       [0, 1_800],
       [1, 2_200],
@@ -191,7 +191,7 @@ describe('HealthChecks', () => {
     }
   });
 
-  test('asks an upstream that has left the list as long as connections go to it, and then never again', async () => {
+  test('checks a removed upstream while it has connections', async () => {
     const { clock, probe, cuts, inUse, checks } = create();
     await settle();
     checks.replace([b]);
@@ -206,7 +206,7 @@ describe('HealthChecks', () => {
     expect([probe.count('a'), checks.states().length, inUse.size]).toEqual([asked, 1, 0]);
   });
 
-  test('takes a question that ended far too late for a sign that this process stood still', async () => {
+  test('ignores a check after this process was stopped', async () => {
     const { clock, probe, cuts, checks } = create({ used: [], upstreams: [a] });
     await settle();
     probe.hang('a');

@@ -5,29 +5,29 @@ import type { Endpoint } from './config.ts';
 import { upstreamKey, type Verdict } from './upstreams.ts';
 
 /**
- * How often an upstream is asked: one that carries connections, one that carries none, one that did not answer. With two
- * questions of ANSWER_MS each, an upstream that hangs is found 2,200 + 1,200 + 1,200 ms after it last answered, at the
- * latest.
+ * Pause between checks of an upstream with connections, without connections, and without an answer. With two requests of
+ * ANSWER_MS each, a hung upstream is detected at the latest 2,200 + 1,200 + 1,200 ms after its last answer.
  */
 const USED_MS = 2_000;
 const UNUSED_MS = 10_000;
 const UNHEALTHY_MS = 2_000;
-/** Part of an interval by which it varies, so that the nodes of a cluster do not ask at the same moment. */
+/** Relative variation of the pauses, so that the nodes of a cluster do not check at the same time. */
 const JITTER = 0.1;
 const ANSWER_MS = 1_200;
-/** So long an upstream may say that it is not ready before its connections are closed: it may be about to be. */
+/** How long an upstream may answer that it is not ready before its connections are closed. */
 const UNREADY_MS = 5_000;
-/** A question that took this much longer than it may says that this process stood still, and nothing of the upstream. */
+/** A request that took this much longer than its timeout shows that this process was stopped, not the upstream. */
 const STALL_MS = 500;
 
-/** One question to an upstream: resolves with why it is not ready, rejects when it does not answer. */
+/** Checks an upstream. */
 export interface UpstreamProbe {
+  /** Resolves with the reason why it is not ready, undefined when it is ready; rejects without an answer. */
   check(upstream: Endpoint): Promise<string | undefined>;
-  /** Ends the question under way, and closes what is kept: the next question uses a connection of its own. */
+  /** Aborts a running check and closes its connection: the next check uses a new one. */
   disconnect(upstream: Endpoint): void;
 }
 
-/** An upstream as an operator reads of it. */
+/** The health of an upstream, as written to the health socket. */
 export interface UpstreamHealth {
   readonly upstream: Endpoint;
   readonly verdict: Verdict;
@@ -42,7 +42,7 @@ interface HealthChecksOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
-  /** Whether connections go to it. */
+  /** Whether the upstream has connections. */
   readonly isUsed: (upstream: Endpoint) => boolean;
   /** Closes its connections. */
   readonly cut: (upstream: Endpoint) => void;
@@ -54,11 +54,11 @@ interface Target {
   verdict: Verdict;
   sinceMs: number;
   why: string;
-  /** When the first question was sent since which it has not been found healthy; monotonic. */
+  /** Monotonic time of the first check since which it was not healthy. */
   suspectedMs: number | undefined;
-  /** Whether another upstream has been found healthy since. */
+  /** Whether another upstream was found healthy since then. */
   hasAlternative: boolean;
-  /** Ends the pause that it is in. */
+  /** Ends the current pause. */
   pause: AbortController | undefined;
 }
 
@@ -68,10 +68,9 @@ interface Answer {
 }
 
 /**
- * Active health: asks every upstream on its own schedule. Two questions in a row without an answer, the second over a
- * connection of its own, make an upstream `silent`. The connections of a silent upstream are closed, and those of one that
- * is not ready for five seconds, when another upstream has been found healthy since: clients connect again and come to that
- * one. Where no other is healthy they stay.
+ * Active health checks, each upstream on its own schedule. Two checks in a row without an answer, the second over a new
+ * connection, make an upstream `silent`. The connections of an upstream that is silent, or not ready for 5 s, are closed when
+ * another upstream was found healthy since: clients connect again and reach that one. Otherwise they stay.
  */
 export class HealthChecks implements Disposable {
   readonly #options: HealthChecksOptions;
@@ -82,7 +81,7 @@ export class HealthChecks implements Disposable {
     this.#options = options;
   }
 
-  /** An upstream that left the list is asked as long as connections go to it. */
+  /** Checks these upstreams. A removed upstream is checked while it has connections. */
   replace(upstreams: readonly Endpoint[]): void {
     const listed = new Map(upstreams.map((upstream) => [upstreamKey(upstream), upstream]));
     for (const [key, target] of this.#targets) {
@@ -96,7 +95,7 @@ export class HealthChecks implements Disposable {
     return this.#targets.get(upstreamKey(upstream))?.verdict ?? 'unknown';
   }
 
-  /** Its first connection: from now on it is asked more often. */
+  /** Tells that an upstream got its first connection: it is checked more often from now on. */
   used(upstream: Endpoint): void {
     this.#targets.get(upstreamKey(upstream))?.pause?.abort();
   }
@@ -121,7 +120,7 @@ export class HealthChecks implements Disposable {
       isListed: true,
       verdict: 'unknown',
       sinceMs: this.#options.clock.nowMs(),
-      why: 'not asked yet',
+      why: 'not checked yet',
       suspectedMs: undefined,
       hasAlternative: false,
       pause: undefined,
@@ -157,28 +156,28 @@ export class HealthChecks implements Disposable {
 
   async #check(target: Target): Promise<void> {
     const { clock, probe } = this.#options;
-    const askedMs = clock.monotonicMs();
-    let answer = await this.#ask(target);
+    const checkedMs = clock.monotonicMs();
+    let answer = await this.#request(target);
     if (answer?.verdict === 'silent' && target.verdict !== 'silent') {
-      target.suspectedMs ??= askedMs;
-      this.#askOthersNow(target);
+      target.suspectedMs ??= checkedMs;
+      this.#checkOthersNow(target);
       probe.disconnect(target.upstream);
-      answer = await this.#ask(target);
+      answer = await this.#request(target);
     }
     if (answer === undefined || this.#hasEnded) return;
     this.#judge(target, answer);
     if (answer.verdict === 'healthy') return this.#isHealthy(target);
     if (target.suspectedMs === undefined) {
-      target.suspectedMs = askedMs;
-      this.#askOthersNow(target);
+      target.suspectedMs = checkedMs;
+      this.#checkOthersNow(target);
     }
     const isOver = answer.verdict === 'silent' || clock.monotonicMs() - target.suspectedMs >= UNREADY_MS;
     if (isOver) this.#cutIfOthersWork(target);
   }
 
   /**
-   * Upstreams that were suspected before are asked again before anything is closed: what has kept all of them from
-   * answering (no leader in etcd) may be over for them too.
+   * Upstreams that were suspected before are checked again before their connections are closed: what stopped all of them (etcd
+   * without a leader) may be over for them too.
    */
   #isHealthy(target: Target): void {
     target.suspectedMs = undefined;
@@ -202,10 +201,10 @@ export class HealthChecks implements Disposable {
   }
 
   /**
-   * undefined: the question said nothing. This runs every other second for good on every node, so it makes do with one timer:
-   * what is late is forgotten, and so its question rejects.
+   * undefined: the check was inconclusive. This runs every 2 s on every node, so it uses one timer only: a late check is
+   * disconnected, and so it rejects.
    */
-  async #ask({ upstream }: Target): Promise<Answer | undefined> {
+  async #request({ upstream }: Target): Promise<Answer | undefined> {
     const { clock, probe } = this.#options;
     const startedMs = clock.monotonicMs();
     const timer = new AbortController();
@@ -240,8 +239,8 @@ export class HealthChecks implements Disposable {
     else if (before !== 'unknown') log.info('server healthy again', { upstream });
   }
 
-  /** They may take over what it has: what is known of them may be ten seconds old. */
-  #askOthersNow(target: Target): void {
+  /** The others may take over its connections, and their last check may be 10 s old. */
+  #checkOthersNow(target: Target): void {
     for (const other of this.#targets.values()) if (other !== target) other.pause?.abort();
   }
 }

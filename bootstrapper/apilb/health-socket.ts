@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
-/** More than the agent and an operator beside it never ask at once. */
+/** The agent and an operator on the node connect. */
 const MAX_CONNECTIONS = 8;
 
-/** Says to everybody who connects what `render` says at that moment, and hangs up. */
+/** Sends the current result of `render` to every client that connects, and closes the connection. */
 export async function serveHealth(path: string, render: () => string): Promise<Server> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);

@@ -23,7 +23,7 @@ require('node:https').createServer({ cert: require('node:fs').readFileSync(pem),
   (request, response) => response.end(request.url === '/readyz' ? 'ok' : name),
 ).listen(port, '127.0.0.1', () => console.log('listening'));`;
 
-test('clients of a server that is stopped by SIGSTOP come to another one within five seconds', async () => {
+test('apilb moves clients of a server stopped by SIGSTOP to another one within 5 s', async () => {
   await using folder = await temporaryDirectory();
   const caPem = await writeServerPem(join(folder.path, 'server.pem'));
   const [port, first, second] = [await findFreePort(), await findFreePort(), await findFreePort()];

@@ -8,9 +8,9 @@ import { serveHealth } from './health-socket.ts';
 import { ReadyzProbe } from './readyz-probe.ts';
 
 /**
- * Passes TCP connections on: `apilb.mjs CONFIG`. The node-local balancer of the API servers, and in a unit of its own the
- * relay to control planes. Follows its configuration file; lives without the agent. With a RUNTIME_DIRECTORY
- * (systemd.exec(5)) it tells there, on `health.sock`, how the servers are.
+ * Forwards TCP connections: `apilb.mjs CONFIG`. It is the node-local balancer of the API servers, and in a unit of its own the
+ * relay to control planes. It follows its configuration file and runs without the agent. With a RUNTIME_DIRECTORY
+ * (systemd.exec(5)) it serves the health of the servers on `health.sock` there.
  */
 const path = process.argv[2] ?? '/etc/cluster-apilb/config.json';
 const runtime = process.env['RUNTIME_DIRECTORY'];
@@ -24,22 +24,22 @@ const log = createLogger({
 
 for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => process.exit(0));
 
-// The kernel takes notes from here on: what is written while this program starts is not missed.
+// The kernel queues changes from here on, so that a write during the start is not missed.
 const changes = watch(dirname(path))[Symbol.asyncIterator]();
 const first = changes.next();
 const balancers = new Map<string, Balancer>();
 const checked = new Map<Balancer, string>();
-for (const passage of parseForwardRules(await readFile(path, 'utf8'))) {
-  const balancer = new Balancer({ passage, clock, log });
-  await checkHealth(balancer, passage);
-  await balancer.listen(passage.listen);
-  balancers.set(fixedPartOf(passage), balancer);
-  const { listen, upstreams, limits } = passage;
-  log.info('listening', { listen, upstreams, limits, health: passage.health !== undefined });
+for (const rule of parseForwardRules(await readFile(path, 'utf8'))) {
+  const balancer = new Balancer({ rule, clock, log });
+  await checkHealth(balancer, rule);
+  await balancer.listen(rule.listen);
+  balancers.set(fixedPartOf(rule), balancer);
+  const { listen, upstreams, limits } = rule;
+  log.info('listening', { listen, upstreams, limits, health: rule.health !== undefined });
 }
 if (runtime !== undefined) {
   const socket = join(runtime, 'health.sock');
-  await rm(socket, { force: true }); // of an earlier run, which was killed
+  await rm(socket, { force: true }); // of an earlier run that was killed
   await serveHealth(socket, () =>
     JSON.stringify({ upstreams: [...balancers.values()].flatMap((balancer) => balancer.states()) }),
   );
@@ -48,23 +48,23 @@ if (runtime !== undefined) {
 for (let change = await first; change.done !== true; change = await changes.next()) {
   if (change.value.filename !== basename(path)) continue;
   try {
-    const passages = parseForwardRules(await readFile(path, 'utf8'));
-    if (passages.map(fixedPartOf).join() !== [...balancers.keys()].join()) {
-      log.warn('other addresses or limits: starting over', {});
-      process.exit(0); // its unit starts it again
+    const rules = parseForwardRules(await readFile(path, 'utf8'));
+    if (rules.map(fixedPartOf).join() !== [...balancers.keys()].join()) {
+      log.warn('addresses or limits changed, restarting', {});
+      process.exit(0); // systemd starts it again
     }
-    for (const passage of passages) {
-      const balancer = balancers.get(fixedPartOf(passage));
-      balancer?.replace(passage.upstreams);
-      if (balancer !== undefined) await checkHealth(balancer, passage);
+    for (const rule of rules) {
+      const balancer = balancers.get(fixedPartOf(rule));
+      balancer?.replace(rule.upstreams);
+      if (balancer !== undefined) await checkHealth(balancer, rule);
     }
-    log.info('following a new list of servers', { upstreams: passages.map(({ upstreams }) => upstreams) });
+    log.info('using a new list of servers', { upstreams: rules.map(({ upstreams }) => upstreams) });
   } catch (error) {
-    log.warn('the new configuration is unusable; the old one stays in force', { error });
+    log.warn('new configuration is invalid, keeping the previous one', { error });
   }
 }
 
-/** What a balancer is made with; its servers, and whether they are asked for their health, may change while it runs. */
+/** The part of a rule that needs a restart to change; servers and health checks may change at run time. */
 function fixedPartOf({ listen, limits }: ForwardRule): string {
   return JSON.stringify([listen, limits]);
 }

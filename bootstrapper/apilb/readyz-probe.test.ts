@@ -54,7 +54,7 @@ describe('ReadyzProbe', () => {
     await once(server, 'close');
   });
 
-  test('asks over one connection as long as it lasts', async () => {
+  test('reuses its connection', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     for (let count = 0; count < 3; count++) expect(await probe.check(upstream)).toBeUndefined();
     expect(connections).toHaveLength(1);
@@ -72,16 +72,16 @@ describe('ReadyzProbe', () => {
     },
   );
 
-  test('says which checks failed, without what could steer a terminal', async () => {
+  test('reports failed checks without control characters', async () => {
     answer = say(withBody('500 Internal Server Error', '[+]ping ok\n[-]etcd \u001b[31mfailed\n'));
     const why = await new ReadyzProbe(tls, caPem).check(upstream);
     expect(why).toBe('readyz answered 500: [-]etcd ?[31mfailed');
   });
 
-  test('tells a server of another authority from one that does not answer', async () => {
+  test('tells a server of another CA from one that does not answer', async () => {
     const otherKey = generateKeyPem();
     const other = await createCaCertPem({ commonName: 'other', keyPem: otherKey, nowMs: Date.now() });
-    expect(await new ReadyzProbe(tls, other).check(upstream)).toMatch(/^another authority signed/);
+    expect(await new ReadyzProbe(tls, other).check(upstream)).toMatch(/^certificate of another CA/);
     expect(connections.every((socket) => socket.bytesRead === 0 || socket.destroyed)).toBe(true);
   });
 
@@ -98,26 +98,26 @@ describe('ReadyzProbe', () => {
     await expect(new ReadyzProbe(tls, caPem).check(upstream)).rejects.toThrow();
   });
 
-  test('what is no HTTP is not ready', async () => {
+  test('reports a response that is not HTTP as not ready', async () => {
     answer = say('SSH-2.0\r\n\r\n');
     expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBe('readyz answered 0: ');
   });
 
-  test('rejects when nobody listens', async () => {
+  test('rejects when nothing listens', async () => {
     await expect(new ReadyzProbe(tls, caPem).check({ host: '127.0.0.1', port: 1 })).rejects.toThrow();
   });
 
-  test('gives up when it is told to, and asks over another connection then', async () => {
+  test('disconnect() aborts a check, and the next one uses a new connection', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     answer = () => probe.disconnect(upstream);
-    await expect(probe.check(upstream)).rejects.toThrow('it closed the connection');
+    await expect(probe.check(upstream)).rejects.toThrow('the server closed the connection');
     answer = say(withBody('200 OK', 'ok'));
     expect(await probe.check(upstream)).toBeUndefined();
     expect(connections).toHaveLength(2);
     probe.disconnect(upstream);
   });
 
-  test('believes nothing that comes before it has asked', async () => {
+  test('ignores data before its request', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     answer = say(withBody('200 OK', 'ok') + withBody('500 Internal Server Error', 'late'));
     expect(await probe.check(upstream)).toBeUndefined();

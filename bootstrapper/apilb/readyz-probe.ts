@@ -4,30 +4,30 @@ import type { Endpoint } from './config.ts';
 import type { UpstreamProbe } from './health-checks.ts';
 import { upstreamKey } from './upstreams.ts';
 
-/** Every API server answers this to everybody (system:public-info-viewer); the probe shows no credential. */
+/** Needs no credentials (system:public-info-viewer). */
 const PATH = '/readyz';
 const MAX_CHARS = 16 * 1024;
-/** The server refuses the question, so it works: anonymous requests may be off, or there are too many at once. */
+/** The server works but refuses the request: anonymous requests are disabled, or too many requests are running. */
 const REFUSALS: readonly number[] = [401, 403, 429];
-/** In place of a status: the server was not asked. */
-const OTHER_AUTHORITY = -1;
+/** Pseudo status: the certificate of the server is of another CA, so no request was sent. */
+const OTHER_CA = -1;
 
-/** `node:tls`, which the relay does not load: it would be a quarter of its memory. */
+/** The part of `node:tls` that is used. The relay does not load the module: it would be a quarter of its memory. */
 interface TlsModule {
   readonly connect: typeof connect;
   readonly createSecureContext: typeof createSecureContext;
 }
 
 /**
- * Asks an API server over TLS whether it is ready. The connection is kept for the next question: a handshake for each would
- * be most of the cost at both ends. HTTP/1.1 by hand, since `node:https` costs more memory than the rest of the program may.
+ * Requests `/readyz` of an API server. The connection stays open for the next check: TLS handshakes would be most of the cost at
+ * both ends. HTTP/1.1 is written here, because `node:https` needs more memory than the rest of the program.
  */
 export class ReadyzProbe implements UpstreamProbe {
   readonly #tls: TlsModule;
   readonly #context: SecureContext;
-  readonly #kept = new Map<string, Connection>();
+  readonly #connections = new Map<string, Connection>();
 
-  /** @param caPem whoever signed the certificates of the API servers */
+  /** @param caPem the CA of the certificates of the API servers */
   constructor(tls: TlsModule, caPem: string) {
     this.#tls = tls;
     this.#context = tls.createSecureContext({ ca: caPem });
@@ -35,36 +35,36 @@ export class ReadyzProbe implements UpstreamProbe {
 
   async check(upstream: Endpoint): Promise<string | undefined> {
     const { socket, answer } = this.#connectionTo(upstream);
-    const asked = answer();
-    if (socket.getProtocol() !== null && !socket.connecting) socket.write(questionFor(upstream));
-    else socket.once('secureConnect', () => socket.write(questionFor(upstream)));
-    const { status, body, isWhole } = await asked;
+    const response = answer();
+    if (socket.getProtocol() !== null && !socket.connecting) socket.write(requestFor(upstream));
+    else socket.once('secureConnect', () => socket.write(requestFor(upstream)));
+    const { status, body, isWhole } = await response;
     if (status === 200 && isWhole) return undefined;
     socket.destroy();
     return status === 200 || REFUSALS.includes(status) ? undefined : whyUnready(status, body);
   }
 
   disconnect(upstream: Endpoint): void {
-    this.#kept.get(upstreamKey(upstream))?.socket.destroy();
+    this.#connections.get(upstreamKey(upstream))?.socket.destroy();
   }
 
   #connectionTo(upstream: Endpoint): Connection {
     const key = upstreamKey(upstream);
-    const kept = this.#kept.get(key);
-    if (kept !== undefined && !kept.socket.destroyed) return kept;
+    const existing = this.#connections.get(key);
+    if (existing !== undefined && !existing.socket.destroyed) return existing;
     const socket = this.#tls.connect({
       ...upstream,
       secureContext: this.#context,
-      // Judged below, which tells a server of another authority from one that does not answer.
+      // Checked below, to tell a server of another CA from one that does not answer.
       rejectUnauthorized: false,
-      // The directory may name a server otherwise than its certificate does; clients check the name themselves.
+      // The directory may have another name than the certificate; clients check the name themselves.
       checkServerIdentity: () => undefined,
     });
     socket.setNoDelay(true);
     const made = connectionOver(socket);
-    this.#kept.set(key, made);
+    this.#connections.set(key, made);
     socket.once('close', () => {
-      if (this.#kept.get(key) === made) this.#kept.delete(key);
+      if (this.#connections.get(key) === made) this.#connections.delete(key);
     });
     return made;
   }
@@ -72,21 +72,21 @@ export class ReadyzProbe implements UpstreamProbe {
 
 interface Connection {
   readonly socket: TLSSocket;
-  /** What comes next; one at a time. Rejects when the connection ends. */
+  /** The next response; one call at a time. Rejects when the connection closes. */
   readonly answer: () => Promise<Answer>;
 }
 
 interface Answer {
   readonly status: number;
   readonly body: string;
-  /** Whether nothing of it is still to come: only then the connection can be used again. */
+  /** Whether the response is complete: only then the connection can be used again. */
   readonly isWhole: boolean;
 }
 
-/** Every byte is the server's choice: bounded, and nothing of it is believed but the status. */
+/** The server chooses every byte: the length is limited, and only the status is used. */
 function connectionOver(socket: TLSSocket): Connection {
   let text = '';
-  let failure = new Error('it closed the connection');
+  let failure = new Error('the server closed the connection');
   let waiting: PromiseWithResolvers<Answer> | undefined;
   const settle = (answer: Answer | Error): void => {
     text = '';
@@ -100,14 +100,14 @@ function connectionOver(socket: TLSSocket): Connection {
   socket.once('close', () => settle(failure));
   socket.once('secureConnect', () => {
     if (socket.authorized) return;
-    settle({ status: OTHER_AUTHORITY, body: String(socket.authorizationError), isWhole: false });
+    settle({ status: OTHER_CA, body: String(socket.authorizationError), isWhole: false });
     socket.destroy();
   });
   socket.on('data', (data: Buffer) => {
     text += data.toString('latin1');
     const answer = answerFrom(text);
     if (answer !== undefined) settle(answer);
-    else if (text.length > MAX_CHARS) socket.destroy(new Error('its answer is too long'));
+    else if (text.length > MAX_CHARS) socket.destroy(new Error('the answer is too long'));
   });
   return {
     socket,
@@ -118,7 +118,7 @@ function connectionOver(socket: TLSSocket): Connection {
   };
 }
 
-function questionFor(upstream: Endpoint): string {
+function requestFor(upstream: Endpoint): string {
   return `GET ${PATH} HTTP/1.1\r\nHost: ${hostHeader(upstream)}\r\nUser-Agent: cluster-apilb\r\n\r\n`;
 }
 
@@ -134,7 +134,7 @@ function answerFrom(text: string): Answer | undefined {
 }
 
 function whyUnready(status: number, body: string): string {
-  if (status === OTHER_AUTHORITY) return `another authority signed its certificate: ${body}`;
+  if (status === OTHER_CA) return `certificate of another CA: ${body}`;
   const failed = body.split('\n').filter((line) => line.startsWith('[-]'));
   const words = (failed.join(' ') || body).replace(/[^\x20-\x7e]/g, '?').slice(0, 200);
   return `${PATH.slice(1)} answered ${status}: ${words}`;

@@ -1,18 +1,17 @@
 import type { Endpoint } from './config.ts';
 
-/** How long an upstream that failed is tried last. */
+/** How long an upstream with a failed connection is tried last. */
 const COOL_DOWN_MS = 5_000;
 
-/** What the health checks (./health-checks.ts) say of an upstream: `unready` answers, but should get no new connections. */
+/** Result of the health checks (health-checks.ts). An `unready` upstream answers that it is not ready. */
 export type Verdict = 'unknown' | 'healthy' | 'unready' | 'silent';
 
-/** Unknown ones count as healthy: a balancer that has just started passes connections on at once. */
+/** Unknown upstreams count as healthy, so that a balancer forwards connections right after its start. */
 const RANKS: Readonly<Record<Verdict, number>> = { unknown: 0, healthy: 0, unready: 1, silent: 2 };
 
 /**
- * Which upstream to try, in order: healthy ones, then those that are not ready, then silent ones; within each of them those
- * whose connections failed lately last. None is left out: where all look unhealthy, the first that accepts a connection
- * gets it.
+ * The order in which upstreams are tried: healthy, then unready, then silent ones, and in each group those with recent failures
+ * last. No upstream is left out: where all look unhealthy, the first that accepts a connection gets it.
  */
 export class UpstreamPool {
   readonly #verdictOf: (upstream: Endpoint) => Verdict;
@@ -30,6 +29,7 @@ export class UpstreamPool {
     for (const key of this.#failedAtMs.keys()) if (!kept.has(key)) this.#failedAtMs.delete(key);
   }
 
+  /** All upstreams, the best one first. */
   inOrder(nowMs: number): readonly Endpoint[] {
     const failedAt = (upstream: Endpoint): number => {
       const at = this.#failedAtMs.get(upstreamKey(upstream));
@@ -50,6 +50,7 @@ export class UpstreamPool {
   }
 }
 
+/** Key of an upstream in maps. */
 export function upstreamKey(upstream: Endpoint): string {
   return `${upstream.host} ${upstream.port}`;
 }

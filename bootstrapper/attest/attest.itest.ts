@@ -114,15 +114,15 @@ function certificatesIn(text: string): readonly Uint8Array[] {
   return parsePem(text, { label: 'CERTIFICATE', maxBlocks: 4 });
 }
 
-describe('the evidence of a machine with a TPM', () => {
-  test('is a quote by the same key in each life of the agent, and the machine key beside it', async () => {
+describe('MachineEvidence of a machine with a TPM', () => {
+  test('has a quote of the same key after each restart of the agent, and the machine key', async () => {
     const first = await judge(boot().evidence, { shows: 'boot-baseline' });
     const second = await judge(boot().evidence, { shows: 'boot-baseline' });
     expect(second.machineIdentity).toEqual(first.machineIdentity);
     expect(boot().evidence.issuers.map(({ variant }) => variant)).toEqual(['tpm', 'machine-key']);
   });
 
-  test('shows the lock from the moment on that it is taken, and after a power cycle before anything else', async () => {
+  test('has the lock as soon as it is taken, and after a power cycle before anything else', async () => {
     const { evidence, lock } = boot();
     await judge(evidence, { shows: 'boot-baseline' });
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
@@ -141,7 +141,7 @@ describe('the evidence of a machine with a TPM', () => {
     await judge(boot().evidence, { shows: 'locked', clusterId });
   });
 
-  test('counts its locks where no disk can take it back, and certifies the count in each quote', async () => {
+  test('has a lock counter in each quote that no disk can roll back', async () => {
     const { evidence, lock } = boot();
     const before = lockCounterOf(await judge(evidence, { shows: 'boot-baseline' })) ?? 0n;
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
@@ -170,7 +170,7 @@ describe('the evidence of a machine with a TPM', () => {
     expect(counted).toBeGreaterThan(second ?? 0n);
   });
 
-  test('is not to be had from a copy of its disk with another TPM’s key', async () => {
+  test('is not available to a copy of its disk with another TPM', async () => {
     const known = await judge(boot().evidence, { shows: 'boot-baseline' });
     const copy = await mkdtemp(join(tmpdir(), 'attest-copy-'));
     await cp(folder, copy, { recursive: true });
@@ -195,7 +195,7 @@ describe('the evidence of a machine with a TPM', () => {
     );
   });
 
-  test('opens a challenge for its own endorsement key, in the session it is given in', async () => {
+  test('answers a challenge for its endorsement key in the same session', async () => {
     const { evidence } = boot();
     const request = await evidence.readEnrolment(signal);
     if (request === undefined) throw new Error('no enrolment');
@@ -219,7 +219,7 @@ describe('the evidence of a machine with a TPM', () => {
     );
   });
 
-  test('answers an operator with its own names bound in', async () => {
+  test('binds evidence for an operator to its own names', async () => {
     const { evidence } = boot();
     const request = { clusterId, nodeId: 'node-1', nonce: randomBytes(32) };
     const document = await evidence.forVerify(request, signal);
@@ -237,7 +237,7 @@ describe('the evidence of a machine with a TPM', () => {
   });
 });
 
-test('the machine key is proved inside a session', () => {
+test('proveKey() proves the machine key inside a session', () => {
   const session = randomBytes(64);
   const proof = boot().evidence.proveKey('cluster/test/v1', session);
   expect(verifyKeyProof('cluster/test/v1', session, proof)).toBe(

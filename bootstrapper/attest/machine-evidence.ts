@@ -21,6 +21,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { readLockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { TpmEvidence } from './tpm-evidence.ts';
 
+/** What the evidence of a machine is created from. */
 export interface MachineEvidenceOptions {
   readonly provisioning: Pick<Provisioning, 'tpm' | 'processor'>;
   readonly tpm: Tpm | undefined;
@@ -28,40 +29,41 @@ export interface MachineEvidenceOptions {
   readonly files: FilePort;
   readonly kernel: KernelFilePort;
   readonly clock: Clock;
-  /** Where the sealed secret of the attestation key lies. */
+  /** Path of the sealed secret of the attestation key. */
   readonly keySecretPath: string;
-  /** Makes the lock register say what the node lock says; nothing is quoted unless it has succeeded. */
+  /** Copies the state of the node lock to the lock register of the TPM. No evidence is issued unless it has succeeded. */
   readonly mirrorLock: () => Promise<void>;
 }
 
-/** Of one kind, bound to a statement. */
+/** Evidence of one kind, bound to a statement. */
 export interface TicketEvidence {
   readonly variant: Variant;
   readonly document: Uint8Array;
 }
 
-/** See the door. */
+/** The evidence of this machine; see index.ts. */
 export interface MachineEvidence {
   /** The best kind of evidence that this machine has. */
   readonly variant: Variant;
-  /** What this machine can show, best first; its own key is always among them. */
+  /** Issuers of all kinds of evidence of this machine, best first; the machine key is always one of them. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
-  /** Makes the lock register say what the node lock says, e.g. after a reboot. Everything that is shown waits for it. */
+  /** Copies the state of the node lock to the lock register of the TPM, e.g. after a reboot. Issuers wait for it. */
   mirrorLock(): Promise<void>;
-  /** That this machine's key is at this end of the session. `label` is the contract's: "cluster/init/key/v1". */
+  /** Proves inside a session that this end has the machine key. `label` is of the contract, e.g. "cluster/init/key/v1". */
   proveKey(label: string, session: Uint8Array): KeyProof;
-  /** EK, its certificate and AK; undefined where no TPM vouches for this machine by itself. */
+  /** EK, its certificate and AK; undefined where the evidence of this machine is not of a TPM alone. */
   readEnrolment(signal: AbortSignal): Promise<EnrolmentRequest | undefined>;
-  /** How often this machine was locked; undefined where no TPM counts. */
+  /** How often this machine was locked; undefined without a TPM. */
   readLockCounter(signal: AbortSignal): Promise<bigint | undefined>;
-  /** Opens a challenge with the TPM, for this session (`peer.session`). */
+  /** Answers a credential activation challenge with the TPM, for this session (`peer.session`). */
   answerChallenge(challenge: Challenge, session: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
-  /** Evidence of each kind that this machine has, bound to what its agent asks with (`encodeTicketStatement`). */
+  /** Evidence of each kind, bound to the statement of a ticket request (`encodeTicketStatement`). */
   forTicket(statement: Uint8Array, signal: AbortSignal): Promise<readonly TicketEvidence[]>;
-  /** Fresh evidence of the best kind for an operator; `clusterId` and `nodeId` are this node's own, never the asker's. */
+  /** Fresh evidence of the best kind for an operator; `clusterId` and `nodeId` are those of this node, never of the caller. */
   forVerify(request: VerifyRequest, signal: AbortSignal): Promise<Uint8Array>;
 }
 
+/** Creates the evidence of this machine from its provisioning. */
 export function createMachineEvidence(options: MachineEvidenceOptions): MachineEvidence {
   const privKey = new Secret(createPrivateKey(options.machineKeyPem.reveal()));
   const tpm = options.tpm === undefined ? undefined : new TpmEvidence(options, options.tpm);
@@ -77,7 +79,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
     readLockCounter: async (signal) => options.tpm?.use(signal, readLockCounter),
     answerChallenge: async (challenge, session, signal) => {
-      if (machine === undefined) throw new TypeError('a challenge for a machine that enrols nothing');
+      if (machine === undefined) throw new TypeError('a challenge for a machine without TPM enrolment');
       return answerChallenge(await machine.options(signal), challenge, session, signal);
     },
     forTicket: async (statement, signal) => {
@@ -92,7 +94,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
   };
 }
 
-/** The provisioning decides: a confidential processor, with its virtual TPM if it has one, a TPM, or the key alone. */
+/** The provisioning decides: confidential processor with or without TPM, TPM, or the machine key alone. */
 function bestIssuer(
   { provisioning, kernel, clock }: MachineEvidenceOptions,
   has: { readonly privKey: Secret<KeyObject>; readonly tpm: TpmEvidence | undefined },
@@ -118,7 +120,7 @@ function variantOf(processor: Provisioning['processor'], hasTpm: boolean): Varia
   }
 }
 
-/** The same issuer, behind the lock: a machine that is bound to a cluster shows nothing that says it is not. */
+/** The same issuer after `mirrorLock`: evidence of a locked machine must not say that it is unlocked. */
 function locked(issuer: Issuer, mirrorLock: () => Promise<void>): Issuer {
   return {
     variant: issuer.variant,

@@ -6,9 +6,10 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 
-/** All that the boot chain and the lock may extend; 16 to 23 are resettable or belong to a dynamic launch. */
+/** PCRs that the boot chain and the lock extend; 16 to 23 can be reset or belong to a dynamic launch. */
 const QUOTED_PCRS = Array.from({ length: 16 }, (_, pcr) => pcr);
 
+/** What TPM evidence is created from. */
 export interface TpmEvidenceOptions {
   readonly provisioning: Pick<Provisioning, 'tpm'>;
   readonly files: FilePort;
@@ -16,8 +17,8 @@ export interface TpmEvidenceOptions {
 }
 
 /**
- * Quotes by an attestation key whose secret is sealed for the agent. It is opened at the first quote and kept: a TPM that
- * does not answer at the agent's start must not keep the agent from starting.
+ * Issues quotes of an attestation key whose secret is sealed for the agent. The secret is unsealed at the first quote and kept: a
+ * TPM that does not answer must not stop the agent from starting.
  */
 export class TpmEvidence implements Issuer {
   readonly variant = 'tpm';
@@ -34,12 +35,12 @@ export class TpmEvidence implements Issuer {
     return (await this.#open(signal)).issuer.issue(binding, signal);
   }
 
-  /** For the machine's side of enrolment: TPM and the secret of its attestation key. */
+  /** TPM and secret of its attestation key, for enrolment. */
   async options(signal: AbortSignal): Promise<MachineOptions> {
     return (await this.#open(signal)).machine;
   }
 
-  /** Of several first callers one opens it; when that fails, the next one tries anew. */
+  /** Parallel callers share one attempt; after a failure the next caller tries again. */
   #open(signal: AbortSignal): Promise<{ readonly issuer: Issuer; readonly machine: MachineOptions }> {
     if (this.#opened !== undefined) return this.#opened;
     const opening = this.#openSecret(signal).then((attestationKeySecret) => {
@@ -62,7 +63,7 @@ export class TpmEvidence implements Issuer {
     return openKeySecret({ tpm: this.#tpm, files, path: keySecretPath, pcrs }, signal);
   }
 
-  /** The firmware's log is the log of the TPM that the kernel drives; a software TPM behind a socket has none. */
+  /** The firmware event log belongs to the TPM of the kernel; a software TPM behind a socket has none. */
   #eventLog(): { readonly eventLog?: { readonly files: FilePort; readonly path: string } } {
     const { provisioning, files } = this.#options;
     return provisioning.tpm.kind === 'device' ? { eventLog: { files, path: FIRMWARE_EVENT_LOG } } : {};

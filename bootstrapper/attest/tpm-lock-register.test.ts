@@ -21,13 +21,13 @@ async function registerAnswering(...codes: readonly number[]) {
   return { fake, register: new TpmLockRegister({ tpm, pcr: 15, signal }) };
 }
 
-test('a machine whose owner hierarchy has a password locks without a counter', async () => {
+test('TpmLockRegister.counter is undefined where the owner hierarchy has a password', async () => {
   const { fake, register } = await registerAnswering(HANDLE_MISSING, BAD_AUTH);
   expect(await register.counter.start()).toBeUndefined();
   expect(fake.commands).toEqual([NV_READ_PUBLIC, NV_DEFINE_SPACE]);
 });
 
-test('any other refusal of the TPM is one of the lock', async () => {
+test('TpmLockRegister.counter rejects with any other error of the TPM', async () => {
   const { register } = await registerAnswering(HANDLE_MISSING, NO_SUCH_COMMAND);
   await expect(register.counter.start()).rejects.toMatchObject({ code: 'tpm-refused' });
 });

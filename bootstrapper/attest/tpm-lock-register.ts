@@ -10,7 +10,7 @@ import {
 } from '../../internal/tpm/index.ts';
 import type { LockCounter, LockRegister } from '../nodelock/index.ts';
 
-/** The PCR (SHA-256 bank) that carries the node lock, with the NV counter that counts locks. The TPM's own time limits bound each call. */
+/** The PCR (SHA-256 bank) with the state of the node lock, and the NV counter of locks. The TPM port limits the time of each call. */
 export class TpmLockRegister implements LockRegister {
   readonly #tpm: Tpm;
   readonly #pcr: number;
@@ -20,7 +20,7 @@ export class TpmLockRegister implements LockRegister {
     increment: () => this.#tpm.use(this.#signal, incrementLockCounter),
   };
 
-  /** `signal`: the life of the agent. A lock that is being taken is not called off with the connection that asked. */
+  /** @param options `signal` is the agent's: a lock in progress is not aborted with the connection of the caller */
   constructor(options: { readonly tpm: Tpm; readonly pcr: number; readonly signal: AbortSignal }) {
     this.#tpm = options.tpm;
     this.#pcr = options.pcr;
@@ -36,7 +36,7 @@ export class TpmLockRegister implements LockRegister {
     });
   }
 
-  /** Where somebody has set a password on the owner hierarchy there is no counter, and evidence says so. */
+  /** undefined where the owner hierarchy has a password: then there is no counter, and the evidence has none. */
   async #startCounter(): Promise<bigint | undefined> {
     try {
       return await this.#tpm.use(this.#signal, async (connection, signal) => {

@@ -42,7 +42,7 @@ const unitOf = (credentialsSha256: string): string =>
     credentialsSha256,
   });
 
-test('every file that the configuration names is a credential that the unit loads', () => {
+test('buildJoinserviceConfig() names only credentials that the unit loads', () => {
   const config = buildJoinserviceConfig(settings);
   const named = [...config.matchAll(/"\/run\/credentials\/cluster-joinservice\.service\/([^"]+)"/g)].map(
     ([, name]) => name,
@@ -53,16 +53,16 @@ test('every file that the configuration names is a credential that the unit load
   expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
 });
 
-test('no credential of the unit is the machine’s key or a key that signs', () => {
+test('buildJoinserviceUnit() loads neither the machine key nor a CA key', () => {
   const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):/gm)].map(([, name]) => name);
   expect(loaded.filter((name) => name?.endsWith('.key'))).toEqual(['curator.key', 'etcd.key']);
 });
 
-test('the owners are those of the machine’s provisioning, and no file that others write', () => {
+test('buildJoinserviceConfig() has the owner keys of the provisioning', () => {
   expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
 });
 
-test('the unit is not root, has no capability and cannot see the state of the agent', () => {
+test('buildJoinserviceUnit() has no root, no capability and no view of the state of the agent', () => {
   const unit = unitOf('x');
   expect(unit).toMatch(/^User=cluster-joinservice$/m);
   expect(unit).toMatch(/^CapabilityBoundingSet=$/m);
@@ -74,11 +74,11 @@ test('the unit is not root, has no capability and cannot see the state of the ag
   expect(unit).toMatch(/^ExecStart=.* \/run\/credentials\/cluster-joinservice\.service\/config\.json$/m);
 });
 
-test('it is started again however often it ends', () => {
+test('buildJoinserviceUnit() restarts without limit', () => {
   expect(unitOf('x')).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m);
 });
 
-test('new credentials make another unit, so that it is restarted with them', () => {
+test('buildJoinserviceUnit() changes with the credentials', () => {
   expect(unitOf('one')).toBe(unitOf('one'));
   expect(unitOf('one')).not.toBe(unitOf('two'));
 });

@@ -27,7 +27,7 @@ async function create() {
   return { files, units, unit: new SignerUnit({ files, units, commands }) };
 }
 
-test('the unit has no network, no capability, and of the state what it is handed', async () => {
+test('SignerUnit.start() installs a unit without network and capabilities, with credentials only', async () => {
   const { files, units, unit } = await create();
   await files.writeAtomic('/s/cluster.key', 'one');
   expect(await unit.start(config, signal)).toEqual(['kubernetes-ca.key']);
@@ -50,7 +50,7 @@ test('the unit has no network, no capability, and of the state what it is handed
   });
 });
 
-test('a key that comes or changes restarts it; nothing new does not', async () => {
+test('SignerUnit.start() restarts the signer for a new or changed key only', async () => {
   const { files, units, unit } = await create();
   await unit.start(config, signal);
   await unit.start(config, signal);
@@ -62,14 +62,14 @@ test('a key that comes or changes restarts it; nothing new does not', async () =
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(2);
 });
 
-test('other owners, another epoch or another address restart it', async () => {
+test('SignerUnit.start() restarts the signer for a changed configuration', async () => {
   const { units, unit } = await create();
   await unit.start(config, signal);
   await unit.start({ ...config, cluster: { ...config.cluster, epoch: 2 } }, signal);
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
-test('a key that may stay away is not waited for, and handed over when it is there', async () => {
+test('SignerUnit.start() loads an optional key once it exists', async () => {
   const { files, units, unit } = await create();
   for (const path of Object.values(config.keys)) await files.writeAtomic(path, 'one');
   expect(await unit.start(config, signal)).toEqual([]);
@@ -80,7 +80,7 @@ test('a key that may stay away is not waited for, and handed over when it is the
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
-test('it is looked after: ended for good, it is started again by the fifth look, and the looks between ask systemd nothing', async () => {
+test('SignerUnit.start() starts a failed signer at the fifth call, without calls of systemd in between', async () => {
   const { units, unit } = await create();
   await unit.start(config, signal);
   await units.stop(SIGNER_UNIT);
@@ -91,7 +91,7 @@ test('it is looked after: ended for good, it is started again by the fifth look,
   expect(units.moves.slice(before)).toContainEqual(expect.stringMatching(/^start/));
 });
 
-test('stopped with its role, it is started at once when the role comes back', async () => {
+test('SignerUnit.start() starts the signer at once after stop()', async () => {
   const { units, unit } = await create();
   await unit.start(config, signal);
   await unit.stop(signal);

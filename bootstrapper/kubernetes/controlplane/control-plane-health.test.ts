@@ -25,7 +25,7 @@ async function createHealth() {
   const health = new ControlPlaneHealth({ files, clock, probe });
   const look = async (hasRole = true) =>
     Object.fromEntries(
-      (await health.check({ ...WANTED, hasRole: hasRole }, signal)).map(({ name, isReady, why }) => [
+      (await health.check({ ...WANTED, hasRole }, signal)).map(({ name, isReady, why }) => [
         name.slice(5),
         isReady ? 'ready' : why,
       ]),
