@@ -11,7 +11,7 @@ import { runAttestCollateral, runAttestExplain, type ExplainOptions, type Explan
 
 const fixture = (relative: string): Uint8Array =>
   new Uint8Array(readFileSync(fileURLToPath(new URL(relative, import.meta.url))));
-const FOLDERS = [
+const DIRECTORIES = [
   '../../internal/attestation/snp/fixtures/',
   '../../internal/attestation/tdx/fixtures/',
   './fixtures/',
@@ -70,7 +70,7 @@ async function workspace(more: Readonly<Record<string, string | Uint8Array>> = {
   await files.makeDirectory('/w');
   for (const [index, names] of NAMES.entries()) {
     for (const name of names)
-      await files.writeAtomic(`/w/${name}`, fixture(`${FOLDERS[index] ?? ''}${name}`));
+      await files.writeAtomic(`/w/${name}`, fixture(`${DIRECTORIES[index] ?? ''}${name}`));
   }
   for (const [name, content] of Object.entries(more)) await files.writeAtomic(`/w/${name}`, content);
   const host = new RecordingHost();

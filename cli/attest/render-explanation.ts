@@ -2,7 +2,7 @@ import type { Check, Claim } from '../../internal/attestation/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { ExplainedVariant } from './inputs.ts';
 
-const MARKS: Readonly<Record<Check['outcome'], string>> = { pass: '✓', fail: '✗', warn: '!', skipped: '–' };
+const SYMBOLS: Readonly<Record<Check['outcome'], string>> = { pass: '✓', fail: '✗', warn: '!', skipped: '–' };
 const MAX_VALUE = 100;
 
 /** Result of `cluster attest explain`, printed as it is by `-o json`. */
@@ -60,7 +60,7 @@ function checkLine({ name, outcome, expected, actual }: Check): string {
     ...(expected === undefined ? [] : [`expected ${short(expected)}`]),
     ...(actual === undefined ? [] : [`found ${short(actual)}`]),
   ];
-  return `${MARKS[outcome]} ${name.padEnd(24)} ${compared.join(', ')}`.trimEnd();
+  return `${SYMBOLS[outcome]} ${name.padEnd(24)} ${compared.join(', ')}`.trimEnd();
 }
 
 function section(title: string, lines: readonly string[]): string[] {

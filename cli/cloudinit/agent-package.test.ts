@@ -54,16 +54,16 @@ describe('parseAgentPackage()', () => {
 
 /** The script itself, run by a shell in which apt is a list of what it was asked for. */
 describe('installCommand()', () => {
-  let folder: string;
+  let directory: string;
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'cluster-cloud-init-'));
-    await mkdir(join(folder, 'bin'));
+    directory = await mkdtemp(join(tmpdir(), 'cluster-cloud-init-'));
+    await mkdir(join(directory, 'bin'));
   });
-  afterEach(() => rm(folder, { recursive: true, force: true }));
+  afterEach(() => rm(directory, { recursive: true, force: true }));
 
   async function program(name: string, body: string): Promise<void> {
-    const path = join(folder, 'bin', name);
-    await writeFile(path, `#!/bin/sh\necho "${name} $*" >> "${folder}/log"\n${body}\n`);
+    const path = join(directory, 'bin', name);
+    await writeFile(path, `#!/bin/sh\necho "${name} $*" >> "${directory}/log"\n${body}\n`);
     await chmod(path, 0o755);
   }
 
@@ -72,15 +72,15 @@ describe('installCommand()', () => {
     const [shell, flags, script = '', ...args] = installCommand(parseAgentPackage(url, sha256));
     const here = script
       .replaceAll('/usr/lib/apt/apt-helper', 'apt-helper')
-      .replaceAll('/var/tmp/cluster-agent.deb', join(folder, 'got.deb'))
-      .replaceAll('/etc/ssl/certs/ca-certificates.crt', join(folder, 'bin'));
-    const { exitCode } = await new ExecaRunner({ path: `${folder}/bin:/usr/bin:/bin` }).run({
+      .replaceAll('/var/tmp/cluster-agent.deb', join(directory, 'got.deb'))
+      .replaceAll('/etc/ssl/certs/ca-certificates.crt', join(directory, 'bin'));
+    const { exitCode } = await new ExecaRunner({ path: `${directory}/bin:/usr/bin:/bin` }).run({
       argv: [shell ?? '', flags ?? '', here, ...args],
       okExitCodes: [0, 1, 100],
       signal: new AbortController().signal,
     });
-    const log = await readFile(join(folder, 'log'), 'utf8').catch(() => '');
-    return { exitCode, log: log.replaceAll(folder, '').trim().split('\n') };
+    const log = await readFile(join(directory, 'log'), 'utf8').catch(() => '');
+    return { exitCode, log: log.replaceAll(directory, '').trim().split('\n') };
   }
 
   const deb = Buffer.from('package');
@@ -125,14 +125,14 @@ describe('installCommand()', () => {
   });
 
   test('verifies a package in the image too', async () => {
-    await writeFile(join(folder, 'a.deb'), deb);
-    const good = await run(`file://${folder}/a.deb`, hash);
+    await writeFile(join(directory, 'a.deb'), deb);
+    const good = await run(`file://${directory}/a.deb`, hash);
     expect(good.log).toEqual([
       'apt-get install --yes --no-install-recommends /a.deb',
       'systemctl restart bootstrapper.service',
     ]);
-    await rm(join(folder, 'log'));
-    const bad = await run(`file://${folder}/a.deb`, 'c'.repeat(64));
+    await rm(join(directory, 'log'));
+    const bad = await run(`file://${directory}/a.deb`, 'c'.repeat(64));
     expect([bad.exitCode, bad.log]).toEqual([1, ['']]);
   });
 });

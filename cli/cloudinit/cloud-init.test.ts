@@ -37,14 +37,14 @@ const SNP = {
   },
 };
 
-async function createOffice(handedOn: string, attestation: object | 'as generated' = SNP) {
+async function createOffice(uploaded: string, attestation: object | 'as generated' = SNP) {
   const asked: string[] = [];
   const harness = await createCuratorHarness(
     {},
     {
       getCollateral: async () => {
         asked.push('collateral');
-        return { bundle: Buffer.from(handedOn) };
+        return { bundle: Buffer.from(uploaded) };
       },
     },
   );

@@ -184,8 +184,8 @@ describe('cluster config edit', () => {
     await using shared = await createShared();
     const slip = editor(shared, (text) => text.replace('policy: approve', 'policy: everybody'));
     await expect(runConfigEdit(shared.atTerminal(), slip)).rejects.toMatchObject({ code: 'config-invalid' });
-    const mend = editor(shared, (text) => text.replace('policy: everybody', 'policy: auto'));
-    await runConfigEdit(shared.atTerminal(), mend);
+    const replace = editor(shared, (text) => text.replace('policy: everybody', 'policy: auto'));
+    await runConfigEdit(shared.atTerminal(), replace);
     expect(shared.document().join.policy).toBe('auto');
   });
 });

@@ -166,10 +166,10 @@ function refusalOf(results: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | '
 function summaryOf(results: readonly ProbeResult[]): string {
   const parts = [Outcome.LET_IN, Outcome.REFUSED].flatMap((outcome) => {
     const same = results.filter((result) => result.outcome === outcome);
-    const places = [...Map.groupBy(same, ({ endpoint }) => nameOf(endpoint))].map(
+    const endpoints = [...Map.groupBy(same, ({ endpoint }) => nameOf(endpoint))].map(
       ([name, each]) => `${name} on ${[...new Set(each.map(({ node }) => printable(node)))].join(', ')}`,
     );
-    return places.length === 0 ? [] : [`${OUTCOME_NAMES[outcome]} at ${places.join(', ')}`];
+    return endpoints.length === 0 ? [] : [`${OUTCOME_NAMES[outcome]} at ${endpoints.join(', ')}`];
   });
   const open = results.filter(({ outcome }) => OUTCOME_NAMES[outcome] === undefined).length;
   return [...parts, ...(open > 0 ? [`inconclusive at ${open} of ${results.length}`] : [])].join('; ');

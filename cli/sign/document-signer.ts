@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   OwnerDocumentError,
   DOCUMENT_LIFETIMES_MS,
@@ -46,6 +47,13 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
   if (known === undefined) return undefined;
   const signer = new OwnerSigner(member, known, context.ports.clock.nowMs());
   return signer.owners.includes(signer.ownKey) ? signer : undefined;
+}
+
+/** Signs a policy document over the exact bytes of a configuration; none without a signer. */
+export function policyFor(signer: DocumentSigner | undefined, configuration: Uint8Array): Uint8Array[] {
+  if (signer === undefined) return [];
+  const configurationSha256 = createHash('sha256').update(configuration).digest('hex');
+  return [signer.sign('policy', { configurationSha256 })];
 }
 
 async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {

@@ -6,8 +6,7 @@
  * cluster COMMAND ─▶ openSigner: documents on record ─▶ sign(kind, body): the next serial ─▶ sent with the change
  * ```
  */
-export { openSigner, type DocumentSigner } from './document-signer.ts';
+export { openSigner, policyFor, type DocumentSigner } from './document-signer.ts';
 export { grantFor, grantForJoin, grantForNode, rolesFromWire } from './grants.ts';
 export { signedOperators } from './operators.ts';
-export { policyFor } from './policy.ts';
 export { runSign } from './sign-records.ts';

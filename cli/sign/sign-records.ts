@@ -6,10 +6,9 @@ import { randomUUID } from 'node:crypto';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { openSigner, type DocumentSigner } from './document-signer.ts';
+import { openSigner, policyFor, type DocumentSigner } from './document-signer.ts';
 import { grantFor, grantSubjectOf } from './grants.ts';
 import { operatorsOnRecord } from './operators.ts';
-import { policyFor } from './policy.ts';
 
 /** Records that an owner is about to sign. */
 interface OnRecord {

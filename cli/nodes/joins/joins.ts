@@ -92,16 +92,16 @@ export function renderJoins(
   const rows = joins.map((join) => [
     shortened(join.joinId, wide),
     join.state,
-    join.name || join.hostname || '-',
-    join.address || '-',
+    join.name || join.hostname || '<none>',
+    join.address || '<none>',
     shortened(join.fingerprint, wide),
-    join.profile || '-',
-    join.code || describeTurn(join.turn),
+    join.profile || '<none>',
+    join.code || describeQueuePosition(join.turn),
     ...(wide
       ? [
-          join.identity || '-',
-          join.proof || '-',
-          join.decidedBy || '-',
+          join.identity || '<none>',
+          join.proof || '<none>',
+          join.decidedBy || '<none>',
           String(join.attempts),
           `${join.clockOffsetMs >= 0 ? '+' : ''}${(join.clockOffsetMs / 1000).toFixed(1)}s`,
         ]
@@ -111,10 +111,12 @@ export function renderJoins(
   return formatTable([...header, 'AGE'], rows);
 }
 
-/** E.g. "place 2, about 30 s". */
-function describeTurn(turn: JoinView['turn']): string {
-  if (turn === undefined) return '-';
-  return turn.place === 0 ? 'its turn' : `place ${turn.place}, about ${Math.ceil(turn.estimateMs / 1000)} s`;
+/** E.g. "slot position 2, about 30s". `turn`, like its members, is a name of `-o json`. */
+function describeQueuePosition(turn: JoinView['turn']): string {
+  if (turn === undefined) return '<none>';
+  return turn.place === 0
+    ? 'has the join slot'
+    : `slot position ${turn.place}, about ${formatDuration(turn.estimateMs)}`;
 }
 
 /** Flags of `cluster node approve`. */
@@ -182,6 +184,6 @@ async function decide(
 }
 
 function shortened(text: string, wide: boolean): string {
-  if (wide || text === '') return text || '-';
+  if (wide || text === '') return text || '<none>';
   return text.slice(0, text.startsWith('sha256:') ? 'sha256:'.length + 12 : 16);
 }

@@ -42,7 +42,7 @@ const refusals = defineErrors({
 });
 class Refusal extends CodedError<keyof typeof refusals> {
   constructor(code: keyof typeof refusals) {
-    super(refusals, code, 'asking');
+    super(refusals, code, 'request');
   }
 }
 
@@ -215,16 +215,16 @@ describe('cluster keys rotate', () => {
 
   test('refuses --replace of a generation that is not complete', async () => {
     await using harness = await createRotating([at(3, 'issue')], async () => ({ generation: 3n }));
-    const asking = runKeysRotate(harness.owner, { reason: '', wait: true, replace: 3, ...agreed });
-    await expect(asking).rejects.toMatchObject({ code: 'app-usage' });
+    const request = runKeysRotate(harness.owner, { reason: '', wait: true, replace: 3, ...agreed });
+    await expect(request).rejects.toMatchObject({ code: 'app-usage' });
   });
 
   test('requires an owner', async () => {
     await using harness = await createRotating([at(1, 'done')], () =>
       Promise.reject(new Refusal('curator-denied')),
     );
-    const asking = runKeysRotate(harness.owner, { reason: '', wait: true, replace: undefined, ...agreed });
-    await expect(asking).rejects.toMatchObject({ code: 'curator-denied' });
+    const request = runKeysRotate(harness.owner, { reason: '', wait: true, replace: undefined, ...agreed });
+    await expect(request).rejects.toMatchObject({ code: 'curator-denied' });
   });
 });
 
