@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { waitForExit, waitForOutput } from '../cluster/harness/program-output.ts';
 import { buildPlaceholder, createHarness } from './harness.ts';
 
-await test('up fails on an agent package that is none: down leaves the host as it was', async () => {
+await test('up fails on an invalid agent package; down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   const broken = join(bench.directory, 'cluster-agent_broken.deb');
@@ -20,7 +20,7 @@ await test('up fails on an agent package that is none: down leaves the host as i
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
 });
 
-await test('up fails on an agent package that cannot be installed: down leaves the host as it was', async () => {
+await test('up fails on an agent package that cannot be installed; down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   const broken = join(bench.directory, 'cluster-agent_broken.deb');
@@ -33,7 +33,7 @@ await test('up fails on an agent package that cannot be installed: down leaves t
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
 });
 
-await test('up fails when Kubernetes already runs: the same command ends it well, and down leaves the host as it was', async () => {
+await test('up fails after Kubernetes runs: the same command completes, and down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   await bench.must('mini', 'up', '--nodes-only', '--name', 'failed');
@@ -60,7 +60,7 @@ await test('up fails when Kubernetes already runs: the same command ends it well
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
 });
 
-await test('kill -9 of up while Kubernetes starts: down leaves the host as it was', async () => {
+await test('kill -9 of up while Kubernetes starts; down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   const cli = bench.startCli('mini', 'up', '--name', 'shot');

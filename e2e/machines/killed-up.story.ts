@@ -16,7 +16,7 @@ const MOMENTS = [
 ] as const;
 
 for (const { after, ms } of MOMENTS) {
-  await test(`kill -9 ${ms} ms after "${after}": down leaves the host as it was`, async () => {
+  await test(`kill -9 ${ms} ms after "${after}": down restores the host`, async () => {
     await using bench = await createHarness();
     const before = await bench.facts();
     await killedUp(bench, after, ms);
@@ -28,7 +28,7 @@ for (const { after, ms } of MOMENTS) {
   });
 }
 
-await test('kill -9 in the middle of up: the same command goes on, and nothing is doubled', async () => {
+await test('kill -9 of up: the same command continues and creates nothing twice', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   await killedUp(bench, 'Starting machine', 900);
@@ -55,7 +55,7 @@ await test('kill -9 while the root file system is built: neither processes nor m
   assert.match(await bench.must('mini', 'ls'), /n1\s+on/);
 });
 
-await test('two commands at once: the second one is told that the first one holds the cluster', async () => {
+await test('a second command is refused while the first one holds the lock', async () => {
   await using bench = await createHarness();
   await bench.up('busy');
   const cluster = await bench.cluster('busy');

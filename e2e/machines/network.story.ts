@@ -6,7 +6,7 @@ import { OWNER_KEY, createHarness } from './harness.ts';
 
 const CONNECTED = 'connected';
 
-await test('machines reach each other and the workstation, and no way leads further', async () => {
+await test('machines reach each other and the workstation, and nothing else', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   await bench.up('red');

@@ -9,7 +9,7 @@ interface UpResult {
   readonly demo: { readonly url: string; readonly answer: string };
 }
 
-await test('mini up makes Kubernetes that answers, twice side by side, and mini down leaves nothing of it', async () => {
+await test('mini up creates two working clusters side by side, and mini down removes them', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
 

@@ -21,7 +21,7 @@ function alone(directory: string, file: string, ...args: readonly string[]): { c
   }
 }
 
-await test('what is shipped runs on a machine without npm', async (story) => {
+await test('the shipped programs run on a machine without npm', async (story) => {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-shipped-'));
   try {
     execFileSync(execPath, [join(PROJECT, '.ci/build.ts'), '--sea'], { stdio: 'pipe' });
@@ -30,7 +30,7 @@ await test('what is shipped runs on a machine without npm', async (story) => {
     };
     const built = (pattern: RegExp): Promise<string> => newest(DIST, pattern);
 
-    await story.test('the operator’s program as a single executable', async () => {
+    await story.test('the CLI as a single executable', async () => {
       const program = await built(/^cluster-linux-/);
       assert.deepEqual(alone(directory, program, '--version'), { code: 0, text: `${version}\n` });
       assert.equal(alone(directory, program, 'config', 'generate').code, 0);
@@ -59,7 +59,7 @@ await test('what is shipped runs on a machine without npm', async (story) => {
       assert.match(text, /config-provisioning-invalid/);
     });
 
-    await story.test('the operator’s program from its Debian package', async () => {
+    await story.test('the CLI from its Debian package', async () => {
       const root = join(directory, 'root');
       execFileSync('dpkg-deb', ['--extract', await built(/^cluster_.*\.deb$/), root]);
       const lib = join(root, 'usr/lib/cluster-cli');

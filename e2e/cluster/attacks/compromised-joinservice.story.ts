@@ -44,7 +44,7 @@ const GOT: Readonly<Record<string, string>> = {
   'a worker of its own': 'a certificate of a worker',
 };
 
-await test('code that runs as the join service of a live control plane', async (story) => {
+await test('a compromised join service on a live control plane', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);

@@ -30,7 +30,7 @@ interface Explained {
   }[];
 }
 
-await test('machines that are refused: both sides say why, the audit has it, and nothing is given', async (story) => {
+await test('refused machines: both sides and the audit log have the reason, and nothing is issued', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   let [listed, stranger]: JoinSettings['join']['inventory'] = [];
@@ -134,7 +134,7 @@ await test('machines that are refused: both sides say why, the audit has it, and
     assert.equal(code, EXIT_REFUSED);
   });
 
-  await story.test('none of them was given anything', () => refusals.expectNothingGiven());
+  await story.test('nothing was issued to any of them', () => refusals.expectNothingGiven());
 
   await story.test('a cluster of the same software and of another owner, seen from the machine', async () => {
     const owner = join(bench.directory, 'another-owner');
@@ -236,7 +236,7 @@ await test('machines that are refused: both sides say why, the audit has it, and
     );
   });
 
-  await story.test('what was refused comes in when the cause is gone; the audit is whole', async () => {
+  await story.test('refused machines join when the cause is gone; the audit log verifies', async () => {
     const { ownerKeys } = JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/provisioning.json')) as {
       ownerKeys: readonly string[];
     };

@@ -39,7 +39,7 @@ require('node:https').get({ host, port, path, headers, rejectUnauthorized: false
 /** A metadata service on the machine itself, as agents of clouds run it. */
 const SERVE_METADATA = `require('node:http').createServer((q, a) => a.end('secret')).listen(80, '${METADATA}', () => console.log('up'))`;
 
-await test('a tenant with the role edit in a namespace gets nothing of the node', async (story) => {
+await test('a tenant with the role edit in a namespace gets no access to the node', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME);
   const cluster = new StoryCluster(bench, NAME);
@@ -61,7 +61,7 @@ await test('a tenant with the role edit in a namespace gets nothing of the node'
     },
   );
 
-  await story.test('a controller makes no such pod either', async () => {
+  await story.test('a controller cannot create such a pod either', async () => {
     const template = podOf('x', { hostNetwork: true }) as { spec: object };
     const labels = { app: 'x' };
     const object = {
@@ -121,7 +121,7 @@ await test('a tenant with the role edit in a namespace gets nothing of the node'
     }
   });
 
-  await story.test('what listens on the address of the node lets no tenant in', async () => {
+  await story.test('services on the address of the node refuse a tenant', async () => {
     const want: Readonly<Record<number, RegExp>> = {
       2379: /^(ERR_SSL|ECONNRESET|EPROTO)/,
       2382: /^(ERR_SSL|ECONNRESET|EPROTO)/,
@@ -167,7 +167,7 @@ await test('a tenant with the role edit in a namespace gets nothing of the node'
     await cluster.sh(NODE, `systemctl stop fake-metadata; ip addr del ${METADATA}/32 dev lo`);
   });
 
-  await story.test('what the cluster itself runs is there all the same', async () => {
+  await story.test('the workloads of the cluster itself still run', async () => {
     await eventually(
       'all pods run',
       60,

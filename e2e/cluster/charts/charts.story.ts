@@ -41,7 +41,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
   const three = [tail, web, db];
   const desk = new ChartHarness(bench, { cluster: 'charts', workspace });
 
-  await story.test('--skip-charts asks nobody and installs nothing', async () => {
+  await story.test('--skip-charts downloads and installs nothing', async () => {
     await desk.configure(three);
     const asked = sources.registry.requests.length;
     assert.deepEqual((await desk.init('--skip-charts')).charts, []);
@@ -64,7 +64,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.deepEqual(sources.repository.requests, [], 'what it does not need is not fetched');
   });
 
-  await story.test('kill -9 while a chart is fetched: the next run goes on there', async () => {
+  await story.test('kill -9 while a chart is downloaded: the next run resumes', async () => {
     const held = sources.repository.hold('/hello-0.2.0.tgz');
     const cli = bench.startCli('--workspace', workspace, 'init');
     await held.asked;
@@ -80,7 +80,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.match(await (await fetch(`http://${address}:30090/`)).text(), /pod=web-/);
   });
 
-  await story.test('the same again touches nothing and says so', async () => {
+  await story.test('the same command again changes nothing and says so', async () => {
     const requests = sources.registry.requests.length;
     const again = await desk.init();
     assert.deepEqual([again.charts, again.unchanged], [[], true]);
@@ -88,7 +88,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.equal(sources.registry.requests.length, requests);
   });
 
-  await story.test('a new version and new values touch their chart only', async () => {
+  await story.test('a new version and new values change only their chart', async () => {
     await desk.configure([tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }]);
     assert.deepEqual((await desk.init()).charts, ['db', 'web']);
     assert.deepEqual(await desk.releases(), ['db 2', 'flannel 1', 'tail 1', 'web 2']);

@@ -83,7 +83,7 @@ const UNITS = [
 ];
 const WORKLOADS = `${UNITS.map((unit) => `systemctl show -p MainPID --value ${unit}`).join('; ')}; pgrep -x kube-apiserver; pgrep -x kube-scheduler`;
 
-await test('a machine with a damaged disk refuses to begin a second cluster, touches nothing and goes on when the file is back', async (story) => {
+await test('a machine with a damaged disk refuses a second init, changes nothing and resumes when the file is restored', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'damaged');
   await bench.must(...machine.init());

@@ -9,7 +9,7 @@ import { WatchedMachine } from '../init/watched-machine.ts';
 
 const random = seededRandom(Date.now());
 
-await test('what machines suffer from has a message, a code and an exit code of its own, and the same command works once it is gone', async (story) => {
+await test('each fault of a machine has its own message, error code and exit code, and the same command succeeds once it is fixed', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'faulty', '--empty-store');
   const all = (stage: string) => FAULTS.filter((kind) => kind.stage === stage);
@@ -24,7 +24,7 @@ await test('what machines suffer from has a message, a code and an exit code of 
   for (const kind of all('begun').filter(({ name }) => name !== 'an address that changes'))
     await story.test(kind.name, (each) => assertNamed(each, bench, machine, kind));
 
-  await story.test('the same command, now that all causes are gone', async () => {
+  await story.test('the same command succeeds when all faults are fixed', async () => {
     await assertOneCluster(bench, machine, await ended(bench, machine));
   });
 

@@ -36,7 +36,7 @@ const ask = () => {
 };
 ask();`;
 
-await test('parts that hang are detected and take nothing else down', async (story) => {
+await test('hung processes are detected and affect nothing else', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);

@@ -10,7 +10,7 @@ const COUNT = 5;
 const seed = Number(env['BLIND_SEED'] ?? Date.now() % 1_000_000);
 
 /** What of random-faults.story.ts continuous integration has time for; another seed each time. */
-await test(`${COUNT} faults injected blind: the first cause named is the right one`, async (story) => {
+await test(`${COUNT} random faults: the CLI names the right cause first`, async (story) => {
   await using bench = await createHarness();
   const table: string[] = [`seed ${seed}`];
   const { right } = await injectRandomFaults(bench, {

@@ -9,7 +9,7 @@ const seed = Number(env['BLIND_SEED'] ?? Date.now() % 1_000_000);
 const count = Number(env['BLIND_COUNT'] ?? 25);
 const WRONG_ALLOWED = 1;
 
-await test(`${count} faults injected blind: the first cause named is the right one`, async (story) => {
+await test(`${count} random faults: the CLI names the right cause first`, async (story) => {
   await using bench = await createHarness();
   // As they come: a run that is stopped has found out something all the same.
   const onEach = (line: string): void => void stdout.write(`${line}\n`);

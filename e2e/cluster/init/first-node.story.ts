@@ -14,7 +14,7 @@ import {
   probePort,
 } from '../harness/node-shell.ts';
 
-await test('the first node: what it keeps, what it hides, and how it comes back', async (story) => {
+await test('the first node: its state, its secrets, and its restart', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', 'first');
   const cluster = await bench.cluster('first');
@@ -57,7 +57,7 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
     assert.equal(await node.exitCode('test', '-e', '/etc/kubernetes/super-admin.conf'), 1);
   });
 
-  await story.test('kubelets ask nobody for certificates, and the API server checks theirs', async () => {
+  await story.test('kubelets request no certificates, and the API server verifies theirs', async () => {
     const kubelet = await kubeletConfiguration(node);
     assert.equal(kubelet.rotateCertificates, false);
     assert.notEqual(kubelet.serverTLSBootstrap, true);
@@ -142,7 +142,7 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
     assert.match(JSON.stringify(first), new RegExp(born));
   });
 
-  await story.test('the unlock key and the owner’s secrets stay on no disk of the node', async () => {
+  await story.test('no disk of the node has the unlock key or secrets of the owner', async () => {
     const request = await node.run('cat', '/var/lib/cluster/init/request.json');
     assert.match(request, /"clusterUnlockKeyHex":""/);
     const { key } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {

@@ -24,12 +24,12 @@ const MAKE_FIRST_POD = `
   systemctl stop kubepods.slice
 `;
 
-await test('an init that everything happens to ends in the one cluster it began', async (story) => {
+await test('an interrupted init always ends in one cluster', async (story) => {
   await using bench = await createHarness();
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'torn');
   const init = ['--workspace', workspace, 'init', '--node', address, '--fingerprint', fingerprint] as const;
 
-  await story.test('the group of a first pod stays when systemd starts something beside it', async () => {
+  await story.test('the cgroup of a first pod stays when systemd starts another unit', async () => {
     await node.run('sh', '-ec', MAKE_FIRST_POD);
   });
 

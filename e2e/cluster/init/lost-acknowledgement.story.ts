@@ -13,7 +13,7 @@ import { FaultyConnection } from './faulty-connection.ts';
 /** So long a machine is given to answer before a curator is told. */
 const MACHINE_MS = 15_000;
 
-await test('an owner whose machine is silent tells a curator whose cluster it is', async (story) => {
+await test('an owner acknowledges the init at a curator when the machine does not respond', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'unheard');
   const { network } = await bench.cluster('unheard');
@@ -38,29 +38,35 @@ await test('an owner whose machine is silent tells a curator whose cluster it is
     assert.doesNotMatch(await state('init/request.json'), /"clusterUnlockKeyHex":\s*""/);
   });
 
-  await story.test('behind a dead cable the same command tells a curator, and ends well', async (step) => {
-    cable.setSilent(true);
-    cable.reset();
-    const cli = new InitRun(bench, init);
-    assert.equal(await cli.ended, 0, cli.said());
-    const [told] = cli.lines.filter(
-      ({ type, code }) => type === 'step-finished' && code === 'init-acknowledge',
-    );
-    const { durationMs } = told as unknown as { readonly durationMs: number };
-    step.diagnostic(`${Math.round(durationMs / 1000)} s`);
-    assert.ok(durationMs > MACHINE_MS, 'the machine had its time');
-    assert.match(await bench.must('--workspace', machine.workspace, 'audit', 'ls'), /PutOwnership/);
-  });
+  await story.test(
+    'with a dead connection the same command acknowledges at a curator and succeeds',
+    async (step) => {
+      cable.setSilent(true);
+      cable.reset();
+      const cli = new InitRun(bench, init);
+      assert.equal(await cli.ended, 0, cli.said());
+      const [told] = cli.lines.filter(
+        ({ type, code }) => type === 'step-finished' && code === 'init-acknowledge',
+      );
+      const { durationMs } = told as unknown as { readonly durationMs: number };
+      step.diagnostic(`${Math.round(durationMs / 1000)} s`);
+      assert.ok(durationMs > MACHINE_MS, 'the machine had its time');
+      assert.match(await bench.must('--workspace', machine.workspace, 'audit', 'ls'), /PutOwnership/);
+    },
+  );
 
-  await story.test('the machine hears of it: the unlock key leaves its disk, its port closes', async () => {
-    const isWiped = async (): Promise<boolean> =>
-      /"clusterUnlockKeyHex":\s*""/.test(await state('init/request.json'));
-    await eventually('the unlock key is gone', 120, isWiped, (wiped) => wiped);
-    const port = () => machine.node.run('sh', '-c', 'ss -Hltn "sport = :9000" | wc -l');
-    await eventually('the Init port is closed', 30, port, (listeners) => listeners.trim() === '0');
-  });
+  await story.test(
+    'the machine gets the acknowledgement: it deletes the unlock key and closes its Init port',
+    async () => {
+      const isWiped = async (): Promise<boolean> =>
+        /"clusterUnlockKeyHex":\s*""/.test(await state('init/request.json'));
+      await eventually('the unlock key is gone', 120, isWiped, (wiped) => wiped);
+      const port = () => machine.node.run('sh', '-c', 'ss -Hltn "sport = :9000" | wc -l');
+      await eventually('the Init port is closed', 30, port, (listeners) => listeners.trim() === '0');
+    },
+  );
 
-  await story.test('and machines join: they are shown whose cluster it is', async () => {
+  await story.test('machines join: they see the signature of the owner', async () => {
     await bench.must('mini', 'up', '--name', 'unheard', '--workers', '1');
     const table = await bench.must('--workspace', machine.workspace, 'node', 'ls');
     assert.match(table, /^n2 +(?!New|Standby)/m);

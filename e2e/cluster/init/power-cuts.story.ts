@@ -8,7 +8,7 @@ import { isInside, KilledPhases } from './kill-matrix.ts';
 import { WatchedMachine } from './watched-machine.ts';
 
 /** One init, in each phase of which the machine loses its power once. */
-await test('a power cut in every phase: switched on again, the same command goes on to Ready', async (story) => {
+await test('after a power cut in any phase the same command continues to Ready', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'kpower');
   const killed = new KilledPhases('power-cuts');

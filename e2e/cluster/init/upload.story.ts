@@ -10,7 +10,7 @@ import { waitForExit, waitForOutput } from '../harness/program-output.ts';
 
 const STORE = '/var/lib/cluster/store';
 
-await test('a machine with an empty store and no way but to the workstation gets everything from there', async (story) => {
+await test('a machine with an empty store and no internet gets everything from the workstation', async (story) => {
   await using bench = await createHarness({ ownCache: true });
   await shareCache(bench);
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(
@@ -22,23 +22,26 @@ await test('a machine with an empty store and no way but to the workstation gets
   const storedBytes = async (): Promise<number> =>
     Number((await node.run('sh', '-c', `du -sb ${STORE} 2>/dev/null | cut -f1 || echo 0`)) || 0);
 
-  await story.test('the machine has nothing and reaches nobody else', async () => {
+  await story.test('the machine has no components and no internet', async () => {
     assert.ok((await storedBytes()) < 1024 * 1024);
     const routes = await node.run('ip', '-4', 'route', 'get', '1.1.1.1');
     assert.match(routes, /via 198\.18\.\d+\.254/);
   });
 
-  await story.test('a flipped byte is refused by name, and nothing is bound', async () => {
-    const { name, path } = await largestImage(bench);
-    await flipByte(path);
-    const refused = await bench.cli(...init);
-    assert.notEqual(refused.code, 0);
-    assert.match(refused.stderr, new RegExp(name));
-    assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
-    await flipByte(path);
-  });
+  await story.test(
+    'a component with a flipped byte is refused by name, and the machine stays unlocked',
+    async () => {
+      const { name, path } = await largestImage(bench);
+      await flipByte(path);
+      const refused = await bench.cli(...init);
+      assert.notEqual(refused.code, 0);
+      assert.match(refused.stderr, new RegExp(name));
+      assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
+      await flipByte(path);
+    },
+  );
 
-  await story.test('an upload that is cut goes on where it was', async () => {
+  await story.test('an interrupted upload resumes', async () => {
     const cli = bench.startCli(...init);
     const end = waitForExit(cli);
     await waitForOutput(cli, /Giving the machine its components/);
@@ -57,7 +60,7 @@ await test('a machine with an empty store and no way but to the workstation gets
     );
   });
 
-  await story.test('the node runs what it was given', async () => {
+  await story.test('the node runs the uploaded components', async () => {
     await eventually(
       'the node is Ready',
       60,

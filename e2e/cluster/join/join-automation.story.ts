@@ -99,7 +99,7 @@ async function metadataService(
   };
 }
 
-await test('the examples for automation, run as they are written', async (story) => {
+await test('the documented automation examples work', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'automation');
   await cluster.machines({ controlPlanes: 1, workers: 3 });

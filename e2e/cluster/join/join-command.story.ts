@@ -17,7 +17,7 @@ await test('automation joins a machine with one command', async (story) => {
     return { code, stderr, lines: lines.map((line) => JSON.parse(line) as JoinLine) };
   };
 
-  await story.test('a machine that nobody told of a cluster: the wait ends with its own code', async () => {
+  await story.test('the wait of a machine without a cluster ends with its own error code', async () => {
     const { code, lines, stderr } = await join('--wait', '--timeout', '3s');
     assert.equal(code, EXIT.unreachable, stderr);
     const said = JSON.stringify(lines) + stderr;
@@ -25,14 +25,14 @@ await test('automation joins a machine with one command', async (story) => {
     assert.match(said, /cluster-join-wait-timeout/);
   });
 
-  await story.test('a duration without a unit is an error of usage, and only root is answered', async () => {
+  await story.test('a duration without unit is a usage error, and only root may call the agent', async () => {
     assert.equal((await join('--wait', '--timeout', '10')).code, EXIT.usage);
     const stranger = await cluster.try('n2', 'runuser', '-u', 'nobody', '--', 'cluster', 'join', '--wait');
     assert.equal(stranger.code, EXIT.precondition, stranger.stderr);
   });
 
   const first = `${await cluster.address('n1')}:9090`;
-  await story.test('it waits for a cluster that is only being made, says each stage, and ends', async () => {
+  await story.test('it waits for a cluster that is being created, shows each stage, and ends', async () => {
     const made = cluster.up();
     const dead = `${(await cluster.address('n1')).replace(/\d+$/, '99')}:9090`;
     const { code, lines, stderr } = await join(

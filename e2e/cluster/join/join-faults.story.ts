@@ -77,7 +77,7 @@ await test('machines join through faults of network and clock', async (story) =>
     }
   };
 
-  await story.test('cut off for a minute while it is let in, it goes on by itself', async (step) => {
+  await story.test('it resumes after its network was cut for a minute', async (step) => {
     await untilWaiting('n2');
     await under('n2', dropping(`OUTPUT -d ${first}`, `INPUT -s ${first}`), async () => {
       const since = Date.now();
@@ -167,7 +167,7 @@ await test('machines join through faults of network and clock', async (story) =>
     },
   );
 
-  await story.test('almost five minutes behind it is let in too', async () => {
+  await story.test('with a clock almost five minutes behind it joins too', async () => {
     const behind = await WrongClock.on(bench, cluster, 'n5');
     await behind.shift(LATE_S - 5 * MINUTE);
     await approve('n5');

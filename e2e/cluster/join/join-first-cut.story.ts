@@ -15,7 +15,7 @@ await test('the power of the first machine is cut while three others join', asyn
     (error: unknown) => String(error),
   );
 
-  await story.test('in the middle of their way in', async () => {
+  await story.test('while they join', async () => {
     await eventually(
       'one of them is on its way in',
       300,
@@ -46,7 +46,7 @@ await test('the power of the first machine is cut while three others join', asyn
     },
   );
 
-  await story.test('no admission was left behind, and nobody had a way out', async () => {
+  await story.test('no admission is left over, and no machine reached the internet', async () => {
     await cluster.expectNoInternet(MACHINES);
     const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
     assert.deepEqual(

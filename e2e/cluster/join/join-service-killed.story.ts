@@ -21,7 +21,7 @@ const EXPECTED = [
   /^signature$/,
 ];
 
-await test('kill -9 of the join service behind each write of a join: the machine comes in, once', async (story) => {
+await test('kill -9 of the join service after each write of a join: the machine joins once', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await cluster.machines({ controlPlanes: 2, workers: 0 }, requireApproval);
@@ -76,7 +76,7 @@ await test('kill -9 of the join service behind each write of a join: the machine
     },
   );
 
-  await story.test('one member, one voter more, one admission; nothing is down', async () => {
+  await story.test('one member, one more voter, one admission; nothing is down', async () => {
     await eventually(
       'two voters',
       120,

@@ -37,7 +37,7 @@ class Worker {
   }
 }
 
-await test('a worker joins, through kills of its agent, renews, and comes back when its certificates ran out', async (story) => {
+await test('a worker joins while its agent is killed, renews, and recovers from expired certificates', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1');
   const first = new NodeShell(bench, NAME);
@@ -91,7 +91,7 @@ await test('a worker joins, through kills of its agent, renews, and comes back w
     },
   );
 
-  await story.test('approved and killed over and over it becomes one member, with the same key', async () => {
+  await story.test('approved and killed repeatedly it becomes one member with the same key', async () => {
     const up = bench.cli('mini', 'up', '--name', NAME);
     for (let kill = 0; kill < 6; kill++) {
       await worker.killAgent();
@@ -111,13 +111,13 @@ await test('a worker joins, through kills of its agent, renews, and comes back w
     assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);
   });
 
-  await story.test('its kubelet asks nobody for certificates', async () => {
+  await story.test('its kubelet requests no certificates', async () => {
     const kubelet = await kubeletConfiguration(new NodeShell(bench, NAME, 'n2'));
     assert.equal(kubelet.rotateCertificates, false);
     assert.notEqual(kubelet.serverTLSBootstrap, true);
   });
 
-  await story.test('its certificate is renewed before it runs out, again and again', async () => {
+  await story.test('its certificate is renewed before it expires, each time', async () => {
     const before = await worker.notAfterMs();
     const renewed = await eventually(
       'a new certificate',

@@ -36,7 +36,7 @@ interface WaitingJoin {
   readonly state: string;
 }
 
-await test('kill -9 of the joining agent at every step: it goes on by itself, as one member', async (story) => {
+await test('kill -9 of the joining agent at every step: it resumes as one member', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await cluster.machines({ controlPlanes: 2, workers: 0, emptyStores: true }, requireApproval);
@@ -58,7 +58,7 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
     pid = await machine.agentAfter(pid);
   };
 
-  await story.test('while it waits to be let in: the same request goes on', async () => {
+  await story.test('while it waits for admission: the same request continues', async () => {
     const before = await waiting();
     await kill();
     assert.equal((await waiting())?.joinId, before?.joinId);
@@ -128,7 +128,7 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
     },
   );
 
-  await story.test('one member, one voter more, one admission', async () => {
+  await story.test('one member, one more voter, one admission', async () => {
     await eventually(
       'two voters',
       120,

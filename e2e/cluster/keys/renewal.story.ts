@@ -72,7 +72,7 @@ await test('every certificate of a cluster is renewed while it works', async (st
     await Promise.all(listeners.map(([, host, port]) => certificateExpiryMs(host, port))),
   ];
 
-  await story.test('the status names each with its end, and so do metrics', async () => {
+  await story.test('status and metrics show the expiry of each certificate', async () => {
     const files = [...before.keys()].map((name) => name.split('/').slice(-2).join('/'));
     for (const file of [
       OWNERS_CERTIFICATE,
@@ -125,7 +125,7 @@ await test('every certificate of a cluster is renewed while it works', async (st
     assert.ok(api.longestOutageMs < 10_000, `the API paused for ${api.longestOutageMs} ms`);
   });
 
-  await story.test('and served, by the same processes', async () => {
+  await story.test('the same processes serve the renewed certificates', async () => {
     for (const [index, [what, host, port]] of listeners.entries())
       await eventually(
         `${what} shows a new certificate`,
@@ -136,7 +136,7 @@ await test('every certificate of a cluster is renewed while it works', async (st
     assert.deepEqual(await pids(), pidsBefore);
   });
 
-  await story.test('when all of the first ones have run out, everything works', async () => {
+  await story.test('everything works when all first certificates have expired', async () => {
     const lastMs = Math.max(...before.values());
     await eventually(
       'the last of the first ones runs out',
@@ -174,7 +174,7 @@ await test('every certificate of a cluster is renewed while it works', async (st
     assert.match(await bench.must('--workspace', await cluster.workspace(), 'audit', 'ls'), /RenewOperator/);
   });
 
-  await story.test('the owner’s kubeconfig has a new key and certificate when the owner asks', async () => {
+  await story.test('the kubeconfig gets a new key and certificate on request', async () => {
     const { kubeconfig: was } = await cluster.cliJson<{ kubeconfig: string }>('kubeconfig');
     const { kubeconfig: is } = await cluster.cliJson<{ kubeconfig: string }>('kubeconfig', '--renew');
     const keyIn = (text: string) => /client-key-data: (\S+)/.exec(text)?.[1];

@@ -13,7 +13,7 @@ const PAUSE_MS = 8_000;
 /** A watch goes on where it was, but for an API server that has just started and does not know that far back. */
 const MAX_RELISTS = 8;
 
-await test('a control plane is lost with its keys: they are replaced, and a copy of them opens nothing', async (story) => {
+await test('after the loss of a control plane the keys are rotated, and a copy of its keys is useless', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);
@@ -35,10 +35,13 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
       ])
     ).flat();
 
-  await story.test('what a copy of its disk makes is let in everywhere but at curators', async () => {
-    for (const line of await answers())
-      assert.match(line, line.startsWith('curator') ? /: refused$/ : /: let in$/);
-  });
+  await story.test(
+    'credentials forged with a copy of its disk work everywhere except at curators',
+    async () => {
+      for (const line of await answers())
+        assert.match(line, line.startsWith('curator') ? /: refused$/ : /: let in$/);
+    },
+  );
 
   const before = await containersOf(first, LEFT);
   const allSee = async (count: number): Promise<void> => {
@@ -52,7 +55,7 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
       );
   };
 
-  await story.test('its removal replaces the keys, and says so', async (step) => {
+  await story.test('its removal rotates the keys and says so', async (step) => {
     await cluster.cutPower('n3');
     await eventually(
       'it counts as gone',
@@ -75,11 +78,11 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
     assert.doesNotMatch((await bench.cli('--workspace', workspace, 'status')).stdout, /^key rotation /m);
   });
 
-  await story.test('what the copy makes is refused at every door', async () => {
+  await story.test('forged credentials are refused at every endpoint', async () => {
     for (const line of await answers()) assert.match(line, /: refused$/);
   });
 
-  await story.test('pods are the same, and never lost the API or what they watch', async (step) => {
+  await story.test('pods keep running and never lose the API or a watch', async (step) => {
     assert.deepEqual(await containersOf(first, LEFT), before);
     for (const name of LEFT) {
       const report = await reportOf(first, name);
@@ -91,7 +94,7 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
     await allSee(3);
   });
 
-  await story.test('the workstation has a kubeconfig that is taken, and everything is healthy', async () => {
+  await story.test('the kubeconfig of the workstation is accepted, and everything is healthy', async () => {
     await eventually(
       'the cluster is healthy',
       60,
@@ -112,7 +115,7 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
       );
   });
 
-  await story.test('the machine, made fresh, joins again as a control plane with the new keys', async () => {
+  await story.test('the machine, reset, joins again as a control plane with the new keys', async () => {
     await cluster.start('n3');
     await cluster.sh('n3', 'install -D /dev/null /var/lib/cluster/reset/order.json');
     await cluster.try('n3', 'systemctl', 'restart', 'bootstrapper');

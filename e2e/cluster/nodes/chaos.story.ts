@@ -49,7 +49,7 @@ const UNITS = [...new Set(VICTIMS.map(({ unit }) => unit))];
 const strike = (unit: string): string =>
   `pid=$(systemctl show --property MainPID --value ${unit}) && [ "$pid" -gt 0 ] && kill -KILL "$pid"`;
 
-await test(`a rough life of three control planes and two workers, seed ${seed}`, async (story) => {
+await test(`chaos with three control planes and two workers, seed ${seed}`, async (story) => {
   const random = seededRandom(seed);
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
   await using bench = await createHarness();
@@ -130,7 +130,7 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
     const order = MACHINES.map((name) => ({ name, at: random() }))
       .toSorted((one, other) => one.at - other.at)
       .map(({ name }) => name);
-    await story.test(`all off, and on again as ${order.join(', ')}`, async (step) => {
+    await story.test(`all machines stopped, and started in the order ${order.join(', ')}`, async (step) => {
       for (const name of order) await bench.must('mini', 'stop', '--name', NAME, '--power-cut', name);
       let running = 0;
       let quorumMs = 0;

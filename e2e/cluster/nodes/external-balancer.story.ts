@@ -9,7 +9,7 @@ import { FaultyConnection } from '../init/faulty-connection.ts';
 /** A name that certificates can carry beside the address; nobody has to resolve it. */
 const SAN = 'api.example.test';
 
-await test('a cluster whose API servers are behind the operator’s own balancer', async (story) => {
+await test('a cluster with an external load balancer of the API servers', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'ownlb');
   await cluster.machines({ controlPlanes: 1, workers: 0 });

@@ -11,7 +11,7 @@ const EXIT_INTERRUPTED = 130;
 const CTRL_C = '\u0003';
 const FORCED = ['--yes', '--force', '--delete-emptydir-data'] as const;
 
-await test('a command that is interrupted in its middle is run again and ends as ever', async (story) => {
+await test('an interrupted command succeeds when it is run again', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '3');
   const { paths } = await bench.cluster(NAME);
@@ -45,7 +45,7 @@ await test('a command that is interrupted in its middle is run again and ends as
     return cli;
   };
 
-  await story.test('what takes something away is refused where nobody can be asked', async () => {
+  await story.test('destructive commands are refused without a terminal', async () => {
     const before = await nodes();
     for (const args of [
       ['node', 'remove', 'n2'],
@@ -69,7 +69,7 @@ await test('a command that is interrupted in its middle is run again and ends as
     await must('node', 'uncordon', 'n2');
   });
 
-  await story.test('set-role: the terminal is closed, and Ctrl-C at the way back', async () => {
+  await story.test('set-role: SIGHUP, and Ctrl-C when the role is changed back', async () => {
     const promote = ['node', 'set-role', 'n2', '--control-plane', '--worker'];
     const closed = await terminalAt(/Waiting for n2 to change its roles/, ...promote);
     const gone = waitForExit(closed);
@@ -84,19 +84,19 @@ await test('a command that is interrupted in its middle is run again and ends as
     await must(...demote);
   });
 
-  await story.test('reset: nobody reads its output, and it goes on to its end', async () => {
+  await story.test('reset: runs to its end when its output is closed', async () => {
     assert.equal(await leaveAt(/Draining node n2/, 'node', 'reset', 'n2', ...FORCED), 0);
     assert.ok(!(await nodes()).includes('node/n2'));
     assert.match(await must('node', 'reset', 'n2', ...FORCED), /Node n2 is removed/);
   });
 
-  await story.test('reset: kill -9 when the machine has its order', async () => {
+  await story.test('reset: kill -9 after the machine got the order', async () => {
     await killAt(/Deleting the records of n3/, 'node', 'reset', 'n3', ...FORCED);
     assert.match(await must('node', 'reset', 'n3', ...FORCED), /Node n3 is removed/);
     assert.ok(!(await nodes()).includes('node/n3'));
   });
 
-  await story.test('remove: Ctrl-C while it is struck off', async () => {
+  await story.test('remove: Ctrl-C while the record is deleted', async () => {
     const left = await terminalAt(/Deleting the records of n4/, 'node', 'remove', 'n4', ...FORCED);
     const end = waitForExit(left);
     left.stdin?.write(CTRL_C);

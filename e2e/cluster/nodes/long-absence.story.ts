@@ -16,7 +16,7 @@ const KNOWLEDGE =
 const PROVISIONING = '/etc/cluster/provisioning.json';
 const RELAY_PORTS = [9093, 9094];
 
-await test('a machine comes back when every control plane that it knew is gone', async (story) => {
+await test('a machine returns when every control plane that it knew is gone', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await cluster.machines({ controlPlanes: 1, workers: 2 }, withLifetimes(MINUTES));
@@ -65,27 +65,30 @@ await test('a machine comes back when every control plane that it knew is gone',
     await cluster.cutPower('n3');
   };
 
-  await story.test('workers learn which of them lead to control planes, and lead there', async () => {
-    for (const machine of ['n2', 'n3'])
-      await eventually(
-        `${machine} has both on its disk`,
-        60,
-        () => cluster.try(machine, 'cat', `${MEMBERSHIP}/relays.json`),
-        ({ stdout }) => stdout.includes(second),
-      );
-    for (const machine of ['n2', 'n3'])
-      await eventually(
-        `the relay of ${machine} listens, behind its pods`,
-        60,
-        () => cluster.sh(machine, `ss -Hltn | awk '{print $4}'`),
-        (listening) =>
-          RELAY_PORTS.every((port) => listening.split('\n').some((place) => place.endsWith(`:${port}`))),
-      );
-    const user = await cluster.sh('n2', 'ps -o user= -p $(systemctl show -P MainPID cluster-relay)');
-    assert.notEqual(user, 'root');
-    const onFirst = await cluster.try('n1', 'systemctl', 'is-active', 'cluster-relay.service');
-    assert.notEqual(onFirst.stdout.trim(), 'active');
-  });
+  await story.test(
+    'workers learn which workers are relays, and forward connections to control planes',
+    async () => {
+      for (const machine of ['n2', 'n3'])
+        await eventually(
+          `${machine} has both on its disk`,
+          60,
+          () => cluster.try(machine, 'cat', `${MEMBERSHIP}/relays.json`),
+          ({ stdout }) => stdout.includes(second),
+        );
+      for (const machine of ['n2', 'n3'])
+        await eventually(
+          `the relay of ${machine} listens, behind its pods`,
+          60,
+          () => cluster.sh(machine, `ss -Hltn | awk '{print $4}'`),
+          (listening) =>
+            RELAY_PORTS.every((port) => listening.split('\n').some((place) => place.endsWith(`:${port}`))),
+        );
+      const user = await cluster.sh('n2', 'ps -o user= -p $(systemctl show -P MainPID cluster-relay)');
+      assert.notEqual(user, 'root');
+      const onFirst = await cluster.try('n1', 'systemctl', 'is-active', 'cluster-relay.service');
+      assert.notEqual(onFirst.stdout.trim(), 'active');
+    },
+  );
 
   await story.test('one worker is off while the only control plane becomes another one', async () => {
     await cluster.sh('n3', `cd /; tar -cf /root/before.tar ${KNOWLEDGE}; sync`);
@@ -135,7 +138,7 @@ await test('a machine comes back when every control plane that it knew is gone',
     await cluster.cutPower('n1');
   });
 
-  await story.test('it comes back through the other worker, and through nobody else', async () => {
+  await story.test('it returns through the relay of the other worker', async () => {
     await cluster.sh('n2', 'systemctl stop cluster-relay');
     assert.ok(Date.now() < endsMs, 'what it has is valid still');
     const sinceMs = await switchOn();
@@ -150,19 +153,22 @@ await test('a machine comes back when every control plane that it knew is gone',
     assert.doesNotMatch(await cluster.log('n3'), /ran out while it was off/);
   });
 
-  await story.test('with nothing valid any more too: the relay leads to the join service first', async () => {
-    await putBack([`${first}:9090`]);
-    await eventually(
-      'its certificate has run out',
-      MINUTES * 60,
-      () => Promise.resolve(Date.now()),
-      (nowMs) => nowMs > endsMs + 1_000,
-    );
-    await isBack(await switchOn());
-    assert.match(await cluster.log('n3'), /ran out while it was off/);
-  });
+  await story.test(
+    'with expired certificates it reaches the join service through the relay first',
+    async () => {
+      await putBack([`${first}:9090`]);
+      await eventually(
+        'its certificate has run out',
+        MINUTES * 60,
+        () => Promise.resolve(Date.now()),
+        (nowMs) => nowMs > endsMs + 1_000,
+      );
+      await isBack(await switchOn());
+      assert.match(await cluster.log('n3'), /ran out while it was off/);
+    },
+  );
 
-  await story.test('without a relay the address that an operator wrote down will do', async () => {
+  await story.test('without a relay it uses the address in its provisioning', async () => {
     await putBack([`${first}:9090`, `${fourth}:9090`]);
     await cluster.sh('n2', 'systemctl stop cluster-relay');
     await isBack(await switchOn());

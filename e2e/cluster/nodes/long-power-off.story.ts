@@ -10,7 +10,7 @@ const MINUTES = 6;
 const CONTROL_PLANES = ['n1', 'n2', 'n3'];
 const MACHINES = ['n1', 'n2', 'n3', 'n4'];
 
-await test('a cluster that was off until every certificate had run out comes back by itself', async (story) => {
+await test('a cluster that was off until all certificates expired recovers by itself', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'longoff');
   await cluster.machines({ controlPlanes: 3, workers: 1 }, withLifetimes(MINUTES));
@@ -22,7 +22,7 @@ await test('a cluster that was off until every certificate had run out comes bac
   const before = { keys: await keys(), ids: await ids() };
   await cluster.sh('n1', 'kubectl create configmap kept --from-literal=x=1');
 
-  await story.test('all of them are off until nothing that they have is valid any more', async () => {
+  await story.test('all machines are off until all certificates have expired', async () => {
     await Promise.all(MACHINES.map((machine) => cluster.cutPower(machine)));
     const offMs = Date.now();
     await eventually(
@@ -33,7 +33,7 @@ await test('a cluster that was off until every certificate had run out comes bac
     );
   });
 
-  await story.test('switched on in any order they are Ready, as the same nodes', async () => {
+  await story.test('started in any order, they are Ready as the same nodes', async () => {
     const order = [...MACHINES];
     for (let last = order.length - 1; last > 0; last--) {
       const other = randomInt(last + 1);
@@ -47,7 +47,7 @@ await test('a cluster that was off until every certificate had run out comes bac
     assert.equal(await cluster.sh('n1', 'kubectl get configmap kept -o jsonpath={.data.x}'), '1');
   });
 
-  await story.test('control planes had new certificates before their etcd was started', async () => {
+  await story.test('control planes renewed their certificates before their etcd started', async () => {
     for (const machine of CONTROL_PLANES) {
       assert.match(await cluster.log(machine), /ran out while it was off/);
       const etcd = await cluster.sh(
@@ -59,7 +59,7 @@ await test('a cluster that was off until every certificate had run out comes bac
     }
   });
 
-  await story.test('the worker was let in again by fresh evidence, and nobody joined again', async () => {
+  await story.test('the worker renewed with fresh evidence, and no node joined again', async () => {
     assert.match(await cluster.log('n4'), /ran out while it was off/);
     const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
     assert.deepEqual(
@@ -75,5 +75,5 @@ await test('a cluster that was off until every certificate had run out comes bac
     );
   });
 
-  await story.test('and with no way out but to each other', () => cluster.expectNoInternet(MACHINES));
+  await story.test('no machine reaches the internet', () => cluster.expectNoInternet(MACHINES));
 });

@@ -97,14 +97,14 @@ for (let round = 1; round <= ROUNDS; round++)
       await bench.must('audit', 'verify', ...desk);
     });
 
-    await story.test('no first pod was put off for ten seconds by its group', async () => {
+    await story.test('no first pod was delayed by its cgroup', async () => {
       const machines = new StoryCluster(bench, NAME);
       const log = 'journalctl --no-pager --output cat --unit kubelet';
       for (const name of MACHINES)
         assert.doesNotMatch(await machines.sh(name, log), /failed to ensure that the pod/, name);
     });
 
-    await story.test('each proves itself afresh, and none has a way out but to its peers', async () => {
+    await story.test('each shows fresh evidence, and none reaches the internet', async () => {
       for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...desk);
       await new StoryCluster(bench, NAME).expectNoInternet(MACHINES);
     });
@@ -135,7 +135,7 @@ for (let round = 1; round <= ROUNDS; round++)
       },
     );
 
-    await story.test('the same command again finds that all is there', async () => {
+    await story.test('the same command again changes nothing', async () => {
       const out = await bench.must('mini', 'up', '--name', NAME);
       assert.match(out, /nothing was changed/);
       assert.match(out, /n1, n2, n3, n4, n5/);

@@ -39,7 +39,7 @@ const WORKLOAD = JSON.stringify({
   ],
 });
 
-await test('an operator steers a node: labels, logs, drain with a budget, guards, removal', async (story) => {
+await test('an operator manages a node: labels, logs, drain with a budget, role guards, removal', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = await bench.cluster(NAME);
@@ -48,7 +48,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
   const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
   const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
 
-  await story.test('labels change the record and restart nothing', async () => {
+  await story.test('labels change the record and restart no process', async () => {
     const units = async () =>
       `${await first.run('sh', '-c', LIST_RUNNING_UNITS)}\n${await second.run('sh', '-c', LIST_RUNNING_UNITS)}`;
     await eventually(
@@ -142,7 +142,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
       assert.match(text, new RegExp(`etcd_server_has_leader\\{etcd="${etcd}"\\} 1`));
   });
 
-  await story.test('a drain respects the budget, names what it waits for, and gives up in time', async () => {
+  await story.test('drain respects the budget, names what it waits for, and times out', async () => {
     await first.run('sh', '-c', `echo '${WORKLOAD}' | kubectl apply -f -`);
     await eventually(
       'both pods run',
@@ -172,14 +172,14 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
     assert.match(dry, /1 of 1 voter needed, 1 healthy → 2 of 2 voters needed, 2 healthy/);
   });
 
-  await story.test('a removed node is refused by the curator, and Kubernetes has forgotten it', async () => {
+  await story.test('a removed node is refused by the curator and has no Node object', async () => {
     const out = await must('node', 'remove', '--yes', 'n2', '--delete-emptydir-data', '--force');
     assert.match(out, /its key is refused/);
     assert.equal((await cli('node', 'show', 'n2')).code, EXIT_PRECONDITION);
     assert.equal(await first.exitCode('kubectl', 'get', 'node', 'n2'), 1);
   });
 
-  await story.test('the audit tells all of it, and is whole', async () => {
+  await story.test('the audit log has all decisions and verifies', async () => {
     const log = await must('audit', 'ls');
     for (const method of ['UpdateNodeLabels', 'SetNodeState', 'DeleteNode'])
       assert.match(log, new RegExp(method));

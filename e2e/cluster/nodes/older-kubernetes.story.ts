@@ -20,7 +20,7 @@ await test(`Kubernetes ${VERSION} is built, verified and makes a cluster`, async
   });
 
   const node = new NodeShell(bench, NAME);
-  await story.test('every part is of this version, all pods run, and none had to start twice', async () => {
+  await story.test('every component has this version, all pods run, and none restarted', async () => {
     assert.match(
       await node.kubectl('get', 'nodes', '--no-headers'),
       new RegExp(`^n1 +Ready .*${VERSION}$`, 'm'),

@@ -51,7 +51,7 @@ class Person {
   }
 }
 
-await test('operators with keys of their own look, steer and own, each as far as their role goes', async (story) => {
+await test('operators with their own keys may do what their role allows', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await cluster.machines({ controlPlanes: 2, workers: 1 });
@@ -65,7 +65,7 @@ await test('operators with keys of their own look, steer and own, each as far as
   for (const { directory } of people) await mkdir(directory);
   const endpoints = await curatorsOf(owner);
 
-  await story.test('a key made at a workstation is a stranger until an owner says yes', async () => {
+  await story.test('a new key is refused until an owner adds it', async () => {
     assert.match(await ann.must('operator', 'key', 'ann'), /sha256:[0-9a-f]{64}/);
     const early = await ann.cli('node', 'ls');
     assert.equal(early.code, EXIT_PRECONDITION);
@@ -94,7 +94,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     },
   );
 
-  await story.test('an operator steers nodes and does not decide who else does', async () => {
+  await story.test('an operator manages nodes and cannot manage operators', async () => {
     await owner('operator', 'add', 'ann', '--role', 'operator', '--request', ann.request, '--out', ann.grant);
     assert.match(await ann.must('node', 'label', 'n2', 'zone=a'), /zone=a/);
     const { code, stderr } = await ann.cli('operator', 'remove', '--yes', 'owner');
@@ -102,7 +102,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     assert.match(stderr, /curator-denied/);
   });
 
-  await story.test('an owner who was added has Kubernetes too, once his key asked for it', async () => {
+  await story.test('an added owner gets a kubeconfig on request', async () => {
     await bob.must('operator', 'key', 'bob');
     await owner('operator', 'add', 'bob', '--role', 'owner', '--request', bob.request, '--out', bob.grant);
     await bob.must('operator', 'accept', bob.grant);
@@ -124,7 +124,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     );
   });
 
-  await story.test('a machine that knows his key alone takes the cluster for a stranger’s', async () => {
+  await story.test('a machine that trusts only the new owner refuses the cluster', async () => {
     const printed = await bob.must('node', 'cloud-init', '--format', 'provisioning');
     const given = JSON.parse(printed) as { ownerKeys: readonly string[]; joinEndpoints: readonly string[] };
     assert.equal(given.ownerKeys.length, 2);
@@ -148,12 +148,12 @@ await test('operators with keys of their own look, steer and own, each as far as
     assert.match(last.stderr, /operatorapi-last-owner/);
   });
 
-  await story.test('then his machines join, and take his order to be fresh', async () => {
+  await story.test('then machines of the new owner join and accept a reset order', async () => {
     await cluster.allReady(['n1', 'n2', 'n3'], 240);
     assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is removed/);
   });
 
-  await story.test('who was removed is refused by every curator at once', async () => {
+  await story.test('every curator refuses a removed operator at once', async () => {
     assert.equal(endpoints.length, 2);
     for (const endpoint of endpoints) {
       await ann.askOnly(endpoint);

@@ -59,7 +59,7 @@ async function upgrade(story: TestContext, bench: Harness, name: string, newer: 
   return before;
 }
 
-await test('the agent is upgraded on every node, and no workload notices', async (story) => {
+await test('upgrading the agent on every node affects no workload', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo');
   const cluster = await bench.cluster(NAME);
@@ -76,7 +76,7 @@ await test('the agent is upgraded on every node, and no workload notices', async
       compared.push(await upgrade(step, bench, name, newer));
     });
 
-  await story.test('every kind of them was among those compared', () => {
+  await story.test('the comparison covered every kind of process', () => {
     const names = new Set(
       compared
         .join('\n')
@@ -94,7 +94,7 @@ await test('the agent is upgraded on every node, and no workload notices', async
     services.forEach((unit, index) => assert.notEqual(after[index], before[index], unit));
   });
 
-  await story.test('all nodes are healthy and Ready, and answer a question of the operator', async () => {
+  await story.test('all nodes are healthy and Ready, and respond to the operator', async () => {
     await eventually(
       'both nodes are healthy',
       60,

@@ -21,7 +21,7 @@ interface Report {
   readonly warnings: readonly string[];
 }
 
-await test('an operator asks nodes for fresh evidence, and hands collateral on', async (story) => {
+await test('an operator verifies nodes with fresh evidence, and uploads collateral', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const { workspace } = (await bench.cluster(NAME)).paths;
@@ -75,7 +75,7 @@ await test('an operator asks nodes for fresh evidence, and hands collateral on',
     assert.equal((await verify('n1')).exit, 0);
   });
 
-  await story.test('collateral is shown once it was handed on, and a bad one changes nothing', async () => {
+  await story.test('uploaded collateral is shown, and a bad upload changes nothing', async () => {
     const show = async () =>
       dataOf<Collateral>(await must('attest', 'collateral', 'show', '--output', 'json'));
     assert.deepEqual((await show()).documents, []);
@@ -97,7 +97,7 @@ await test('an operator asks nodes for fresh evidence, and hands collateral on',
     assert.match(await must('audit', 'ls'), /PutCollateral/);
   });
 
-  await story.test('every member takes what was handed on, and goes back to nothing older', async () => {
+  await story.test('every member takes uploaded collateral, and never an older one', async () => {
     const cluster = await bench.cluster(NAME);
     for (const name of ['n1', 'n2']) {
       const node = await cluster.node(name);

@@ -16,7 +16,7 @@ const BUMP = 1_000_000_000;
 /** Twice as long as a member waits before it asks the others again for their epoch. */
 const TWO_LOOKS_MS = 21_000;
 
-await test('a cluster that lost its quorum goes on from the control plane that was left', async (story) => {
+await test('a cluster that lost its quorum recovers from the remaining control plane', async (story) => {
   await using bench = await createHarness();
   const cluster = await RecoveringCluster.up(bench, NAME);
   const { machines, kubeconfig } = cluster;
@@ -80,7 +80,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
     },
   );
 
-  await story.test('of two that are left, the one that has more is named', async () => {
+  await story.test('of two remaining control planes the more recent one is named', async () => {
     await machines.cutPower('n3');
     const traces = await survivor.traces();
     const { exit, said } = await eventually(
@@ -277,7 +277,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
     },
   );
 
-  await story.test('nothing is split, and nothing that was acknowledged and kept is undone', async () => {
+  await story.test('no split brain, and no acknowledged and kept write is lost', async () => {
     const { clusterId, revision } = await survivor.status();
     const hash = async (each: string): Promise<string> => cluster.etcdOf(each).hashAt(revision);
     for (const each of OTHERS) {
