@@ -211,7 +211,7 @@ function bareFrom(shown: X509Certificate): MemberIdentity | undefined {
   return { kind: 'operator', clusterId: CLUSTER_ID, name: 'bare', fingerprint, isKeyOnly: true };
 }
 
-/** A workstation with the workspace of an owner in /owner, and a curator that answers. To be disposed. */
+/** A workstation with the workspace of an owner in /owner, and a curator that responds. Dispose it after the test. */
 export async function createCuratorHarness(
   curator: FakeCuratorCalls = {},
   admission: FakeAdmissionCalls = {},
@@ -219,7 +219,7 @@ export async function createCuratorHarness(
   address = '127.0.0.1',
 ) {
   const files = new MemoryFiles();
-  for (const folder of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
-    await files.makeDirectory(folder);
+  for (const directory of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
+    await files.makeDirectory(directory);
   return { files, ...(await createCluster(files, { curator, admission, streams, address })) };
 }
