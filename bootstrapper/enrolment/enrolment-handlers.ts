@@ -13,6 +13,7 @@ import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 import { installTicket } from '../credentials/index.ts';
 import { findResumePoint } from './resume-point.ts';
 
+/** What the states of the enrolment work with. */
 export interface EnrolmentPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
@@ -22,51 +23,51 @@ export interface EnrolmentPorts {
   readonly node: NodeMembership;
   readonly clusterMembership: Readable<Membership | undefined>;
   readonly joinClient: Pick<JoinClient, 'admit' | 'requestTicket' | 'reportJoined'>;
-  /** A member whose certificates ran out while it was off gets new ones first; durable when it resolves. */
+  /** Renews the certificates of a member that expired while it was off; durable when the promise resolves. */
   readonly ensureValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
   readonly ownAddress: () => string;
   readonly log: Logger;
 }
 
 /**
- * What each state of the enrolment does on this machine. A join's way on after a crash, by what is on the disk:
+ * The work of each state of the enrolment on this machine. A join that was interrupted resumes by what is on disk:
  *
- * | admission | lock | membership | way on                                                                       |
- * |-----------|------|------------|------------------------------------------------------------------------------|
- * | any       | –    | –          | New: asks again; whoever admits now counts                                   |
- * | there     | join | –          | Joining: the same key asks for the same ticket; what lies there is replaced  |
- * | –         | join | –          | refused: the lock alone does not say where to go on                          |
- * | any       | join | there      | Resuming                                                                     |
+ * | admission | lock | membership | resume point                                                                  |
+ * |-----------|------|------------|-------------------------------------------------------------------------------|
+ * | any       | –    | –          | New: requests admission again                                                 |
+ * | exists    | join | –          | Joining: requests the same ticket with the same key, and replaces all files   |
+ * | –         | join | –          | fails: the lock alone does not name the cluster's endpoints                   |
+ * | any       | join | exists     | Resuming                                                                      |
  */
 export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandlers<Membership> {
   const { job, state, node, lock, joinClient } = ports;
-  // The session that was admitted, for the ticket: kept in this life only.
+  // The admitted session, over which the ticket is requested. It is lost when the agent restarts.
   let granted: GrantedAdmission | undefined;
   return {
     New: async (signal) => {
       await job.restore();
-      const wayOn = await findResumePoint(ports);
-      if (wayOn === 'resuming') return { to: 'Resuming' };
-      if (wayOn === 'joining') return { to: 'Joining' };
+      const resumePoint = await findResumePoint(ports);
+      if (resumePoint === 'resuming') return { to: 'Resuming' };
+      if (resumePoint === 'joining') return { to: 'Joining' };
       granted = await admittedOrInit(ports, signal);
-      if (granted === undefined) ports.log.info('an init has this machine; no cluster is asked to let it in');
+      if (granted === undefined) ports.log.info('init accepted, no longer requesting admission to a cluster');
       return { to: granted === undefined ? 'CreatingCluster' : 'Joining' };
     },
     CreatingCluster: async (signal) => {
       const record = await acceptedOf(job.accepted, signal);
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
-      if (membership === undefined) throw new TypeError('a membership that is none');
+      if (membership === undefined) throw new TypeError('membership expected');
       return { to: 'Running', membership };
     },
     Joining: async (signal) => {
       using session = granted;
       granted = undefined;
       const record = session?.record ?? (await state.join.load());
-      if (record === undefined) throw new TypeError('joining without an admission');
-      // Before anything is shown of the machine: the register says what the lock says.
+      if (record === undefined) throw new TypeError('admission expected');
+      // Locks the TPM register too, before the machine shows any evidence.
       await lock.acquire(claimOf(record));
-      const ticket = await takeTicket(ports, { session, record }, signal);
+      const ticket = await requestTicket(ports, { session, record }, signal);
       const membership = await installTicket(ports, ticket, ports.ownAddress());
       joinClient.reportJoined(membership);
       node.configured(ticket.settings);
@@ -81,7 +82,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       ]);
       if (known === undefined || roles === undefined || settings === undefined) {
         const path = roles === undefined ? AGENT_PATHS.roles : AGENT_PATHS.settings;
-        throw new MembershipError('membership-damaged', `resuming: ${path} is gone`, {
+        throw new MembershipError('membership-damaged', `resuming: ${path} not found`, {
           details: { path },
         });
       }
@@ -102,8 +103,8 @@ function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'j
 }
 
 /**
- * An owner's init or a cluster's admission, whichever takes the lock. The other one is called off and has ended when this
- * resolves. undefined: it was the init.
+ * Waits for an owner's init or for the admission to a cluster, whichever takes the lock first. The other one is canceled and
+ * has ended when the promise resolves. undefined: the init was first.
  */
 async function admittedOrInit(
   ports: EnrolmentPorts,
@@ -115,15 +116,15 @@ async function admittedOrInit(
   const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
   try {
     const winner = await Promise.race([accepted, admitted]);
-    // Whoever lost the lock ended without it: then the other one has it, or is about to say so.
+    // Without an admission the init has the lock, or is about to report it.
     return winner ?? (await accepted);
   } finally {
-    race.abort(new Error('the machine is spoken for'));
+    race.abort(new Error('this machine is locked to a cluster'));
     await Promise.allSettled([accepted, admitted]);
   }
 }
 
-/** Admission on disk, then the lock. undefined: an init was faster. */
+/** Saves the admission, then takes the lock. undefined: an init was faster. */
 async function lockFor(
   { lock, state, files, job }: EnrolmentPorts,
   granted: GrantedAdmission,
@@ -131,7 +132,7 @@ async function lockFor(
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
-    await job.deleteRequest(); // of an init that did not come as far as the lock
+    await job.deleteRequest(); // of an init that did not take the lock
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();
@@ -141,8 +142,8 @@ async function lockFor(
   }
 }
 
-/** Over the session that was admitted, if it is still there; else asked for anew. Nothing is minted twice. */
-async function takeTicket(
+/** Requests the ticket over the admitted session if it still exists, otherwise over a new one. It is issued only once. */
+async function requestTicket(
   { joinClient, log }: EnrolmentPorts,
   at: { readonly session: GrantedAdmission | undefined; readonly record: JoinRecord },
   signal: AbortSignal,
@@ -152,7 +153,7 @@ async function takeTicket(
       return await at.session.requestTicket(signal);
     } catch (error) {
       signal.throwIfAborted();
-      log.warn('the ticket did not come over the session that was admitted; asking anew', { error });
+      log.warn('no ticket over the admitted session, retrying over a new one', { error });
     }
   }
   return joinClient.requestTicket(at.record, signal);

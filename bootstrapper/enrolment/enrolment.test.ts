@@ -34,7 +34,7 @@ describe('Enrolment', () => {
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({
       code: 'enrolment-illegal-transition',
-      message: 'enrolling: New → Running is not allowed',
+      message: 'transition New → Running not allowed',
     });
     expect(records.at(-1)?.fields).toMatchObject({ from: 'New', to: 'Failed' });
   });

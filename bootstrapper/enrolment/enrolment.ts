@@ -4,23 +4,25 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { EnrolmentError } from './errors.ts';
 import { isTerminal, TRANSITIONS, type EnrolmentState, type TransientState } from './states.ts';
 
+/** The state of the enrolment, with its result. */
 export type EnrolmentStatus<M> =
   | { readonly state: TransientState }
   | { readonly state: 'Running'; readonly membership: M }
   | { readonly state: 'Failed'; readonly reason: CodedError };
 
-/** What a state's handler hands on. */
+/** What the handler of a state returns: the next state. */
 export type Transition<M> =
   | { readonly to: 'CreatingCluster' | 'Joining' | 'Resuming' }
   | { readonly to: 'Running'; readonly membership: M };
 
+/** The work of each state that is not final. */
 export type EnrolmentHandlers<M> = Readonly<
   Record<TransientState, (signal: AbortSignal) => Promise<Transition<M>>>
 >;
 
 /**
- * The machine's way to membership: one run per process, every move from one table. Any error of a handler ends in
- * Failed, and everyone who waits learns the end, whether they asked before or after.
+ * The state machine of enrolment. It runs once in a process, and allows the transitions of one table. An error of a handler
+ * leads to Failed. `finished` gives the result to callers from before and after the end.
  */
 export class Enrolment<M> {
   readonly #handlers: EnrolmentHandlers<M>;
@@ -38,18 +40,18 @@ export class Enrolment<M> {
     return this.#status;
   }
 
-  /** The membership, or the reason of the failure as a rejection; the signal only ends this wait. */
+  /** Resolves to the membership; rejects with the reason of a failure. The signal only ends this wait. */
   async finished(signal: AbortSignal): Promise<M> {
     const end = await when(this.#status, ({ state }) => isTerminal(state), signal);
     if (end.state === 'Running') return end.membership;
     if (end.state === 'Failed') throw end.reason;
-    throw new EnrolmentError('enrolment-stuck', `waiting for the enrolment: it ended in ${end.state}`);
+    throw new EnrolmentError('enrolment-stuck', `enrolment ended in state ${end.state}`);
   }
 
-  /** Runs to a terminal state. Rejects only when the signal fired or when it is called again. */
+  /** Runs to a final state. Rejects only when the signal fires or on a second call. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#started)
-      throw new EnrolmentError('enrolment-run-twice', 'enrolling: it has run in this process before');
+      throw new EnrolmentError('enrolment-run-twice', 'enrolment has already run in this process');
     this.#started = true;
     for (let state: EnrolmentState = 'New'; !isTerminal(state);) {
       state = await this.#step(state, signal);
@@ -58,26 +60,26 @@ export class Enrolment<M> {
 
   async #step(from: TransientState, signal: AbortSignal): Promise<EnrolmentState> {
     try {
-      const move = (await this.#handlers[from](signal)) as Transition<M> | undefined;
-      if (move === undefined || (move.to as string) === from) {
-        throw new EnrolmentError('enrolment-stuck', `enrolling: ${from} ended without moving on`);
+      const next = (await this.#handlers[from](signal)) as Transition<M> | undefined;
+      if (next === undefined || (next.to as string) === from) {
+        throw new EnrolmentError('enrolment-stuck', `state ${from} ended without a transition`);
       }
-      if (!TRANSITIONS[from].includes(move.to)) {
+      if (!TRANSITIONS[from].includes(next.to)) {
         throw new EnrolmentError(
           'enrolment-illegal-transition',
-          `enrolling: ${from} → ${move.to} is not allowed`,
+          `transition ${from} → ${next.to} not allowed`,
         );
       }
-      this.#log.info('enrolment moves on', { from, to: move.to });
+      this.#log.info('enrolment state changed', { from, to: next.to });
       this.#status.set(
-        move.to === 'Running' ? { state: 'Running', membership: move.membership } : { state: move.to },
+        next.to === 'Running' ? { state: 'Running', membership: next.membership } : { state: next.to },
       );
-      return move.to;
+      return next.to;
     } catch (error) {
       signal.throwIfAborted();
       const reason =
         findCoded(error) ??
-        new EnrolmentError('enrolment-step-failed', `enrolling: ${from}`, { cause: error });
+        new EnrolmentError('enrolment-step-failed', `enrolment failed in state ${from}`, { cause: error });
       this.#log.error('enrolment failed', {
         from,
         to: 'Failed',

@@ -1,10 +1,10 @@
 /**
- * Enrolment decides once how this machine becomes a member:
+ * Enrolment: how this machine becomes a member of a cluster, decided once in each run of the agent:
  *
  *     New ──▶ CreatingCluster ──▶ Running        New ──▶ Joining ──▶ Running        New ──▶ Resuming ──▶ Running
  *        and from each of them ──▶ Failed(reason, retryable)
  *
- * It hands on one value, the membership; from there first and later nodes share one path.
+ * Its result is the membership. From there on, the first node and later nodes take the same path.
  */
 export { createEnrolmentHandlers } from './enrolment-handlers.ts';
 export { Enrolment, type EnrolmentHandlers, type EnrolmentStatus, type Transition } from './enrolment.ts';

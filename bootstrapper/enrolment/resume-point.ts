@@ -6,21 +6,22 @@ import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import type { LockRecord, NodeLock } from '../nodelock/index.ts';
 import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 
-/** Where a machine goes on from what an earlier life of the agent has left on its disk. */
-export type ResumePoint = 'nothing-begun' | 'joining' | 'resuming';
+/** How a machine continues with what an earlier run of the agent has left on its disk. */
+export type ResumePoint = 'not-started' | 'joining' | 'resuming';
 
+/** What the resume point is read from. */
 export interface ResumePointPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
-  /** Restored. */
+  /** After `restore`. */
   readonly job: InitJob;
   readonly state: NodeState;
 }
 
 /**
- * Reads what is there and writes nothing. Damaged is an error and never absence; so is a file that is gone while others
- * are there that cannot be without it: a second cluster in the place of the first, or a member of nothing, would be the
- * consequence.
+ * Finds out how this machine continues; writes nothing. A damaged file is an error, and so is a missing one that other files
+ * depend on: otherwise the agent could create a second cluster in place of the first.
+ * @throws EnrolmentError `enrolment-files-missing`, `enrolment-keys-missing`
  */
 export async function findResumePoint(ports: ResumePointPorts): Promise<ResumePoint> {
   const { lock, state, files } = ports;
@@ -32,55 +33,58 @@ export async function findResumePoint(ports: ResumePointPorts): Promise<ResumePo
     return 'resuming';
   }
   if (held === undefined) {
-    if ((await files.stat(AGENT_PATHS.etcdData)) === undefined) return 'nothing-begun';
+    if ((await files.stat(AGENT_PATHS.etcdData)) === undefined) return 'not-started';
     throw new EnrolmentError(
       'enrolment-files-missing',
-      `enrolling: ${AGENT_PATHS.etcdData} is there, but ${AGENT_PATHS.membership} and ${AGENT_PATHS.lock} are gone`,
+      `${AGENT_PATHS.membership} and ${AGENT_PATHS.lock} not found, but ${AGENT_PATHS.etcdData} exists`,
       { details: { path: AGENT_PATHS.membership } },
     );
   }
-  return held.by === 'join' ? wayOfJoin(ports, held) : wayOfInit(ports, held);
+  return held.by === 'join' ? resumeJoin(ports, held) : resumeInit(ports, held);
 }
 
-/** The key that a member is known by is made once: another one would be another machine. */
+/**
+ * Refuses to create a second machine key: a member with a new key would be another machine.
+ * @throws EnrolmentError `enrolment-keys-missing`
+ */
 export async function refuseLostMachineKey(files: FilePort): Promise<void> {
   const path = AGENT_PATHS.machineKey;
   if ((await files.stat(path)) !== undefined) return;
   for (const bound of [AGENT_PATHS.membership, AGENT_PATHS.lock]) {
     if ((await files.stat(bound)) === undefined) continue;
-    throw new EnrolmentError('enrolment-keys-missing', `starting: ${bound} is there, but ${path} is gone`, {
+    throw new EnrolmentError('enrolment-keys-missing', `${path} not found, but ${bound} exists`, {
       details: { path },
     });
   }
 }
 
-async function wayOfJoin({ state }: ResumePointPorts, held: LockRecord): Promise<ResumePoint> {
+async function resumeJoin({ state }: ResumePointPorts, held: LockRecord): Promise<ResumePoint> {
   const record = await state.join.load();
   if (record?.clusterId === held.clusterId && record.joinId === held.id) return 'joining';
-  throw boundWithout(AGENT_PATHS.join, held);
+  throw missingFile(AGENT_PATHS.join, held);
 }
 
-/** An init that has its result has made this machine a member before. */
-function wayOfInit({ job }: ResumePointPorts, held: LockRecord): ResumePoint {
-  if (!job.accepted.peek().set) throw boundWithout(`${AGENT_PATHS.init}/request.json`, held);
+/** The membership is written before the result of an init: a result without a membership means that the file is missing. */
+function resumeInit({ job }: ResumePointPorts, held: LockRecord): ResumePoint {
+  if (!job.accepted.peek().set) throw missingFile(`${AGENT_PATHS.init}/request.json`, held);
   const outcome = job.outcome.peek();
-  if (outcome.set && outcome.value !== undefined) throw boundWithout(AGENT_PATHS.membership, held);
-  return 'nothing-begun';
+  if (outcome.set && outcome.value !== undefined) throw missingFile(AGENT_PATHS.membership, held);
+  return 'not-started';
 }
 
 function refuseOtherLock({ clusterId }: Membership, held: LockRecord | undefined): void {
   if (held?.clusterId === clusterId) return;
-  const found = held === undefined ? 'is gone' : `binds it to cluster ${held.clusterId}`;
+  const found = held === undefined ? 'does not exist' : `locks it to cluster ${held.clusterId}`;
   throw new EnrolmentError(
     'enrolment-files-missing',
-    `resuming: ${AGENT_PATHS.membership} makes this machine a member of cluster ${clusterId}, but ${AGENT_PATHS.lock} ${found}`,
+    `${AGENT_PATHS.membership} makes this machine a member of cluster ${clusterId}, but ${AGENT_PATHS.lock} ${found}`,
     { details: { path: AGENT_PATHS.lock, clusterId } },
   );
 }
 
 /**
- * Who made the cluster made its keys, and would make new ones. Others are given theirs, also once more. Kubernetes' come
- * while the init is under way; when it has its result, all of them are there.
+ * The node that created the cluster also created its keys, and would create new ones; every other node can get its keys again.
+ * The keys of Kubernetes are created during the init, so they must exist only when the init has its result.
  */
 async function refuseLostInit(
   { files, job, state }: ResumePointPorts,
@@ -88,7 +92,7 @@ async function refuseLostInit(
 ): Promise<void> {
   const path = `${AGENT_PATHS.init}/request.json`;
   if (!job.accepted.peek().set) {
-    throw new EnrolmentError('enrolment-files-missing', `resuming cluster ${clusterId}: ${path} is gone`, {
+    throw new EnrolmentError('enrolment-files-missing', `resuming cluster ${clusterId}: ${path} not found`, {
       details: { path, clusterId },
     });
   }
@@ -101,16 +105,16 @@ async function refuseLostInit(
     if ((await files.stat(key)) !== undefined) continue;
     throw new EnrolmentError(
       'enrolment-keys-missing',
-      `resuming cluster ${clusterId}: ${AGENT_PATHS.etcdData} is there, but ${key} is gone`,
+      `resuming cluster ${clusterId}: ${key} not found, but ${AGENT_PATHS.etcdData} exists`,
       { details: { path: key, clusterId } },
     );
   }
 }
 
-function boundWithout(path: string, { clusterId }: LockRecord): EnrolmentError {
+function missingFile(path: string, { clusterId }: LockRecord): EnrolmentError {
   return new EnrolmentError(
     'enrolment-files-missing',
-    `enrolling: ${AGENT_PATHS.lock} binds this machine to cluster ${clusterId}, but ${path} is gone`,
+    `${path} not found, but ${AGENT_PATHS.lock} locks this machine to cluster ${clusterId}`,
     { details: { path, clusterId } },
   );
 }

@@ -1,7 +1,7 @@
-/** Where a machine stands on its way to membership. */
+/** State of a machine on its way to membership. */
 export type EnrolmentState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming' | 'Running' | 'Failed';
 
-/** Every allowed move. What is not here fails the enrolment. */
+/** All allowed transitions. Any other one fails the enrolment. */
 export const TRANSITIONS: Readonly<Record<EnrolmentState, readonly EnrolmentState[]>> = {
   New: ['CreatingCluster', 'Joining', 'Resuming', 'Failed'],
   CreatingCluster: ['Running', 'Failed'],
@@ -11,8 +11,10 @@ export const TRANSITIONS: Readonly<Record<EnrolmentState, readonly EnrolmentStat
   Failed: [],
 };
 
+/** A state that is not final. */
 export type TransientState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming';
 
+/** Whether a state is final. */
 export function isTerminal(state: EnrolmentState): state is 'Running' | 'Failed' {
   return TRANSITIONS[state].length === 0;
 }

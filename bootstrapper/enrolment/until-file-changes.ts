@@ -4,11 +4,11 @@ import type { CodedError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 
-const LOOK_MS = 2_000;
+const CHECK_MS = 2_000;
 
 /**
- * Resolves when the file that an error names (`details.path`) is another than when it was named: it was put back. Only
- * the signal ends the wait for an error that names none.
+ * Resolves when the file that an error names (`details.path`) was changed or restored. For an error without a file, only the
+ * signal ends the wait.
  */
 export async function untilFileChanges(
   ports: { readonly files: Pick<FilePort, 'stat'>; readonly clock: Clock; readonly log: Logger },
@@ -17,12 +17,12 @@ export async function untilFileChanges(
 ): Promise<void> {
   const { path } = error.details;
   if (typeof path !== 'string') return untilAborted(signal);
-  const before = await look(ports.files, path);
-  do await ports.clock.sleep(LOOK_MS, signal);
-  while ((await look(ports.files, path)) === before);
-  ports.log.info('the file that was missed is another now: beginning anew', { path });
+  const before = await describeFile(ports.files, path);
+  do await ports.clock.sleep(CHECK_MS, signal);
+  while ((await describeFile(ports.files, path)) === before);
+  ports.log.info('file changed, retrying', { path });
 }
 
-async function look(files: Pick<FilePort, 'stat'>, path: string): Promise<string> {
-  return JSON.stringify((await files.stat(path)) ?? 'gone');
+async function describeFile(files: Pick<FilePort, 'stat'>, path: string): Promise<string> {
+  return JSON.stringify((await files.stat(path)) ?? 'missing');
 }

@@ -7,15 +7,15 @@ import type { PhaseLog, PhaseReporter } from '../phases/index.ts';
 import { InitServerError } from './errors.ts';
 import { digestOfSpec, type InitSpec } from './init-spec.ts';
 
-/** An accepted request, as it is kept until the owner has acknowledged the result. */
+/** An accepted request, kept until the owner has acknowledged the result. */
 export interface InitRecord {
   readonly initId: string;
   readonly spec: InitSpec;
-  /** The address this machine had when it accepted: etcd and certificates are made for it. */
+  /** The address of this machine at that time: etcd and certificates are made for it. */
   readonly nodeAddress?: string;
 }
 
-/** What the owner gets in the end. PEM texts and endpoints; nothing secret. */
+/** The result for the owner: certificates as PEM, and endpoints; nothing secret. */
 export interface InitOutcome {
   readonly clusterId: string;
   readonly nodeId: string;
@@ -29,6 +29,7 @@ export interface InitOutcome {
   readonly epoch: number;
 }
 
+/** What an init job uses. */
 export interface InitJobPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
@@ -39,18 +40,18 @@ export interface InitJobPorts {
   readonly ownAddress: () => string;
 }
 
-/** The owner has the result, and says whose cluster this is. */
+/** The owner's signature that acknowledges the result. */
 export interface Acknowledgement {
   /** Over `ownershipStatement` (internal/crypto). */
   readonly ownershipSignatureBase64: string;
 }
 
 /**
- * The node's own init job. It is accepted once, kept on disk, and lives on without the connection that brought it:
+ * The init of this machine. It is accepted once, saved on disk, and continues without the connection of the owner:
  *
  *     request checked → request on disk → node lock → (enrolment and role server do the work) → outcome on disk → acknowledged
  *
- * A crash before the lock leaves an unlocked machine; after it, the request on disk says what to go on with.
+ * A crash before the lock leaves an unlocked machine; after it, the agent resumes with the request on disk.
  */
 export class InitJob {
   readonly #ports: InitJobPorts;
@@ -67,12 +68,12 @@ export class InitJob {
     this.#outcome.set(undefined);
   }
 
-  /** Set when it is known what an earlier life left. */
+  /** Set when the state of earlier runs is loaded. */
   get restored(): Readable<true> {
     return this.#restored;
   }
 
-  /** Set when a request holds the node lock: by this process or by one before it. */
+  /** Set when a request holds the node lock, also one of an earlier run. */
   get accepted(): Readable<InitRecord> {
     return this.#accepted;
   }
@@ -86,15 +87,15 @@ export class InitJob {
   }
 
   /**
-   * Whether this node is making its cluster. Once that is made it is a control plane like any other: one that had the role
-   * taken off and gets it again has to ask for the keys that all of them share, and may make none.
+   * Whether this node is creating its cluster. Afterwards it is a control plane like any other: if it loses the role and gets
+   * it again, it must request the shared keys and must not create them.
    */
   isInProgress(): boolean {
     const outcome = this.#outcome.peek();
     return this.#accepted.peek().set && outcome.set && outcome.value === undefined;
   }
 
-  /** Takes up what an earlier life of the agent left. */
+  /** Loads the state of earlier runs. */
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();
     if (lock?.by === 'join') await this.deleteRequest();
@@ -113,11 +114,11 @@ export class InitJob {
     this.#restored.set(true);
   }
 
-  /** Accepts a request, or finds that it is the one accepted before. One caller at a time. */
+  /** Accepts a request, or finds that it was accepted before. Concurrent calls run one after the other. */
   accept(request: InitRecord, signal: AbortSignal): Promise<void> {
-    const turn = this.#accepting.then(() => this.#accept(request, signal));
-    this.#accepting = turn.catch(() => undefined);
-    return turn;
+    const accepted = this.#accepting.then(() => this.#accept(request, signal));
+    this.#accepting = accepted.catch(() => undefined);
+    return accepted;
   }
 
   async finish(outcome: InitOutcome): Promise<void> {
@@ -125,7 +126,7 @@ export class InitJob {
     this.#outcome.set(outcome);
   }
 
-  /** The owner has everything: the secrets of the request need not stay on this disk. */
+  /** Saves the acknowledgement and deletes the secrets of the request from the disk. */
   async acknowledge(ownershipSignatureBase64: string): Promise<void> {
     const acknowledgement = { ownershipSignatureBase64 };
     await this.#write('acknowledged.json', acknowledgement);
@@ -134,7 +135,7 @@ export class InitJob {
     this.#acknowledged.set(acknowledgement);
   }
 
-  /** Also in the next life, where a crash came between the word and this. */
+  /** Repeated at the next start, in case the agent crashed after the acknowledgement. */
   async #wipeSecrets(record: InitRecord): Promise<void> {
     if (record.spec.clusterUnlockKeyHex === '') return;
     await this.#write('request.json', { ...record, spec: { ...record.spec, clusterUnlockKeyHex: '' } });
@@ -160,16 +161,18 @@ export class InitJob {
     this.#accepted.set(record);
   }
 
-  /** A ticket was faster: another cluster's unlock key has no business on this disk. Also when a crash came in between. */
+  /** Deletes the request after a join took the lock: the unlock key of another cluster must not stay on this disk. */
   async deleteRequest(): Promise<void> {
     await this.#ports.files.remove(this.#file('request.json').path);
   }
 
-  /** Killed behind the lock and before the word that it is there: who follows the init would wait for that for good. */
+  /** Reports the lock phase as finished if a crash prevented that; otherwise an owner would see it running for ever. */
   async #endLock(): Promise<void> {
     const { phases } = this.#ports;
-    const isTold = phases.after(0).some(({ event }) => event.phase === 'lock' && event.kind === 'finished');
-    if (!isTold) await phases.run('lock', (progress) => Promise.resolve(progress.reportUnchanged()));
+    const isReported = phases
+      .after(0)
+      .some(({ event }) => event.phase === 'lock' && event.kind === 'finished');
+    if (!isReported) await phases.run('lock', (progress) => Promise.resolve(progress.reportUnchanged()));
   }
 
   async #read<T>(name: string): Promise<T | undefined> {
@@ -215,22 +218,22 @@ async function assertSame(known: InitRecord, request: InitRecord): Promise<void>
   if (isSame) return;
   throw new InitServerError(
     'initserver-spec-changed',
-    `attaching to init ${request.initId}: the specification is another one`,
+    `specification differs from the one of init ${request.initId}`,
   );
 }
 
-/** The unlock key is wiped after the acknowledgement; everything else stays comparable. */
+/** The parts of a specification that a repeated request must not change; the unlock key is deleted at the end of an init. */
 function comparable(spec: InitSpec): string {
   return digestOfSpec({
     ...spec,
     clusterUnlockKeyHex: '',
     kubernetesAdminCsrBase64: '',
     ownerCsrBase64: '',
-    ownerDocumentsBase64: [], // signed anew, over what is compared here
+    ownerDocumentsBase64: [], // signed again, over what is compared here
   });
 }
 
-/** A workspace that lost its state asks for the same keys, with signatures made anew. */
+/** A workspace that lost its state requests certificates for the same keys, with new signatures. */
 async function isForSameKey(knownBase64: string, base64: string): Promise<boolean> {
   if (knownBase64 === base64) return true;
   const [known, asked] = await Promise.all(
@@ -240,9 +243,7 @@ async function isForSameKey(knownBase64: string, base64: string): Promise<boolea
 }
 
 function otherCluster(clusterId: string): InitServerError {
-  return new InitServerError(
-    'initserver-other-cluster',
-    `accepting the init: this machine belongs to cluster ${clusterId}`,
-    { details: { clusterId } },
-  );
+  return new InitServerError('initserver-other-cluster', `this machine belongs to cluster ${clusterId}`, {
+    details: { clusterId },
+  });
 }

@@ -15,22 +15,22 @@ import { InitApi } from '../../initproto/gen/init_pb.js';
 import { createInitHandlers, type InitServicePorts, type OwnerPeer } from './init-service.ts';
 
 const MAX_CONNECTIONS = 64;
-/** Evidence ages: then a connection is closed gracefully and both ends prove themselves anew. */
+/** A connection is closed gracefully after this time, so that both ends attest again with fresh evidence. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 
 /**
- * The server of the Init contract. Nothing is logged to or streamed to a caller who has not proved, for this session, that
- * it holds one of the owner keys this machine was provisioned with; there is at least one. The machine makes its own
- * evidence only after that, so that a stranger costs no quote.
+ * The server of the Init contract. It serves only callers that prove, for this session, that they hold an owner key of this
+ * machine's provisioning. The machine creates its own evidence only after that, so that an unauthenticated client cannot make
+ * it quote its TPM.
  */
 export function createInitServer(
   ports: InitServicePorts,
   options: {
-    /** What this machine shows, best first: `MachineEvidence.issuers`. */
+    /** Issuers of this machine's evidence, preferred first: `MachineEvidence.issuers`. */
     readonly shows: readonly [Issuer, ...Issuer[]];
     /** Raw Ed25519 public keys, 32 bytes each. */
     readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-    /** Other contracts that owners may call in the same session. */
+    /** Other contracts that owners may use in the same session. */
     readonly also: readonly Implementation<OwnerPeer>[];
     readonly clock: Clock;
     readonly log: Logger;
@@ -59,7 +59,7 @@ export function createInitServer(
   });
 }
 
-/** Which of the owners it is: the verdict names the key by its hash, and the handlers verify signatures with it. */
+/** Finds the key of the authenticated owner: the verdict has its hash, and the handlers verify signatures with it. */
 function ownersOnly(upgrade: Upgrade<AttestedPeer>, ownerKeys: readonly Uint8Array[]): Upgrade<OwnerPeer> {
   const owners = new Map<string, KeyObject>(
     ownerKeys.map((raw) => [createHash('sha256').update(raw).digest('hex'), ownerPubKeyFromRaw(raw)]),
@@ -69,7 +69,7 @@ function ownersOnly(upgrade: Upgrade<AttestedPeer>, ownerKeys: readonly Uint8Arr
     const publicKey = owners.get(peer.machineIdentity.id);
     if (peer.variant !== 'owner-key' || publicKey === undefined) {
       socket.destroy();
-      throw new TypeError(`a verdict about ${peer.variant} ${peer.machineIdentity.id} where owners call`);
+      throw new TypeError(`expected an owner, got ${peer.variant} ${peer.machineIdentity.id}`);
     }
     return { socket, peer: { kind: 'owner', publicKey, session: peer.session } };
   };

@@ -117,7 +117,7 @@ describe('preflight', () => {
       blobs: {
         state: async (hash: string) => ({ complete: hash.startsWith('a'), partialBytes: 0 }),
       },
-      report: async (each: PreflightQuery) => {
+      reportChecks: async (each: PreflightQuery) => {
         asked.push(each);
         return [check];
       },
@@ -132,7 +132,7 @@ describe('preflight', () => {
     const { repair: _repair, ...told } = check;
     await expect(answer).resolves.toEqual({ checks: [told] });
     expect(asked).toEqual([
-      { nodeName: 'n1', bundleManifest: Buffer.from(MANIFEST).toString(), missingBytes: 10, askerMs: 7 },
+      { nodeName: 'n1', bundleManifest: Buffer.from(MANIFEST).toString(), missingBytes: 10, callerNowMs: 7 },
     ]);
   });
 

@@ -17,18 +17,19 @@ import { parseInitSpec } from './init-spec.ts';
 
 const MAX_BLOBS = 256;
 const MAX_CHALLENGE_BYTES = 4096;
-/** The label under which the machine proves its own key here; see init.proto. */
+/** Label under which the machine signs a session with its key; see init.proto. */
 const KEY_LABEL = 'cluster/init/key/v1';
 const MAX_BLOB_BYTES = 2 * 1024 * 1024 * 1024;
 
-/** An owner, as the session proved it. */
+/** An owner, authenticated by the session. */
 export interface OwnerPeer {
   readonly kind: 'owner';
   readonly publicKey: KeyObject;
-  /** Of attested TLS: what is signed to prove a key in this session. */
+  /** Bytes of the attested TLS session that are signed to prove a key. */
   readonly session: Uint8Array;
 }
 
+/** What the handlers of the Init contract use. */
 export interface InitServicePorts {
   readonly job: InitJob;
   readonly phases: PhaseLog;
@@ -39,28 +40,28 @@ export interface InitServicePorts {
   readonly agentVersion: string;
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
-  /** What each check of this machine says; changes nothing. */
+  /** The result of each preflight check; changes nothing. */
   reportChecks(ask: PreflightQuery): Promise<readonly CheckResult[]>;
-  /** Whatever waits out a pause after a failure begins again now. */
+  /** Ends the pauses after failures. */
   retryNow(): void;
   enrolmentState(): string;
-  /** Why this machine cannot be enrolled, once that is final. */
+  /** The reason of a final enrolment failure. */
   enrolmentFailure(): CodedError | undefined;
 }
 
-/** What a preflight is asked for. */
+/** What an owner asks the preflight for. */
 export interface PreflightQuery {
   /** Empty: the machine's hostname. */
   readonly nodeName: string;
-  /** Empty: nothing is known of the components. */
+  /** Empty: the components are not known yet. */
   readonly bundleManifest: string;
-  /** Of the components of the manifest that the machine does not have. */
+  /** Size of the components that are missing on the machine. */
   readonly missingBytes: number;
-  /** The clock of who asks. */
+  /** Clock of the caller. */
   readonly callerNowMs: number;
 }
 
-/** The handlers of the Init contract. Only owners get here. */
+/** Handlers of the Init contract. The listener admits only owners. */
 export function createInitHandlers(ports: InitServicePorts): Handlers<typeof InitApi, OwnerPeer> {
   const { job, phases, clock, machine, blobs, evidence } = ports;
   return {
@@ -82,9 +83,9 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
     },
     ...enrolmentHandlers(evidence),
     preflight: async (request) => {
-      // Its own services would be taken for the programs of others.
+      // The checks would report this machine's own services as programs that use its ports.
       if (job.accepted.peek().set)
-        throw new InitServerError('initserver-in-progress', 'checking the machine');
+        throw new InitServerError('initserver-in-progress', 'cannot run preflight checks during an init');
       const checks = await ports.reportChecks(await preflightAsk(request, blobs));
       return { checks: checks.map(wireCheck) };
     },
@@ -100,13 +101,13 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
     },
     uploadBlob: (requests) => receiveBlob(requests, blobs),
     init: async function* (request, call) {
-      if (!/^[0-9a-f-]{36}$/.test(request.initId)) throw invalid('init_id', 'no UUID');
+      if (!/^[0-9a-f-]{36}$/.test(request.initId)) throw invalid('init_id', 'not a UUID');
       const record = { initId: request.initId, spec: parseInitSpec(request.spec, machine.hostname()) };
       const failure = ports.enrolmentFailure();
       if (failure !== undefined) throw failure;
       const known = job.accepted.peek().set;
       await job.accept(record, call.signal);
-      // The owner has come back, perhaps with the cause of a failure removed: it need not wait for our pause.
+      // The owner may have solved the cause of a failure: retry without the rest of the pause.
       if (known) ports.retryNow();
       yield* streamJob({ job, phases, clock, afterSequence: Number(request.afterSequence) }, call.signal);
     },
@@ -114,14 +115,14 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       const known = job.accepted.peek();
       const outcome = job.outcome.peek();
       if (!known.set || known.value.initId !== initId || !outcome.set || outcome.value === undefined) {
-        throw new InitServerError('initserver-no-job', `acknowledging init ${initId.slice(0, 40)}`);
+        throw new InitServerError(
+          'initserver-no-job',
+          `no result of init ${initId.slice(0, 40)} to acknowledge`,
+        );
       }
       const statement = ownershipStatement({ ...outcome.value, epoch: BigInt(outcome.value.epoch) });
       if (!verify(undefined, statement, call.peer.publicKey, ownershipSignature)) {
-        throw new InitServerError(
-          'initserver-signature-invalid',
-          'acknowledging the init: the signature does not match',
-        );
+        throw new InitServerError('initserver-signature-invalid', 'invalid signature of the acknowledgement');
       }
       await job.acknowledge(Buffer.from(ownershipSignature).toString('base64'));
       return {};
@@ -129,7 +130,7 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
   };
 }
 
-/** The machine's side of credential activation. */
+/** The machine's side of TPM credential activation. */
 function enrolmentHandlers(
   evidence: InitServicePorts['evidence'],
 ): Pick<Handlers<typeof InitApi, OwnerPeer>, 'readEnrolment' | 'answerChallenge'> {
@@ -177,27 +178,26 @@ async function receiveBlob(
   let offset = 0;
   for await (const { part } of requests) {
     if (part.case === 'start') {
-      if (blob !== undefined) throw invalid('start', 'a second start');
+      if (blob !== undefined) throw invalid('start', 'sent twice');
       const sizeBytes = Number(part.value.sizeBytes);
       if (sizeBytes <= 0 || sizeBytes > MAX_BLOB_BYTES) throw invalid('size_bytes', `${sizeBytes}`);
       blob = { sha256: assertHash(part.value.sha256), sizeBytes };
       offset = Number(part.value.offset);
     } else if (part.case === 'chunk') {
-      if (blob === undefined) throw invalid('chunk', 'bytes before a start');
-      if (offset + part.value.length > blob.sizeBytes)
-        throw invalid('chunk', 'more bytes than were announced');
+      if (blob === undefined) throw invalid('chunk', 'sent before start');
+      if (offset + part.value.length > blob.sizeBytes) throw invalid('chunk', 'more bytes than announced');
       await blobs.append(blob.sha256, offset, part.value);
       offset += part.value.length;
     }
   }
-  if (blob === undefined) throw invalid('start', 'nothing was sent');
+  if (blob === undefined) throw invalid('start', 'missing');
   if (offset < blob.sizeBytes) return { complete: false, partialBytes: BigInt(offset) };
   await blobs.commit(blob.sha256);
   return { complete: true, partialBytes: BigInt(offset) };
 }
 
 function assertHash(text: string): string {
-  if (!/^[0-9a-f]{64}$/.test(text)) throw invalid('sha256', 'no SHA-256 in lower-case hex');
+  if (!/^[0-9a-f]{64}$/.test(text)) throw invalid('sha256', 'not a SHA-256 in lower-case hex');
   return text;
 }
 
@@ -208,17 +208,17 @@ function assertCompatible(client: string, agent: string): void {
   if (!fine)
     throw new InitServerError(
       'initserver-version',
-      `greeting the CLI: it is ${client.slice(0, 20)}, this agent is ${agent}`,
+      `CLI version ${client.slice(0, 20)} is not compatible with agent version ${agent}`,
     );
 }
 
 function invalid(field: string, why: string): InitServerError {
-  return new InitServerError('initserver-spec-invalid', `reading the request: ${field}: ${why}`, {
+  return new InitServerError('initserver-spec-invalid', `invalid ${field}: ${why}`, {
     details: { field },
   });
 }
 
-/** What the service needs of the blob store. */
+/** The part of the blob store that an upload uses. */
 export interface BlobUploads {
   state(sha256: string): Promise<{ readonly complete: boolean; readonly partialBytes: number }>;
   append(sha256: string, offset: number, bytes: Uint8Array): Promise<void>;

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { ClusterSpec } from '../../initproto/gen/init_pb.js';
 import { InitServerError } from './errors.ts';
 
-/** What the owner asked for, checked. Bytes are hex or base64 so that it can be kept as JSON. */
+/** The validated specification of a new cluster. Bytes are hex or base64, so that it can be saved as JSON. */
 export interface InitSpec {
   readonly clusterName: string;
   readonly clusterId: string;
@@ -20,7 +20,7 @@ export interface InitSpec {
   /** Secret: combined with the node's own key it unlocks the state disk. */
   readonly clusterUnlockKeyHex: string;
   readonly configuration: string;
-  /** What the owner signed (internal/ownerdocument), base64; absent from requests of older versions. */
+  /** Documents that the owner has signed (internal/ownerdocument), base64; absent from requests of older versions. */
   readonly ownerDocumentsBase64?: readonly string[];
 }
 
@@ -33,9 +33,9 @@ const MAX_SANS = 64;
 const MAX_DOCUMENTS = 8;
 const MAX_DOCUMENT = 64 * 1024;
 
-/** Wire → domain: size, then shape, then meaning. The caller is an owner, but not necessarily a careful one. */
+/** Parses a specification: sizes, then formats. @throws InitServerError `initserver-spec-invalid` */
 export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): InitSpec {
-  if (wire === undefined) throw refused('spec', 'is missing');
+  if (wire === undefined) throw refused('spec', 'missing');
   const nodeName = wire.nodeName === '' ? hostname.toLowerCase() : wire.nodeName;
   check('cluster_name', DNS_LABEL.test(wire.clusterName), wire.clusterName);
   check('cluster_id', /^[0-9a-f]{32}$/.test(wire.clusterId), wire.clusterId);
@@ -83,7 +83,7 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
   };
 }
 
-/** Two requests are the same when this is. */
+/** SHA-256 of a specification in hex; equal for equal requests. */
 export function digestOfSpec(spec: InitSpec): string {
   return createHash('sha256').update(JSON.stringify(spec)).digest('hex');
 }
@@ -98,15 +98,11 @@ function isIpv4Subnet(text: string): boolean {
 }
 
 function check(field: string, fine: boolean, value: string): void {
-  if (!fine) throw refused(field, `${JSON.stringify(value.slice(0, 100))} is not possible`);
+  if (!fine) throw refused(field, `invalid value ${JSON.stringify(value.slice(0, 100))}`);
 }
 
 function refused(field: string, why: string): InitServerError {
-  return new InitServerError(
-    'initserver-spec-invalid',
-    `reading the cluster specification: ${field}: ${why}`,
-    {
-      details: { field },
-    },
-  );
+  return new InitServerError('initserver-spec-invalid', `invalid cluster specification: ${field}: ${why}`, {
+    details: { field },
+  });
 }

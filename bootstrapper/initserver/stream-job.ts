@@ -7,19 +7,16 @@ import type { PhaseEvent, PhaseLog, RecordedEvent } from '../phases/index.ts';
 import type { InitJob, InitOutcome } from './init-job.ts';
 
 const HEARTBEAT_MS = 5_000;
-/**
- * A failure that was long in coming has waited already for what might have passed. One that came at once gets a second
- * try before it is reported as the failure of the init.
- */
-const PATIENT_MS = 15_000;
+/** A phase that failed after this time is reported as failed at once; one that failed sooner is retried first. */
+const SLOW_FAILURE_MS = 15_000;
 const QUICK_FAILURES_TO_REPORT = 2;
 
 type WireEvent = MessageInitShape<typeof InitEventSchema>;
 type Failed = Extract<PhaseEvent, { kind: 'failed' }>;
 
 /**
- * The job as the owner sees it: what happened after the last event it saw, then live, a heartbeat when nothing does,
- * and at the end one result or one failure. The work itself goes on after a failure has been reported.
+ * The events of an init for its owner: first those after the last event that the owner has, then live ones, with heartbeats
+ * while nothing happens. The stream ends with one result or one failure. The agent keeps retrying after a reported failure.
  */
 export async function* streamJob(
   options: {
@@ -42,9 +39,9 @@ export async function* streamJob(
       if (recorded.event.kind !== 'failed' || recorded.sequence <= attachedAt) continue;
       const series = [...(failures.get(recorded.event.phase) ?? []), recorded.event];
       failures.set(recorded.event.phase, series);
-      const patient = tookMs(recorded, recorded.event.phase, phases) >= PATIENT_MS;
-      if (series.length < QUICK_FAILURES_TO_REPORT && !patient && recorded.event.retryable) continue;
-      // The first of them names the cause; a later one may only meet what the first has left.
+      const isSlow = tookMs(recorded, recorded.event.phase, phases) >= SLOW_FAILURE_MS;
+      if (series.length < QUICK_FAILURES_TO_REPORT && !isSlow && recorded.event.retryable) continue;
+      // The first failure names the cause; later ones may only be its consequences.
       yield failureEvent(recorded.timeMs, series[0] ?? recorded.event);
       return;
     }
@@ -68,10 +65,10 @@ function tookMs(failed: RecordedEvent, phase: string, phases: PhaseLog): number 
   return started === undefined ? 0 : failed.timeMs - started.timeMs;
 }
 
-/** Whether something changed before it was time for a heartbeat. */
+/** Whether something changed before the next heartbeat is due. */
 async function changed(changes: Watcher<unknown>, clock: Clock, signal: AbortSignal): Promise<boolean> {
   try {
-    await withTimeout({ what: 'waiting for an event', ms: HEARTBEAT_MS, clock, signal }, (until) =>
+    await withTimeout({ what: 'init event', ms: HEARTBEAT_MS, clock, signal }, (until) =>
       changes.next(until),
     );
     return true;
@@ -141,13 +138,12 @@ export function wireResult(outcome: InitOutcome): MessageInitShape<typeof InitRe
   };
 }
 
-/** The newest thing that is waited for, so that silence explains itself. */
+/** A heartbeat with what the newest phase is waiting for. */
 function heartbeatEvent(nowMs: number, phases: PhaseLog): WireEvent {
   const newest = phases
     .after(0)
     .findLast(({ event }) => event.kind === 'progress' || event.kind === 'started');
-  const what =
-    newest?.event.kind === 'progress' ? newest.event.text : (newest?.event.phase ?? 'the first phase');
+  const what = newest?.event.kind === 'progress' ? newest.event.text : (newest?.event.phase ?? 'first phase');
   return {
     timeMs: BigInt(nowMs),
     event: { case: 'heartbeat', value: { waitingFor: what, sinceMs: BigInt(newest?.timeMs ?? nowMs) } },

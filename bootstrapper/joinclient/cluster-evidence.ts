@@ -18,9 +18,8 @@ import type { AttestationSettings } from '../../internal/config/index.ts';
 import type { Upgrade } from '../../internal/rpc/index.ts';
 
 /**
- * What is asked of a control-plane node's evidence where the provisioning has no section `attestation`: that it is genuine
- * and of this session. Which machine it may be, and whose, the owner's signature says (`verifyCluster`); about its
- * software nothing is asked.
+ * Policy for the evidence of a control-plane node when the provisioning has no section `attestation`: the evidence must be
+ * genuine and of this session. The owner's signature (`verifyCluster`) says which cluster it is; software is not checked.
  */
 const OWNER_VOUCHES: Policy = {
   version: 'owner-signature',
@@ -47,12 +46,12 @@ export interface ClusterEvidenceOptions {
 }
 
 /**
- * Racks that are switched on at once wait at the door of the join service, for at most 40 s, before a word is said. Other
- * endpoints are tried meanwhile.
+ * When many machines start at once, the join service queues their connections for at most 40 s before TLS. Other endpoints
+ * are tried meanwhile.
  */
-const PATIENCE = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
+const TIMERS = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
 
-/** Makes connections to join services, each of which proves itself once: a new one has to be made for the next proof. */
+/** Creates the upgrade of one connection to a join service; each connection needs a new one. */
 export function createJoinUpgrades({
   issuers,
   attestation,
@@ -72,7 +71,7 @@ export function createJoinUpgrades({
       context: JOIN_CONTEXT,
       keys,
       clock,
-      timers: PATIENCE,
+      timers: TIMERS,
     });
     return upgrade(socket, signal);
   };

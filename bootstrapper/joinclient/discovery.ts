@@ -7,7 +7,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 const MAX_ENDPOINTS = 32;
 const MAX_BYTES = 64 * 1024;
 
-/** Where join services may be. Untrusted, wherever it comes from: they prove themselves. */
+/** A source of endpoints of join services. Untrusted: join services must prove their identity. */
 export interface EndpointSource {
   /** For logs and traces. */
   readonly name: string;
@@ -15,7 +15,7 @@ export interface EndpointSource {
   list(signal: AbortSignal): Promise<readonly string[]>;
 }
 
-/** A list that is known from the start, or set by somebody else later. */
+/** Endpoints from memory. */
 export class KnownEndpoints implements EndpointSource {
   readonly name: string;
   readonly #list: () => readonly string[];
@@ -32,7 +32,7 @@ export class KnownEndpoints implements EndpointSource {
 
 /**
  * A JSON file with `joinEndpoints` in it: what cloud-init has written from user data, also after the agent was started.
- * Other keys of it are none of our business.
+ * Other keys of the file are ignored.
  */
 export class FileEndpoints implements EndpointSource {
   readonly name = 'cloud-init';
@@ -66,7 +66,7 @@ export function httpMetadata(url: string): MetadataProvider {
   return { name: 'http', request: () => ({ url, headers: {} }), parse: endpointsIn };
 }
 
-/** Fetches a small text; rejects unless it was answered well. */
+/** Fetches a small text; rejects on any status but 2xx. */
 export type HttpGet = (
   request: {
     readonly url: string;
@@ -94,16 +94,17 @@ export class MetadataEndpoints implements EndpointSource {
   }
 }
 
+/** The result of a discovery. */
 export interface DiscoveredEndpoints {
   /** "host:port", each once, in the order of the sources. */
   readonly endpoints: readonly string[];
-  /** Sources that could not be asked, and why. */
+  /** Sources that failed, and why. */
   readonly problems: readonly { readonly source: string; readonly why: string }[];
 }
 
 const SOURCE_MS = 5_000;
 
-/** Asks all sources at the same time; one that fails does not keep the others' answers. */
+/** Reads all sources at the same time; a failing source does not affect the others. */
 export async function discover(
   sources: readonly EndpointSource[],
   clock: Clock,
@@ -128,7 +129,7 @@ export async function discover(
     for (const text of answer.value) {
       const endpoint = parseEndpoint(text, PORTS.join);
       if (endpoint === undefined)
-        problems.push({ source, why: `${JSON.stringify(text.slice(0, 80))} is no endpoint` });
+        problems.push({ source, why: `${JSON.stringify(text.slice(0, 80))} is not an endpoint` });
       else if (endpoints.size < MAX_ENDPOINTS) endpoints.add(endpoint);
     }
   });
@@ -139,6 +140,6 @@ function endpointsIn(text: string): readonly string[] {
   const parsed: unknown = JSON.parse(text);
   const list = (parsed as { readonly joinEndpoints?: unknown } | null)?.joinEndpoints ?? [];
   if (!Array.isArray(list) || !list.every((each) => typeof each === 'string'))
-    throw new TypeError('joinEndpoints is no list of texts');
+    throw new TypeError('joinEndpoints is not a list of strings');
   return list;
 }

@@ -1,5 +1,5 @@
 /**
- * The machine's side of joining: finds its cluster, verifies that it is the owner's, proves itself and takes its ticket.
+ * The machine's side of a join: finds a cluster, verifies that it belongs to the owner, attests and receives a ticket.
  *
  * ```
  * EndpointSources ─▶ discover ─▶ openFirst ─▶ JoinSession: attested TLS, then whose cluster it is (verifyCluster)
@@ -7,7 +7,7 @@
  *   directed (cluster join)                       │     lock of the machine (enrolment)
  *   cloud-init, metadata                          └ IssueJoinTicket ─▶ openTicket ─▶ placed on disk  Joining
  * ```
- * Before the cluster has proved itself it learns nothing but the machine's evidence; a ticket is used whole or not at all.
+ * Until the cluster has proved its identity, the machine sends it nothing but evidence. A ticket is used completely or not at all.
  */
 export { createJoinUpgrades, type ClusterEvidenceOptions } from './cluster-evidence.ts';
 export {

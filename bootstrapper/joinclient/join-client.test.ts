@@ -461,7 +461,7 @@ describe('JoinClient', () => {
     const admitting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('joinclient-clock-off');
     const now = client.status.peek();
-    expect(now.set && JSON.stringify(now.value)).toMatch(/this machine is 3600 s behind/);
+    expect(now.set && JSON.stringify(now.value)).toMatch(/this machine is 3600s behind/);
     offsetMs = 0;
     using _granted = await admitting;
   });

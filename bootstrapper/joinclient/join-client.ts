@@ -19,70 +19,72 @@ import { openTicket, type OpenedTicket } from './open-ticket.ts';
 import type { TicketQuestion, TicketKeyRing } from './ticket-keys.ts';
 import type { ClusterTrust } from './verify-cluster.ts';
 
-/** How often sources are asked while none knows an endpoint. */
+/** Interval between looks for endpoints while none is known. */
 const IDLE_MS = 5_000;
-/** After a session that lasted this long, a failure is a new one. */
+/** A failure after a session of this length starts with the shortest pause again. */
 const SETTLED_MS = 10_000;
 const PAUSES = { firstMs: 500, factor: 1.6, longestMs: 60_000 };
 /** The longest pause that a cluster can ask for. */
 const LONGEST_HINT_MS = 10 * PAUSES.longestMs;
 
-/** What an admission binds this machine to: on disk before the lock is taken. */
+/** The admission that this machine is bound to; it is on disk before the node lock is taken. */
 export interface JoinRecord {
   readonly clusterId: string;
   /** This machine's node id: a join is one per key. */
   readonly joinId: string;
-  /** Where it was admitted, first; for the way back after a crash. */
+  /** The endpoint that admitted the machine; asked first after a crash. */
   readonly endpoints: readonly string[];
 }
 
-/** The cluster lets this machine in; nothing was minted yet. */
+/** The cluster has admitted this machine; no ticket was issued yet. */
 export interface GrantedAdmission extends Disposable {
   readonly record: JoinRecord;
-  /** The commit over the session that was admitted. Once, and only after the lock. */
+  /** Requests the ticket, once, after the node lock was taken. */
   readonly requestTicket: (signal: AbortSignal) => Promise<OpenedTicket>;
 }
 
+/** What the join client uses. */
 export interface JoinClientPorts extends SessionPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
   readonly lookUp: ResolveName;
-  /** Keys to ask with: the same kubelet keys each time. */
+  /** The keys that tickets are requested for; the same kubelet keys each time. */
   readonly keys: () => Promise<TicketKeyRing>;
-  /** Whether this machine is fit to be a member, before anybody is asked to let it in; rejects with what it lacks. */
+  /** Checks the requirements of a member before the machine requests admission. @throws PreflightError */
   readonly checkMachine: () => Promise<void>;
 }
 
+/** Who this machine is, and which clusters it trusts. */
 export interface JoinClientOptions {
   readonly sources: readonly EndpointSource[];
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** Of those that these owners have, the one that it is for. */
+  /** The one cluster of these owners that the machine was provisioned for, if any. */
   readonly pinned: PinnedCluster | undefined;
-  /** What its environment names for a proxy, for the trace. */
+  /** Proxies in the environment of the agent, for `cluster explain`. */
   readonly proxies: readonly string[];
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
-  /** What this machine says of itself, at the time it says it. */
+  /** The current description of this machine. */
   readonly introduction: () => Omit<Introduction, 'facts'>;
   readonly ownAddress: () => string;
   readonly keyNames: readonly string[];
-  /** Of those that are not there in every cluster. */
+  /** Keys that not every cluster has. */
   readonly optionalKeyNames: readonly string[];
 }
 
 /**
- * The machine's side of joining. It asks for ever: what cannot be reached today may be there tomorrow, and an operator may
- * change a policy. Only an answer of a cluster that has proved itself, and that says it will not change, ends the asking.
+ * The machine's side of a join. It retries without end: endpoints may become reachable, and operators may change a policy. Only
+ * a permanent refusal by a cluster that has proved its identity stops it.
  */
 export class JoinClient {
   readonly #ports: JoinClientPorts;
   readonly #options: JoinClientOptions;
   readonly #status = new EventValue<JoinStatus>();
   readonly #facts: JoinFacts;
-  /** Ends the round or the pause under way: somebody knows better. */
-  #hurry: () => void = () => undefined;
-  /** What the other end asked for when it last let this machine wait. */
+  /** Ends the current attempt or pause. */
+  #wake: () => void = () => undefined;
+  /** The pause that the join service last asked for. */
   #retryAfterMs = 0;
 
   constructor(ports: JoinClientPorts, options: JoinClientOptions) {
@@ -96,12 +98,12 @@ export class JoinClient {
     return this.#status;
   }
 
-  /** There are new endpoints, or the cause of a refusal has been removed: ask again now. */
+  /** Retries now: there are new endpoints, or the cause of a refusal was removed. */
   retryNow(): void {
-    this.#hurry();
+    this.#wake();
   }
 
-  /** Until a cluster of the owner lets this machine in; days, if need be. */
+  /** Requests admission until a cluster of the owner grants it; that may take days. */
   async admit(signal: AbortSignal): Promise<GrantedAdmission> {
     for (;;) {
       try {
@@ -113,14 +115,14 @@ export class JoinClient {
       } catch (error) {
         signal.throwIfAborted();
         const { endpoint, cause } = refusalIn(error);
-        this.#ports.log.error('the cluster refuses this machine for good', { endpoint, error: cause });
+        this.#ports.log.error('cluster refuses this machine permanently', { endpoint, error: cause });
         this.#status.set({ kind: 'refused', endpoint, problem: this.#problem(cause) });
-        await this.#hurried(signal);
+        await this.#untilRetry(signal);
       }
     }
   }
 
-  /** The ticket of an admission that this machine is bound to, also when it was minted and its answer was lost. */
+  /** Requests the ticket of an admission again, also when it was issued but the response was lost. */
   async requestTicket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
     return this.#ask(
       { boundTo: record.clusterId, known: record.endpoints, relays: [], servers: 'any' },
@@ -132,17 +134,17 @@ export class JoinClient {
     );
   }
 
-  /** New certificates for a member, with fresh evidence. */
+  /** Requests new certificates for a member, with fresh evidence. */
   async rejoin(
     member: {
       readonly clusterId: string;
-      /** Whom its cluster has told it of. */
+      /** Control planes in the directory of the cluster. */
       readonly controlPlanes: readonly { readonly endpoint: string; readonly nodeId: string }[];
-      /** Workers that pass connections on to some join service: asked last. */
+      /** Workers that forward connections to join services; asked last. */
       readonly relays: readonly string[];
-      /** As this member knows them. */
+      /** The roles that this member knows. */
       readonly roles: readonly string[];
-      /** Its certificate, whatever its dates. */
+      /** Its certificate, expired or not. */
       readonly nodeCertPem: string;
     },
     signal: AbortSignal,
@@ -159,13 +161,13 @@ export class JoinClient {
     );
   }
 
-  /** Tells those who follow the status that the membership is on disk. */
+  /** Publishes in the status that the membership is on disk. */
   reportJoined(membership: { readonly clusterId: string; readonly nodeName: string }): void {
     const { clusterId, nodeName } = membership;
     this.#status.set({ kind: 'joined', clusterId, nodeName });
   }
 
-  /** The session stays open for the commit, unless somebody else's lock comes first. */
+  /** Keeps the session open for the ticket request. */
   async #admitOver(
     session: JoinSession,
     signal: AbortSignal,
@@ -183,9 +185,9 @@ export class JoinClient {
       if (joinId !== this.#options.nodeId)
         throw new JoinClientError(
           'joinclient-protocol',
-          `admitted at ${session.endpoint} as ${joinId.slice(0, 64)}`,
+          `${session.endpoint} admitted this machine as ${joinId.slice(0, 64)}`,
         );
-      this.#ports.log.info('the cluster lets this machine in', { clusterId, nodeName, roles });
+      this.#ports.log.info('admitted to the cluster', { clusterId, nodeName, roles });
       this.#status.set({ kind: 'admitted', clusterId, nodeName, roles });
       return {
         record: { clusterId, joinId, endpoints: [session.endpoint] },
@@ -199,7 +201,7 @@ export class JoinClient {
     }
   }
 
-  /** The admitted session's evidence is from before the lock; a ticket is given to a machine that shows it. */
+  /** Opens a new session: evidence of the admitted one predates the lock, and tickets are issued only to a locked machine. */
   async #commitAfterLock(
     admitted: JoinSession,
     roles: readonly string[],
@@ -222,7 +224,7 @@ export class JoinClient {
       const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
       return await openTicket(ticket, this.#expected(session, { keys, roles, signal }));
     } catch (error) {
-      // It was minted long ago, and this machine never got it, or lost it.
+      // The ticket was issued before, and this machine did not receive it, or lost it.
       if (error instanceof RemoteError && error.code === 'join-ticket-used')
         return this.#rejoinOver(session, { roles, nodeCertPem: '' }, signal);
       throw error;
@@ -244,7 +246,7 @@ export class JoinClient {
     { cluster, session }: JoinSession,
     member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'>,
   ): TicketQuestion {
-    // By the cluster's clock: which of the two is right is decided before anybody is admitted.
+    // Time of the cluster: the difference between the clocks was checked before the admission.
     const timeMs = this.#ports.clock.nowMs() - cluster.clockOffsetMs;
     const address = this.#options.ownAddress();
     return { ...member, clusterId: cluster.clusterId, address, session, timeMs };
@@ -270,7 +272,7 @@ export class JoinClient {
     };
   }
 
-  /** Rounds until one succeeds. @throws FinalRefusal */
+  /** Attempts until one succeeds. @throws FinalRefusal */
   async #ask<T>(
     target: Target,
     work: (session: JoinSession, signal: AbortSignal) => Promise<T>,
@@ -280,14 +282,14 @@ export class JoinClient {
     const sinceMs = this.#ports.clock.nowMs();
     for (let lastError: JoinProblem | undefined; ;) {
       using round = childSignal(signal);
-      this.#hurry = () => round.abort(new Hurried('somebody knows better'));
+      this.#wake = () => round.abort(new RetryNow('retry requested'));
       const at = { endpoint: '', openedMs: Infinity, asked: [] as readonly string[] };
       try {
         const endpoints = await this.#endpoints(target, round.signal);
         if (endpoints.length > 0) {
           at.asked = endpoints;
           this.#status.set({ kind: 'asking', endpoints, sinceMs, lastError });
-          // Who is bound to a cluster has changed already, and finds its own programs on its ports.
+          // A bound machine has been changed already: its own programs use the ports that would be checked.
           if (target.boundTo === undefined) await this.#ports.checkMachine();
           const session = await this.#open(endpoints, target, round.signal);
           at.endpoint = session.endpoint;
@@ -308,7 +310,7 @@ export class JoinClient {
         if (clock.monotonicMs() - at.openedMs > SETTLED_MS) backoff.reset();
         const pauseMs = backoff.nextMs(this.#retryAfterMs);
         this.#retryAfterMs = 0;
-        log.warn('asking a cluster in vain; once more later', { error, pauseMs });
+        log.warn('join attempt failed, retrying', { error, pauseMs });
         await clock.sleep(pauseMs, round.signal).catch(() => signal.throwIfAborted());
       }
     }
@@ -317,9 +319,9 @@ export class JoinClient {
   async #endpoints({ known, relays }: Target, signal: AbortSignal): Promise<readonly string[]> {
     const { clock, log, random } = this.#ports;
     const { endpoints, problems } = await discover(this.#options.sources, clock, signal);
-    for (const problem of problems) log.warn('a source of endpoints is of no use now', problem);
+    for (const problem of problems) log.warn('endpoint source not usable', problem);
     const first = Math.floor(random() * endpoints.length);
-    // Each machine begins elsewhere, so that many of them do not all ask the same node.
+    // Starts at a random endpoint, so that many machines do not all use the same node.
     return [...new Set([...known, ...endpoints.slice(first), ...endpoints.slice(0, first), ...relays])];
   }
 
@@ -351,7 +353,7 @@ export class JoinClient {
     const { clusterId, clusterName } = session.cluster;
     this.#retryAfterMs = Math.min(Number(waiting.retryAfterMs), LONGEST_HINT_MS);
     if (this.#isNews('waiting'))
-      this.#ports.log.info('the cluster lets this machine wait', { clusterId, code, message, fingerprint });
+      this.#ports.log.info('waiting for admission', { clusterId, code, message, fingerprint });
     this.#status.set({
       kind: 'waiting',
       endpoint: session.endpoint,
@@ -372,9 +374,9 @@ export class JoinClient {
     return !now.set || now.value.kind !== kind;
   }
 
-  #hurried(signal: AbortSignal): Promise<void> {
+  #untilRetry(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#hurry = resolve;
+    this.#wake = resolve;
     return Promise.race([promise, untilAborted(signal)]);
   }
 
@@ -384,13 +386,13 @@ export class JoinClient {
   }
 }
 
-/** Whom to ask. */
+/** Where an attempt connects to. */
 interface Target {
-  /** The cluster this machine is bound to; undefined as long as it is nobody's. */
+  /** The cluster that this machine is bound to, if any. */
   readonly boundTo: string | undefined;
   readonly known: readonly string[];
   readonly relays: readonly string[];
-  /** For a member: who has to answer where, elsewhere some control plane. */
+  /** For a member: the node that must respond at each endpoint; elsewhere any control plane. */
   readonly servers: 'any' | readonly { readonly endpoint: string; readonly nodeId: string }[];
 }
 
@@ -399,16 +401,16 @@ function serverAt(endpoint: string, { servers }: Target): ClusterTrust['server']
   return { nodeIds: servers.filter((each) => each.endpoint === endpoint).map(({ nodeId }) => nodeId) };
 }
 
-class Hurried extends Error {
+class RetryNow extends Error {
   override readonly name = 'AbortError';
 }
 
-/** Says where a refusal came from, beside the refusal itself. */
+/** A permanent refusal, with the endpoint that sent it. */
 class FinalRefusal extends Error {
   readonly endpoint: string;
 
   constructor(endpoint: string, cause: RemoteError) {
-    super(`asking ${endpoint}`, { cause });
+    super(`request to ${endpoint} refused`, { cause });
     this.endpoint = endpoint;
   }
 }

@@ -36,7 +36,7 @@ const proxies = [
   {
     name: 'one, which is not used',
     given: ['https_proxy=http://p:3128'],
-    want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128: it is not used' },
+    want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128 (not used)' },
   },
 ];
 test.each(proxies)('a proxy of this machine is a fact: $name', ({ given, want }) => {

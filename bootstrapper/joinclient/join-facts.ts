@@ -10,7 +10,7 @@ const MAX_TEXT = 256;
 
 type Fact = MessageInitShape<typeof FactSchema>;
 
-/** What a machine found on its way, newest of each kind, for the trace that operators read (`cluster explain`). */
+/** What a machine observed while joining, the newest of each kind, for `cluster explain`. */
 export class JoinFacts {
   readonly #nowMs: () => number;
   readonly #facts = new Map<string, Fact>();
@@ -20,16 +20,16 @@ export class JoinFacts {
   }
 
   recordReached(endpoint: string, { serverId, clockOffsetMs }: VerifiedCluster): void {
-    this.#note(`path ${endpoint}`, { outcome: 'pass', expected: 'an answer', actual: serverId });
+    this.#note(`path ${endpoint}`, { outcome: 'pass', expected: 'a response', actual: serverId });
     this.#note(`owner ${endpoint}`, {
       outcome: 'pass',
-      expected: 'a provisioned key',
-      actual: 'signed by one',
+      expected: 'a provisioned owner key',
+      actual: 'cluster signed by a trusted owner',
     });
     const isNear = Math.abs(clockOffsetMs) <= CLOCK_TOLERANCE_MS;
     this.#note('clock', {
       outcome: isNear ? 'pass' : 'fail',
-      expected: '±300 s',
+      expected: '±5m',
       actual: `${Math.round(clockOffsetMs / 1000)} s`,
       ...(isNear ? {} : { fix: joinClientErrors['joinclient-clock-off'].fix, code: 'joinclient-clock-off' }),
     });
@@ -39,14 +39,14 @@ export class JoinFacts {
     const coded = findCoded(error);
     this.#note(`path ${endpoint}`, {
       outcome: 'fail',
-      expected: 'an answer',
+      expected: 'a response',
       actual: describeError(error),
       fix: coded?.fix ?? '',
       code: coded?.code ?? 'internal',
     });
   }
 
-  /** What the name of an endpoint means here. */
+  /** The addresses of an endpoint's name on this machine. */
   recordAddresses(host: string, addresses: readonly string[]): void {
     this.#note(`dns ${host}`, { outcome: 'pass', expected: 'an address', actual: addresses.join(', ') });
   }
@@ -62,27 +62,27 @@ export class JoinFacts {
     });
   }
 
-  /** An endpoint that is written as an address. */
+  /** An endpoint that needs no name, because it is an address. */
   recordNoNameNeeded(): void {
-    this.#note('dns', { outcome: 'pass', expected: 'no name', actual: 'endpoints are addresses' });
+    this.#note('dns', { outcome: 'pass', expected: 'no name needed', actual: 'endpoints are addresses' });
   }
 
-  /** Proxies that are configured on this machine: whoever set one expects it to be used. */
+  /** Configured proxies: their administrator may expect that they are used. */
   recordProxies(proxies: readonly string[]): void {
     this.#note(
       'proxy',
       proxies.length === 0
-        ? { outcome: 'pass', expected: 'none', actual: 'none is configured, and none would be used' }
+        ? { outcome: 'pass', expected: 'none', actual: 'none configured' }
         : {
             outcome: 'warn',
             expected: 'none',
-            actual: `${proxies.join(', ')}: it is not used`,
-            fix: 'Nothing where control planes can be reached without it: machines talk to them directly. Otherwise let this machine reach port 9090 of theirs past the proxy.',
+            actual: `${proxies.join(', ')} (not used)`,
+            fix: 'Nothing to do if control planes are reachable without the proxy: machines connect to them directly. Otherwise allow this machine to reach their port 9090 without the proxy.',
           },
     );
   }
 
-  /** Oldest first; what is too much goes from the beginning. */
+  /** Oldest first; above the limit, the oldest are left out. */
   list(): Fact[] {
     return [...this.#facts.values()].slice(-MAX_FACTS);
   }

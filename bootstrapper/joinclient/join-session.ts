@@ -25,20 +25,21 @@ import { JoinClientError } from './errors.ts';
 import { Outbox } from './outbox.ts';
 import { checkClock, verifyCluster, type ClusterTrust, type VerifiedCluster } from './verify-cluster.ts';
 
-/** Label of the machine's proof inside a session (join.proto, KeyProof). */
+/** Label under which the machine signs a session with its key (join.proto, KeyProof). */
 const KEY_LABEL = 'cluster/join/key/v1';
-/** TCP, TLS, both ends' evidence with a queue before a slow TPM, and the first message. */
+/** Limit for TCP, TLS, evidence of both ends (a TPM is slow and has a queue), and the first message. */
 const OPEN_MS = 60_000;
 const TICKET_MS = 60_000;
 
+/** What a session uses. */
 export interface SessionPorts {
   readonly evidence: Pick<MachineEvidence, 'proveKey' | 'readEnrolment' | 'answerChallenge'>;
   readonly clock: Clock;
-  /** A fresh one for each session. */
+  /** Creates the TLS upgrade of one session. */
   readonly upgrade: () => Upgrade<AttestedPeer>;
 }
 
-/** What this machine says of itself beside its key and its TPM. */
+/** The description of this machine, apart from its key and its TPM. */
 export type Introduction = Omit<
   MessageInitShape<typeof HelloSchema>,
   '$typeName' | 'key' | 'enrolment' | 'nowMs'
@@ -48,8 +49,8 @@ type TicketKeys = MessageInitShape<typeof TicketKeysSchema>;
 type Request = MessageInitShape<typeof AdmissionRequestSchema>;
 
 /**
- * One proved connection to a node of a cluster that has been verified; nothing but evidence was said before. It never
- * connects again: what is signed for a session holds in that session only.
+ * One attested connection to a node of a verified cluster. Before the verification the machine sends nothing but evidence. The
+ * session never reconnects, because a signature for one session is not valid in another one.
  */
 export class JoinSession implements Disposable {
   readonly endpoint: string;
@@ -64,12 +65,12 @@ export class JoinSession implements Disposable {
     this.#parts = parts;
   }
 
-  /** The 64 bytes that both ends of this session have. */
+  /** 64 bytes that only the two ends of this session know. */
   get session(): Uint8Array {
     return this.#parts.session;
   }
 
-  /** Connects, and verifies whose cluster it is. */
+  /** Connects and verifies the cluster. */
   static async open(
     endpoint: string,
     ports: SessionPorts,
@@ -79,13 +80,18 @@ export class JoinSession implements Disposable {
     const admission = new AbortController();
     const outbox = new Outbox<Request>();
     try {
-      const limit = { what: `asking ${endpoint}`, ms: OPEN_MS, clock: ports.clock, signal: options.signal };
+      const limit = {
+        what: `opening a session with ${endpoint}`,
+        ms: OPEN_MS,
+        clock: ports.clock,
+        signal: options.signal,
+      };
       const client = createClient(Join, channel);
       const events = client.requestAdmission(outbox, { signal: admission.signal })[Symbol.asyncIterator]();
       const first = await withTimeout(limit, () => next(events));
-      if (first.case !== 'cluster') throw outOfTurn(endpoint, 'cluster', first.case);
+      if (first.case !== 'cluster') throw unexpectedMessage(endpoint, 'cluster', first.case);
       const peer = channel.peer;
-      if (peer?.kind !== 'attested') throw outOfTurn(endpoint, 'an attested session', 'none');
+      if (peer?.kind !== 'attested') throw unexpectedMessage(endpoint, 'an attested session', 'none');
       const cluster = verifyCluster(first.value, peer.session, {
         trust: options.trust,
         nowMs: ports.clock.nowMs(),
@@ -108,7 +114,7 @@ export class JoinSession implements Disposable {
     }
   }
 
-  /** Asks to be let in and waits for it, days if need be. */
+  /** Requests admission and waits for the decision, which may take days. */
   async requestAdmission(
     introduction: Introduction,
     onWaiting: (waiting: Waiting) => void,
@@ -123,7 +129,7 @@ export class JoinSession implements Disposable {
       nowMs: BigInt(clock.nowMs()),
       enrolment: enrolment === undefined ? new Uint8Array() : encodeEnrolmentRequest(enrolment),
     };
-    outbox.say({ message: { case: 'hello', value: hello } });
+    outbox.push({ message: { case: 'hello', value: hello } });
     for (;;) {
       const event = await this.#abortable(() => this.#verdict(next(events)), signal);
       if (event.case === 'challenge') await this.#answer(event.value.challenge, signal);
@@ -131,7 +137,7 @@ export class JoinSession implements Disposable {
       else if (event.case === 'admitted') {
         checkClock(this.cluster);
         return event.value;
-      } else throw outOfTurn(this.endpoint, 'an answer', event.case);
+      } else throw unexpectedMessage(this.endpoint, 'an answer', event.case);
     }
   }
 
@@ -161,7 +167,7 @@ export class JoinSession implements Disposable {
   #endAdmission(): void {
     const { outbox, admission } = this.#parts;
     outbox.close();
-    admission.abort(new JoinClientError('joinclient-session-closed', `talking to ${this.endpoint}`));
+    admission.abort(new JoinClientError('joinclient-session-closed', `session with ${this.endpoint} closed`));
   }
 
   #proof(): { readonly publicKey: Uint8Array; readonly signature: Uint8Array } {
@@ -172,10 +178,10 @@ export class JoinSession implements Disposable {
     const { evidence } = this.#ports;
     const { outbox, session } = this.#parts;
     const answer = await evidence.answerChallenge(decodeChallenge(challenge), session, signal);
-    outbox.say({ message: { case: 'challengeAnswer', value: { answer } } });
+    outbox.push({ message: { case: 'challengeAnswer', value: { answer } } });
   }
 
-  /** A cluster that refuses a clock tells its code only; how far it is off is known here, to the second. */
+  /** Replaces a clock error of the cluster, which has no figures, by one with the difference in seconds. */
   async #verdict<T>(answer: Promise<T>): Promise<T> {
     try {
       return await answer;
@@ -185,7 +191,7 @@ export class JoinSession implements Disposable {
     }
   }
 
-  /** Leaving ends the stream, so that nobody waits at the other end for a machine that has gone. */
+  /** An abort also ends the stream, so that the join service does not wait for this machine. */
   async #abortable<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { admission } = this.#parts;
     const onAbort = (): void => admission.abort(signal.reason);
@@ -206,7 +212,7 @@ interface OpenParts {
   readonly outbox: Outbox<Request>;
   /** Ends the stream of the admission. */
   readonly admission: AbortController;
-  /** 64 bytes that both ends of this session have. */
+  /** 64 bytes that only the two ends of this session know. */
   readonly session: Uint8Array;
   readonly cluster: VerifiedCluster;
 }
@@ -214,26 +220,23 @@ interface OpenParts {
 async function next(events: AsyncIterator<AdmissionEvent, unknown>): Promise<AdmissionEvent['event']> {
   const event = await events.next();
   if (event.done === true)
-    throw new JoinClientError('joinclient-session-closed', 'waiting for the cluster: the stream ended');
+    throw new JoinClientError('joinclient-session-closed', 'the cluster closed the stream');
   return event.value.event;
 }
 
 /**
- * gRPC would connect again by itself, and what was signed for one session would be said in another. A first attempt that
- * failed stays the reason.
+ * Allows one connection only: gRPC would reconnect by itself and send signatures of one session in another one. The error of
+ * the first attempt is kept.
  */
 function usedOnce(endpoint: string, upgrade: Upgrade<AttestedPeer>): Upgrade<AttestedPeer> {
   let first: ReturnType<Upgrade<AttestedPeer>> | undefined;
   return async (socket, signal) => {
     if (first === undefined) return (first = upgrade(socket, signal));
     await first;
-    throw new JoinClientError('joinclient-session-closed', `talking to ${endpoint}`);
+    throw new JoinClientError('joinclient-session-closed', `session with ${endpoint} closed`);
   };
 }
 
-function outOfTurn(endpoint: string, due: string, got: string | undefined): JoinClientError {
-  return new JoinClientError(
-    'joinclient-protocol',
-    `talking to ${endpoint}: ${due} was due, got ${got ?? 'nothing'}`,
-  );
+function unexpectedMessage(endpoint: string, due: string, got: string | undefined): JoinClientError {
+  return new JoinClientError('joinclient-protocol', `${endpoint} sent ${got ?? 'nothing'}, expected ${due}`);
 }

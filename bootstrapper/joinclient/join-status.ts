@@ -1,12 +1,12 @@
-/** Where a machine stands on its way into a cluster, as it can be shown to whoever waits for it. */
+/** State of a join, for operators who follow it. */
 export type JoinStatus =
-  /** Nobody has said where a cluster is. */
+  /** No endpoint is known. */
   | { readonly kind: 'idle' }
   | {
       readonly kind: 'asking';
       readonly endpoints: readonly string[];
       readonly sinceMs: number;
-      /** Why the last round was in vain; undefined in the first. */
+      /** Why the last attempt failed; undefined during the first one. */
       readonly lastError: JoinProblem | undefined;
     }
   | {
@@ -23,7 +23,7 @@ export type JoinStatus =
       readonly position: number;
       readonly estimateMs: number;
     }
-  /** A cluster that proved itself gave an answer that will not change. Asked again only when somebody says so. */
+  /** A verified cluster has refused permanently. Retried only when an operator asks for it. */
   | { readonly kind: 'refused'; readonly endpoint: string; readonly problem: JoinProblem }
   | {
       readonly kind: 'admitted';
@@ -33,7 +33,7 @@ export type JoinStatus =
     }
   | { readonly kind: 'joined'; readonly clusterId: string; readonly nodeName: string };
 
-/** An error as it is told to others. */
+/** An error as operators see it. */
 export interface JoinProblem {
   readonly code: string;
   readonly message: string;

@@ -8,16 +8,13 @@ import type { JoinFacts } from './join-facts.ts';
 
 const LOOKUP_MS = 5_000;
 
-/** The addresses of a name, as this machine's resolver has them; rejects when there are none. */
+/** Resolves a host name to addresses; rejects when there are none. */
 export type ResolveName = (host: string) => Promise<readonly string[]>;
 
 export const resolveWithSystem: ResolveName = async (host) =>
   (await lookup(host, { all: true })).map(({ address }) => address);
 
-/**
- * Notes what the name of an endpoint means to this machine. Whoever connects looks it up too and fails for it; this never
- * rejects.
- */
+/** Records the addresses of an endpoint's name. Never rejects: the connection itself fails when the name is unknown. */
 export async function recordNameLookup(
   endpoint: string,
   options: {
@@ -30,14 +27,14 @@ export async function recordNameLookup(
   const host = hostOf(endpoint);
   const { facts, lookUp, clock, signal } = options;
   if (isIP(host) !== 0) return facts.recordNoNameNeeded();
-  const limit = { what: `asking the resolver for ${host}`, ms: LOOKUP_MS, clock, signal };
+  const limit = { what: `resolving ${host}`, ms: LOOKUP_MS, clock, signal };
   try {
     facts.recordAddresses(host, await withTimeout(limit, () => lookUp(host)));
   } catch (cause) {
     if (signal.aborted) return;
     facts.recordLookupFailure(
       host,
-      new JoinClientError('joinclient-name-unknown', `looking up ${host}`, { cause }),
+      new JoinClientError('joinclient-name-unknown', `host name ${host} not found`, { cause }),
     );
   }
 }

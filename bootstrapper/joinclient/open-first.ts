@@ -3,18 +3,19 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { JoinClientError } from './errors.ts';
 
-/** The next endpoint is tried when the one before has failed, or after this time (as RFC 8305 does for addresses). */
+/** The next endpoint is tried when the previous one has failed, or after this time (like addresses in RFC 8305). */
 const STAGGER_MS = 500;
 
+/** An endpoint that could not be opened. */
 export interface EndpointFailure {
   readonly endpoint: string;
   readonly error: unknown;
 }
 
 /**
- * The first endpoint that opens; the others are called off. Begun one after the other with a short pause, because each
- * attempt costs both ends a quote of their TPMs.
- * @throws JoinClientError `joinclient-unreachable` with each one's answer, or the answer of a single one itself
+ * Opens the first endpoint that responds and cancels the others. Attempts start one after the other with a short pause,
+ * because each one costs both ends a TPM quote.
+ * @throws JoinClientError `joinclient-unreachable` with all errors; for a single endpoint, its own error
  */
 export async function openFirst<T extends Disposable>(
   endpoints: readonly string[],
@@ -58,6 +59,6 @@ function unreachable(failures: readonly EndpointFailure[]): Error {
   const [first, ...more] = failures;
   if (first !== undefined && more.length === 0 && findCoded(first.error) !== undefined)
     return first.error as Error;
-  const told = failures.map(({ endpoint, error }) => `${endpoint}: ${describeError(error)}`);
-  return new JoinClientError('joinclient-unreachable', `looking for the cluster: ${told.join('; ')}`);
+  const errors = failures.map(({ endpoint, error }) => `${endpoint}: ${describeError(error)}`);
+  return new JoinClientError('joinclient-unreachable', `no join service reached: ${errors.join('; ')}`);
 }

@@ -19,7 +19,7 @@ const MAX_KEY_BYTES = 64 * 1024;
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
-/** What a member has: certificates for its own keys, and what its roles need. Nothing of it is used before all of it is right. */
+/** A verified ticket: certificates for the keys of this machine, and what its roles need. All of it is valid, or it is not used. */
 export interface OpenedTicket {
   readonly clusterId: string;
   readonly clusterName: string;
@@ -32,44 +32,45 @@ export interface OpenedTicket {
   readonly directory: readonly { readonly nodeId: string; readonly host: string }[];
   readonly settings: Omit<SettingsRecord, 'version'>;
   readonly kubernetesCaPem: string;
-  /** Whom the kubelet believes of its clients, one after the other; undefined: the Kubernetes CA. */
+  /** CAs that the kubelet trusts for its clients, concatenated; undefined: the Kubernetes CA. */
   readonly kubernetesClientsCaPem: string | undefined;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
-  /** File name (of the contract) to text; where the roles have a control plane. Those that may be absent only where they are. */
+  /** Shared keys by the file name in the contract; only for control planes. Optional keys may be missing. */
   readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> | undefined;
 }
 
+/** What the machine has asked for, and what the ticket is verified against. */
 export interface TicketExpectations {
   readonly cluster: VerifiedCluster;
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   readonly keys: TicketKeyRing;
-  /** Whether the machine has asked as a control plane. */
+  /** Whether the machine asked for the keys of a control plane. */
   readonly wantsControlPlaneKeys: boolean;
-  /** Of the session in which it has asked. */
+  /** The 64 bytes of the session in which it asked. */
   readonly session: Uint8Array;
-  /** With this machine's TPM. */
+  /** Answers a challenge with the TPM of this machine. */
   readonly answerChallenge: (challenge: Challenge, session: Uint8Array) => Promise<Uint8Array>;
   /** The names of the keys that control planes share. */
   readonly keyNames: readonly string[];
-  /** Of those that are not there in every cluster. */
+  /** Keys that not every cluster has. */
   readonly optionalKeyNames: readonly string[];
   readonly nowMs: () => number;
 }
 
-/** Sizes first, then shape, then meaning. @throws JoinClientError `joinclient-ticket-invalid` */
+/** Verifies a ticket: sizes, then formats, then signatures and names. @throws JoinClientError `joinclient-ticket-invalid` */
 export async function openTicket(ticket: Ticket, expected: TicketExpectations): Promise<OpenedTicket> {
   const { cluster, nodeId, wantsControlPlaneKeys: asksForKeys } = expected;
   checkSizes(ticket);
-  // The CA is the one that the owner signed for; a ticket cannot bring another one.
+  // The owner has signed the CA of the session; a ticket must not replace it.
   if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
-    throw invalid('it is of another cluster');
-  if (ticket.nodeId !== nodeId) throw invalid(`it is for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
-  if (!NAME.test(ticket.nodeName)) throw invalid('its node name is none');
+    throw invalid('issued by another cluster');
+  if (ticket.nodeId !== nodeId) throw invalid(`issued for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
+  if (!NAME.test(ticket.nodeName)) throw invalid('invalid node name');
   checkNodeCertificate(ticket, expected);
   checkKubeletCertificates(ticket, expected);
-  const roles = attempt('its roles', () => parseRoles(ticket.roles));
+  const roles = attempt('roles', () => parseRoles(ticket.roles));
   return {
     clusterId: ticket.clusterId,
     clusterName: ticket.clusterName,
@@ -85,7 +86,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
     kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
     kubeletClientCertPem: ticket.kubeletClientCertificatePem,
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,
-    // A role that came while it was asked brings its keys with the next ticket.
+    // If the role was assigned meanwhile, the next ticket brings its keys.
     controlPlaneKeys: isControlPlane(roles) && asksForKeys ? await openKeys(ticket, expected) : undefined,
   };
 }
@@ -106,14 +107,14 @@ function checkSizes(ticket: Ticket): void {
     controlPlanes.length > 0 &&
     controlPlanes.length <= MAX_CONTROL_PLANES &&
     (controlPlaneKeys?.ciphertext.length ?? 0) <= MAX_SETTINGS_BYTES;
-  if (!isSized) throw invalid('a part of it has a size that it cannot have');
+  if (!isSized) throw invalid('a field has an invalid size');
 }
 
 function checkNodeCertificate(
   ticket: Ticket,
   { nodeId, pubKeyDer, cluster, nowMs }: TicketExpectations,
 ): void {
-  attempt('the certificate of the node', () => {
+  attempt('node certificate', () => {
     const certificate = new X509Certificate(ticket.nodeCertificatePem);
     const { clusterId, clusterCaPem } = cluster;
     const member = verifyNodeCertificate(certificate, { caPem: clusterCaPem, clusterId, nowMs });
@@ -122,18 +123,18 @@ function checkNodeCertificate(
 }
 
 function checkKubeletCertificates(ticket: Ticket, { keys }: TicketExpectations): void {
-  const ca = attempt('the Kubernetes CA', () => new X509Certificate(ticket.kubernetesCaPem));
-  const clients = attempt('the authorities of clients of Kubernetes', () => clientAuthoritiesOf(ticket));
+  const ca = attempt('Kubernetes CA', () => new X509Certificate(ticket.kubernetesCaPem));
+  const clients = attempt('CAs of Kubernetes clients', () => clientAuthoritiesOf(ticket));
   const { kubeletClientCertificatePem: client, kubeletServingCertificatePem: serving } = ticket;
   const wanted = [
-    ['the client certificate of the kubelet', client, keys.clientPubKeyDer, clients],
-    ['the serving certificate of the kubelet', serving, keys.servingPubKeyDer, [ca]],
+    ['kubelet client certificate', client, keys.clientPubKeyDer, clients],
+    ['kubelet serving certificate', serving, keys.servingPubKeyDer, [ca]],
   ] as const;
   for (const [what, pem, pubKeyDer, authorities] of wanted) {
     attempt(what, () => {
       const certificate = new X509Certificate(pem);
       if (!authorities.some(({ publicKey }) => certificate.verify(publicKey)))
-        throw new Error('another CA signed it');
+        throw new Error('signed by another CA');
       if (!hasKey(certificate, pubKeyDer)) throw new Error('for another key');
       if (!certificate.subject.split('\n').includes(`CN=system:node:${ticket.nodeName}`))
         throw new Error('for another node');
@@ -141,7 +142,7 @@ function checkKubeletCertificates(ticket: Ticket, { keys }: TicketExpectations):
   }
 }
 
-/** One, or two while the keys are being replaced. */
+/** One CA, or two during a key rotation. */
 function clientAuthoritiesOf({
   kubernetesCaPem,
   kubernetesClientsCaPem,
@@ -152,7 +153,7 @@ function clientAuthoritiesOf({
     .filter((pem) => pem.trim() !== '');
   return pems.map((pem) => {
     const certificate = new X509Certificate(pem);
-    if (!certificate.ca) throw new Error('one of them is none');
+    if (!certificate.ca) throw new Error('not a CA certificate');
     return certificate;
   });
 }
@@ -163,29 +164,29 @@ function hasKey(certificate: X509Certificate, pubKeyDer: Uint8Array): boolean {
 
 function directoryOf({ controlPlanes }: Ticket): OpenedTicket['directory'] {
   return controlPlanes.map(({ nodeId, address }) => {
-    if (!NODE_ID.test(nodeId) || isIP(address) === 0) throw invalid('its list of control planes');
+    if (!NODE_ID.test(nodeId) || isIP(address) === 0) throw invalid('invalid list of control planes');
     return { nodeId, host: address };
   });
 }
 
 function settingsOf(ticket: Ticket): OpenedTicket['settings'] {
-  return attempt('its settings', () => {
+  return attempt('settings', () => {
     const { version: _, ...settings } = records.settings.decode(SETTINGS_KEY, ticket.settings);
     parseManifest(Buffer.from(settings.bundleManifest, 'utf8'));
     return settings;
   });
 }
 
-/** All of them or none: a control plane with a part of the keys would make the rest again. */
+/** All keys or an error: a control plane with some of the keys would create the others. */
 async function openKeys(
   ticket: Ticket,
   expected: TicketExpectations,
 ): Promise<ReadonlyMap<string, Secret<string>>> {
   const { keys, keyNames, optionalKeyNames, nodeId } = expected;
   const { controlPlaneKeys: sealed, clusterId } = ticket;
-  const what = 'the keys of the control plane';
+  const what = 'control plane keys';
   const outer = attempt(what, () => {
-    if (sealed === undefined) throw new Error('there are none');
+    if (sealed === undefined) throw new Error('missing');
     const context = { kind: 'control-plane-keys', clusterId, nodeId } as const;
     return objectIn(unseal(sealed, keys.sealingKeyPem, context));
   });
@@ -205,7 +206,7 @@ async function openKeys(
   });
 }
 
-/** Where an owner has named the machine by its TPM, only that TPM opens them. */
+/** Decrypts the keys with the TPM when an owner has named the machine by its TPM. */
 async function unboxed(
   outer: ReadonlyMap<string, unknown>,
   { session, answerChallenge: answer }: TicketExpectations,
@@ -218,7 +219,7 @@ async function unboxed(
 
 function objectIn(text: Secret<Uint8Array>): ReadonlyMap<string, unknown> {
   const parsed: unknown = JSON.parse(Buffer.from(text.reveal()).toString('utf8'));
-  if (typeof parsed !== 'object' || parsed === null) throw new Error('no object');
+  if (typeof parsed !== 'object' || parsed === null) throw new Error('not a JSON object');
   return new Map(Object.entries(parsed as Record<string, unknown>));
 }
 
@@ -231,5 +232,5 @@ function attempt<T>(what: string, work: () => T): T {
 }
 
 function invalid(what: string, cause?: unknown): JoinClientError {
-  return new JoinClientError('joinclient-ticket-invalid', `opening the ticket: ${what}`, { cause });
+  return new JoinClientError('joinclient-ticket-invalid', `invalid ticket: ${what}`, { cause });
 }

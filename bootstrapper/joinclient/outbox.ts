@@ -1,10 +1,10 @@
-/** What is said on a stream, one message after the other, by somebody who does not know the next one yet. */
+/** A queue of messages for a client stream. */
 export class Outbox<T> implements AsyncIterable<T> {
   readonly #messages: T[] = [];
   #wake: () => void = () => undefined;
   #closed = false;
 
-  say(message: T): void {
+  push(message: T): void {
     this.#messages.push(message);
     this.#wake();
   }

@@ -10,18 +10,18 @@ import { JoinClientError } from './errors.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
 
-/** Where the kubelet's private keys lie. They are made here, and never leave the machine. */
+/** Paths of the kubelet's private keys. They are created here and never leave the machine. */
 export interface KubeletKeyFiles {
   readonly clientKey: string;
   readonly servingKey: string;
 }
 
-/** What is known only in the session in which a ticket is asked for. */
+/** What a ticket request says that is known only in its session. */
 export interface TicketQuestion extends Pick<
   TicketStatement,
   'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'
 > {
-  /** Of a member, as it has it; empty while it joins. */
+  /** Current certificate of a member; empty during a join. */
   readonly nodeCertPem: string;
 }
 
@@ -39,17 +39,17 @@ export interface SignedTicketKeys {
   readonly enrolment: Uint8Array;
 }
 
-/** The keys that a ticket is for: what is asked with, and what opens the answer. */
+/** The keys that a ticket is requested for, and the key that decrypts it. */
 export interface TicketKeyRing {
   readonly clientPubKeyDer: Uint8Array;
   readonly servingPubKeyDer: Uint8Array;
-  /** Lives for one question: what was sealed to it is opened at once or asked for again. */
+  /** For one request only: a ticket is decrypted at once, or requested again. */
   readonly sealingKeyPem: Secret<string>;
-  /** The statement about them, signed by the machine's key and covered by evidence of the machine. */
+  /** Creates the request: signed with the machine key and bound to evidence of the machine. */
   readonly createRequest: (question: TicketQuestion, signal: AbortSignal) => Promise<SignedTicketKeys>;
 }
 
-/** The same kubelet keys each time, so that a ticket whose answer was lost can be asked for again. */
+/** Loads or creates the kubelet keys. They stay the same, so that a lost ticket can be requested again. */
 export async function ensureTicketKeys(
   files: FilePort,
   options: {
@@ -64,7 +64,7 @@ export async function ensureTicketKeys(
   const serving = await ensureKey(files, at.servingKey);
   const sealingKeyPem = generateKeyPem();
   const keys = {
-    // Names are the signer's to decide; a request proves possession and nothing else.
+    // The signer decides names; a CSR only proves possession of the key.
     kubeletClientCsr: await createCertificateRequest(client, nodeId),
     kubeletServingCsr: await createCertificateRequest(serving, nodeId),
     sealingPublicKey: pubKeyDerOf(sealingKeyPem),
@@ -97,6 +97,6 @@ async function ensureKey(files: FilePort, path: string): Promise<Secret<string>>
   await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
   await files.createExclusive(path, generateKeyPem().reveal());
   const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined) throw new JoinClientError('joinclient-protocol', `reading ${path}: it is gone`);
+  if (bytes === undefined) throw new JoinClientError('joinclient-protocol', `${path} not found`);
   return new Secret(Buffer.from(bytes).toString('utf8'));
 }

@@ -20,7 +20,7 @@ const MAX_PEM_BYTES = 16 * 1024;
 const MAX_NAME = 253;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 
-/** A cluster that proved to be the owner's, and the node of it that answers. */
+/** A cluster that has proved that it belongs to an owner of this machine, and its node at the other end. */
 export interface VerifiedCluster {
   readonly clusterId: string;
   readonly clusterName: string;
@@ -28,21 +28,22 @@ export interface VerifiedCluster {
   readonly epoch: number;
   /** The node at the other end. */
   readonly serverId: string;
-  /** This machine's clock less the cluster's. */
+  /** Clock of this machine minus clock of the cluster. */
   readonly clockOffsetMs: number;
 }
 
+/** Which cluster and which of its nodes this machine accepts. */
 export interface ClusterTrust {
   /** Raw Ed25519 keys that this machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** The cluster this machine is bound to, once it is. */
   readonly boundTo: string | undefined;
-  /** The one cluster of its owners that it was provisioned for, if it was for one. */
+  /** The one cluster of its owners that it was provisioned for, if any. */
   readonly pinned: PinnedCluster | undefined;
   /**
-   * Which node may answer. For a member: one of these, whom its cluster has named at this place, or any whose certificate says
-   * that it is a control plane; a worker could put itself there, and a ticket says whom a member is to believe. Who is no member
-   * yet cannot be harmed so: only the CA makes the certificate that it asks for.
+   * Which node may respond. For a member: a node that the directory names at this endpoint, or any node with the certificate of
+   * a control plane. Otherwise a worker could answer there, and a ticket decides whom a member trusts. A machine that joins
+   * accepts any node, because only the CA can issue its certificate.
    */
   readonly server: 'any' | { readonly nodeIds: readonly string[] };
 }
@@ -66,22 +67,22 @@ export function verifyCluster(
     clusterName.length <= MAX_NAME &&
     clusterCaPem.length <= MAX_PEM_BYTES &&
     nodeCertificatePem.length <= MAX_PEM_BYTES;
-  if (!isSized) throw unproved(clusterId, 'its statement is malformed');
+  if (!isSized) throw unproved(clusterId, 'malformed statement');
   const { trust, nowMs } = options;
   const epoch = Number(identity.epoch);
-  if (!Number.isSafeInteger(epoch) || epoch < 1) throw unproved(clusterId, 'its epoch is none');
+  if (!Number.isSafeInteger(epoch) || epoch < 1) throw unproved(clusterId, 'invalid epoch');
   verifyOwner(identity, trust);
   if (trust.boundTo !== undefined && trust.boundTo !== clusterId)
     throw new JoinClientError(
       'joinclient-other-cluster',
-      `verifying the cluster: bound to ${trust.boundTo}, ${clusterId} answers`,
+      `cluster ${clusterId} responded, but this machine is locked to ${trust.boundTo}`,
     );
   // A member knows its cluster by what it is bound to; the pin is of the day it was provisioned.
   if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
   const { nodeId, pubKeyDer } = verifyServer(identity, trust, [nowMs, serverNowMs]);
   if (!isSignedByEd25519Key(pubKeyDer, joinServerStatement(session), identity.signature))
-    throw unproved(clusterId, `${nodeId} did not sign this session`);
+    throw unproved(clusterId, `invalid session signature of ${nodeId}`);
   const clockOffsetMs = nowMs - serverNowMs;
   return { clusterId, clusterName, clusterCaPem, epoch, serverId: nodeId, clockOffsetMs };
 }
@@ -92,7 +93,7 @@ export function checkClock({ clockOffsetMs, serverId }: VerifiedCluster): void {
   const seconds = Math.round(clockOffsetMs / 1000);
   throw new JoinClientError(
     'joinclient-clock-off',
-    `comparing clocks with ${serverId}: this machine is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead' : 'behind'}`,
+    `clock of this machine is ${Math.abs(seconds)}s ${seconds > 0 ? 'ahead of' : 'behind'} ${serverId}`,
     { details: { offsetSeconds: seconds } },
   );
 }
@@ -103,28 +104,27 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
   if (raw === undefined)
     throw new JoinClientError(
       'joinclient-owner-unknown',
-      `verifying cluster ${clusterId}: its owner is ${Buffer.from(ownerPublicKey).toString('base64').slice(0, 64)}`,
+      `cluster ${clusterId} has unknown owner ${Buffer.from(ownerPublicKey).toString('base64').slice(0, 64)}`,
     );
   let isSigned: boolean;
   try {
     const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
     isSigned = isSignedByRawEd25519Key(raw, statement, ownershipSignature);
   } catch (error) {
-    throw unproved(clusterId, 'its CA is none', error);
+    throw unproved(clusterId, 'invalid CA', error);
   }
-  if (!isSigned) throw unproved(clusterId, 'the owner did not sign for it');
+  if (!isSigned) throw unproved(clusterId, 'invalid owner signature');
 }
 
 /** After the owner's signature, which covers the CA: nobody else's certificate gets as far as this. */
 function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedCluster): void {
   const differs =
     pinned.id !== clusterId
-      ? `provisioned for ${pinned.id}, ${clusterId} answers`
+      ? `cluster ${clusterId} responded, but this machine is provisioned for ${pinned.id}`
       : pinned.caSha256 !== certificateSha256(clusterCaPem)
-        ? `${clusterId} answers with another CA than the one provisioned`
+        ? `CA of cluster ${clusterId} differs from the provisioned one`
         : undefined;
-  if (differs !== undefined)
-    throw new JoinClientError('joinclient-not-pinned-cluster', `verifying the cluster: ${differs}`);
+  if (differs !== undefined) throw new JoinClientError('joinclient-not-pinned-cluster', differs);
 }
 
 /** The node that answers, at the first of the two times at which its certificate is good. */
@@ -146,13 +146,13 @@ function verifyServer(
       last = error;
     }
   }
-  throw unproved(clusterId, 'the node that answers is none of it', last);
+  throw unproved(clusterId, 'invalid node certificate', last);
 }
 
 function unproved(clusterId: string, why: string, cause?: unknown): JoinClientError {
   return new JoinClientError(
     'joinclient-cluster-unverified',
-    `verifying cluster ${JSON.stringify(clusterId.slice(0, 40))}: ${why}`,
+    `cannot verify cluster ${JSON.stringify(clusterId.slice(0, 40))}: ${why}`,
     { cause },
   );
 }

@@ -5,11 +5,11 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import { Machine } from '../../initproto/gen/machine_pb.js';
 import { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
 
-/** The unit's umask (0077) makes it root's alone. */
+/** Only root can connect: the unit has umask 0077. */
 export const AGENT_SOCKET = '/run/cluster/agent.sock';
 const GRACE_MS = 1_000;
 
-/** Serves root on this machine as long as the agent lives. */
+/** Serves the Machine contract to root on this machine while the agent runs. */
 export function agentSocketRunnable(
   path: string,
   ports: MachineServicePorts & { readonly files: FilePort },
@@ -23,10 +23,10 @@ export function agentSocketRunnable(
       disclose: 'chain',
       log: scope.log,
     });
-    await ports.files.remove(path); // of an agent that was killed
+    await ports.files.remove(path); // left by an agent that was killed
     await server.listenAt(path);
     scope.healthy();
-    scope.waiting('questions of this machine’s administrator');
+    scope.waiting('requests of root');
     await untilAborted(signal).finally(() => server.close(GRACE_MS));
   };
 }

@@ -6,11 +6,12 @@ import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 
-/** getty shows what is in here above its prompt, on every console and serial line (agetty(8), issue files). */
+/** agetty(8) shows this issue file above its prompt, on every console and serial line. */
 export const ISSUE_PATH = '/run/issue.d/60-cluster.issue';
-/** Prints that file on /dev/console and in the journal (.ci/package). */
+/** Unit that prints the file on /dev/console and in the journal (see .ci/package). */
 export const CONSOLE_UNIT = 'cluster-fingerprint.service';
 
+/** What the console shows, and until when. */
 export interface ConsoleOptions {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -20,17 +21,17 @@ export interface ConsoleOptions {
 }
 
 /**
- * The fingerprint where an operator compares it: on the machine's own console, until the machine is a node. That a machine has
- * no console is no reason to stop anything.
+ * Shows the fingerprint on the machine's console, where an operator can compare it, until the machine is a node. A machine
+ * without a console works too.
  */
 export function consoleRunnable(options: ConsoleOptions): Runnable {
   const { files, enrolment, isJoinedOrJoining: isMember } = options;
   return async (scope) => {
     scope.healthy();
     if (!(await isMember())) await show(options, scope);
-    scope.waiting('this machine to be a node');
+    scope.waiting('membership');
     await when(enrolment.status, ({ state }) => state === 'Running', scope.signal);
-    // Also what an earlier run of the agent has shown.
+    // Also a file of an earlier run of the agent.
     if ((await files.stat(ISSUE_PATH)) !== undefined) {
       await files.remove(ISSUE_PATH);
       await reloadPrompts(options, scope);
@@ -50,20 +51,20 @@ async function show(options: ConsoleOptions, scope: Scope): Promise<void> {
     });
   } catch (error) {
     scope.signal.throwIfAborted();
-    scope.log.warn('the fingerprint is not on the console', { error: describeError(error) });
+    scope.log.warn('fingerprint not shown on the console', { error: describeError(error) });
   }
   await reloadPrompts(options, scope);
 }
 
-/** Prompts that nobody types at yet; a machine without a getty has none. */
+/** Reloads the prompts at which nobody is typing; a machine without a getty has none. */
 async function reloadPrompts({ commands }: ConsoleOptions, scope: Scope): Promise<void> {
   await commands.run({ argv: ['agetty', '--reload'], signal: scope.signal }).catch((error: unknown) => {
     scope.signal.throwIfAborted();
-    scope.log.debug('no prompt was shown anew', { error: describeError(error) });
+    scope.log.debug('login prompts not reloaded', { error: describeError(error) });
   });
 }
 
-/** Backslashes would be agetty's; a fingerprint has none. */
+/** The text of the issue file. agetty interprets backslashes; a fingerprint has none. */
 export function issueText(fingerprint: string): string {
   return [
     'This machine is not in a cluster yet. Its fingerprint:',

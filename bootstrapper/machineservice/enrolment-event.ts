@@ -14,21 +14,21 @@ import type { RecordedEvent } from '../phases/index.ts';
 type Event = Exclude<MessageInitShape<typeof EnrolmentEventSchema>, EnrolmentEvent>;
 type Problem = MessageInitShape<typeof ProblemSchema>;
 
-/** All that an event is made of. */
+/** What an event is built from. */
 export interface EnrolmentFacts {
   readonly enrolment: EnrolmentStatus<Membership>;
   readonly join: JoinStatus;
-  /** Whether what this node's roles need runs. */
+  /** Whether the workloads of this node's roles run. */
   readonly isRunning: boolean;
   readonly roles: readonly string[];
-  /** What the phases did, oldest first. */
+  /** Events of the phases, oldest first. */
   readonly phases: readonly RecordedEvent[];
   readonly fingerprint: string;
   readonly nodeId: string;
   readonly nowMs: number;
 }
 
-/** Where enrolment stands, in the words of the contract. Pure. */
+/** The state of the enrolment as the Machine contract has it. Pure. */
 export function enrolmentEvent(facts: EnrolmentFacts): Event {
   const { fingerprint, nodeId, nowMs } = facts;
   return { fingerprint, nodeId, timeMs: BigInt(nowMs), ...stageOf(facts), phases: phasesOf(facts.phases) };
@@ -83,7 +83,7 @@ function problemOf({ code, message, fix, exit }: JoinProblem, retryable: boolean
   return { code, message, fix, exit, retryable };
 }
 
-/** The newest word of each phase, in the order in which they began. */
+/** The newest state of each phase, in the order in which the phases started. */
 function phasesOf(events: readonly RecordedEvent[]): NonNullable<Event['phases']> {
   const newest = new Map<string, { name: string; state: string; text: string }>();
   for (const { event } of events) {

@@ -6,15 +6,15 @@ export const machineServiceErrors = defineErrors({
     exit: 'usage',
     retryable: false,
     meaning:
-      'An endpoint is none: HOST or HOST:PORT is expected, IPv6 addresses in brackets where a port follows.',
-    fix: 'Correct the endpoint named in the message.',
+      'The endpoint is invalid. Expected HOST or HOST:PORT, with brackets around an IPv6 address before a port.',
+    fix: 'Correct the endpoint.',
   },
   'machineservice-is-member': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'This machine belongs to a cluster already, or creates one; nobody can direct it elsewhere.',
-    fix: 'If it is to join another cluster, run `cluster node reset NODE` in the one it belongs to; if that is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    meaning: 'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
+    fix: 'To move it to another cluster, run `cluster node reset NODE` in its current one. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
   },
 });
 

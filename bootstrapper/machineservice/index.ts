@@ -1,5 +1,5 @@
 /**
- * What those who may direct this machine see of it: root over a Unix socket, an owner over the init port.
+ * Services of this machine before and beside its cluster: root over a Unix socket, owners over the init port, the console.
  *
  * ```
  * enrolment.status ─┐
@@ -7,7 +7,7 @@
  * kubernetesStatus ─┘                            Direct ─▶ DirectedEndpoints on disk ─▶ JoinClient asks at once
  * phases ───────────┘
  * ```
- * Nothing here admits the machine: its cluster does, after it has proved itself.
+ * No service here admits the machine to a cluster: the join service does, after attestation.
  */
 export { AGENT_SOCKET, agentSocketRunnable } from './agent-socket.ts';
 export { consoleRunnable } from './console.ts';

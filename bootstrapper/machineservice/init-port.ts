@@ -13,9 +13,10 @@ import { createInitServer, type InitJob, type InitServicePorts } from '../initse
 import type { MachineIdentity } from '../nodestate/index.ts';
 import { untilInitIsOver } from './until-init-is-over.ts';
 
-/** For the answer to the acknowledgement itself. */
+/** Time for the response to the acknowledgement. */
 const CLOSE_MS = 2_000;
 
+/** What the init port serves, and when. */
 export interface InitServerOptions {
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
@@ -25,35 +26,35 @@ export interface InitServerOptions {
   readonly service: InitServicePorts;
   readonly machineService: MachineServicePorts;
   readonly clock: Clock;
-  /** Whether this machine is a member, or on its way by a ticket: one that did not come from an init never opens the port. */
+  /** Whether this machine is a member or joining: then it opens the port only if it has accepted an init. */
   readonly isJoinedOrJoining: () => Promise<boolean>;
 }
 
-/** The Init port: open until the owner has acknowledged, and while enrolment has failed. */
+/** Serves the init port until the owner has acknowledged the result, and again when enrolment has failed. */
 export function initServerRunnable(options: InitServerOptions): Runnable {
   const { job, clock, identity } = options;
   return async (scope) => {
-    scope.waiting('what an earlier life of the agent has left');
+    scope.waiting('state of earlier runs');
     if (await hasReasonToServe(scope.signal)) await serveInit(options, scope);
     else scope.healthy();
-    scope.waiting('nothing: there is no init to serve');
-    // A machine whose way into a cluster has ended for good has to answer why.
+    scope.waiting('nothing: no init to serve');
+    // After a final failure, owners can still read the reason at this port.
     await when(options.enrolment.status, ({ state }) => state === 'Failed', scope.signal);
     await listen(options, scope, () => untilAborted(scope.signal));
   };
 
-  /** An init under way, a machine that is nobody's yet, or one that has to answer why it cannot be enrolled. */
+  /** Whether an init is in progress, this machine belongs to no cluster, or it has to report why enrolment failed. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
     const status = options.enrolment.status.peek();
-    if (status.set && status.value.state === 'Failed') return false; // what is read below may be what is damaged
-    using looking = childSignal(signal);
-    const restored = when(job.restored, () => true, looking.signal).then(() => 'restored' as const);
-    const failed = options.enrolment.finished(looking.signal).then(
+    if (status.set && status.value.state === 'Failed') return false; // what is read below may be damaged
+    using waiting = childSignal(signal);
+    const restored = when(job.restored, () => true, waiting.signal).then(() => 'restored' as const);
+    const failed = options.enrolment.finished(waiting.signal).then(
       () => restored,
       () => 'failed' as const,
     );
     const first = await Promise.race([restored, failed]);
-    looking.abort(new Error('it has been seen'));
+    waiting.abort(new Error('the other event came first'));
     await Promise.allSettled([restored, failed]);
     signal.throwIfAborted();
     if (first === 'failed') return true;
@@ -66,7 +67,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
       scope.healthy();
       await untilInitIsOver({ job, enrolment: options.enrolment, clock }, signal);
     });
-    scope.log.info('the init port is closed', { port: PORTS.init });
+    scope.log.info('init port closed', { port: PORTS.init });
   }
 
   async function listen(

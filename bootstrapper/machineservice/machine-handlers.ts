@@ -13,7 +13,7 @@ import { MachineServiceError } from './errors.ts';
 
 const MAX_ENDPOINTS = 16;
 
-/** One member of etcd in a survey; `raftIndex` is undefined when it did not answer. */
+/** One etcd member in a survey; `raftIndex` is undefined when it did not respond. */
 interface SurveyedMember {
   readonly endpoint: string;
   readonly raftIndex: bigint | undefined;
@@ -27,7 +27,7 @@ interface SurveyedEtcd {
   readonly others: readonly SurveyedMember[];
 }
 
-/** The way out of a lost quorum. */
+/** Recovery of a lost etcd quorum. */
 export interface QuorumRecovery {
   survey(signal: AbortSignal): Promise<{
     readonly clusterName: string;
@@ -38,10 +38,11 @@ export interface QuorumRecovery {
     readonly lastFailure: string;
     readonly isOrdered: boolean;
   }>;
-  /** On disk when it resolves; then the agent ends. */
+  /** Orders the recovery; the order is on disk when the promise resolves, and then the agent ends. */
   order(clusterName: string): Promise<void>;
 }
 
+/** What the handlers read and direct. */
 export interface MachineServicePorts {
   readonly recovery: QuorumRecovery;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
@@ -58,35 +59,27 @@ export interface MachineServicePorts {
   readonly clock: Clock;
 }
 
-/** The handlers of the contract, whoever the caller is: the door has decided that. */
+/** Handlers of the Machine contract. They authorize nobody: each listener has authorized its callers. */
 export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Machine, unknown> {
-  const {
-    enrolment,
-    joinClient,
-    operatorEndpoints: directed,
-    phases,
-    kubernetesStatus,
-    localRoles,
-    clock,
-    recovery,
-  } = ports;
+  const { enrolment, joinClient, operatorEndpoints, phases, kubernetesStatus, localRoles, clock, recovery } =
+    ports;
   const { fingerprint, nodeId } = ports;
   return {
     direct: async ({ endpoints }) => {
       const wanted = endpointsFrom(endpoints);
-      const known = directed.list;
-      const isNews = wanted.some((endpoint) => !known.includes(endpoint));
+      const known = operatorEndpoints.list;
+      const isNew = wanted.some((endpoint) => !known.includes(endpoint));
       const status = enrolment.status.peek();
       const state = status.set ? status.value.state : 'New';
-      // The same call again on a machine that has joined meanwhile is no mistake.
-      if (isNews && state !== 'New')
+      // A repeated call on a machine that has joined meanwhile is allowed.
+      if (isNew && state !== 'New')
         throw new MachineServiceError(
           'machineservice-is-member',
-          `directing this machine: its enrolment is ${state}`,
+          `cannot add endpoints: enrolment is in state ${state}`,
         );
-      await directed.add(wanted);
+      await operatorEndpoints.add(wanted);
       if (state === 'New') joinClient.retryNow();
-      return { endpoints: [...directed.list], fingerprint, nodeId };
+      return { endpoints: [...operatorEndpoints.list], fingerprint, nodeId };
     },
     surveyQuorum: async (_, { signal }) => {
       const { surveys, refusals, losses, ...facts } = await recovery.survey(signal);
@@ -132,19 +125,19 @@ function memberToWire({ endpoint, raftIndex, hasLeader }: SurveyedMember) {
   return { endpoint, hasLeader, ...(raftIndex === undefined ? {} : { raftIndex }) };
 }
 
-/** Sizes first, then shape. */
+/** Parses endpoints of a caller: sizes first, then the format. */
 function endpointsFrom(given: readonly string[]): readonly string[] {
   if (given.length > MAX_ENDPOINTS)
     throw new MachineServiceError(
       'machineservice-endpoint-invalid',
-      `reading endpoints: ${given.length} of them`,
+      `${given.length} endpoints, at most ${MAX_ENDPOINTS} allowed`,
     );
   return given.map((text) => {
     const endpoint = text.length > 300 ? undefined : parseEndpoint(text, PORTS.join);
     if (endpoint !== undefined) return endpoint;
     throw new MachineServiceError(
       'machineservice-endpoint-invalid',
-      `reading endpoints: ${JSON.stringify(text.slice(0, 80))}`,
+      `invalid endpoint ${JSON.stringify(text.slice(0, 80))}`,
     );
   });
 }

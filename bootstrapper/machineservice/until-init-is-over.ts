@@ -2,24 +2,23 @@ import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 
-/** An owner whose init was on its way when a ticket came first is told so; behind a closed port it would ask for minutes. */
-const TELL_MS = 10_000;
+/** After a join took the lock, an owner whose init was on its way gets an error; at a closed port it would retry for minutes. */
+const REFUSE_MS = 10_000;
 
 /**
- * Until nobody has anything to ask at the Init port any more: the owner has acknowledged, however long that takes (nowhere
- * else is a result to be had that nobody has signed), or a ticket has had the lock of this machine for a moment. The ways
- * that were not taken are waited for no longer.
+ * Resolves when the init port is no longer needed: the owner has acknowledged the result, however long that takes (no other
+ * place has a result that nobody has signed), or a join has locked this machine some seconds ago.
  */
 export async function untilInitIsOver(
   { job, enrolment, clock }: InitWaits,
   signal: AbortSignal,
 ): Promise<void> {
   using waiting = childSignal(signal);
-  const ticketed = async (): Promise<void> => {
+  const joined = async (): Promise<void> => {
     await when(enrolment.status, ({ state }) => state === 'Joining', waiting.signal);
-    await clock.sleep(TELL_MS, waiting.signal);
+    await clock.sleep(REFUSE_MS, waiting.signal);
   };
-  const ends: readonly Promise<unknown>[] = [when(job.acknowledged, () => true, waiting.signal), ticketed()];
+  const ends: readonly Promise<unknown>[] = [when(job.acknowledged, () => true, waiting.signal), joined()];
   try {
     await Promise.race(ends);
   } finally {
@@ -28,6 +27,7 @@ export async function untilInitIsOver(
   }
 }
 
+/** What the init port waits for. */
 export interface InitWaits {
   readonly job: { readonly acknowledged: Readable<unknown> };
   readonly enrolment: { readonly status: Readable<{ readonly state: string }> };

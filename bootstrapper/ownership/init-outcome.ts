@@ -17,7 +17,7 @@ const MINUTES_PER_DAY = 24 * 60;
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
-/** What the owner gets: certificates for the keys in the request, and where to knock. */
+/** Builds the result of an init: certificates for the keys in the request, and the endpoints of the cluster. */
 export async function buildInitOutcome(
   ports: { readonly files: FilePort; readonly authority: CertificateSigner; readonly nowMs: () => number },
   { spec }: InitRecord,
@@ -61,6 +61,6 @@ export async function buildInitOutcome(
 
 async function readPem(files: FilePort, path: string): Promise<string> {
   const raw = await files.read(path, MAX_PEM_BYTES);
-  if (raw === undefined) throw new Error(`reading ${path}: it is not there`);
+  if (raw === undefined) throw new Error(`${path} not found`);
   return Buffer.from(raw).toString('utf8');
 }

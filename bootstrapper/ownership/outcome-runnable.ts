@@ -12,27 +12,28 @@ import { ensureClusterCa } from '../credentials/index.ts';
 import { buildInitOutcome } from './init-outcome.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
+/** What the result of an init is built from. */
 export interface OutcomeOptions {
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
   readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
   readonly files: FilePort;
   readonly clock: Clock;
-  /** Keeps the result in the cluster, where every curator answers it to the owner. */
+  /** Saves the result in the cluster, so that every curator can give it to the owner. */
   readonly saveToCluster: (initId: string, result: Uint8Array, signal: AbortSignal) => Promise<void>;
 }
 
-/** Puts the init's result together once this node is a member and its Kubernetes serves. */
+/** Builds and saves the result of the init, once this node is a member and its API server is ready. */
 export function outcomeRunnable(options: OutcomeOptions): Runnable {
   const { job, enrolment, kubernetesStatus, files, clock } = options;
   return async (scope) => {
     scope.healthy();
-    scope.waiting('an init');
+    scope.waiting('init request');
     const record = await when(job.accepted, () => true, scope.signal);
-    scope.waiting('the membership of this node');
-    // A failure is the enrolment's to tell; there is no result then.
+    scope.waiting('membership');
+    // A failed enrolment reports its own error; there is no result then.
     const { membership } = await when(enrolment.status, (status) => status.state === 'Running', scope.signal);
-    scope.waiting('Kubernetes to serve');
+    scope.waiting('Kubernetes control plane');
     await when(kubernetesStatus, (status) => status !== undefined, scope.signal);
     const finished = job.outcome.peek();
     if (!finished.set || finished.value === undefined) {

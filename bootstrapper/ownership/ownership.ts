@@ -9,11 +9,13 @@ import type { Acknowledgement, InitJob } from '../initserver/index.ts';
 import type { LocalControlPlane } from '../roleserve/index.ts';
 
 const RETRY_MS = 2_000;
-/** How often the record is looked at while this machine has not heard the owner itself. */
-const LOOK_MS = 60_000;
+/** How often the cluster's record is read while the owner has not acknowledged at this machine. */
+const READ_MS = 60_000;
 
+/** The owner's signature over cluster id, CA and epoch, as it is recorded. */
 export type Ownership = Omit<OwnershipRecord, 'version'>;
 
+/** What recording the ownership uses. */
 export interface OwnershipOptions {
   readonly job: Pick<InitJob, 'acknowledged' | 'acknowledge' | 'outcome'>;
   /** Raw Ed25519 keys of the owners that this machine was provisioned with. */
@@ -21,30 +23,30 @@ export interface OwnershipOptions {
   readonly localControlPlane: Readable<LocalControlPlane | undefined>;
   readonly clock: Clock;
   readonly save: (ownership: Ownership, signal: AbortSignal) => Promise<void>;
-  /** The owner's signature that the cluster has on record, base64. */
+  /** The recorded signature of the owner, base64; undefined without one. */
   readonly load: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /**
- * Brings the owner's signature from the machine that made the cluster to where every join service can show it. Repeated
- * in each life of this machine; what is on record already stays.
+ * Records the owner's acknowledgement in the cluster, so that every join service can prove who owns the cluster. Repeated at
+ * each start of the agent; an existing record stays.
  */
 export function ownershipRunnable(options: OwnershipOptions): Runnable {
   const { job, localControlPlane, clock, save: keep } = options;
   return async (scope) => {
     const { signal } = scope;
     scope.healthy();
-    scope.waiting('an owner to say whose cluster this is');
-    const word = await ownersWord(options, scope);
-    if (word === 'on record') return scope.done();
-    const { ownershipSignatureBase64 } = word;
+    scope.waiting('acknowledgement of an owner');
+    const acknowledgement = await waitForAcknowledgement(options, scope);
+    if (acknowledgement === 'on record') return scope.done();
+    const { ownershipSignatureBase64 } = acknowledgement;
     const outcome = await when(job.outcome, (value) => value !== undefined, signal);
-    if (outcome === undefined) throw new TypeError('an outcome that is none');
+    if (outcome === undefined) throw new TypeError('init result expected');
     const signature = Buffer.from(ownershipSignatureBase64, 'base64');
     const statement = ownershipStatement({ ...outcome, epoch: BigInt(outcome.epoch) });
     const owner = options.ownerKeys.find((key) => isSignedByRawEd25519Key(key, statement, signature));
     if (owner === undefined) {
-      scope.log.error('no owner of this machine signed that the cluster is theirs: nobody can join');
+      scope.log.error('acknowledgement not signed by an owner of this machine, so no machine can join');
       return scope.done();
     }
     const ownership = {
@@ -54,14 +56,14 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
       timeMs: clock.nowMs(),
     };
     for (;;) {
-      scope.waiting('a control plane on this node');
+      scope.waiting('control plane of this node');
       await when(localControlPlane, (value) => value !== undefined, signal);
       try {
         await keep(ownership, signal);
         return scope.done();
       } catch (error) {
         if (isAbort(error, signal)) throw error;
-        scope.log.warn('whose cluster this is could not be written down yet', { error });
+        scope.log.warn('cluster ownership not recorded, retrying', { error });
         await clock.sleep(RETRY_MS, signal);
       }
     }
@@ -69,18 +71,21 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
 }
 
 /**
- * What the owner has said to this machine, or to a curator where its word did not get through: that ends the init here too,
- * and the secrets of the request leave the disk.
+ * Waits until the owner acknowledges, at this machine or at a curator. Either one ends the init, and deletes the secrets of
+ * the request from the disk.
  */
-async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Acknowledgement | 'on record'> {
+async function waitForAcknowledgement(
+  options: OwnershipOptions,
+  scope: Scope,
+): Promise<Acknowledgement | 'on record'> {
   const { job, localControlPlane, clock, load: known } = options;
-  using looking = childSignal(scope.signal);
-  const { signal } = looking;
+  using reading = childSignal(scope.signal);
+  const { signal } = reading;
   let isOnRecord = false;
-  const look = async (): Promise<void> => {
+  const readRecord = async (): Promise<void> => {
     await when(job.outcome, (outcome) => outcome !== undefined, signal);
     for (;;) {
-      await clock.sleep(LOOK_MS, signal);
+      await clock.sleep(READ_MS, signal);
       await when(localControlPlane, (running) => running !== undefined, signal);
       try {
         const signature = await known(signal);
@@ -88,16 +93,16 @@ async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Ackn
         if (signature !== undefined) return await job.acknowledge(signature);
       } catch (error) {
         if (isAbort(error, signal)) throw error;
-        scope.log.warn('whose cluster this is could not be read', { error });
+        scope.log.warn('cluster ownership not read, retrying', { error });
       }
     }
   };
-  const seen = look();
+  const read = readRecord();
   try {
-    const word = await when(job.acknowledged, () => true, signal);
-    return isOnRecord ? 'on record' : word;
+    const acknowledgement = await when(job.acknowledged, () => true, signal);
+    return isOnRecord ? 'on record' : acknowledgement;
   } finally {
-    looking.abort(new Error('the owner has spoken'));
-    await Promise.allSettled([seen]);
+    reading.abort(new Error('the owner has acknowledged'));
+    await Promise.allSettled([read]);
   }
 }

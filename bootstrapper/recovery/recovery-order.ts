@@ -12,19 +12,19 @@ const shape = z.strictObject({
   done: names.optional(),
 });
 
-/** An order to recover the quorum, as it waits on the disk. */
+/** An order to recover the quorum, as it is on disk. */
 export interface RecoveryOrder {
   readonly clusterName: string;
   /**
-   * Which etcd clusters are recovered; undefined until that is decided. It is decided once: the first one that is
-   * recovered changes what a second look would find.
+   * The etcd clusters to recover; undefined until that is decided. It is decided once, because the recovery of the first one
+   * would change the result of a second decision.
    */
   readonly decided: readonly EtcdName[] | undefined;
-  /** Those of them that are recovered. */
+  /** The etcd clusters that are already recovered. */
   readonly done: readonly EtcdName[];
 }
 
-/** undefined where nothing is ordered. What cannot be read is an order that was not carried out yet. */
+/** The order on disk; undefined without one. Throws when the file is invalid: it is still an order. */
 export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
   const bytes = await files.read(AGENT_PATHS.recoveryOrder, MAX_BYTES);
   if (bytes === undefined) return undefined;
@@ -32,10 +32,12 @@ export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder 
   return { clusterName, decided, done: done ?? [] };
 }
 
+/** Replaces the order on disk. */
 export async function saveRecoveryOrder(files: FilePort, order: RecoveryOrder): Promise<void> {
   await files.writeAtomic(AGENT_PATHS.recoveryOrder, encodeRecoveryOrder(order));
 }
 
+/** The order as JSON. */
 export function encodeRecoveryOrder({ clusterName, decided, done }: RecoveryOrder): string {
   return `${JSON.stringify({ version: 1, clusterName, ...(decided === undefined ? {} : { decided, done }) })}\n`;
 }

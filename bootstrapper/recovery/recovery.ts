@@ -36,9 +36,10 @@ import {
 } from './recovery-order.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** For the answer to reach who has ordered: the socket closes with the agent. */
-const ANSWER_MS = 500;
+/** Time for the response to reach the caller: its socket closes with the agent. */
+const RESPONSE_MS = 500;
 
+/** What a recovery uses. */
 export interface RecoveryPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -47,7 +48,7 @@ export interface RecoveryPorts {
   readonly log: Logger;
 }
 
-/** What this member of an etcd cluster is and where the others are, as the disk has it. */
+/** Configuration of this etcd member and of the others, from the membership and the directory. */
 function configOf(
   name: EtcdName,
   membership: Membership,
@@ -69,7 +70,7 @@ function configOf(
   };
 }
 
-/** The recovery of the quorum, as root on this machine sees and orders it while the agent runs. */
+/** Shows root on this machine whether the quorum can be recovered, and accepts the order to do so. */
 export class RecoveryService implements QuorumRecovery {
   readonly #ports: RecoveryPorts;
   readonly #membership: () => Membership | undefined;
@@ -115,7 +116,7 @@ export class RecoveryService implements QuorumRecovery {
     if (clusterName !== membership.clusterName)
       throw new ConsensusError(
         'consensus-not-recoverable',
-        `recovering ${JSON.stringify(clusterName.slice(0, 80))}: this machine belongs to ${membership.clusterName}`,
+        `this machine belongs to cluster ${membership.clusterName}, not to ${JSON.stringify(clusterName.slice(0, 80))}`,
       );
     await files.makeDirectory(folderOf(AGENT_PATHS.recoveryOrder));
     await files.remove(AGENT_PATHS.recoveryFailure);
@@ -130,16 +131,14 @@ export class RecoveryService implements QuorumRecovery {
     const membership = this.#membership();
     const hasData = await this.#ports.files.stat(consensusLayout(AGENT_PATHS.state, 'state').memberData);
     if (membership === undefined || hasData === undefined)
-      throw new ConsensusError('consensus-not-recoverable', 'no data of etcd found on this machine');
+      throw new ConsensusError('consensus-not-recoverable', 'no etcd data found on this machine');
     return membership;
   }
 }
 
 /**
- * An order that waits on this machine's disk: carried out before anything of the agent is opened, so that nothing else
- * starts etcd meanwhile. One that is refused, or fails before any data was exchanged, is given up and says why. Which of
- * the two etcd clusters are recovered is decided once and kept in the order: the first one that is recovered changes
- * what a second look would find.
+ * Carries out an order that is on disk. Must be called before the agent opens anything else, so that nothing starts etcd
+ * meanwhile. An order that is refused, or that fails before any data was replaced, is deleted, and its error is saved.
  */
 export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
   const { files } = ports;
@@ -154,14 +153,14 @@ export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSign
     ports: { ...ports, log },
     configOf: (name) => configOf(name, membership, directory),
   };
-  log.warn('recovering the quorum of the cluster from this machine alone, as ordered', {});
+  log.warn('recovering the etcd quorum from this machine alone, as ordered', {});
   try {
     await recoverDecided(work, order, signal);
   } catch (error) {
     signal.throwIfAborted();
-    // Once one of them has new data the order has to stay: the next start completes it.
-    if (await isHalfDone(files)) throw error;
-    log.error('the quorum was not recovered', { error });
+    // Once one etcd cluster has new data, the order must stay: the next start completes it.
+    if (await hasStarted(files)) throw error;
+    log.error('quorum not recovered', { error });
     await files.writeAtomic(AGENT_PATHS.recoveryFailure, describeError(error));
   }
   await files.remove(AGENT_PATHS.recoveryOrder);
@@ -180,9 +179,9 @@ async function recoverDecided(work: RecoveryWork, order: RecoveryOrder, signal: 
   }
 }
 
-async function isHalfDone(files: RecoveryPorts['files']): Promise<boolean> {
-  const marks = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name).recoveryMarker);
-  const stats = await Promise.all(marks.map((path) => files.stat(path)));
+async function hasStarted(files: RecoveryPorts['files']): Promise<boolean> {
+  const markers = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name).recoveryMarker);
+  const stats = await Promise.all(markers.map((path) => files.stat(path)));
   return stats.some((stat) => stat !== undefined) || ((await readRecoveryOrder(files))?.done.length ?? 0) > 0;
 }
 
@@ -191,7 +190,7 @@ interface RecoveryWork {
   readonly configOf: (name: EtcdName) => RecoverConfig;
 }
 
-/** Both are asked once more, at the last moment: the other members may have come back. */
+/** Surveys both etcd clusters again at the last moment: the other members may have returned. */
 async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): Promise<readonly EtcdName[]> {
   const surveys: Surveys = {
     state: await surveyWithDataCopy(ports, configOf('state'), signal),
@@ -201,21 +200,21 @@ async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): P
   if (refusals.length > 0)
     throw new ConsensusError(
       'consensus-not-recoverable',
-      `recovering from ${surveys.state.own.nodeId}: ${refusals.join('; ')}`,
+      `cannot recover from ${surveys.state.own.nodeId}: ${refusals.join('; ')}`,
     );
   return lost;
 }
 
-/** Ends the agent when a recovery was ordered: systemd starts it again, and it begins with that. */
+/** Ends the agent when a recovery was ordered. systemd restarts the agent, which then carries out the order first. */
 export function recoveryRunnable(
   { orders, clock }: { readonly orders: Pick<RecoveryService, 'ordered'>; readonly clock: Clock },
   end: (reason: unknown) => void,
 ): Runnable {
   return async (scope) => {
     scope.healthy();
-    scope.waiting('an order to recover the quorum');
+    scope.waiting('recovery order');
     await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
-    await clock.sleep(ANSWER_MS, scope.signal);
+    await clock.sleep(RESPONSE_MS, scope.signal);
     end(new ConsensusError('consensus-recovering', 'ending the agent'));
     scope.signal.throwIfAborted();
   };

@@ -171,7 +171,7 @@ async function askAgain(
 async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
   const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
   if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
-    throw new JoinClientError('joinclient-ticket-invalid', 'opening the ticket: another Kubernetes CA');
+    throw new JoinClientError('joinclient-ticket-invalid', 'invalid ticket: another Kubernetes CA');
 }
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */

@@ -148,7 +148,7 @@ export class WorkerRounds implements AsyncDisposable {
   async #letIn(node: LocalNode): Promise<void> {
     const script = [
       BOOTED,
-      "until journalctl --unit bootstrapper --output cat | grep -q 'lets this machine wait'; do sleep 0.3; done",
+      "until journalctl --unit bootstrapper --output cat | grep -q 'waiting for admission'; do sleep 0.3; done",
       'systemctl stop bootstrapper',
       'cat /var/lib/cluster/machine/fingerprint',
     ].join('; ');

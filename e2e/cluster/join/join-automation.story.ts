@@ -205,7 +205,7 @@ await test('the documented automation examples work', async (story) => {
     }));
     await reprovision(cluster, 'n4', (found) => ({ ...found, metadata: { kind: 'http', url: service.url } }));
     await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 180);
-    assert.match(await cluster.log('n4'), /a source of endpoints is of no use now.*HTTP 503/);
+    assert.match(await cluster.log('n4'), /endpoint source not usable.*HTTP 503/);
   });
 
   await story.test('all of them are Ready, each joined once', async () => {

@@ -186,6 +186,6 @@ function dropping(...rules: readonly string[]): readonly FirewallRule[] {
 
 /** The newest offset that the agent told, s: ahead of the cluster or, negative, behind it. */
 function lastOffsetIn(log: string): number {
-  const [, seconds, way] = [...log.matchAll(/this machine is (\d+) s (ahead|behind)/g)].at(-1) ?? [];
+  const [, seconds, way] = [...log.matchAll(/this machine is (\d+)s (ahead|behind)/g)].at(-1) ?? [];
   return Number(seconds ?? Number.NaN) * (way === 'behind' ? -1 : 1);
 }

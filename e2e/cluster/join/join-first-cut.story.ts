@@ -20,7 +20,7 @@ await test('the power of the first machine is cut while three others join', asyn
       'one of them is on its way in',
       300,
       async () => (await Promise.all(MACHINES.slice(1).map((machine) => cluster.log(machine)))).join('\n'),
-      (log) => log.includes('the cluster lets this machine in'),
+      (log) => log.includes('admitted to the cluster'),
     );
     await cluster.cutPower('n1');
   });

@@ -72,7 +72,7 @@ await test('a worker joins while its agent is killed, renews, and recovers from 
         '--workers',
         '1',
       );
-      const waits = /lets this machine wait.*join-awaiting-approval.*sha256:[0-9a-f]{64}/;
+      const waits = /waiting for admission.*join-awaiting-approval.*sha256:[0-9a-f]{64}/;
       await eventually(
         'the machine waits',
         60,
