@@ -10,18 +10,18 @@ import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
 import { LogRing } from './nodestream/index.ts';
 
-/** The on-node agent: reads its provisioning, wires the real machine, runs until systemd stops it. */
-/** sysexits.h; the unit is not restarted after it (RestartPreventExitStatus). */
+/** Entry point of the on-node agent: reads its provisioning, creates the ports to the machine, runs until systemd stops it. */
+/** EX_CONFIG of sysexits.h: systemd does not restart the unit after it (RestartPreventExitStatus). */
 const EX_CONFIG = 78;
 const FINAL_CODES: ReadonlySet<string> = new Set(['config-provisioning-invalid', 'preflight-tpm-unusable']);
 const MAX_STATUS_CHARS = 1000;
-/** Gone with each boot. */
+/** Cleared at each boot. */
 const RUN_FOLDER = '/run/cluster';
 
 const clock = new SystemClock();
 const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
-/** The newest of it, for operators who ask this node. */
+/** The newest log lines, for operators. */
 const ring = new LogRing();
 ignoreOutputErrors(process.stderr); // Node's own warnings
 const journal = lineSink(process.stdout);
@@ -34,7 +34,7 @@ const log = createLogger({
     journal(record);
   },
 });
-// An agent whose workers all wait for one another's values has no handle of its own; it must not end for that.
+// Node.js exits when no handle is open, which happens while all workers only wait for values.
 const alive = setInterval(() => undefined, 2 ** 30);
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const)
@@ -51,7 +51,7 @@ function usage(): ProcessUsage {
   };
 }
 
-/** sd_notify(3): what the unit's status says, and whether it counts as started. Not under systemd there is nobody to tell. */
+/** Sends status and readiness of the unit to systemd (sd_notify(3)); does nothing without systemd. */
 async function tellSystemd(...flags: readonly string[]): Promise<void> {
   const socket = process.env['NOTIFY_SOCKET'];
   if (socket === undefined) return;
@@ -59,17 +59,17 @@ async function tellSystemd(...flags: readonly string[]): Promise<void> {
     argv: ['systemd-notify', ...flags],
     env: { NOTIFY_SOCKET: socket },
     timeoutMs: 5_000,
-    // Also while the agent is being stopped.
+    // Must also work while the agent is stopping.
     signal: new AbortController().signal,
   });
 }
 
-/** One line of at most so many characters: what does not fit stands in the journal. */
+/** The status as one line with a maximum length; the journal has the whole text. */
 function statusFlag(text: string): string {
   return `--status=${text.replace(/\s+/g, ' ').slice(0, MAX_STATUS_CHARS)}`;
 }
 
-/** Not again and again: another start finds the same, until an operator has changed something. */
+/** Whether a restart is useless until an operator has changed something. */
 function staysFailed(code: string | undefined): boolean {
   return process.env['NOTIFY_SOCKET'] !== undefined && code !== undefined && FINAL_CODES.has(code);
 }
@@ -103,7 +103,7 @@ try {
   );
 } catch (error) {
   const coded = findCoded(error);
-  log.error('the agent ends', {
+  log.error('agent failed', {
     code: coded?.code ?? 'internal',
     message: describeError(error),
     fix: coded?.fix,
@@ -113,10 +113,10 @@ try {
   if (!stop.signal.aborted) {
     const fix = coded?.fix === undefined ? '' : ` Fix: ${coded.fix}`;
     await tellSystemd(statusFlag(`${describeError(error)}.${fix}`)).catch((failed: unknown) =>
-      log.warn('systemd was not told why', { error: describeError(failed) }),
+      log.warn('status not sent to systemd', { error: describeError(failed) }),
     );
   }
 }
 clearInterval(alive);
-// Sockets that a stopped tree left half closed must not keep a stopped agent alive.
+// Half-closed sockets must not keep a stopped agent running.
 process.exit();

@@ -7,10 +7,10 @@ import type { ProcessUsage } from '../../internal/metrics/index.ts';
 import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
 import type { LogRing } from '../nodestream/index.ts';
 
-/** The world outside the agent. */
+/** Ports to everything outside the agent. */
 export interface AgentPorts {
   readonly files: FilePort & AppendPort;
-  /** Attributes of the kernel's own file systems: reports of a confidential processor. */
+  /** Attribute files of the kernel, for reports of a confidential processor. */
   readonly kernel: KernelFilePort;
   readonly streams: StreamPort;
   readonly commands: CommandRunner;
@@ -19,17 +19,18 @@ export interface AgentPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
-  /** The newest of what `log` was told, for operators who ask this node. */
+  /** The newest log lines, for operators. */
   readonly ring: LogRing;
   readonly usage: () => ProcessUsage;
-  /** Of this process. */
+  /** Environment variables of this process. */
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
+/** How this agent runs. */
 export interface AgentOptions {
   readonly provisioning: Provisioning;
   readonly version: string;
-  /** The tree is up: whoever waits for the agent may go on. Told in one line for `systemctl status`. */
+  /** Called when all runnables are started, with one line for `systemctl status`. */
   readonly onReady: (status: string) => Promise<void>;
   readonly signal: AbortSignal;
 }

@@ -6,8 +6,8 @@ import type { AgentPorts } from './agent-ports.ts';
 import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
 
 /**
- * This node's way to the curators of its cluster. Where join services were said to be there are curators too: those places
- * are asked when nobody answers whom the cluster has told of.
+ * Creates the client of curators. Each join service has a curator beside it, so the configured join endpoints are used when no
+ * curator of the directory responds.
  */
 export function createCuratorClient(
   { clock, log, random }: Pick<AgentPorts, 'clock' | 'log' | 'random'>,
@@ -16,7 +16,7 @@ export function createCuratorClient(
     readonly identity: Pick<MachineIdentity, 'keyPem'>;
     readonly provisioning: Pick<Provisioning, 'joinEndpoints'>;
     readonly operatorEndpoints: Pick<OperatorEndpoints, 'list'>;
-    /** That of all curators unless said. */
+    /** Default: the port of all curators. */
     readonly port?: number;
   },
 ): CuratorClient {
@@ -26,7 +26,7 @@ export function createCuratorClient(
     keyPem: identity.keyPem,
     relayPort: PORTS.curatorRelay,
     log: log.child('curators'),
-    // The newest knowledge first, as it is now: somebody at a terminal may add to it.
+    // Read at each use, the newest first: an operator may add endpoints.
     staticHosts: () =>
       [...operatorEndpoints.list, ...provisioning.joinEndpoints]
         .map((text) => parseEndpoint(text, PORTS.join))

@@ -18,7 +18,7 @@ import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../k
 import type { AgentPorts } from './agent-ports.ts';
 import { AGENT_PATHS, type MachineIdentity, type OperatorEndpoints } from '../nodestate/index.ts';
 
-/** This machine's way into a cluster, put together from what it was provisioned with. */
+/** Creates the join client from the provisioning of this machine. */
 export function createJoinClient(
   { files, clock, log, random, machine, environment }: AgentPorts,
   options: {
@@ -29,7 +29,7 @@ export function createJoinClient(
     readonly operatorEndpoints: OperatorEndpoints;
     readonly ownAddress: () => string;
     readonly version: string;
-    /** Whether the machine is fit to be a member. */
+    /** Checks the requirements of a member. */
     readonly checkMachine: () => Promise<void>;
     readonly collateral: CollateralCache;
   },
@@ -74,7 +74,7 @@ export function createJoinClient(
   );
 }
 
-/** Newest knowledge first: somebody at a terminal, then what the machine was given. */
+/** Sources of endpoints: first those of operators, then the provisioning. */
 function sourcesOf(
   {
     provisioning,

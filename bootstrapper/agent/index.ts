@@ -1,3 +1,3 @@
-/** The composition root of the agent: values, their one writer each, workers, and the order of life. */
+/** Composition root of the agent: opens its parts, wires every worker, and runs them. It has no logic of its own. */
 export type { AgentOptions, AgentPorts } from './agent-ports.ts';
 export { runAgent } from './agent.ts';

@@ -13,7 +13,7 @@ interface StorePorts {
   readonly signal: AbortSignal;
 }
 
-/** The store as the Init contract fills it. */
+/** The blob store for uploads over the Init contract. */
 export function createBlobUploads({ store, streams, signal }: StorePorts, folder: string): BlobUploads {
   return {
     state: async (sha256) => {
@@ -26,44 +26,41 @@ export function createBlobUploads({ store, streams, signal }: StorePorts, folder
   };
 }
 
-/** How components leave the store. */
+/** Components of the blob store, fetched when missing and verified before each use. */
 export type ComponentSource = Pick<ComponentPorts, 'install' | 'blobPath' | 'fetch'>;
 
-/** Brings a blob that is not here into the store, from whoever has it. */
+/** Fetches a missing blob into the store. */
 export type BlobFetch = (blob: BlobReference, signal: AbortSignal) => Promise<void>;
 
-/**
- * The store as components come out of it: nothing is used that was not checked on the way. What is not here, or is here
- * with other bytes, is fetched; where nobody can be asked, the store's own word stands.
- */
+/** Gives out verified components. A missing or damaged one is fetched; without a curator, that is an error. */
 export function createComponentSource(ports: StorePorts, fetch: BlobFetch): ComponentSource {
   const { store, files, streams, signal } = ports;
   return {
-    blobPath: (component) => checked(ports, fetch, component),
+    blobPath: (component) => verifiedPath(ports, fetch, component),
     fetch: async (component, childSignal, onFetch) => {
       if (await store.has(component.sha256)) return false;
       onFetch();
-      await fetchOrSay(fetch, component, childSignal);
+      await fetchOrExplain(fetch, component, childSignal);
       return true;
     },
     install: async (component, path) => {
-      const mark = installedMark(path);
-      if (await isInstalled(files, component, path, mark)) return 'already';
-      const from = await checked(ports, fetch, component);
+      const record = installRecordPath(path);
+      if (await isInstalled(files, component, path, record)) return 'already';
+      const from = await verifiedPath(ports, fetch, component);
       const temporary = `${path}.new`;
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')), EXECUTABLE);
       await files.remove(temporary);
       await streams.copy(from, temporary);
       await streams.publish(temporary, path, EXECUTABLE);
-      await files.makeDirectory(mark.slice(0, mark.lastIndexOf('/')));
-      await files.writeAtomic(mark, `${component.sha256}\n`);
+      await files.makeDirectory(record.slice(0, record.lastIndexOf('/')));
+      await files.writeAtomic(record, `${component.sha256}\n`);
       signal.throwIfAborted();
       return 'installed';
     },
   };
 }
 
-async function checked(
+async function verifiedPath(
   { store, signal }: StorePorts,
   fetch: BlobFetch,
   component: BlobReference,
@@ -74,16 +71,16 @@ async function checked(
     if (!(error instanceof BundleError)) throw error;
     const damaged = error.code === 'bundle-blob-corrupt';
     if (damaged) await store.remove(component.sha256);
-    await fetchOrSay(fetch, component, signal, damaged ? error : undefined);
+    await fetchOrExplain(fetch, component, signal, damaged ? error : undefined);
     return store.verify(component, signal);
   }
 }
 
 /**
- * A node that creates the cluster has nobody to ask but its owner, who uploads what is not here with the same command:
- * then it matters which component it is, and whether it was here with other bytes.
+ * Fetches a component. The first node has no curator to fetch from: its owner uploads missing components by running the same
+ * command again, so the error names the component, and says whether it was damaged.
  */
-async function fetchOrSay(
+async function fetchOrExplain(
   fetch: BlobFetch,
   component: BlobReference,
   signal: AbortSignal,
@@ -95,7 +92,7 @@ async function fetchOrSay(
     if (!(cause instanceof CuratorClientError && cause.code === 'curatorclient-no-curator')) throw cause;
     const { name, sha256 } = component;
     if (damaged !== undefined)
-      throw new KubernetesError('kubernetes-component-damaged', `taking ${name} from the store`, {
+      throw new KubernetesError('kubernetes-component-damaged', `component ${name} damaged in the store`, {
         cause: damaged,
       });
     throw new KubernetesError('kubernetes-component-missing', `component ${name} not found: blob ${sha256}`, {
@@ -104,8 +101,8 @@ async function fetchOrSay(
   }
 }
 
-/** Which blob a program came from. Written after the program is durable, so a crash only repeats the copy. */
-function installedMark(path: string): string {
+/** Path of the file that records from which blob a program was installed. It is written last, so a crash only repeats the copy. */
+function installRecordPath(path: string): string {
   return `/var/lib/cluster/components/${path.slice(path.lastIndexOf('/') + 1)}`;
 }
 
@@ -113,13 +110,13 @@ async function isInstalled(
   files: FilePort,
   component: BlobReference,
   path: string,
-  mark: string,
+  record: string,
 ): Promise<boolean> {
-  const [stat, marked] = await Promise.all([files.stat(path), files.read(mark, 4096)]);
+  const [stat, recorded] = await Promise.all([files.stat(path), files.read(record, 4096)]);
   return (
     stat?.kind === 'file' &&
     stat.sizeBytes === component.sizeBytes &&
-    Buffer.from(marked ?? [])
+    Buffer.from(recorded ?? [])
       .toString('utf8')
       .trim() === component.sha256
   );

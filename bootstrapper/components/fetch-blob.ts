@@ -5,9 +5,10 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
 
-/** A source that sends nothing for so long is left for another one. */
+/** A curator that sends nothing for this time is replaced by another one. */
 const STALL_MS = 20_000;
 
+/** What fetching a blob uses. */
 export interface BlobFetchPorts {
   readonly store: Pick<BlobStore, 'partialSize' | 'append' | 'commit'>;
   readonly curators: Curators;
@@ -16,9 +17,8 @@ export interface BlobFetchPorts {
 }
 
 /**
- * Brings a blob from control-plane nodes into the store: from the byte on where an earlier attempt stopped, at whichever
- * node. Nothing is believed: the store hashes the whole before it is a blob, and a source whose bytes were wrong is not
- * asked for this one again.
+ * Fetches a blob from a control-plane node into the store, and resumes at the byte where an earlier attempt stopped. The store
+ * verifies the hash of the complete blob; a node that sent wrong bytes is not used for this blob again.
  */
 export async function fetchBlob(
   { store, curators, clock, log }: BlobFetchPorts,
@@ -42,7 +42,7 @@ export async function fetchBlob(
         for (let chunk = await next(); chunk.done !== true; chunk = await next())
           offset = await store.append(blob, offset, chunk.value.data);
       } finally {
-        // A stalled read is over only when the call is; its end is not waited for.
+        // A stalled read ends only with the call, so its end is not awaited.
         void iterator.return?.().catch(() => undefined);
       }
       await store.commit(blob, useSignal);

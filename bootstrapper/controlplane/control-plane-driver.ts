@@ -44,6 +44,7 @@ import { DisposableHolder } from './disposable-holder.ts';
 import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
+/** What the driver uses. */
 export interface ControlPlaneDriverPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -51,36 +52,37 @@ export interface ControlPlaneDriverPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly state: NodeState;
-  /** For taking Kubernetes' control plane off this node. */
+  /** For removing the Kubernetes control plane from this node. */
   readonly retire: RetirePorts;
 }
 
+/** What the driver knows of this machine and of its cluster. */
 export interface ControlPlaneDriverOptions {
   readonly machine: MachineIdentity;
-  /** What this machine shows of itself. */
+  /** Evidence of this machine. */
   readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly etcdBinary: string;
   readonly ownAddress: () => string;
   readonly membership: () => Membership | undefined;
-  /** The control planes as the cluster last told them. */
+  /** The current directory of control planes. */
   readonly directory: () => ClusterDirectory | undefined;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
-  /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
+  /** Whether new keys are on disk but not active yet: until then nothing is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
-  /** How long certificates of a control plane live. */
+  /** Lifetime of certificates of a control plane. */
   readonly certificateMinutes: () => number;
-  /** How long what its services answer with lives. */
+  /** Lifetime of the certificate of join service and curator. */
   readonly nodeMinutes: () => number;
-  /** The store and its seeds: what this node has of the bundle, its join service hands on. */
+  /** Directories of blobs, which its join service distributes to other nodes. */
   readonly blobStores: readonly [string, ...string[]];
 }
 
-/** The members of both etcd clusters on this node. */
+/** Clients of both etcd members on this node. */
 export type EtcdMembers = Readonly<Record<EtcdName, EtcdClient>>;
 
-/** etcd, the first records and the curator on a real machine. */
+/** Runs etcd, the first records and the curator on this machine. */
 export class MachineControlPlaneDriver implements ControlPlaneDriver {
   readonly #ports: ControlPlaneDriverPorts;
   readonly #options: ControlPlaneDriverOptions;
@@ -92,12 +94,12 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     this.#options = options;
   }
 
-  /** The local member of the state etcd as its root, while it runs; disposed with it. */
+  /** Client of the local state etcd with root credentials, while it runs. */
   get etcd(): EtcdClient | undefined {
     return this.#running.value?.state.admin;
   }
 
-  /** Both local members as their root, while they run. */
+  /** Clients of both local etcd members with root credentials, while they run. */
   etcdMembers(): EtcdMembers | undefined {
     const { value } = this.#running;
     return value && { state: value.state.admin, kubernetes: value.kubernetes.admin };
@@ -132,15 +134,15 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       { files, nowMs },
       { folder: AGENT_PATHS.ca, clusterName: data.spec.clusterName },
     );
-    const born = await createFirstRecords(
+    const created = await createFirstRecords(
       { admin, authority, nowMs },
       { data, machine, evidence, address: ownAddress(), owners, signal },
     );
-    // The membership comes last: with it on disk the machine resumes and needs the other two.
+    // The membership is written last: with it on disk, the machine resumes and needs the other two.
     await state.settings.save(settingsFromSpec(data.spec));
-    await state.roles.save(born.roles);
-    await state.membership.save(born.membership);
-    return { membership: born.membership, roles: new Set(born.roles) };
+    await state.roles.save(created.roles);
+    await state.membership.save(created.membership);
+    return { membership: created.membership, roles: new Set(created.roles) };
   }
 
   async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
@@ -193,41 +195,38 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     };
   }
 
-  /** What the join service and the curator answer with. Fine where they do not run. */
+  /** Renews the credentials of join service and curator; does nothing when they do not run. */
   async renewCurator(signal: AbortSignal): Promise<void> {
     const membership = this.#options.membership();
     if (membership !== undefined && this.#running.value !== undefined)
       await this.startCurator(membership, signal);
   }
 
-  /** etcd's certificates, and those who hold one of them in memory. Fine where etcd does not run yet. */
+  /** Renews the certificates of etcd and restarts their users; does nothing when etcd does not run yet. */
   async renewConsensus(signal: AbortSignal): Promise<void> {
     const [config, membership] = [this.#memberConfig(), this.#options.membership()];
     const before = this.#running.value;
     if (config === undefined || membership === undefined || before === undefined) return;
     const renewed = await this.#etcdPair().renew(config, signal);
-    // The role may have gone meanwhile: nobody starts a curator on a node that has just been made a worker.
+    // If the role was removed meanwhile, no curator must be started.
     if (!this.#running.replace(before, renewed)) return;
     this.#repairs.restart();
     await this.startCurator(membership, signal);
   }
 
-  /**
-   * Brings authorities of etcd that were replaced on disk into force, with everybody here who uses them, and then does
-   * `work`: in this node's turn among the control planes.
-   */
+  /** Activates replaced CAs of etcd and then runs `work`, while this node holds the slot of control planes. */
   async rekey(
     work: (signal: AbortSignal) => Promise<void>,
     say: (what: string) => void,
     signal: AbortSignal,
   ): Promise<void> {
     const config = this.#memberConfig();
-    if (config === undefined) throw new TypeError('new keys need a membership');
-    const inTurn = async (turn: AbortSignal): Promise<void> => {
+    if (config === undefined) throw new TypeError('membership expected');
+    const inSlot = async (turn: AbortSignal): Promise<void> => {
       await this.renewConsensus(turn);
       await work(turn);
     };
-    await this.#etcdPair((what) => say(what)).rekey(config, inTurn, signal);
+    await this.#etcdPair((what) => say(what)).rekey(config, inSlot, signal);
   }
 
   async repairMembers(signal: AbortSignal): Promise<void> {
@@ -244,7 +243,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
         const membership = this.#options.membership();
         const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';
         if (!isOutdated || membership === undefined) throw error;
-        this.#ports.log.warn('this control plane missed a recovery of the cluster', { error });
+        this.#ports.log.warn('control plane has missed a recovery of the quorum, restarting it', { error });
         await this.startConsensus({ kind: 'serve', membership }, () => undefined, signal);
       }
     }
@@ -255,13 +254,13 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     if (config !== undefined) await this.#etcdPair().checkLeave(config, signal);
   }
 
-  /** Out of the balancers, then the API server and its controllers, the curator, etcd; the shared keys last. */
+  /** Stops in this order: balancer entries, API server and controllers, curator, etcd; then deletes the shared keys. */
   async stop(signal: AbortSignal): Promise<void> {
     const { files, retire } = this.#ports;
     const membership = this.#options.membership();
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
-    // An agent that starts in the middle would put back what is in it.
+    // Otherwise an agent that restarts in between would restore the keys from it.
     await files.remove(AGENT_PATHS.rotation);
     await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
@@ -271,17 +270,17 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await files.remove(AGENT_PATHS.ca);
   }
 
-  /** Whose cluster this is, where every join service can show it. */
+  /** Records the ownership of the cluster, which every join service proves to machines. */
   async saveOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
     await saveOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), ownership, signal);
   }
 
-  /** The owner's signature that is on record, base64. */
+  /** The recorded signature of the owner, base64. */
   loadOwnership(signal: AbortSignal): Promise<string | undefined> {
     return readOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), signal);
   }
 
-  /** The result of the init, where every curator can answer it to the owner. */
+  /** Records the result of the init, so that every curator can give it to the owner. */
   async saveInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void> {
     await saveInitResult(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), { initId, result }, signal);
   }
@@ -308,7 +307,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     };
   }
 
-  /** The other control planes, as far as the directory knows them. */
+  /** Hosts of the other control planes in the directory. */
   #peersOf(membership: Membership): readonly string[] {
     const known = this.#options.directory() ?? membership.directory;
     const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);
@@ -324,7 +323,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
 
   #etcd(): RunningEtcdPair {
     const { value } = this.#running;
-    if (value === undefined) throw new TypeError('the control plane needs a running etcd');
+    if (value === undefined) throw new TypeError('running etcd expected');
     return value;
   }
 }

@@ -13,7 +13,7 @@ import type { MachineIdentity } from '../nodestate/index.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
 
-/** What the first node writes into the cluster it creates, and what that makes of it. */
+/** Writes the first records of a new cluster. Resolves to the membership and the roles of the first node. */
 export async function createFirstRecords(
   ports: { readonly admin: EtcdClient; readonly authority: CertificateSigner; readonly nowMs: () => number },
   options: {
@@ -66,7 +66,7 @@ export async function createFirstRecords(
   return { membership, roles };
 }
 
-/** Whoever acts on one verifies it; what a newer CLI signed and this agent cannot read is left out. */
+/** The signed documents of the owner. Readers verify them; documents of a newer CLI that this agent cannot parse are left out. */
 function readDocuments(documents: readonly string[]): NonNullable<NewCluster['documents']> {
   return documents.flatMap((base64) => {
     const bytes = new Uint8Array(Buffer.from(base64, 'base64'));

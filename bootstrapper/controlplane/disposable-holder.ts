@@ -1,21 +1,19 @@
-/**
- * One thing at a time that has to be let go: a newer one takes its place, and whoever was overtaken while making a
- * replacement lets go of that instead.
- */
+/** Holds one disposable value. A new value replaces and disposes the old one. */
 export class DisposableHolder<T extends Disposable> {
   #value: T | undefined;
 
+  /** The current value, if any. */
   get value(): T | undefined {
     return this.#value;
   }
 
-  /** Takes the place of what is held. */
+  /** Replaces the value. */
   set(value: T): void {
     this.clear();
     this.#value = value;
   }
 
-  /** Takes the place of `before` if that is still held. Answers whether it was. */
+  /** Replaces the value if it is still `before`; otherwise disposes the new one. Returns whether it has replaced it. */
   replace(before: T, value: T): boolean {
     if (this.#value !== before) {
       value[Symbol.dispose]();
@@ -25,6 +23,7 @@ export class DisposableHolder<T extends Disposable> {
     return true;
   }
 
+  /** Disposes the value. */
   clear(): void {
     const dropped = this.#value;
     this.#value = undefined;

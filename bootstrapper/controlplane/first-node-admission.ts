@@ -5,9 +5,9 @@ import { nameOf, parsePublic } from '../../internal/tpm/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 
 /**
- * Which machine the first node is, for its record: nobody admitted it but the owner, who judged its evidence before the
- * init. With this on record it renews its certificates like every other node. Undefined where a confidential processor
- * alone says who the machine is: only a verifier can read that out of its evidence.
+ * The admission in the record of the first node, whose evidence the owner has verified before the init. With it, the node renews
+ * its certificates like every other one. undefined when only a confidential processor identifies the machine, because only a
+ * verifier can read that from its evidence.
  */
 export async function firstNodeAdmission(
   evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>,

@@ -39,9 +39,10 @@ import { installKubeletCertificates } from '../credentials/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** A join service that does not answer in this time is asked again later. */
+/** Limit of one ticket request; it is repeated later. */
 const TICKET_MS = 60_000;
 
+/** What the driver uses. */
 export interface KeyRotationDriverPorts {
   readonly files: FilePort;
   readonly clock: Clock;
@@ -65,41 +66,39 @@ export interface KeyRotationDriverPorts {
   };
 }
 
-/** What replacing the keys of the control planes needs done on a real machine. */
+/** Creates the driver that carries out a key rotation on this machine. */
 export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotationDriver {
   const { files, values, store } = ports;
   return {
     fetch: async (made, signal) => {
-      const ticket = await askAgain(ports, made.by, signal);
+      const ticket = await requestTicket(ports, made.by, signal);
       const text = ticket.controlPlaneKeys?.get('rotation.json');
       const set = text === undefined ? undefined : parseKeySet('the keys in a ticket', text.reveal());
       if (set?.generation !== made.generation || !isSame(publicPartsOf(set.next), made.next))
         throw new KeyRotationError(
           'keyrotation-keys-unavailable',
-          `getting the keys of generation ${made.generation}`,
+          `keys of generation ${made.generation} not received`,
         );
       return set;
     },
     activate: async (say, signal) => {
       await installSharedKeys(files, store, AGENT_PATHS.state);
-      say('the control plane of this node');
+      say('control plane of this node');
       await when(values.localControlPlane, (running) => running !== undefined, signal);
       await when(values.kubernetesStatus, (now) => now?.controlPlane === true, signal);
       const controlPlane = controlPlaneOf(ports);
-      const work = (turn: AbortSignal): Promise<void> => controlPlane.rekey(progressOf(say), turn);
+      const work = (slotSignal: AbortSignal): Promise<void> =>
+        controlPlane.rekey(progressOf(say), slotSignal);
       await ports.controlPlane.rekey(work, say, signal);
       await ports.refreshSigner(signal);
     },
     removeRetiredKeys: (signal) => controlPlaneOf(ports).removeRetiredCas(signal),
     renewKubeletCertificates: async (issuerPem, signal) => {
       if (await isKubeletClientIssuedBy(files, issuerPem)) return false;
-      const ticket = await askAgain(ports, undefined, signal);
+      const ticket = await requestTicket(ports, undefined, signal);
       await installKubeletCertificates(files, ticket);
       if (await isKubeletClientIssuedBy(files, issuerPem)) return true;
-      throw new KeyRotationError(
-        'keyrotation-keys-unavailable',
-        'renewing what the kubelet shows: by another authority',
-      );
+      throw new KeyRotationError('keyrotation-keys-unavailable', 'kubelet certificates signed by another CA');
     },
     trustClients: async (clientsPem, signal) => {
       await writeKubeletClientsCa(files, clientsPem);
@@ -118,22 +117,19 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
   };
 }
 
-/** The keys that the cluster was made with, as every control plane has them: one CA of Kubernetes for all. */
+/** Reads the keys that the cluster was created with; all Kubernetes certificates have one CA then. */
 export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
   const read = async (name: keyof typeof CONTROL_PLANE_KEY_FILES): Promise<string> => {
     const path = CONTROL_PLANE_KEY_FILES[name];
     const bytes = await files.read(path, MAX_BYTES);
     if (bytes === undefined)
-      throw new KeyRotationError('keyrotation-keys-unavailable', `reading ${path}: it is not there`, {
+      throw new KeyRotationError('keyrotation-keys-unavailable', `${path} not found`, {
         details: { path },
       });
     return Buffer.from(bytes).toString('utf8');
   };
   if ((await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
-    throw new KeyRotationError(
-      'keyrotation-keys-unavailable',
-      'making new keys: this node has lost those in force',
-    );
+    throw new KeyRotationError('keyrotation-keys-unavailable', 'active keys of this node not found');
   const pairs: Partial<Record<RotatingKey, RotatingPair>> = {};
   for (const name of ROTATING_KEYS) {
     const [publicName, privateName] = FIRST_NAMES[name];
@@ -153,14 +149,14 @@ const FIRST_NAMES: Readonly<Record<RotatingKey, readonly [KeyFile, KeyFile]>> = 
   'service-account': ['service-account.pub', 'service-account.key'],
 };
 
-/** A ticket as one that has lost its own asks for: of this control plane first, or of any. */
-async function askAgain(
+/** Requests a new ticket, from this control plane only, or from any. */
+async function requestTicket(
   { values, joinClient, clock }: KeyRotationDriverPorts,
   first: string | undefined,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
   const membership = currentValue(values.clusterMembership);
-  if (membership === undefined) throw new TypeError('a ticket needs a membership');
+  if (membership === undefined) throw new TypeError('membership expected');
   const known = currentValue(values.clusterDirectory) ?? directoryFromMembership(membership);
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
   const controlPlanes = asked.map(({ nodeId, host }) => ({
@@ -169,7 +165,7 @@ async function askAgain(
   }));
   const roles = [...(currentValue(values.localRoles) ?? [])];
   const member = { clusterId: membership.clusterId, nodeCertPem: membership.nodeCertPem };
-  return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
+  return withTimeout({ what: 'requesting a ticket', ms: TICKET_MS, clock, signal }, (child) =>
     joinClient.rejoin({ ...member, controlPlanes, relays: [], roles }, child),
   );
 }
@@ -179,7 +175,7 @@ function controlPlaneOf(ports: KeyRotationDriverPorts): ControlPlane {
   return new ControlPlane(machine, { settings: settingsOf(ports), etcd, createsCluster: false });
 }
 
-/** As the kubernetes worker has it, which runs. */
+/** The settings that the running Kubernetes worker uses. */
 function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesSettings {
   const plan = planKubernetes(
     {
@@ -192,7 +188,7 @@ function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesS
     kubernetes.host,
     { nodeId: kubernetes.nodeId, address: kubernetes.ownAddress },
   );
-  if (plan.kind !== 'start') throw new TypeError('Kubernetes does not run here');
+  if (plan.kind !== 'start') throw new TypeError('running Kubernetes expected');
   return plan.config.settings;
 }
 

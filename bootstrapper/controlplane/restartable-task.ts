@@ -1,26 +1,26 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
 
-/** Work that goes on for long with certificates that it read when it began: it begins anew when there are others. */
+/** A long-running task that starts again when its certificates are renewed. */
 export class RestartableTask {
-  #endTurn: (() => void) | undefined;
+  #cancel: (() => void) | undefined;
 
-  /** There are other certificates. Nothing where nobody works. */
+  /** Starts the running task again; does nothing when none runs. */
   restart(): void {
-    this.#endTurn?.();
+    this.#cancel?.();
   }
 
-  /** What the last turn of the work comes to; one at a time. */
+  /** Runs the task; resolves to the result of its last start. One task at a time. */
   async run<T>(work: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     for (;;) {
-      using turn = childSignal(signal);
-      this.#endTurn = () => turn.abort(new Error('there are other certificates'));
+      using attempt = childSignal(signal);
+      this.#cancel = () => attempt.abort(new Error('certificates renewed'));
       try {
-        return await work(turn.signal);
+        return await work(attempt.signal);
       } catch (error) {
         signal.throwIfAborted();
-        if (!turn.signal.aborted) throw error;
+        if (!attempt.signal.aborted) throw error;
       } finally {
-        this.#endTurn = undefined;
+        this.#cancel = undefined;
       }
     }
   }

@@ -20,7 +20,7 @@ const SIGNER_COMMAND = [
   '/usr/lib/cluster/signer.mjs',
 ] as const;
 
-/** The signer of this machine, with every key that its control plane has. */
+/** Driver of the signer on this machine, with every key of its control plane. */
 export function signerDriver(
   ports: SignerUnitPorts & { readonly cluster: () => SignerCluster },
 ): SignerDriver {
@@ -39,13 +39,13 @@ export function signerDriver(
     start: (signal) => unit.start({ ...config, cluster: ports.cluster() }, signal),
     stop: async (signal) => {
       await unit.stop(signal);
-      // It begins anew with the floors in the owner's next grant.
+      // A new start gets its minimum versions from the owner's next grant.
       await ports.files.remove(SIGNER_STATE_DIRECTORY);
     },
   };
 }
 
-/** What the signer must not learn from etcd: from this machine's provisioning, and from its own membership. */
+/** What the signer must not read from etcd: facts from the provisioning and the membership of this machine. */
 export function signerClusterOf({
   ownerKeys,
   values,
@@ -58,7 +58,7 @@ export function signerClusterOf({
     currentValue(values.clusterSettings),
   ];
   if (membership === undefined || settings === undefined)
-    throw new TypeError('a signer needs a membership and the settings of its cluster');
+    throw new TypeError('membership and cluster settings expected');
   const { clusterId, epoch, nodeId, nodeName, nodeAddress } = membership;
   const { serviceSubnet, podSubnet, apiServerSans, apiEndpoint } = settings;
   return {

@@ -10,8 +10,8 @@ import { Secret } from '../../internal/secret/index.ts';
 const MAX_PEM_BYTES = 64 * 1024;
 
 /**
- * The cluster's CA on the node that creates the cluster: made once, found by every later start. The key is written
- * before the certificate, so a crash between the two only makes the same key's certificate anew.
+ * Loads the CA of the cluster on the node that creates it, or creates it. The key is written before the certificate, so after
+ * a crash in between only the certificate is created again, for the same key.
  */
 export async function ensureClusterCa(
   ports: { readonly files: FilePort; readonly nowMs: () => number },
@@ -28,7 +28,7 @@ export async function ensureClusterCa(
   return new KeyCertificateSigner({ caPem, keyPem, nowMs });
 }
 
-/** What is there, or what `make` makes when nothing is. */
+/** The content of a file; `create` supplies it when the file does not exist. */
 async function keep(files: FilePort, path: string, make: () => Promise<string>): Promise<string> {
   const found = await files.read(path, MAX_PEM_BYTES);
   if (found !== undefined) return Buffer.from(found).toString('utf8');

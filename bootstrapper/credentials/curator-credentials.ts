@@ -20,12 +20,13 @@ const MAX_PEM_BYTES = 64 * 1024;
 const MINUTE_SECONDS = 60;
 const MINUTES_PER_DAY = 24 * 60;
 
-/** The TLS key of this node's join service and curator, with its certificate. */
+/** Paths of the TLS key of this node's join service and curator, and of its certificate. */
 export interface CuratorCredentials {
   readonly certFile: string;
   readonly keyFile: string;
 }
 
+/** Whom the certificate is issued to. */
 export interface CuratorCredentialOptions {
   readonly membership: Membership;
   readonly machine: Pick<MachineIdentity, 'keyPem' | 'pubKeyDer'>;
@@ -34,10 +35,10 @@ export interface CuratorCredentialOptions {
 }
 
 /**
- * What the services that untrusted peers reach answer with. The machine's key stays with the agent: it signs that this key
- * may answer in its name until the certificate ends, and the cluster CA, which every control plane has, signs the
- * certificate. A new certificate is for a new key, so a stolen one is of use for days. Nothing changes while what is there
- * is good.
+ * Ensures the TLS credentials of the services that untrusted peers can reach. The machine key stays with the agent: it signs a
+ * delegation to the TLS key until the certificate expires, and the cluster CA signs the certificate. Each certificate is for a
+ * new key, so a stolen key is useful only for days. Valid credentials are left unchanged.
+ * @throws UnitError `units-no-authority` when this node has no cluster CA
  */
 export async function ensureCuratorCredentials(
   ports: { readonly files: FilePort; readonly nowMs: () => number },
@@ -47,30 +48,30 @@ export async function ensureCuratorCredentials(
   const at = { certFile: AGENT_PATHS.curatorCert, keyFile: AGENT_PATHS.curatorKey };
   const certPem = await text(files, at.certFile);
   const keyPem = await text(files, at.keyFile);
-  if (certPem !== undefined && keyPem !== undefined && isGood({ certPem, keyPem }, options, nowMs()))
+  if (certPem !== undefined && keyPem !== undefined && isUsable({ certPem, keyPem }, options, nowMs()))
     return at;
   const { keyPem: madeKey, certPem: madeCert } = await make(ports, options);
   await files.makeDirectory(AGENT_PATHS.credentials);
-  // A crash in between leaves a pair that does not match, which the next start replaces.
+  // After a crash in between, key and certificate do not match, and the next start replaces them.
   await files.writeAtomic(at.keyFile, madeKey.reveal());
   await files.writeAtomic(at.certFile, madeCert);
   return at;
 }
 
-/** A node that is no control plane any more answers as none. */
+/** Deletes the credentials of a node that is no longer a control plane. */
 export async function removeCuratorCredentials(files: FilePort): Promise<void> {
   await files.remove(AGENT_PATHS.curatorKey);
   await files.remove(AGENT_PATHS.curatorCert);
 }
 
-/** When the certificate is due; nothing where there is none. */
+/** Validity of the certificate; empty without one. */
 export async function curatorCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
   const certPem = await text(files, AGENT_PATHS.curatorCert);
   if (certPem === undefined) return [];
   try {
     return [certificateTimesOf(certPem)];
   } catch {
-    return [{ issuedMs: 0, notAfterMs: 0 }]; // damaged: it is due
+    return [{ issuedMs: 0, notAfterMs: 0 }]; // damaged: renew it now
   }
 }
 
@@ -105,12 +106,12 @@ async function authorityOf(
     await text(files, `${AGENT_PATHS.ca}/ca.key`),
   ];
   if (caPem === undefined || keyPem === undefined || caPem.trim() !== clusterCaPem.trim())
-    throw new UnitError('units-no-cluster-ca', `reading ${AGENT_PATHS.ca}: the cluster CA is not there`);
+    throw new UnitError('units-no-cluster-ca', `cluster CA not found in ${AGENT_PATHS.ca}`);
   return new KeyCertificateSigner({ caPem, keyPem: new Secret(keyPem), nowMs });
 }
 
-/** Of this cluster, for this node at this address, with its own key, and not due. */
-function isGood(
+/** Whether the credentials are for this cluster, node, address and key, and not due for renewal. */
+function isUsable(
   { certPem, keyPem }: { readonly certPem: string; readonly keyPem: string },
   { membership }: CuratorCredentialOptions,
   nowMs: number,
@@ -123,7 +124,7 @@ function isGood(
     const isHere = certificate.checkIP(nodeAddress) !== undefined;
     return named.nodeId === nodeId && isOwn && isHere && renewalTimeOf(certificateTimesOf(certPem)) > nowMs;
   } catch {
-    return false; // damaged, expired or of another cluster: it is made again
+    return false; // damaged, expired or of another cluster: create new ones
   }
 }
 

@@ -6,8 +6,8 @@ import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, writeKubeletClientsCa } from '.
 import { AGENT_PATHS, KEY_PATHS, type NodeState } from '../nodestate/index.ts';
 
 /**
- * Puts what a ticket brings where the workers read it, each file whole and synced. The membership comes last: with it on
- * disk the machine is a member that resumes and needs all the others. Doing it again changes nothing.
+ * Writes the content of a ticket to the files that workers read, each one atomically. The membership is written last: with it
+ * on disk, the machine resumes as a member and needs all other files. May be repeated.
  */
 export async function installTicket(
   ports: { readonly files: FilePort; readonly state: NodeState },
@@ -26,7 +26,7 @@ export async function installTicket(
   return membership;
 }
 
-/** The membership as the PEM files that other programs read, and operators. The membership itself stays the truth. */
+/** Writes the certificates of the membership as PEM files for other programs and for operators. */
 export async function writeCredentials(
   files: FilePort,
   membership: Membership,
@@ -38,6 +38,7 @@ export async function writeCredentials(
   return { certFile, caFile };
 }
 
+/** Writes the certificates of the kubelet. */
 export async function installKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
   await files.makeDirectory(folderOf(KUBELET_FILES.ca));
   const certificates = [
@@ -65,7 +66,7 @@ export async function installControlPlaneKeys(
   if (ticket.controlPlaneKeys === undefined) return;
   for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
     const text = ticket.controlPlaneKeys.get(name);
-    if (text === undefined) throw new TypeError(`a ticket that was opened lacks ${name}`);
+    if (text === undefined) throw new TypeError(`key ${name} expected in a verified ticket`);
     await files.makeDirectory(folderOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
     await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
   }
@@ -76,6 +77,7 @@ export async function installControlPlaneKeys(
   await installSharedKeys(files, store, AGENT_PATHS.state);
 }
 
+/** The membership that a ticket gives to the machine at this address. */
 export function membershipFromTicket(ticket: OpenedTicket, nodeAddress: string): Membership {
   const { clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, nodeCertPem, directory } = ticket;
   return {

@@ -253,7 +253,7 @@ describe('CuratorClient', () => {
       cause: { code: 'curator-not-member' },
     });
     expect(lines.filter(({ level }) => level === 'error')).toMatchObject([
-      { message: 'this node is disowned: the cluster has no record of its key' },
+      { message: 'this node was removed: the cluster has no record of its key' },
     ]);
   });
 

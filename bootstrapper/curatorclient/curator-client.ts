@@ -20,26 +20,26 @@ import { type ClusterDirectory, directoryFromMembership } from './directory.ts';
 import { CuratorClientError } from './errors.ts';
 import { type CuratorTarget, curatorTargets, isLastResort, rankTargets, targetKey } from './targets.ts';
 
-/** A curator that served for so long has earned another try when it fails. */
+/** A curator that worked for this time is tried again when it fails. */
 const SETTLED_MS = 5_000;
 const PAUSES = { firstMs: 500, factor: 1.5, longestMs: 15_000 };
-/** A peer that went without a word is noticed after twice this. */
+/** A peer that disappears is detected after twice this time. */
 const KEEPALIVE_MS = 5_000;
 
-/** One curator, as this node. */
+/** A connection of this node to one curator. */
 export interface CuratorConnection {
   readonly endpoint: string;
   readonly client: Client<typeof Curator>;
-  /** Another contract that curators serve. */
+  /** The client of another contract of curators. */
   readonly of: <S extends DescService>(service: S) => Client<S>;
 }
 
-/** This node's way to the curators of its cluster. */
+/** Calls to one curator of the cluster at a time. */
 export interface Curators {
   /**
-   * Works with one curator: the own one if it serves, else the least busy. When it fails or leaves the directory, the
-   * work is begun anew with the next one; each is tried once, and one of those that are not in the directory, then the last
-   * error is thrown. A curator's final refusal is thrown at once.
+   * Calls one curator: that of this node if it works, otherwise the least busy one. When it fails or leaves the directory, the
+   * work starts again with the next one. Each curator of the directory is tried once, and one that is not in it. Then the last
+   * error is thrown. A permanent refusal is thrown at once.
    * @param work may be long, e.g. a watch; its signal also fires when the curator leaves the directory
    */
   use<T>(
@@ -48,11 +48,11 @@ export interface Curators {
   ): Promise<T>;
 }
 
-/** This node's way to all curators at the same time. */
+/** Connections to all curators of the cluster at the same time. */
 export interface AllCurators {
   /**
-   * Works with every curator of the directory at once, until the signal fires: begun anew wherever it ends, begun with
-   * who comes, ended with who leaves.
+   * Works with every curator of the directory at once, until the signal fires. The work starts again wherever it ends; it
+   * starts with curators that join the directory, and ends with those that leave it.
    */
   each(
     work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
@@ -60,6 +60,7 @@ export interface AllCurators {
   ): Promise<never>;
 }
 
+/** What a curator client reads, and which addresses it may use. */
 export interface CuratorClientOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -70,17 +71,16 @@ export interface CuratorClientOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly port: number;
-  /** Of the curators behind a relay. */
+  /** Port at which relays forward to curators. */
   readonly relayPort: number;
-  /** Hosts that an operator wrote down, as they are now: asked when nobody in the directory answers. */
+  /** Current hosts that operators have configured; used when no curator of the directory responds. */
   readonly staticHosts: () => readonly string[];
   readonly random: () => number;
 }
 
 /**
- * One long-lived client for all workers: a connection per curator, made when first needed and kept. It follows the
- * directory, so that nobody holds on to a curator that has gone, and takes this node's newest certificate for each
- * connection that it makes.
+ * The client of curators that all workers share. It opens one connection for each curator when it is first needed, and closes
+ * it when the curator leaves the directory. New connections use the newest certificate of this node.
  */
 export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #options: CuratorClientOptions;
@@ -112,7 +112,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     const { signal, exceptOwn = false } = options;
     const tried = new Set<string>();
     let isAtLast = false;
-    let last: unknown = new CuratorClientError('curatorclient-no-curator', 'choosing a curator');
+    let last: unknown = new CuratorClientError('curatorclient-no-curator', 'no curator known');
     for (;;) {
       signal.throwIfAborted();
       const target = this.#ranked(exceptOwn).find(
@@ -128,7 +128,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         if (isAbort(error, signal)) throw error;
         if (error instanceof RemoteError && !error.retryable) throw this.#finalFrom(error, target);
         if (isDown(error)) this.#failedAtMs.set(targetKey(target), clock.monotonicMs());
-        log.info('a curator did not serve to the end', { endpoint: target.endpoint, error });
+        log.info('curator failed, trying the next one', { endpoint: target.endpoint, error });
         last = error;
         if (clock.monotonicMs() - startedMs > SETTLED_MS) {
           tried.clear();
@@ -161,7 +161,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /** Until the target leaves the directory. */
+  /** Repeats the work until the target leaves the directory. */
   async #stay(
     target: CuratorTarget,
     work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
@@ -176,24 +176,28 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         await this.#with(target, work, signal);
       } catch (error) {
         if (isAbort(error, signal)) throw error;
-        log.debug('a curator did not stay', { endpoint: target.endpoint, error });
+        log.debug('connection to curator ended', { endpoint: target.endpoint, error });
       }
       if (clock.monotonicMs() - startedMs > SETTLED_MS) backoff.reset();
       await clock.sleep(backoff.nextMs(), signal);
     }
   }
 
-  /** A linearizable read is behind each refusal: what one curator says of this node's membership, all of them do. */
+  /** Curators answer from a linearizable read: if one of them does not know this node, no other one does. */
   #finalFrom(error: RemoteError, { endpoint }: CuratorTarget): Error {
     if (error.code !== 'curator-not-member') return error;
-    const disowned = new CuratorClientError('curatorclient-not-member', `asking the curator at ${endpoint}`, {
-      cause: error,
-    });
-    this.#options.log.error('this node is disowned: the cluster has no record of its key', {
+    const removed = new CuratorClientError(
+      'curatorclient-not-member',
+      `curator at ${endpoint} does not know this node`,
+      {
+        cause: error,
+      },
+    );
+    this.#options.log.error('this node was removed: the cluster has no record of its key', {
       endpoint,
-      error: disowned,
+      error: removed,
     });
-    return disowned;
+    return removed;
   }
 
   async #with<T>(
@@ -212,14 +216,14 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       this.#failedAtMs.delete(key);
       return done;
     } catch (error) {
-      // What the work made of the curator's leaving matters less than that it left.
+      // Reports that the curator has left, not the error that this has caused in the work.
       throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
     } finally {
-      // Work that raced may have left a part of itself behind: nothing of it outlives the rest.
+      // Also ends parts of the work that are still running.
       child.abort(
         new CuratorClientError(
           'curatorclient-left-directory',
-          `working with the curator at ${target.endpoint}: it is over`,
+          `work with the curator at ${target.endpoint} has ended`,
         ),
       );
       calls.delete(child);
@@ -227,13 +231,13 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /** Who serves as far as the cluster has told, and whom an operator named. */
+  /** Curators of the directory, and those that operators have configured. */
   #targets(): readonly CuratorTarget[] {
-    return this.#everybody().filter(({ source }) => source !== 'relay');
+    return this.#allTargets().filter(({ source }) => source !== 'relay');
   }
 
-  /** The same, and relays, for a machine that was off for long. Those are left as soon as the directory changes. */
-  #everybody(): readonly CuratorTarget[] {
+  /** All targets, also relays, for a machine that was off for a long time; a new directory replaces them. */
+  #allTargets(): readonly CuratorTarget[] {
     const { reads, staticHosts, port, relayPort } = this.#options;
     const membership = currentValue(reads.clusterMembership);
     if (membership === undefined) return [];
@@ -242,14 +246,14 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     return curatorTargets({
       ...{ directory, port, relayPort },
       staticHosts: staticHosts(),
-      // One's own knows what this node knows.
+      // The relay of this node knows no more than this node does.
       relays: relays.filter((host) => host !== membership.nodeAddress),
     });
   }
 
   #ranked(exceptOwn: boolean): readonly CuratorTarget[] {
     const ownNodeId = currentValue(this.#options.reads.clusterMembership)?.nodeId;
-    const targets = this.#everybody().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
+    const targets = this.#allTargets().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
     return rankTargets(targets, {
       nowMs: this.#options.clock.monotonicMs(),
       ownNodeId,
@@ -269,26 +273,26 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     return channel;
   }
 
-  /** mTLS with what this node is now; the answering node must be the one that the directory names, or a control plane. */
+  /** mTLS with the current certificate. The peer must be the node that the directory names, or any control plane. */
   #upgrade(target: CuratorTarget): Upgrade<string> {
     const { reads, keyPem, clock } = this.#options;
     return (socket, signal) => {
       const membership = currentValue(reads.clusterMembership);
       if (membership === undefined)
-        throw new CuratorClientError('curatorclient-no-curator', 'connecting as no member');
+        throw new CuratorClientError('curatorclient-no-curator', 'this node is not a member');
       const { clusterCaPem: caPem, clusterId, nodeCertPem: certPem } = membership;
       const trust = { caPem, clusterId, nowMs: () => clock.nowMs() };
       const upgrade = tlsClientUpgrade({
         clock,
         identity: { certPem, keyPem },
         accept: (certificate) => {
-          // Where nobody says who it has to be, any worker could answer with its own certificate.
+          // Without an expected node, any worker could respond with its own certificate.
           if (target.nodeId === undefined) return verifyControlPlaneCertificate(certificate, trust).nodeId;
           const { nodeId } = verifyCuratorCertificate(certificate, trust);
           if (nodeId !== target.nodeId)
             throw new CuratorClientError(
               'curatorclient-other-node',
-              `connecting to node ${target.nodeId} at ${target.endpoint}: node ${nodeId} answers`,
+              `node ${nodeId} responds at ${target.endpoint}, expected ${target.nodeId}`,
             );
           return nodeId;
         },
@@ -297,14 +301,14 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     };
   }
 
-  /** Connections to those who left are closed, and what is under way there ends at once. */
+  /** Closes connections to curators that have left, and aborts their calls. */
   #dropGone(): void {
     const keys = new Set(this.#targets().map(targetKey));
     for (const [key, channel] of this.#channels) {
       if (keys.has(key)) continue;
       this.#channels.delete(key);
       this.#failedAtMs.delete(key);
-      const gone = `asking the curator at ${channel.endpoint}: it has left the directory`;
+      const gone = `curator at ${channel.endpoint} has left the directory`;
       for (const call of this.#calls.get(key) ?? [])
         call.abort(new CuratorClientError('curatorclient-left-directory', gone));
       channel[Symbol.dispose]();
@@ -312,7 +316,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 }
 
-/** A curator that answers, if only with a refusal, is not down; one that lost its etcd is as good as that. */
+/** Whether a curator is down: it does not respond, or its etcd does not. */
 function isDown(error: unknown): boolean {
   if (error instanceof CuratorClientError && error.code === 'curatorclient-left-directory') return false;
   return !(error instanceof RemoteError) || String(error.code).startsWith('etcd-');

@@ -1,20 +1,20 @@
 import type { Membership } from '../membership/index.ts';
 
-/** A control-plane node as the cluster knows it. */
+/** A control-plane node in the directory. */
 export interface ControlPlaneNode {
   readonly nodeId: string;
-  /** Where other nodes reach it; no port. */
+  /** Address or name at which other nodes reach it, without a port. */
   readonly host: string;
-  /** Whether its curator was seen to serve. */
+  /** Whether its curator has announced that it serves. */
   readonly curator: boolean;
-  /** Whether it is to run an API server. */
+  /** Whether it has the role that runs an API server. */
   readonly apiServer: boolean;
 }
 
-/** All control-plane nodes; never empty. Untrusted by itself: peers prove themselves. */
+/** All control-plane nodes; never empty. Not trusted: peers must prove their identity. */
 export type ClusterDirectory = readonly [ControlPlaneNode, ...ControlPlaneNode[]];
 
-/** What a member knows as long as nobody told it more; empty without a membership. */
+/** The directory that came with the membership, for use until a curator sends one; empty without a membership. */
 export function directoryFromMembership(
   membership: Pick<Membership, 'directory'> | undefined,
 ): readonly ControlPlaneNode[] {

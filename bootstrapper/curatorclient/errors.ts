@@ -1,37 +1,39 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const curatorClientErrors = defineErrors({
   'curatorclient-no-curator': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'This node knows of no curator that it could ask.',
-    fix: 'Nothing while the node is becoming a member; later, write the address of a control-plane node into its provisioning.',
+    meaning: 'This node knows no curator.',
+    fix: 'Nothing to do while the node joins. Later, add the address of a control-plane node to `joinEndpoints` of its provisioning.',
   },
   'curatorclient-left-directory': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'A curator left the directory while it was being asked.',
-    fix: 'Nothing: the node goes on at another one.',
+    meaning: 'A curator left the directory during a request.',
+    fix: 'Nothing to do: the node continues with another curator.',
   },
   'curatorclient-not-member': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
-    meaning:
-      'A curator of this cluster says that this node is disowned: its key is on no record of a member any more. It was removed.',
-    fix: 'If it is to be a member again, make the machine fresh as root on it (`cluster node reset --help` shows how); it then asks to join with a new key. Otherwise switch it off.',
+    meaning: 'This node was removed from the cluster: no record of a member has its key.',
+    fix: 'To let it join again, reset the machine as root (see `cluster node reset --help`); it then joins with a new key. Otherwise shut it down.',
   },
   'curatorclient-other-node': {
     fault: 'peer',
     exit: 'refused',
     retryable: true,
-    meaning: 'Where a control-plane node was, another node of the cluster answers.',
-    fix: 'See whether two machines use the same address; otherwise nothing: the directory will say where each is.',
+    meaning: 'Another node of the cluster responds at the address of a control-plane node.',
+    fix: 'Check that no two machines use the same address. Otherwise nothing to do: the directory will have the new addresses.',
   },
 });
 
+/** A code of this directory's errors. */
 export type CuratorClientErrorCode = keyof typeof curatorClientErrors;
 
+/** An error with a code of this directory. */
 export class CuratorClientError extends errorClass(curatorClientErrors) {}

@@ -1,10 +1,9 @@
 /**
- * This node as a client of its cluster's curators: one client for all workers, which follows the directory.
+ * Client of the cluster's curators, shared by all workers of this node; it follows the directory.
  *
  * ```
  * clusterMembership ─▶ certificate for each new connection
- * clusterDirectory ──▶ CuratorClient.use(work) ─▶ own curator, else the least busy ─▶ the next one when it fails
- *                             └─ fetchBlob: a component from whoever has it, resumed where it stopped
+ * clusterDirectory ──▶ CuratorClient.use(work) ─▶ own curator, else the least busy ─▶ the next one on failure
  * ```
  */
 export {

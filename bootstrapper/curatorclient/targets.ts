@@ -1,38 +1,38 @@
 import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import type { ControlPlaneNode } from './directory.ts';
 
-/** How long a curator that failed is asked last. */
+/** For this time after a failure, a curator is ranked last. */
 const COOL_DOWN_MS = 5_000;
 
-/** One curator that may be asked. */
+/** A curator that can be called. */
 export interface CuratorTarget {
   /** "host:port" */
   readonly endpoint: string;
-  /** Who must answer there; undefined for an address that an operator wrote down and for a relay: any control plane. */
+  /** The node that must respond; undefined for a configured address or a relay: any control plane. */
   readonly nodeId: string | undefined;
-  /** Where it is known from; the order is the one they are asked in. */
+  /** Where the target is known from, in the order of preference. */
   readonly source: (typeof SOURCES)[number];
 }
 
 /**
- * `directory`: seen to serve. `unseen`: a control plane whose curator was not. `written`: told by an operator. `relay`: a worker
- * that passes connections on.
+ * `directory`: the curator has announced that it serves. `unseen`: a control plane whose curator has not. `written`: configured
+ * by an operator. `relay`: a worker that forwards connections.
  */
 const SOURCES = ['directory', 'unseen', 'written', 'relay'] as const;
 
 export interface TargetOptions {
   readonly directory: readonly ControlPlaneNode[];
-  /** Hosts that an operator wrote down: where to ask when nobody in the directory answers. */
+  /** Hosts that operators have configured, for when no curator of the directory responds. */
   readonly staticHosts: readonly string[];
-  /** Hosts of workers that pass connections on, at a port of their own. */
+  /** Hosts of workers that forward connections. */
   readonly relays: readonly string[];
   readonly port: number;
   readonly relayPort: number;
 }
 
 /**
- * Everybody who may be asked, also where no curator has been seen: all that were may be lost, and then the one that is
- * left could tell nobody that it serves.
+ * All targets, also control planes whose curator has not announced itself: if all others are lost, the remaining one has nobody
+ * to announce itself to.
  */
 export function curatorTargets(options: TargetOptions): readonly CuratorTarget[] {
   const { directory, staticHosts, relays, port, relayPort } = options;
@@ -54,11 +54,12 @@ export function curatorTargets(options: TargetOptions): readonly CuratorTarget[]
     })),
   ];
   const first = new Map<string, CuratorTarget>();
-  // A written address stays one also where the directory has it: another control plane may have taken it over.
+  // A configured address is a target of its own even if the directory has it: another control plane may use it now.
   for (const target of all) if (!first.has(targetKey(target))) first.set(targetKey(target), target);
   return [...first.values()];
 }
 
+/** What the order of targets depends on. */
 export interface RankingFacts {
   readonly nowMs: number;
   readonly ownNodeId: string | undefined;
@@ -66,18 +67,18 @@ export interface RankingFacts {
   readonly failedAtMs: ReadonlyMap<string, number>;
   /** How much is under way at each, by `keyOf`. */
   readonly callsInFlight: ReadonlyMap<string, number>;
-  /** Differs from node to node, so that not all of them begin with the same one. */
+  /** A random number of this node, so that nodes start with different curators. */
   readonly offset: number;
 }
 
-/** Of them one is asked in a round: eight that are off would keep this node for minutes from curators that are back. */
+/** Whether only one target of this kind is tried in a round: several dead ones would cost minutes. */
 export function isLastResort({ source }: CuratorTarget): boolean {
   return source === 'written' || source === 'relay';
 }
 
 /**
- * Whom to ask, in order: whom the cluster names before last resorts, who works before who failed lately, by source, the own node
- * before others, the least busy of those; of last resorts the one whose failure is the longest ago.
+ * Sorts targets by preference: those of the directory before last resorts, working ones before recently failed ones, then by
+ * source, the own node first, then the least busy. Of the last resorts, the one with the oldest failure comes first.
  */
 export function rankTargets(
   targets: readonly CuratorTarget[],
@@ -101,6 +102,7 @@ export function rankTargets(
   return ranked.toSorted((a, b) => compare(a.rank, b.rank)).map(({ target }) => target);
 }
 
+/** Identifies a target. */
 export function targetKey({ endpoint, nodeId }: CuratorTarget): string {
   return `${nodeId ?? ''} ${endpoint}`;
 }

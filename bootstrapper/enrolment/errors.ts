@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const enrolmentErrors = defineErrors({
   'enrolment-illegal-transition': {
     fault: 'system',
@@ -47,6 +48,8 @@ export const enrolmentErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type EnrolmentErrorCode = keyof typeof enrolmentErrors;
 
+/** An error with a code of this directory. */
 export class EnrolmentError extends errorClass(enrolmentErrors) {}

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const initServerErrors = defineErrors({
   'initserver-spec-invalid': {
     fault: 'operator',
@@ -68,6 +69,8 @@ export const initServerErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type InitServerErrorCode = keyof typeof initServerErrors;
 
+/** An error with a code of this directory. */
 export class InitServerError extends errorClass(initServerErrors) {}

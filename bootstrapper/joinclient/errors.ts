@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const joinClientErrors = defineErrors({
   'joinclient-no-endpoint': {
     fault: 'operator',
@@ -83,6 +84,8 @@ export const joinClientErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type JoinClientErrorCode = keyof typeof joinClientErrors;
 
+/** An error with a code of this directory. */
 export class JoinClientError extends errorClass(joinClientErrors) {}

@@ -11,20 +11,21 @@ import type { KeysRecord } from '../../internal/records/index.ts';
 import { writeRotation } from './write-rotation.ts';
 import type { KeyStore } from './key-store.ts';
 
+/** What creating keys uses. */
 export interface CreateKeysPorts {
   readonly etcd: KeySpace;
   readonly store: Pick<KeyStore, 'loadSet' | 'saveSet'>;
-  /** The keys that the cluster was made with. */
+  /** Reads the keys that the cluster was created with. */
   readonly readInitialKeys: () => Promise<RotatingPairs>;
-  /** The signer beside this agent hands on what there is now. */
+  /** Gives the current keys to the signer of this node. */
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   readonly nowMs: () => number;
   readonly nodeId: string;
 }
 
 /**
- * Makes the keys of the generation that is asked for, on this node's disk first and on record then. Of several control
- * planes that do so at once one is on record, and the others get its keys. Answers whether it is this one.
+ * Creates the keys of the requested generation, first on disk and then in the record. If several control planes do so at once,
+ * one of them is recorded and the others get its keys. Resolves to whether it is this one.
  */
 export async function createKeys(
   ports: CreateKeysPorts,
@@ -45,17 +46,17 @@ export async function createKeys(
   );
 }
 
-/** Those of an earlier life that died before they were on record are as good as new. */
+/** Reuses keys that an earlier run created but did not record. */
 async function ensureSet(
   { store, readInitialKeys: readFirst, nowMs }: CreateKeysPorts,
   generation: number,
 ): Promise<KeySet> {
   const before = await store.loadSet();
   if (before?.generation === generation) return before;
-  const previous = before === undefined ? await readFirst() : inForce(before);
+  const previous = before === undefined ? await readFirst() : activePairs(before);
   return { generation, phase: 'hand', previous, next: await createPairs(generation, nowMs()) };
 }
 
-function inForce(set: KeySet): RotatingPairs {
+function activePairs(set: KeySet): RotatingPairs {
   return Object.fromEntries(ROTATING_KEYS.map((name) => [name, signingPair(set, name)])) as RotatingPairs;
 }

@@ -1,16 +1,19 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const keyRotationErrors = defineErrors({
   'keyrotation-keys-unavailable': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
     meaning:
-      'The keys that control planes share are being replaced, and no other control plane has handed the new ones to this one yet.',
-    fix: 'Nothing for a few minutes: this node asks again. If it stays so, see on the node that `cluster keys show` names whether cluster-joinservice.service and cluster-signer.service run.',
+      'The shared keys of control planes are being rotated, and this control plane has not received the new ones yet.',
+    fix: 'Wait a few minutes: this node retries automatically. If it does not help, check cluster-joinservice.service and cluster-signer.service on the node that `cluster keys show` names.',
   },
 });
 
+/** A code of this directory's errors. */
 export type KeyRotationErrorCode = keyof typeof keyRotationErrors;
 
+/** An error with a code of this directory. */
 export class KeyRotationError extends errorClass(keyRotationErrors) {}

@@ -1,5 +1,5 @@
 /**
- * This node's part in replacing the keys that control planes share (internal/keyset says what a phase is).
+ * Rotation of the keys that control planes share, on this node (internal/keyset describes the phases).
  *
  * ```
  * operator ─ RotateKeys ─▶ record: asked ──▶ advance (control planes): make ─▶ hand ─▶ believe ─▶ … ─▶ done
@@ -7,8 +7,8 @@
  *      status: what a node has finished ───────┘             directory: "GEN/PHASE" ▼
  *                                          keys (all nodes): fetch │ enforce, follow ─▶ refresh ─▶ finished, on disk
  * ```
- * Everybody learns of a phase through curators, so a control plane whose etcd cannot speak to its peers any more learns it
- * too, and gets the keys in a ticket, by evidence, as one that joins. Whatever is done is a function of record and disk.
+ * Nodes learn of a phase from curators. So does a control plane whose etcd has lost its peers; it gets the new keys in a ticket,
+ * after attestation, like a machine that joins. Each step depends only on the record and on the disk.
  */
 export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
 export { KeyRotationError, keyRotationErrors, type KeyRotationErrorCode } from './errors.ts';

@@ -4,8 +4,8 @@ import { placeKubernetesKeys } from '../kubernetes/index.ts';
 import type { KeyStore } from './key-store.ts';
 
 /**
- * Puts the keys that control planes share where etcd and Kubernetes read them, as far as the rotation is that this node has
- * on disk. To be done before either is started, and with each phase: an earlier life may have ended in the middle.
+ * Copies the shared keys to the files of etcd and Kubernetes, for the phase that is on disk. Must run before either is started,
+ * because an earlier run of the agent may have stopped in between, and in each phase.
  */
 export async function installSharedKeys(
   files: FilePort,

@@ -5,7 +5,7 @@ import { parseNodeKey, records } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 
-/** Everybody whom a rotation has to do with, from the records of all nodes. Pure. */
+/** The members that take part in a rotation, from the records of all nodes. Pure. */
 export function keyMembersFrom(entries: readonly Pick<Entry, 'key' | 'value'>[]): readonly RotationMember[] {
   const at = new Map(entries.map(({ key, value }) => [key, value]));
   return entries.flatMap(({ key, value }) => {
@@ -17,12 +17,12 @@ export function keyMembersFrom(entries: readonly Pick<Entry, 'key' | 'value'>[])
       ...{ nodeId, name },
       isControlPlane: isControlPlane(roles),
       isAlive: at.has(records.heartbeat.key(nodeId)),
-      stage: saidStage(statusKey, at.get(statusKey)),
+      stage: reportedStage(statusKey, at.get(statusKey)),
     };
   });
 }
 
-function saidStage(key: string, value: Uint8Array | undefined): KeyStage | undefined {
+function reportedStage(key: string, value: Uint8Array | undefined): KeyStage | undefined {
   if (value === undefined) return undefined;
   const { status } = records.status.decode(key, value);
   const { keys } = fromBinary(NodeStatusSchema, Buffer.from(status, 'base64'));

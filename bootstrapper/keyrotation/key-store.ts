@@ -12,7 +12,7 @@ import {
 import type { Secret } from '../../internal/secret/index.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** Of a node that has never taken part: the keys that its cluster was made with. */
+/** Stage of a node that has taken part in no rotation: it has the keys that its cluster was created with. */
 export const INITIAL_STAGE: KeyStage = { generation: 1, phase: 'done' };
 
 const stageShape = z.strictObject({
@@ -21,64 +21,65 @@ const stageShape = z.strictObject({
   phase: z.enum(KEY_PHASES),
 });
 
+/** Paths of the files of a rotation. */
 export interface KeyPaths {
-  /** The keys of two generations; control planes only. */
+  /** The keys of two generations; on control planes only. */
   readonly rotation: string;
-  /** What this node has finished. */
+  /** The stage that this node has completed. */
   readonly stage: string;
-  /** The key that a control plane loses last when its role goes. */
+  /** The key that is deleted last when the node loses the role of a control plane. */
   readonly lastKey: string;
 }
 
-/** What this node has on disk of a rotation. */
+/** The keys and the stage of a rotation on this node's disk. */
 export class KeyStore {
   readonly #files: FilePort;
-  readonly #places: KeyPaths;
+  readonly #paths: KeyPaths;
 
-  constructor(files: FilePort, places: KeyPaths) {
+  constructor(files: FilePort, paths: KeyPaths) {
     this.#files = files;
-    this.#places = places;
+    this.#paths = paths;
   }
 
-  /** Throws `keyset-invalid`. */
+  /** The keys of a rotation; undefined without one. @throws KeySetError `keyset-invalid` */
   async loadSet(): Promise<KeySet | undefined> {
-    const text = await this.#text(this.#places.rotation);
-    return text === undefined ? undefined : parseKeySet(this.#places.rotation, text);
+    const text = await this.#text(this.#paths.rotation);
+    return text === undefined ? undefined : parseKeySet(this.#paths.rotation, text);
   }
 
   async saveSet(set: KeySet): Promise<void> {
-    await this.#makeFolder(this.#places.rotation);
-    await this.#files.writeAtomic(this.#places.rotation, encodeKeySet(set).reveal());
+    await this.#makeDirectoryFor(this.#paths.rotation);
+    await this.#files.writeAtomic(this.#paths.rotation, encodeKeySet(set).reveal());
   }
 
   /**
-   * What came with a ticket: of the phase that the control plane was in that signed it. Keys that are here already and are
-   * further stay.
+   * Saves the keys of a ticket, in the phase of the control plane that issued it. Keys on disk that are in a later phase are
+   * kept.
    */
   async adoptSet(text: Secret<string>): Promise<void> {
-    const given = parseKeySet('the keys in a ticket', text.reveal());
+    const given = parseKeySet('keys in the ticket', text.reveal());
     const here = await this.loadSet();
     if (here !== undefined && hasReached(here, given)) return;
     await this.saveSet(given);
     await this.saveStage(given);
   }
 
-  /** What cannot be read is none: each phase may be done again. */
+  /** The completed stage. An unreadable file counts as the initial stage, because each phase may be repeated. */
   async loadStage(): Promise<KeyStage> {
-    return stageFrom(await this.#text(this.#places.stage));
+    return stageFrom(await this.#text(this.#paths.stage));
   }
 
   async saveStage({ generation, phase }: KeyStage): Promise<void> {
-    await this.#makeFolder(this.#places.stage);
+    await this.#makeDirectoryFor(this.#paths.stage);
     await this.#files.writeAtomic(
-      this.#places.stage,
+      this.#paths.stage,
       `${JSON.stringify({ version: 1, generation, phase })}\n`,
     );
   }
 
   /**
-   * Whether a phase is on disk that is not in force: what runs stays as it is until this node's turn, also in another life
-   * of the agent. Of keys that were only handed to it nothing is in force, and nothing is to be.
+   * Whether a phase is on disk but not active yet. Until this node gets the slot of control planes, its processes are not
+   * restarted, also after a restart of the agent. Keys that were only handed out are not to be activated.
    */
   async isActivationPending(): Promise<boolean> {
     const set = await this.loadSet();
@@ -87,9 +88,9 @@ export class KeyStore {
     );
   }
 
-  /** Whether private halves are here. */
+  /** Whether private keys are on this disk. */
   async holdsKeys(): Promise<boolean> {
-    const { rotation, lastKey } = this.#places;
+    const { rotation, lastKey } = this.#paths;
     const found = await Promise.all([rotation, lastKey].map((path) => this.#files.stat(path)));
     return found.some((stat) => stat !== undefined);
   }
@@ -99,7 +100,7 @@ export class KeyStore {
     return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
   }
 
-  async #makeFolder(path: string): Promise<void> {
+  async #makeDirectoryFor(path: string): Promise<void> {
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
   }
 }

@@ -19,36 +19,38 @@ import type { KeyStore } from './key-store.ts';
 import { planNodeKeys, type NodeKeysPlan } from './plan-node-keys.ts';
 
 /**
- * How long after a new start of the kubelet its pods count as having new tokens: it gives them at once, and client-go reads
- * them again within a minute.
+ * Time after a restart of the kubelet until its pods use new tokens: the kubelet replaces them at once, and client-go reads them
+ * within a minute.
  */
 const TOKENS_MS = 120_000;
 
-/** What a rotation needs done on this machine. Each of it may be repeated after any crash. */
+/** The steps of a rotation on this machine. Each one may be repeated after a crash. */
 export interface KeyRotationDriver {
-  /** The keys with these public halves, from a control plane that has them. */
+  /** Fetches the keys with these public keys from a control plane that has them. */
   fetch(made: NewKeys, signal: AbortSignal): Promise<KeySet>;
-  /** What is in force by the keys on disk now: etcd, the control plane of Kubernetes, those who sign and admit. */
+  /** Makes etcd, the Kubernetes control plane, the signer and the join service use the keys on disk. */
   activate(say: (what: string) => void, signal: AbortSignal): Promise<void>;
-  /** Everybody has retired the previous ones: nobody else is to be told of them any more. */
+  /** Deletes the previous keys, after all nodes have stopped using them. */
   removeRetiredKeys(signal: AbortSignal): Promise<void>;
   /**
-   * What the kubelet shows is signed by this authority. Answers whether it was another one; nothing is restarted, and
-   * nothing needs to run.
+   * Ensures that the kubelet certificates are signed by this CA. Resolves to whether they were signed by another one. Restarts
+   * nothing, and works while nothing runs.
    */
   renewKubeletCertificates(issuerPem: string, signal: AbortSignal): Promise<boolean>;
-  /** The kubelet believes these of its clients. */
+  /** Makes the kubelet trust these CAs for its clients. */
   trustClients(clientsPem: string, signal: AbortSignal): Promise<void>;
-  /** Its pods get new tokens, and it shows what is on disk. */
+  /** Restarts the kubelet: its pods get new tokens, and it uses the certificates on disk. */
   restartKubelet(signal: AbortSignal): Promise<void>;
 }
 
+/** The public keys of a generation, and the node that created them. */
 export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'generation'>;
 
+/** What the worker reads, writes and drives. */
 export interface NodeKeysWorkerOptions {
   readonly reads: {
     readonly clusterMembership: Readable<unknown>;
-    /** "GENERATION/PHASE" as curators tell it, empty before the first rotation. */
+    /** "GENERATION/PHASE" of the cluster; empty before the first rotation. */
     readonly clusterKeys: Readable<string | undefined>;
     readonly localRoles: Readable<ReadonlySet<Role> | undefined>;
   };
@@ -75,11 +77,11 @@ export function nodeKeysWorker(options: NodeKeysWorkerOptions): Runnable {
 async function follow(options: NodeKeysWorkerOptions, scope: Scope): Promise<void> {
   const { reads } = options;
   scope.healthy();
-  using changes = combine({ told: reads.clusterKeys, roles: reads.localRoles }).watch();
+  using changes = combine({ stage: reads.clusterKeys, roles: reads.localRoles }).watch();
   for (;;) {
-    scope.waiting('keys to be replaced');
+    scope.waiting('next key rotation');
     const now = await changes.next(scope.signal);
-    if (now.told === undefined || now.told === '') continue;
+    if (now.stage === undefined || now.stage === '') continue;
     for (;;) {
       const plan = await planNow(options, scope);
       if (plan.kind === 'rest') break;
@@ -123,28 +125,28 @@ async function planNow(
 async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, scope: Scope): Promise<void> {
   const { store, driver } = options;
   if (plan.kind === 'fetch') {
-    scope.waiting('the new keys, from another control plane');
+    scope.waiting('new keys from another control plane');
     const set = await driver.fetch(made, scope.signal);
     const { generation, phase } = await store.loadStage();
-    // Nothing is believed of them before this node enforces a phase; unless it has, and lost them.
+    // The keys are not trusted until this node activates a phase, unless it had done so and lost them.
     await store.saveSet({ ...set, phase: generation === made.generation ? phase : 'hand' });
-    scope.log.info('this control plane has the new keys', { generation: made.generation });
+    scope.log.info('new shared keys received', { generation: made.generation });
     return;
   }
   const { phase } = plan;
   scope.waiting(`phase "${phase}"`);
-  scope.log.info('taking a phase of new keys', { generation: made.generation, phase });
+  scope.log.info('starting phase of the key rotation', { generation: made.generation, phase });
   const reached = await store.loadStage();
   const isLate = isPhaseAtLeast(phase, 'refresh') && !hasReached(reached, { ...made, phase: 'refresh' });
   const wasOther =
     isLate && (await driver.renewKubeletCertificates(made.next['kubernetes-clients-ca'], scope.signal));
-  if (plan.kind === 'enforce') await enforce(options, { phase, made }, scope);
+  if (plan.kind === 'enforce') await activate(options, { phase, made }, scope);
   else if (isPhaseAtLeast(phase, 'believe')) await driver.trustClients(clientsOf(phase, made), scope.signal);
-  // Who took part has pods with tokens of the previous key; who has joined meanwhile has none.
+  // Pods of nodes that took part have tokens of the previous key; nodes that joined meanwhile have none.
   if (isLate && (wasOther || reached.generation === made.generation))
     await driver.restartKubelet(scope.signal);
   if (isLate && phase === 'refresh') {
-    scope.waiting('phase "refresh": programs in pods to read their new tokens');
+    scope.waiting('phase "refresh": pods to load new tokens');
     await options.clock.sleep(TOKENS_MS, scope.signal);
   }
   await store.saveStage({ generation: made.generation, phase });
@@ -156,8 +158,8 @@ interface At {
   readonly made: NewKeys;
 }
 
-/** What is on disk first: whatever happens in between, the next start goes on from there. */
-async function enforce(
+/** Saves the phase first: after a crash, the next start resumes from there. */
+async function activate(
   { store, driver }: NodeKeysWorkerOptions,
   { phase, made }: At,
   scope: Scope,
@@ -174,7 +176,7 @@ function clientsOf(phase: KeyPhase, { previous, next }: NewKeys): string {
   return trustedPublicPem(phase, { previous: previous[name], next: next[name] });
 }
 
-/** Others may have been made at the same time, and are not on record. */
+/** Whether these are the recorded keys: another control plane may have created keys at the same time. */
 function isSetOf(set: KeySet | undefined, { generation, made }: KeysRecord): boolean {
   if (set?.generation !== generation || made === undefined) return false;
   const next = publicPartsOf(set.next);

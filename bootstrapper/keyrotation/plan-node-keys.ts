@@ -1,9 +1,10 @@
 import { hasReached, type KeyPhase, type KeyStage } from '../../internal/keyset/index.ts';
 
+/** What the next step depends on. */
 export interface NodeKeysInputs {
-  /** As the cluster tells it; undefined before the first rotation. */
+  /** Stage of the cluster; undefined before the first rotation. */
   readonly cluster: { readonly generation: number; readonly phase: KeyPhase | 'asked' } | undefined;
-  /** What this node has finished. */
+  /** Stage that this node has completed. */
   readonly finished: KeyStage;
   /** undefined until its roles are known. */
   readonly isControlPlane: boolean | undefined;
@@ -11,17 +12,18 @@ export interface NodeKeysInputs {
   readonly hasKeys: boolean;
 }
 
+/** The next step of this node. */
 export type NodeKeysPlan =
   | { readonly kind: 'rest' }
   | { readonly kind: 'wait'; readonly why: string }
   /** Get the new keys from another control plane. */
   | { readonly kind: 'fetch' }
-  /** A control plane: bring this phase into force. */
+  /** Control plane: activate this phase. */
   | { readonly kind: 'enforce'; readonly phase: KeyPhase }
-  /** A worker: believe and show what this phase wants. */
+  /** Worker: trust the CAs of this phase and use its certificates. */
   | { readonly kind: 'follow'; readonly phase: KeyPhase };
 
-/** What this node does next about the keys that control planes share; where nothing runs as it should, too: what is missing may be the very keys. */
+/** Plans the next step of a rotation, also on a node whose control plane fails, because the new keys may be what it needs. Pure. */
 export function planNodeKeys({
   cluster: told,
   finished: reached,
@@ -30,7 +32,7 @@ export function planNodeKeys({
 }: NodeKeysInputs): NodeKeysPlan {
   if (told === undefined || told.phase === 'asked') return { kind: 'rest' };
   const { generation, phase } = told;
-  // Whatever it has finished: its signer would sign with keys that nobody believes.
+  // First of all: without the new keys, the signer would use keys that nobody trusts.
   if (isControlPlane === true && !hasKeys) return { kind: 'fetch' };
   if (hasReached(reached, { generation, phase })) return { kind: 'rest' };
   if (isControlPlane === undefined) return { kind: 'wait', why: 'the roles of this node' };

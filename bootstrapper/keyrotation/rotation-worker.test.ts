@@ -193,7 +193,7 @@ test('other keys are made when their only holder is gone for good', async () => 
   await until(3, 'hand');
   expect(await onRecord()).toMatchObject({ generation: 3, phase: 'hand', made: { by: a } });
   expect(await store.loadSet()).toMatchObject({ generation: 3 });
-  const detail = { generation: 3, instead: 2, why: 'who made its keys is gone with them' };
+  const detail = { generation: 3, instead: 2, why: 'the node that created the keys was lost' };
   expect(await audited()).toEqual([
     { caller: `node:${a}`, method: 'RestartRotation', subject: 'keys', detail },
   ]);

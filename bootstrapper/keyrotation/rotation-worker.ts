@@ -9,33 +9,34 @@ import { writeRotation, writeRotationAudited, type Decision } from './write-rota
 import { createKeys, type CreateKeysPorts } from './create-keys.ts';
 import { keyMembersFrom } from './key-members.ts';
 
-const LOOK_MS = 1_000;
+const CHECK_MS = 1_000;
 
+/** What advancing a rotation uses. */
 export interface RotationOptions extends Omit<CreateKeysPorts, 'etcd' | 'nowMs'> {
-  /** "GENERATION/PHASE" as curators tell it. */
+  /** "GENERATION/PHASE" of the cluster. */
   readonly clusterKeys: Readable<string | undefined>;
-  /** The cluster's records as the local member has them, while this node runs a control plane. */
+  /** Records of the cluster at the local etcd member, while this node is a control plane. */
   readonly etcd: () => KeySpace | undefined;
   readonly clock: Clock;
 }
 
 /**
- * Takes a rotation on: every control plane looks whether everybody is where the phase wants them, and whoever sees it first
- * writes the next one down. While none is under way nothing is asked of anybody.
+ * Advances a rotation: every control plane checks whether all nodes have completed the phase, and the first one that sees it
+ * records the next phase. Without a rotation, the worker is idle.
  */
 export function rotationWorker(options: RotationOptions): Runnable {
   const { clusterKeys, clock } = options;
   return async (scope) => {
     scope.healthy();
     for (;;) {
-      scope.waiting('keys to be replaced');
+      scope.waiting('next key rotation');
       await when(clusterKeys, isUnderWay, scope.signal);
-      const why = await lookOnce(options, scope).catch((error: unknown) => {
+      const why = await advanceOnce(options, scope).catch((error: unknown) => {
         scope.signal.throwIfAborted();
-        return `a look at the records: ${describeError(error)}`;
+        return `records: ${describeError(error)}`;
       });
       scope.waiting(why);
-      await clock.sleep(LOOK_MS, scope.signal);
+      await clock.sleep(CHECK_MS, scope.signal);
     }
   };
 }
@@ -44,29 +45,28 @@ function isUnderWay(told: string | undefined): boolean {
   return told !== undefined && told !== '' && !told.endsWith('/done');
 }
 
-/** Answers what is waited for. */
-async function lookOnce(options: RotationOptions, scope: Scope): Promise<string> {
+/** Resolves to what the rotation waits for. */
+async function advanceOnce(options: RotationOptions, scope: Scope): Promise<string> {
   const { signal, log } = scope;
   const etcd = options.etcd();
   if (etcd === undefined) return 'the control plane of this node';
   const entry = await etcd.get(KEYS_KEY, { signal });
-  if (entry === undefined) return 'keys to be replaced';
+  if (entry === undefined) return 'next key rotation';
   const record = records.keys.decode(entry.key, entry.value);
   const { generation, phase } = record;
   const { entries } = await etcd.list(NODES_PREFIX, { signal });
   const next = planRotation({ generation, phase, madeBy: record.made?.by }, keyMembersFrom(entries));
   switch (next.kind) {
     case 'done':
-      return 'keys to be replaced';
+      return 'next key rotation';
     case 'wait':
       return next.awaited.map(({ name, why }) => `${name}: ${why}`).join('; ');
     case 'make': {
       const now: Now = { etcd, entry, record };
-      if (next.again) return askAgain(options, now, scope);
+      if (next.again) return restartRotation(options, now, scope);
       const ports = { ...options, etcd, nowMs: () => options.clock.nowMs() };
-      if (await createKeys(ports, now, signal))
-        log.info('new keys of the control planes are made', { generation });
-      return 'the other control planes';
+      if (await createKeys(ports, now, signal)) log.info('new shared keys created', { generation });
+      return 'other control planes';
     }
     case 'next':
       return goOn(options, { etcd, entry, record }, next.phase, scope);
@@ -79,7 +79,7 @@ interface Now {
   readonly record: KeysRecord;
 }
 
-/** Phases are how far it is, and their end is what an auditor asks for: since when the previous keys open nothing. */
+/** Records the next phase. The last one is also audited: from then on the previous keys are useless. */
 async function goOn(
   options: RotationOptions,
   { etcd, entry, record }: Now,
@@ -98,11 +98,11 @@ async function goOn(
           signal,
         )
       : await writeRotation(etcd, entry, later, signal);
-  if (isWritten) log.info('the keys of the control planes', { generation, phase });
-  return `all of them to reach "${phase}"`;
+  if (isWritten) log.info('phase of the key rotation recorded', { generation, phase });
+  return `all nodes to reach phase "${phase}"`;
 }
 
-async function askAgain(
+async function restartRotation(
   options: RotationOptions,
   { etcd, entry, record: { made, ...record } }: Now,
   { signal, log }: Scope,
@@ -110,7 +110,9 @@ async function askAgain(
   const generation = record.generation + 1;
   const asked = { ...record, generation, phase: 'asked', phaseSinceMs: options.clock.nowMs() } as const;
   const why =
-    made === undefined ? 'nodes have keys of it from before' : 'who made its keys is gone with them';
+    made === undefined
+      ? 'nodes have earlier keys of this generation'
+      : 'the node that created the keys was lost';
   const detail = { generation, instead: record.generation, why };
   if (
     await writeRotationAudited(
@@ -120,10 +122,10 @@ async function askAgain(
       signal,
     )
   )
-    log.warn('keys of this generation were made before, or lost: those of the next one are made', {
+    log.warn('keys of this generation exist already or were lost, starting the next generation', {
       generation: record.generation,
     });
-  return 'other keys';
+  return 'keys of the next generation';
 }
 
 function decisionOf(

@@ -3,7 +3,7 @@ import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put, unchanged, type Entry, type KeySpace, type Transaction } from '../../internal/etcd/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 
-/** Writes the next state of a rotation, unless somebody else has changed it meanwhile. */
+/** Writes the next state of a rotation. Resolves to false if another node has changed it meanwhile. */
 export async function writeRotation(
   etcd: KeySpace,
   entry: Pick<Entry, 'key' | 'modRevision'>,
@@ -14,13 +14,13 @@ export async function writeRotation(
   return result.kind === 'committed';
 }
 
-/** What an auditor is told of a control plane: that a rotation has ended, or was given up for another one. */
+/** An audited decision of a control plane: a rotation has ended, or was restarted. */
 export type Decision = Pick<AuditFacts, 'method' | 'detail'> & {
   readonly nodeId: string;
   readonly nowMs: number;
 };
 
-/** The same for what decides about a rotation: its entry in the audit goes with it, or neither does. */
+/** Like `writeRotation`, together with an audit entry: both are written, or neither. */
 export async function writeRotationAudited(
   etcd: KeySpace,
   { entry, record }: { readonly entry: Entry; readonly record: KeysRecord },

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const machineServiceErrors = defineErrors({
   'machineservice-endpoint-invalid': {
     fault: 'operator',
@@ -18,6 +19,8 @@ export const machineServiceErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type MachineServiceErrorCode = keyof typeof machineServiceErrors;
 
+/** An error with a code of this directory. */
 export class MachineServiceError extends errorClass(machineServiceErrors) {}

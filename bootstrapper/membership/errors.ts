@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const membershipErrors = defineErrors({
   'membership-damaged': {
     fault: 'system',
@@ -11,6 +12,8 @@ export const membershipErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type MembershipErrorCode = keyof typeof membershipErrors;
 
+/** An error with a code of this directory. */
 export class MembershipError extends errorClass(membershipErrors) {}

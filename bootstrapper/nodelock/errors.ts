@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const nodeLockErrors = defineErrors({
   'nodelock-damaged': {
     fault: 'system',
@@ -26,6 +27,8 @@ export const nodeLockErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type NodeLockErrorCode = keyof typeof nodeLockErrors;
 
+/** An error with a code of this directory. */
 export class NodeLockError extends errorClass(nodeLockErrors) {}

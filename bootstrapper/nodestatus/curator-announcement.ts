@@ -3,19 +3,18 @@ import { currentValue, type Readable } from '../../internal/event/index.ts';
 import type { CuratorConnection } from '../curatorclient/index.ts';
 import type { LocalControlPlane, RoleSet } from '../roleserve/index.ts';
 
-/** A control plane comes back within this, or it does not: then it is not announced any more. */
+/** An announced curator that has not started again after this time is no longer announced. */
 const LINGER_MS = 2 * 60_000;
 const ASK_MS = 10_000;
 
 /**
- * Where this node says that its curator is. An agent that has just started does not know yet that its curator, which has
- * outlived it, serves: until it does it goes on saying what the cluster has from it. Otherwise every start of an agent would
- * take a curator out of all directories and put it back.
+ * The endpoint of this node's curator in its status. A restarted agent does not know yet whether its curator, which kept
+ * running, serves. Until then it repeats the last status; otherwise each restart would remove the curator from all directories.
  */
 export class CuratorAnnouncement {
   readonly #reads: AnnouncementReads;
   readonly #clock: Clock;
-  /** undefined: nobody has asked yet. */
+  /** The announced endpoint; undefined before the first call. */
   #last: string | undefined;
   #unknownSinceMs: number | undefined;
 

@@ -1,6 +1,6 @@
 import type { FilePort } from '../../internal/file/index.ts';
 
-/** What was read of files and directories, for as long as each was last written when it was read. */
+/** Caches what was read from files and directories until their modification time or size changes. */
 export class FileCache<T> {
   readonly #files: Pick<FilePort, 'stat'>;
   readonly #kept = new Map<string, { readonly written: string; readonly reading: T }>();
@@ -9,14 +9,14 @@ export class FileCache<T> {
     this.#files = files;
   }
 
-  /** What `read` answers, or has answered; undefined where there is nothing. */
+  /** The result of `read`, or the cached one; undefined when the file does not exist. */
   async get(path: string, read: () => Promise<T>): Promise<T | undefined> {
     const stat = await this.#files.stat(path);
     if (stat === undefined) {
       this.#kept.delete(path);
       return undefined;
     }
-    // Before it is read: what is written meanwhile is read again the next time.
+    // Taken before reading: a file that is written meanwhile is read again at the next call.
     const written = `${stat.modifiedMs} ${stat.sizeBytes}`;
     const kept = this.#kept.get(path);
     if (kept?.written === written) return kept.reading;

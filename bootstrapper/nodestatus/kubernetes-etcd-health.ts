@@ -2,21 +2,22 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { EtcdClient } from '../../internal/etcd/index.ts';
 import type { EtcdFacts } from './status-push-worker.ts';
 
-/** How long a good answer holds: a status is looked at every few seconds, and an idle agent should do next to nothing. */
-const HOLDS_MS = 20_000;
+/** How long the state of a healthy etcd is reused: the status is read every few seconds. */
+const REUSE_MS = 20_000;
 const ASK_MS = 2_000;
-/** The size in use is told in steps of a 64th of the quota: each change of a status is a write to the state etcd. */
+/** The size is rounded up to a 64th of the quota, because each change of a status is a write to the state etcd. */
 const STEPS = 64;
 
+/** What the health check reads. */
 export interface KubernetesEtcdPorts {
-  /** The local member as its root, while it runs. */
+  /** Client of the local member with root credentials, while it runs. */
   readonly etcd: () => Pick<EtcdClient, 'members' | 'maintenance'> | undefined;
-  /** Node ids of the control planes as the cluster last told them. */
+  /** Node ids of the control planes in the directory. */
   readonly controlPlanes: () => readonly string[];
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** What a control plane tells the cluster of the Kubernetes etcd, for which no curator has a certificate. */
+/** State of the Kubernetes etcd for the status of a control plane; curators cannot read it themselves. */
 export class KubernetesEtcdHealth {
   readonly #ports: KubernetesEtcdPorts;
   #last: { readonly atMs: number; readonly facts: EtcdFacts } | undefined;
@@ -25,13 +26,13 @@ export class KubernetesEtcdHealth {
     this.#ports = ports;
   }
 
-  /** undefined where none runs here. A member that does not answer has no leader, and the members it had. */
+  /** undefined when no member runs here. For a member that does not respond: no leader, and the last known members. */
   async check(signal: AbortSignal): Promise<EtcdFacts | undefined> {
     const { clock, etcd } = this.#ports;
     const member = etcd();
     if (member === undefined) return (this.#last = undefined);
     const nowMs = clock.monotonicMs();
-    if (this.#last !== undefined && nowMs - this.#last.atMs < HOLDS_MS && this.#isSettled(this.#last.facts))
+    if (this.#last !== undefined && nowMs - this.#last.atMs < REUSE_MS && this.#isSettled(this.#last.facts))
       return this.#last.facts;
     const facts = await this.#ask(member, signal);
     this.#last = { atMs: nowMs, facts };
@@ -58,7 +59,7 @@ export class KubernetesEtcdHealth {
     }
   }
 
-  /** Nothing is expected to change by itself: every control plane is a voter, and no other node is. */
+  /** Whether no change is expected: the voters are exactly the control planes. */
   #isSettled({ hasLeader, members }: EtcdFacts): boolean {
     const voters = members.filter(({ isLearner }) => !isLearner).map(({ name }) => name);
     const wanted = this.#ports.controlPlanes();

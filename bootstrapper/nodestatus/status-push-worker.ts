@@ -17,15 +17,16 @@ import {
 } from '../roleserve/index.ts';
 
 const PUSH_MS = 10_000;
-/** The curator's first answer brings the interval; until then a short one does no harm. */
-const FIRST_BEAT_MS = 1_000;
-/** While a control plane comes up, somebody waits for it. */
+/** Heartbeat interval until the first response of the curator, which sets the interval. */
+const FIRST_INTERVAL_MS = 1_000;
+/** Interval of status checks while a control plane starts. */
 const SETTLING_MS = 1_000;
-/** A curator that takes beats and answers none may have lost them: another one is asked before this node counts as silent. */
-const ANSWER_MS = 5_000;
+/** A curator that answers no heartbeat for this time is replaced by another one, before this node counts as not ready. */
+const RESPONSE_MS = 5_000;
 
 type Status = MessageInitShape<typeof NodeStatusSchema>;
 
+/** What the status is built from, and where it is sent. */
 export interface StatusPushOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -39,17 +40,17 @@ export interface StatusPushOptions {
   readonly facts: StatusFacts;
 }
 
-/** What the machine says of itself. */
+/** Facts about this machine. */
 export interface StatusFacts {
   readonly agentVersion: string;
   bootId(): Promise<string>;
   tree(): TreeSnapshot;
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
-  /** Whether private halves of the keys that control planes share are here. */
+  /** Whether private keys that control planes share are on this disk. */
   holdsKeys(): Promise<boolean>;
-  /** The parts of Kubernetes' control plane as they are now; none where none is to run and nothing of it is left. */
+  /** Health of the parts of the Kubernetes control plane; empty when none runs or is needed. */
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
-  /** The Kubernetes etcd as this node sees it; undefined where none runs here. */
+  /** The Kubernetes etcd as this node sees it; undefined when it runs no member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
 }
 
@@ -66,8 +67,8 @@ export interface EtcdFacts {
 }
 
 /**
- * Tells the cluster how this node is: a heartbeat, and the whole status whenever it changed. What others wait for is told
- * at once; for the rest the node looks at itself with each beat, so that an idle machine wakes up once for both.
+ * Sends heartbeats and, whenever it changed, the status of this node. Changes that others wait for are sent at once. All other
+ * facts are read at each heartbeat, so that an idle machine wakes up only once for both.
  */
 export function statusPushWorker(options: StatusPushOptions): Runnable {
   return launcher({
@@ -75,7 +76,7 @@ export function statusPushWorker(options: StatusPushOptions): Runnable {
     plan: ({ membership }) => planForMember(membership),
     start: (scope, membership) => {
       scope.run('push', (push) => {
-        push.waiting('a curator to take the first status');
+        push.waiting('curator to accept the first status');
         let isHealthy = false;
         const onPushed = (): void => {
           if (!isHealthy) push.healthy();
@@ -92,7 +93,7 @@ export function statusPushWorker(options: StatusPushOptions): Runnable {
   });
 }
 
-/** A curator that takes over is told everything anew: what the last one kept is not known. */
+/** Sends the whole status to a new curator first, because it may not have the last one. */
 async function serve(options: StatusPushOptions, membership: Membership, at: Serving): Promise<void> {
   const { signal } = at;
   const { client, endpoint } = at.curator;
@@ -114,36 +115,41 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   };
   await push();
   at.onPushed();
-  const beats = new EventValue<number>();
-  beats.set(0);
-  const looks = new EventValue<number>();
-  looks.set(0);
-  const looking = async (): Promise<never> => {
+  const heartbeats = new EventValue<number>();
+  heartbeats.set(0);
+  const checks = new EventValue<number>();
+  checks.set(0);
+  const pushChanges = async (): Promise<never> => {
     const { localControlPlane: plane, kubernetesStatus: kubernetes, localKeys: keys } = reads;
-    using changes = combine({ plane, kubernetes, keys, beats, looks }).watch();
+    using changes = combine({ plane, kubernetes, keys, heartbeats, checks }).watch();
     await changes.next(signal);
     for (;;) {
       await changes.next(signal);
       await push();
     }
   };
-  const beating = async (): Promise<never> => {
-    const pulse: Pulse = { count: 0, intervalMs: FIRST_BEAT_MS, unansweredSinceMs: undefined };
-    const sent = beatOn(pulse, { endpoint, clock, signal, onBeat: () => beats.set(pulse.count) });
+  const exchangeHeartbeats = async (): Promise<never> => {
+    const pulse: Pulse = { count: 0, intervalMs: FIRST_INTERVAL_MS, unansweredSinceMs: undefined };
+    const sent = sendHeartbeats(pulse, {
+      endpoint,
+      clock,
+      signal,
+      onHeartbeat: () => heartbeats.set(pulse.count),
+    });
     for await (const { intervalMs } of client.heartbeat(sent, { signal })) {
       pulse.intervalMs = Number(intervalMs);
       pulse.unansweredSinceMs = undefined;
     }
-    throw new Error(`the heartbeat stream to ${endpoint} ended`);
+    throw new Error(`curator ${endpoint} ended the heartbeat stream`);
   };
-  const settling = async (): Promise<never> => {
+  const checkUntilReady = async (): Promise<never> => {
     for (let count = 1; ; count++) {
       await when(isSettled, (is) => !is, signal);
       await clock.sleep(SETTLING_MS, signal);
-      looks.set(count);
+      checks.set(count);
     }
   };
-  await Promise.race([looking(), beating(), settling()]);
+  await Promise.race([pushChanges(), exchangeHeartbeats(), checkUntilReady()]);
 }
 
 interface Serving {
@@ -156,21 +162,20 @@ interface Serving {
 interface Pulse {
   count: number;
   intervalMs: number;
-  /** When the first of those beats was sent that have no answer yet. */
+  /** When the oldest unanswered heartbeat was sent. */
   unansweredSinceMs: number | undefined;
 }
 
 /**
- * The first beat at once, then one per interval that the curator asked for. Throws instead of the next beat when one has
- * been without an answer for too long.
+ * The first heartbeat at once, then one in each interval that the curator asks for. Throws when one was not answered in time.
  */
-async function* beatOn(
+async function* sendHeartbeats(
   pulse: Pulse,
   at: {
     readonly endpoint: string;
     readonly clock: Clock;
     readonly signal: AbortSignal;
-    readonly onBeat: () => void;
+    readonly onHeartbeat: () => void;
   },
 ): AsyncGenerator<object> {
   const { endpoint, clock, signal } = at;
@@ -178,10 +183,10 @@ async function* beatOn(
     pulse.unansweredSinceMs ??= clock.monotonicMs();
     yield {};
     await clock.sleep(pulse.intervalMs, signal);
-    if (clock.monotonicMs() - (pulse.unansweredSinceMs ?? Infinity) >= ANSWER_MS)
-      throw new TimeoutError(`beating to ${endpoint}: no answer within ${ANSWER_MS} ms`);
+    if (clock.monotonicMs() - (pulse.unansweredSinceMs ?? Infinity) >= RESPONSE_MS)
+      throw new TimeoutError(`no response to heartbeats from ${endpoint} within ${RESPONSE_MS / 1000}s`);
     pulse.count++;
-    at.onBeat();
+    at.onHeartbeat();
   }
 }
 

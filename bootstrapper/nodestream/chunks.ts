@@ -1,13 +1,13 @@
-/** At most so much in one message; the contract allows 64 KiB. */
-const PARCEL_BYTES = 32 * 1024;
+/** Maximum size of a chunk; the contract allows 64 KiB. */
+const CHUNK_BYTES = 32 * 1024;
 
-/** A part of an answer: bytes, and how many lines were lost before them. */
+/** A part of a result: bytes, and how many lines were dropped before them. */
 export interface Chunk {
   readonly data: Uint8Array;
   readonly dropped: bigint;
 }
 
-/** Whole lines, packed as tightly as a message allows. A longer line is cut: nobody waits for its end. */
+/** Packs whole lines into chunks. A line that is longer than a chunk is cut. */
 export function* packLines(lines: readonly string[], dropped: number): Generator<Chunk> {
   let packed: Buffer[] = [];
   let sizeBytes = 0;
@@ -22,18 +22,18 @@ export function* packLines(lines: readonly string[], dropped: number): Generator
   for (const line of lines) {
     const bytes = Buffer.from(`${line.replaceAll('\n', ' ')}\n`, 'utf8');
     const fitting =
-      bytes.length <= PARCEL_BYTES
+      bytes.length <= CHUNK_BYTES
         ? bytes
-        : Buffer.concat([bytes.subarray(0, PARCEL_BYTES - 1), Buffer.from('\n')]);
-    if (sizeBytes + fitting.length > PARCEL_BYTES) yield take();
+        : Buffer.concat([bytes.subarray(0, CHUNK_BYTES - 1), Buffer.from('\n')]);
+    if (sizeBytes + fitting.length > CHUNK_BYTES) yield take();
     packed.push(fitting);
     sizeBytes += fitting.length;
   }
   if (packed.length > 0) yield take();
 }
 
-/** Bytes of any length in messages. */
+/** Splits bytes into chunks. */
 export function* packBytes(bytes: Uint8Array): Generator<Chunk> {
-  for (let from = 0; from < bytes.length; from += PARCEL_BYTES)
-    yield { data: bytes.subarray(from, from + PARCEL_BYTES), dropped: 0n };
+  for (let from = 0; from < bytes.length; from += CHUNK_BYTES)
+    yield { data: bytes.subarray(from, from + CHUNK_BYTES), dropped: 0n };
 }

@@ -1,9 +1,9 @@
 /**
- * What this node can be asked by operators, over streams that it opens itself, one to each curator:
+ * Node streams: requests of operators to this node, over streams that the node opens, one to each curator:
  *
  * ```
  * LogRing ◀── the agent's log             curator ── Task ──▶ session ──▶ runTask ──▶ ring, journal, TPM, metrics
- *    └─ backlog and what follows                  ◀─ TaskData ──┘  (never more than the curator gave credit for)
+ *    └─ backlog and new lines                     ◀─ TaskData ──┘  (limited by the credit of the curator)
  * ```
  */
 export { nodeStreamWorker, planNodeStream, type NodeStreamOptions } from './node-stream-worker.ts';

@@ -1,20 +1,20 @@
 import { Mailbox } from '../../internal/event/index.ts';
 import { formatJsonRecord, type LogRecord } from '../../internal/logging/index.ts';
 
-/** The agent's memory is counted: what is older is in the journal. */
+/** Memory limit; older lines are in the journal. */
 const MAX_BYTES = 512 * 1024;
 const MAX_LINES = 4_000;
-/** Lines that a follower may be behind; then the oldest are dropped and counted. */
+/** Lines that a slow follower may be behind; then the oldest are dropped and counted. */
 const MAX_BEHIND = 1_000;
 const MAX_LINE = 16 * 1024;
 
-/** Which lines: those of one runnable, with all below it unless `exact`; the whole agent for an empty path. */
+/** Lines of one runnable and, unless `exact`, of all below it; an empty path means the whole agent. */
 export interface LogFilter {
   readonly path: string;
   readonly exact: boolean;
 }
 
-/** Lines in order, and how many were lost before them. */
+/** Lines in order, and how many were dropped before them. */
 export interface LogLines {
   readonly lines: readonly string[];
   readonly dropped: number;
@@ -32,12 +32,13 @@ interface Follower {
   dropped: number;
 }
 
-/** The newest of what the agent has said, by the path of who said it; and who wants to hear more. */
+/** The newest log lines of the agent by the path of their runnable, and followers of new lines. */
 export class LogRing {
   #kept: Kept[] = [];
   #sizeBytes = 0;
   readonly #followers = new Set<Follower>();
 
+  /** Adds a line. */
   add(record: LogRecord): void {
     const kept = { path: record.path, line: formatJsonRecord(record).slice(0, MAX_LINE) };
     this.#kept.push(kept);
@@ -54,7 +55,7 @@ export class LogRing {
     }
   }
 
-  /** The last `count` of them, oldest first. */
+  /** The last `count` matching lines, oldest first. */
   last(filter: LogFilter, count: number): readonly string[] {
     if (count <= 0) return [];
     return this.#kept
@@ -63,7 +64,7 @@ export class LogRing {
       .map(({ line }) => line);
   }
 
-  /** What is said from now on, as much at once as has come together. */
+  /** New matching lines, several at once if they have accumulated. */
   async *follow(filter: LogFilter, signal: AbortSignal): AsyncGenerator<LogLines, void, undefined> {
     const follower: Follower = { filter, box: new Mailbox(1), lines: [], dropped: 0 };
     this.#followers.add(follower);
@@ -79,7 +80,7 @@ export class LogRing {
     }
   }
 
-  /** A tenth at once, so that a full ring does not move all of itself for each line. */
+  /** Drops a tenth at once, so that a full ring is not copied for each line. */
   #forgetOldest(): void {
     const old = this.#kept.splice(0, Math.max(1, Math.floor(this.#kept.length / 10)));
     for (const { line } of old) this.#sizeBytes -= line.length;

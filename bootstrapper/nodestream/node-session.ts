@@ -10,40 +10,41 @@ import type {
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { runTask, type TaskPorts } from './tasks.ts';
 
-/** A curator gives at most 16 tasks with 16 messages each, and a word at the end of each. */
-const MAX_SAYINGS = 16 * 17 + 1;
-/** More credit than this for one task is a curator gone mad; its memory is ours. */
+/** At most 16 tasks with 16 messages each, and one message at the end of each. */
+const MAX_MESSAGES = 16 * 17 + 1;
+/** Limit on the credit of one task, because chunks use the memory of this agent. */
 const MAX_CREDIT = 64;
 const MAX_TASKS = 16;
 
-type Saying = MessageInitShape<typeof OpenSessionRequestSchema>;
+type Message = MessageInitShape<typeof OpenSessionRequestSchema>;
 
+/** What a session serves, and whom it tells. */
 export interface NodeSessionOptions {
   readonly agentVersion: string;
   readonly ports: TaskPorts;
-  /** The curator has taken this node in. */
+  /** Called when the curator has accepted this node. */
   readonly onAccepted: () => void;
 }
 
-/** One stream to one curator, until it ends or the signal fires: tasks come, answers go, never more than there is credit for. */
+/** Serves one stream to one curator until it ends or the signal fires. Results are limited by the credit of the curator. */
 export async function runNodeSession(
   client: Pick<Client<typeof NodeStreams>, 'openSession'>,
-  { agentVersion, ports, onAccepted: onTaken }: NodeSessionOptions,
+  { agentVersion, ports, onAccepted }: NodeSessionOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  using life = childSignal(signal);
-  const sayings = new Mailbox<Saying>(MAX_SAYINGS);
-  sayings.push({ message: { case: 'hello', value: { agentVersion } } });
+  using stream = childSignal(signal);
+  const messages = new Mailbox<Message>(MAX_MESSAGES);
+  messages.push({ message: { case: 'hello', value: { agentVersion } } });
   const running = new Map<bigint, RunningTask>();
   try {
-    const orders = client.openSession(sayings.read(life.signal), { signal: life.signal });
+    const orders = client.openSession(messages.read(stream.signal), { signal: stream.signal });
     for await (const { message } of orders) {
       switch (message.case) {
         case 'idle':
-          onTaken();
+          onAccepted();
           break;
         case 'task':
-          begin(message.value, { sayings, running, ports, signal: life.signal });
+          begin(message.value, { messages, running, ports, signal: stream.signal });
           break;
         case 'credit':
           running.get(message.value.task)?.credit(message.value.messages);
@@ -56,61 +57,61 @@ export async function runNodeSession(
       }
     }
   } finally {
-    life.abort(new Error('the stream to the curator has ended'));
-    sayings.close();
+    stream.abort(new Error('the stream to the curator has ended'));
+    messages.close();
     await Promise.allSettled([...running.values()].map(({ ended }) => ended));
   }
 }
 
-interface Desk {
-  readonly sayings: Mailbox<Saying>;
+interface Session {
+  readonly messages: Mailbox<Message>;
   readonly running: Map<bigint, RunningTask>;
   readonly ports: TaskPorts;
   readonly signal: AbortSignal;
 }
 
-function begin(task: Task, desk: Desk): void {
-  if (desk.running.size >= MAX_TASKS || desk.running.has(task.task)) return;
-  const running = new RunningTask(task, desk);
-  desk.running.set(task.task, running);
-  void running.ended.finally(() => desk.running.delete(task.task));
+function begin(task: Task, session: Session): void {
+  if (session.running.size >= MAX_TASKS || session.running.has(task.task)) return;
+  const running = new RunningTask(task, session);
+  session.running.set(task.task, running);
+  void running.ended.finally(() => session.running.delete(task.task));
 }
 
-/** One task under way, in its own time. */
+/** A running task. */
 class RunningTask {
   readonly ended: Promise<void>;
   readonly #stop: ChildSignal;
   #credit: number;
   #wake = Promise.withResolvers<void>();
 
-  constructor(task: Task, desk: Desk) {
-    this.#stop = childSignal(desk.signal);
+  constructor(task: Task, session: Session) {
+    this.#stop = childSignal(session.signal);
     this.#credit = Math.min(task.credit, MAX_CREDIT);
-    this.ended = this.#run(task, desk);
+    this.ended = this.#run(task, session);
   }
 
-  credit(messages: number): void {
-    this.#credit = Math.min(this.#credit + messages, MAX_CREDIT);
+  credit(count: number): void {
+    this.#credit = Math.min(this.#credit + count, MAX_CREDIT);
     this.#wake.resolve();
   }
 
   cancel(): void {
-    this.#stop.abort(new Error('nobody wants the rest'));
+    this.#stop.abort(new Error('task canceled'));
     this.#wake.resolve();
   }
 
-  /** Never rejects: what went wrong is told to who asked. */
-  async #run(task: Task, { sayings, ports }: Desk): Promise<void> {
+  /** Never rejects: errors are sent to the caller. */
+  async #run(task: Task, { messages, ports }: Session): Promise<void> {
     const { signal } = this.#stop;
     const done = (error: { readonly code: string; readonly message: string } | undefined): void => {
       const value = error === undefined ? { task: task.task } : { task: task.task, error };
-      sayings.push({ message: { case: 'done', value } });
+      messages.push({ message: { case: 'done', value } });
     };
     try {
       for await (const part of runTask(task, ports, signal)) {
         await this.#waitForCredit(signal);
         this.#credit--;
-        sayings.push({ message: { case: 'data', value: { task: task.task, ...part } } });
+        messages.push({ message: { case: 'data', value: { task: task.task, ...part } } });
       }
       done(undefined);
     } catch (error) {

@@ -6,11 +6,12 @@ import type { Membership } from '../membership/index.ts';
 import { runNodeSession } from './node-session.ts';
 import type { TaskPorts } from './tasks.ts';
 
+/** Where streams are opened, and what they serve. */
 export interface NodeStreamOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly curators: AllCurators;
   readonly agentVersion: string;
-  /** What this node can be asked, as the member that it is. */
+  /** What the streams of this member serve. */
   readonly portsOf: (membership: Membership) => TaskPorts;
 }
 
@@ -21,7 +22,7 @@ export function planNodeStream(membership: Membership | undefined): Plan<Members
     : { kind: 'start', config: membership };
 }
 
-/** Holds a stream open to every curator: this node listens on nothing for operators, and whichever they ask finds it. */
+/** Keeps a stream open to every curator, so that the node needs no open port for operators. */
 export function nodeStreamWorker(options: NodeStreamOptions): Runnable {
   const { curators, agentVersion, portsOf } = options;
   return launcher({
@@ -30,16 +31,16 @@ export function nodeStreamWorker(options: NodeStreamOptions): Runnable {
     start: (scope, membership) => {
       const ports = portsOf(membership);
       scope.run('streams', async (streams) => {
-        streams.waiting('a curator that takes this node in');
+        streams.waiting('curator to accept this node');
         let isHealthy = false;
-        const onTaken = (): void => {
+        const onAccepted = (): void => {
           if (!isHealthy) streams.healthy();
           isHealthy = true;
           streams.waiting(undefined);
         };
         await curators.each(
           (curator, signal) =>
-            runNodeSession(curator.of(NodeStreams), { agentVersion, ports, onAccepted: onTaken }, signal),
+            runNodeSession(curator.of(NodeStreams), { agentVersion, ports, onAccepted }, signal),
           streams.signal,
         );
       });

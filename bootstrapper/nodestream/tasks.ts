@@ -6,6 +6,7 @@ import type { LogFilter, LogRing } from './log-ring.ts';
 import { packBytes, packLines, type Chunk } from './chunks.ts';
 import { readUnitLogs } from './unit-logs.ts';
 
+/** What tasks read and do on this node. */
 export interface TaskPorts {
   readonly ring: LogRing;
   readonly commands: CommandRunner;
@@ -14,22 +15,22 @@ export interface TaskPorts {
     readonly variant: string;
     make(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
   };
-  /** Takes the owner's order to become a fresh machine; on disk when it resolves, and refused by a throw. */
+  /** Accepts an owner's order to reset this machine; on disk when the promise resolves. @throws ResetError */
   readonly reset: (order: {
     readonly ownerPubKey: Uint8Array;
     readonly signature: Uint8Array;
     readonly vouchers: readonly OwnerVoucher[];
   }) => Promise<void>;
-  /** Shows papers in the name of a removed node at every door; a `ProbeReport` as bytes. */
+  /** Probes whether a removed node is still admitted; resolves to the bytes of a `ProbeReport`. */
   readonly probe: (
-    wish: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
+    request: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
     signal: AbortSignal,
   ) => Promise<Uint8Array>;
   /** The metrics of every program on this node that answers. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
 
-/** What a curator asks, as parts of an answer; each is made when the one before has been taken. */
+/** Runs a task and yields its result in chunks; each one is created when the previous one was sent. */
 export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal): AsyncGenerator<Chunk> {
   switch (task.what.case) {
     case 'logs': {
@@ -57,11 +58,11 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       await ports.reset(task.what.value);
       return;
     case undefined:
-      throw new NodeStreamError('nodestream-task-unknown', `answering task ${task.task}`);
+      throw new NodeStreamError('nodestream-task-unknown', `task ${task.task} is of an unknown kind`);
   }
 }
 
-/** Backlog and what follows meet without a gap: nothing is said between the two lines here. */
+/** Backlog and new lines, without a gap: nothing is logged between the two calls. */
 async function* agentLogs(
   ring: LogRing,
   filter: LogFilter,

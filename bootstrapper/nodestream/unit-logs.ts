@@ -3,7 +3,7 @@ import type { CommandRunner } from '../../internal/exec/index.ts';
 import { NodeStreamError } from './errors.ts';
 import { packLines, type Chunk } from './chunks.ts';
 
-/** What of a node an operator of the cluster may read; the machine's other units are its owner's affair. */
+/** Units whose logs operators of the cluster may read. */
 export const READABLE_UNITS: readonly string[] = [
   'bootstrapper.service',
   'cluster-apilb.service',
@@ -15,9 +15,10 @@ export const READABLE_UNITS: readonly string[] = [
   'cluster-signer.service',
   'kubelet.service',
 ];
-/** Lines waiting for somebody slow; what comes beyond is dropped and counted. */
+/** Lines that a slow reader may be behind; further lines are dropped and counted. */
 const MAX_BEHIND = 1_000;
 
+/** Which lines to read. */
 export interface UnitLogsOptions {
   readonly units: readonly string[];
   readonly backlog: number;
@@ -34,7 +35,7 @@ export async function* readUnitLogs(
   if (unknown !== undefined)
     throw new NodeStreamError(
       'nodestream-unit-unknown',
-      `reading ${unknown}: choose of ${READABLE_UNITS.join(', ')}`,
+      `unit ${unknown} not allowed, use one of ${READABLE_UNITS.join(', ')}`,
     );
   const reading = new AbortController();
   const onAbort = (): void => reading.abort(signal.reason);
@@ -70,7 +71,7 @@ export async function* readUnitLogs(
     }
   } finally {
     signal.removeEventListener('abort', onAbort);
-    reading.abort(new Error('nobody reads this journal any more'));
-    await run.catch(() => undefined); // whoever read has been told
+    reading.abort(new Error('reading the journal has ended'));
+    await run.catch(() => undefined); // the reader has got the error
   }
 }

@@ -3,6 +3,7 @@ import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 const common = { fault: 'system', retryable: true } as const;
 const again = 'the machine retries automatically, and at once when `cluster init` is run again.';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const phasesErrors = defineErrors({
   'phases-disk-full': {
     ...common,
@@ -24,6 +25,8 @@ export const phasesErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type PhasesErrorCode = keyof typeof phasesErrors;
 
+/** An error with a code of this directory. */
 export class PhasesError extends errorClass(phasesErrors) {}

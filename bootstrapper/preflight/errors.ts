@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const tpmErrors = defineErrors({
   'preflight-tpm-unusable': {
     fault: 'operator',
@@ -11,4 +12,5 @@ export const tpmErrors = defineErrors({
   },
 });
 
+/** An error with a code of this directory. */
 export class TpmError extends errorClass(tpmErrors) {}

@@ -18,6 +18,7 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 
+/** What the renewals of a control plane use. */
 export interface ControlPlaneRenewalPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
@@ -29,7 +30,7 @@ export interface ControlPlaneRenewalPorts {
   };
 }
 
-/** How long certificates live, as the cluster was made. */
+/** Lifetimes of certificates from the settings of the cluster. */
 export function certificateLifetimes({
   clusterSettings,
 }: Pick<RoleValues, 'clusterSettings'>): CertificatesConfig {
@@ -37,9 +38,8 @@ export function certificateLifetimes({
 }
 
 /**
- * What a control plane signs for itself: etcd's certificates, those of the API server and of its clients, and that of its
- * curator. Only
- * while its etcd serves: before that they are looked after by those who start it.
+ * Renewals of the certificates that a control plane signs itself: of etcd, of the API server and its clients, and of the
+ * curator. They are active only while etcd runs; the start of the control plane renews them before.
  */
 export function controlPlaneRenewals(
   ports: ControlPlaneRenewalPorts,
@@ -53,38 +53,38 @@ export function controlPlaneRenewals(
     etcd: {
       name: 'etcd',
       certificateTimes: async () => (serves() ? etcdTimes(files) : []),
-      prepare: here((signal) => driver.renewConsensus(signal)),
+      prepare: local((signal) => driver.renewConsensus(signal)),
     },
     kubernetes: {
       name: 'Kubernetes control plane',
       certificateTimes: async () => (serves() ? controlPlaneCertificateTimes(files) : []),
-      prepare: here(async () => {
+      prepare: local(async () => {
         const renewed = await renewControlPlaneCertificates({ files, nowMs }, certificateLifetimes(values));
-        log.info('certificates of the control plane were renewed', { renewed });
+        log.info('control plane certificates renewed', { renewed });
       }),
     },
     curator: {
       name: 'join service and curator',
       certificateTimes: async () => (serves() ? curatorCertificateTimes(files) : []),
-      prepare: here((signal) => driver.renewCurator(signal)),
+      prepare: local((signal) => driver.renewCurator(signal)),
     },
   };
 }
 
-/** A kubelet shows its renewed serving certificate to the API server only after a restart. */
+/** Restarts the kubelet when it still serves an old certificate. */
 export function kubeletServingRenewal(ports: ServingCertificatePorts): Renewal {
   return {
-    name: 'the certificate that the kubelet shows',
+    name: 'kubelet serving certificate',
     certificateTimes: async (signal) => {
       const shown = await servedCertificateTimes(ports, signal);
       return shown === undefined ? [] : [shown];
     },
-    prepare: here((signal) => restartForServingCertificate(ports, signal)),
+    prepare: local((signal) => restartForServingCertificate(ports, signal)),
   };
 }
 
-/** All that is needed is on this machine, and the membership stays as it is. */
-function here(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepare'] {
+/** A renewal that needs no other node and does not change the membership. */
+function local(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepare'] {
   return () => Promise.resolve((signal) => work(signal).then(() => undefined));
 }
 

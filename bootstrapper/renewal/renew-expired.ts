@@ -8,19 +8,18 @@ import { KUBELET_FILES, PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
 import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-/** Of their own once the keys were replaced. */
+/** Clients have a CA of their own after the first key rotation. */
 const CLIENTS_ISSUER = ROTATED_FILES.issuerCert.slice(0, -'.crt'.length);
 const MINUTES_PER_DAY = 24 * 60;
 
-/** Whether the certificate of a member ran out while its machine was off. One that is not valid yet says that the clock is wrong. */
+/** Whether the node certificate has expired. One that is not valid yet means that the clock is wrong. */
 export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean {
   return Date.parse(new X509Certificate(nodeCertPem).validTo) <= nowMs;
 }
 
 /**
- * The way back of a control plane whose certificates ran out: all of them may have been off, and then there is nobody to
- * ask. It has the cluster's CA, as every control plane does, and a certificate admits nobody: curators go by the key on
- * record. undefined where this node has no CA.
+ * Renews the certificates of a control plane with its copy of the cluster CA. If all control planes were off, none of them can
+ * ask another one. This grants no access: curators authorize by the recorded key. undefined when this node has no CA.
  */
 export async function renewFromLocalCa(
   ports: { readonly files: FilePort; readonly nowMs: () => number },

@@ -6,52 +6,52 @@ import { launcher, type Runnable, type Scope } from '../../internal/supervisor/i
 import type { Membership } from '../membership/index.ts';
 import { planForMember, type RoleSet } from '../roleserve/index.ts';
 
-/** Wall clocks jump and files change: nobody sleeps past this without looking again. */
-const LOOK_MS = 10 * 60_000;
-/** Between two of a kind, so that a certificate that is due at once does not make a busy loop. */
+/** Longest time between two checks: wall clocks jump, and files change. */
+const CHECK_MS = 10 * 60_000;
+/** Shortest time between two renewals, so that a certificate that is always due causes no busy loop. */
 const SHORTEST_MS = 1_000;
 
-/** Puts into force what was prepared: on disk, and taken by those who use it, when it resolves; the membership where it has changed. */
+/** Installs a prepared renewal and restarts what uses it. Resolves to the new membership if that has changed. */
 export type ApplyRenewal = (signal: AbortSignal) => Promise<Membership | undefined>;
 
-/** Certificates that are renewed together, and how. */
+/** A group of certificates that are renewed together. */
 export interface Renewal {
-  /** For the log. */
+  /** Name in logs. */
   readonly name: string;
-  /** Of all of them; one that cannot be read is due. */
+  /** Validity of each certificate; one that cannot be read is due. */
   certificateTimes(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
   /**
-   * Gets what only others can give. May take days while nobody can give it, and changes nothing here: whatever else is
-   * due is renewed meanwhile. What it answers is called once, and one at a time with those of all others.
+   * Obtains what other nodes must supply. May take days and changes nothing on this node, so that other groups are renewed
+   * meanwhile. The returned function is called once, and never at the same time as that of another group.
    */
   prepare(signal: AbortSignal): Promise<ApplyRenewal>;
 }
 
+/** What is renewed, and when. */
 export interface RenewalOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
-    /** New roles may need more than there is. */
+    /** New roles may need more certificates. */
     readonly localRoles: Readable<RoleSet | undefined>;
   };
   /** Publishes a membership with a new certificate. */
   readonly onMembershipRenewed: (membership: Membership) => void;
-  /** By the name of its runnable. */
+  /** Groups by the name of their runnable. */
   readonly renewals: Readonly<Record<string, Renewal>>;
   readonly clock: Clock;
 }
 
 /**
- * Renews what this node proves itself with, for as long as it is a member. Each renewal is a runnable of its own: one that
- * fails or waits lets no other run out.
+ * Renews the certificates of a member. Each group is a runnable of its own, so that a failing or waiting one delays no other.
  */
 export function renewalWorker(options: RenewalOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
     plan: ({ membership }) => planForMember(membership),
     start: (scope) => {
-      const turns = new Turns();
+      const queue = new RenewalQueue();
       for (const [name, renewal] of Object.entries(options.renewals))
-        scope.run(name, (each) => keepFresh({ ...options, name, renewal, turns }, each));
+        scope.run(name, (each) => keepFresh({ ...options, name, renewal, queue }, each));
       return Promise.resolve();
     },
   });
@@ -61,17 +61,17 @@ type Parts = Pick<RenewalOptions, 'reads' | 'onMembershipRenewed' | 'clock'> & {
   /** Of its runnable. */
   readonly name: string;
   readonly renewal: Renewal;
-  readonly turns: Turns;
+  readonly queue: RenewalQueue;
 };
 
 async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
-  const { reads, clock, name, turns } = parts;
+  const { reads, clock, name, queue } = parts;
   scope.healthy();
   using roles = reads.localRoles.watch();
-  using renewed = turns.renewed.watch();
+  using renewed = queue.renewed.watch();
   await roles.next(scope.signal);
   for (;;) {
-    const nextMs = Math.min(clock.nowMs() + LOOK_MS, await renewIfDue(parts, scope));
+    const nextMs = Math.min(clock.nowMs() + CHECK_MS, await renewIfDue(parts, scope));
     scope.waiting(undefined);
     using pause = childSignal(scope.signal);
     const ends = [
@@ -86,41 +86,41 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
   }
 }
 
-/** What another one has put in place may have to be taken by those who use it: a kubelet shows what it was started with. */
+/** Resolves when another group was renewed: a kubelet, for example, serves the certificate that it was started with. */
 async function nextOfOthers(renewed: Watcher<string>, name: string, signal: AbortSignal): Promise<void> {
   while ((await renewed.next(signal)) === name);
 }
 
-/** Answers when to look at this one again. */
+/** Renews the group if it is due. Resolves to the time of the next check. */
 async function renewIfDue(
-  { name, renewal, turns, onMembershipRenewed, clock }: Parts,
+  { name, renewal, queue, onMembershipRenewed, clock }: Parts,
   scope: Scope,
 ): Promise<number> {
   const times = await renewal.certificateTimes(scope.signal);
   const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
   if (dueMs > clock.nowMs()) return dueMs;
-  scope.waiting(`new certificates: ${renewal.name}`);
-  scope.log.info('certificates are due', { what: renewal.name, dueMs });
-  const putInForce = await renewal.prepare(scope.signal);
-  await turns.take(async () => {
+  scope.waiting(`renewal of certificates: ${renewal.name}`);
+  scope.log.info('certificates due for renewal', { what: renewal.name, dueMs });
+  const install = await renewal.prepare(scope.signal);
+  await queue.run(async () => {
     scope.signal.throwIfAborted();
-    const membership = await putInForce(scope.signal);
+    const membership = await install(scope.signal);
     if (membership !== undefined) onMembershipRenewed(membership);
   });
-  turns.renewed.set(name);
-  scope.log.info('certificates were renewed', { what: renewal.name });
+  queue.renewed.set(name);
+  scope.log.info('certificates renewed', { what: renewal.name });
   return clock.nowMs() + SHORTEST_MS;
 }
 
-/** One after the other: several of them restart the same programs. */
-class Turns {
-  /** Whose turn ended last, by the name of its runnable. */
+/** Runs installations one after the other, because several of them restart the same programs. */
+class RenewalQueue {
+  /** Name of the group that was renewed last. */
   readonly renewed = new EventValue<string>();
   #last: Promise<unknown> = Promise.resolve();
 
-  take(work: () => Promise<void>): Promise<void> {
-    const mine = this.#last.then(work);
-    this.#last = mine.catch(() => undefined); // its own taker is told
-    return mine;
+  run(work: () => Promise<void>): Promise<void> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => undefined); // its own caller gets the error
+    return result;
   }
 }

@@ -27,9 +27,10 @@ import {
 } from '../credentials/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-/** What cannot be read, or is not there, is due. */
+/** Validity of a certificate that is missing or cannot be read: it is due. */
 const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
+/** What a renewal by ticket uses. */
 export interface TicketRenewalPorts {
   readonly files: FilePort;
   readonly state: NodeState;
@@ -39,13 +40,13 @@ export interface TicketRenewalPorts {
   >;
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
   readonly ownAddress: () => string;
-  /** This node made the cluster: the keys that control planes share it makes itself. */
+  /** Whether this node is creating the cluster: then it creates the shared keys itself. */
   readonly isCreatingCluster: () => boolean;
-  /** Hands a new certificate to those who serve with the old one. */
+  /** Restarts the services that use the old certificate. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
 }
 
-/** Everything that a ticket brings, by fresh evidence to any control plane of the cluster, this node's own included. */
+/** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   const { files, values } = ports;
   // Once in a life: a signer of before gives none.
@@ -71,14 +72,14 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
     prepare: async (waiting) => {
       const membership = currentValue(values.clusterMembership);
       if (membership === undefined) return () => Promise.resolve(undefined);
-      const ticket = await askAgain(ports, membership, waiting);
+      const ticket = await requestTicket(ports, membership, waiting);
       hasAskedForName = true;
-      return (signal) => putInForce(ports, { membership, ticket }, signal);
+      return (signal) => applyTicket(ports, { membership, ticket }, signal);
     },
   };
 }
 
-async function putInForce(
+async function applyTicket(
   ports: TicketRenewalPorts,
   { membership, ticket }: { readonly membership: Membership; readonly ticket: OpenedTicket },
   signal: AbortSignal,
@@ -94,8 +95,8 @@ async function putInForce(
 }
 
 /**
- * What a member needs before it can resume. With certificates that are still good that is nothing; a control plane helps
- * itself; every other node asks for a new ticket, for ever, and shows that it does.
+ * Renews the certificates of a member before it resumes, if they have expired. A control plane signs them itself with the
+ * cluster CA; any other node requests a new ticket until it gets one.
  */
 export async function ensureValidCertificates(
   ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'values' | 'joinClient'> & {
@@ -109,7 +110,7 @@ export async function ensureValidCertificates(
 ): Promise<Membership> {
   const { files, state, machine, nowMs, lifetimes, log } = ports;
   if (!hasExpired(membership, nowMs())) return membership;
-  log.warn('the certificate of this node ran out while it was off', { nodeName: membership.nodeName });
+  log.warn('node certificate expired while the node was off, renewing', { nodeName: membership.nodeName });
   const renewed =
     (await renewFromLocalCa({ files, nowMs }, machine, { membership, lifetimes: lifetimes() })) ??
     (await byTicket(ports, membership, signal));
@@ -123,10 +124,10 @@ async function byTicket(
   membership: Membership,
   signal: AbortSignal,
 ): Promise<Membership> {
-  const ticket = await askAgain(ports, membership, signal);
+  const ticket = await requestTicket(ports, membership, signal);
   await installKubeletCertificates(ports.files, ticket);
   await installKubeletClientsCa(ports.files, ticket);
-  // The control planes of now: those on the disk may all be gone. Nobody has told of any in this life yet.
+  // The current control planes: all those on disk may no longer exist.
   await saveDirectory(ports.state, ticket);
   return membershipFromTicket(ticket, membership.nodeAddress);
 }
@@ -136,13 +137,13 @@ async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Pro
   if (first !== undefined) await state.directory.save([first, ...more]);
 }
 
-/** A new ticket of the cluster that this machine is a member of. */
-async function askAgain(
+/** Requests a new ticket for this member. */
+async function requestTicket(
   { files, joinClient, state, values }: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'values'>,
   membership: Membership,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
-  // In a member that resumes nobody has read the saved one yet; damaged, it is as good as none.
+  // A resuming member has not loaded the saved records yet; a damaged one is ignored.
   const told = currentValue(values.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
   const relays = currentValue(values.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
   const roles = currentValue(values.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
@@ -156,7 +157,7 @@ async function askAgain(
         nodeId,
         endpoint: formatEndpoint(host, PORTS.join),
       })),
-      // One's own leads to those who are asked already.
+      // The relay of this node leads to the same control planes.
       relays: (relays ?? [])
         .filter((host) => host !== nodeAddress)
         .map((host) => formatEndpoint(host, PORTS.joinRelay)),
@@ -167,32 +168,28 @@ async function askAgain(
   return ticket;
 }
 
-/** Nothing ever replaces the CA of Kubernetes' servers. */
+/** Refuses another CA of Kubernetes servers: it is never replaced. */
 async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
   const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
   if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
     throw new JoinClientError('joinclient-ticket-invalid', 'invalid ticket: another Kubernetes CA');
 }
 
-/** The role of a control plane came after the ticket: what all control planes share is not here yet. */
-async function lacksSharedKeys({
-  files,
-  values,
-  isCreatingCluster: makesTheCluster,
-}: TicketRenewalPorts): Promise<boolean> {
+/** Whether this node became a control plane after its ticket, so that the shared keys are missing. */
+async function lacksSharedKeys({ files, values, isCreatingCluster }: TicketRenewalPorts): Promise<boolean> {
   const roles: readonly Role[] = [...(currentValue(values.localRoles) ?? [])];
-  if (!isControlPlane(roles) || makesTheCluster()) return false;
+  if (!isControlPlane(roles) || isCreatingCluster()) return false;
   const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
   return stats.includes(undefined);
 }
 
-/** A control plane from before certificates said so: operators, and members that don't know it, believe it only with the name. */
+/** Whether the certificate of this control plane does not say yet that it is one, which operators and members require. */
 function lacksName({ values }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
   if (!isControlPlane([...(currentValue(values.localRoles) ?? [])])) return false;
   try {
     return !isControlPlaneCertificate(new X509Certificate(nodeCertPem));
   } catch {
-    return false; // garbage is due anyway
+    return false; // an invalid certificate is due anyway
   }
 }
 
@@ -205,6 +202,6 @@ function timesOf(certPem: string): CertificateTimes {
   try {
     return certificateTimesOf(certPem);
   } catch {
-    return DUE; // garbage is replaced
+    return DUE; // an invalid certificate is replaced
   }
 }

@@ -1,5 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Codes of this directory's errors, with meaning and fix. */
 export const resetErrors = defineErrors({
   'reset-not-authorized': {
     fault: 'operator',
@@ -35,6 +36,8 @@ export const resetErrors = defineErrors({
   },
 });
 
+/** A code of this directory's errors. */
 export type ResetErrorCode = keyof typeof resetErrors;
 
+/** An error with a code of this directory. */
 export class ResetError extends errorClass(resetErrors) {}

@@ -16,6 +16,7 @@ import {
 import { followDirectory } from './follow-directory.ts';
 import type { ClusterSettings } from './role-values.ts';
 
+/** What the balancer worker reads and uses. */
 export interface BalancerOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -26,15 +27,15 @@ export interface BalancerOptions {
     readonly files: FilePort;
     readonly units: UnitPort;
     readonly clock: Clock;
-    /** What the balancer says of the API servers. */
+    /** Health of the API servers as the balancer sees it. */
     readonly balancerHealth: (signal: AbortSignal) => Promise<readonly ApiServerHealth[]>;
   };
 }
 
-/** How often the agent asks its balancer: what it says is for people, the balancer acts by itself. */
-const LOOK_MS = 10_000;
+/** How often the agent reads the health of the API servers; it only shows it in the status. */
+const READ_MS = 10_000;
 
-/** An operator's own balancer needs none beside it. */
+/** Every member runs a balancer, unless the operator has a load balancer. Pure. */
 export function planBalancer({
   membership,
   settings,
@@ -45,11 +46,11 @@ export function planBalancer({
   if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
   if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
   if (settings.apiEndpoint !== undefined)
-    return { kind: 'stop', why: `idle: the API servers are behind ${settings.apiEndpoint}` };
+    return { kind: 'stop', why: `idle: using load balancer ${settings.apiEndpoint}` };
   return { kind: 'start', config: membership };
 }
 
-/** Every member has a balancer for the API servers: what points at it never has to be rewritten. */
+/** Runs the balancer of the API servers, so that local clients always use the same address. */
 export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
   return launcher({
     input: combine({ membership: reads.clusterMembership, settings: reads.clusterSettings }),
@@ -66,17 +67,17 @@ export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
   });
 }
 
-/** Shows in this node's status which API servers its balancer finds unhealthy, or that the balancer itself says nothing. */
+/** Shows in the status which API servers are unhealthy, or that the balancer does not respond. */
 function showUpstreams({ clock, balancerHealth }: BalancerOptions['ports']): Runnable {
   return async ({ healthy, waiting, signal }) => {
     healthy();
     for (;;) {
-      await clock.sleep(LOOK_MS, signal);
+      await clock.sleep(READ_MS, signal);
       try {
         waiting(describeUnhealthyServers(await balancerHealth(signal)));
       } catch (error) {
         signal.throwIfAborted();
-        waiting(`the balancer of the API servers does not answer: ${describeError(error)}`);
+        waiting(`API server balancer does not respond: ${describeError(error)}`);
       }
     }
   };

@@ -30,10 +30,11 @@ interface Inputs {
 interface Start {
   readonly kubernetesVersion: string;
   readonly components: readonly Component[];
-  /** Whether the control plane's parts are wanted from the beginning. */
+  /** Whether the components of a control plane are needed from the start. */
   readonly controlPlane: boolean;
 }
 
+/** What the components worker reads, writes and uses. */
 export interface ComponentsWorkerOptions {
   readonly reads: {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
@@ -47,7 +48,7 @@ export interface ComponentsWorkerOptions {
   readonly ports: ComponentPorts & { readonly files: FilePort; readonly units: UnitPort };
 }
 
-/** Any member has components: what they are follows from the cluster's settings, and which of them from the roles. */
+/** Every member needs components: the settings of the cluster name them, the roles select them. Pure. */
 export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Start> {
   if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
   if (bootstrap === undefined && roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
@@ -57,8 +58,8 @@ export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Sta
 }
 
 /**
- * Puts the bundle's programs in place, runs containerd, imports the images. What only a control plane needs comes with
- * the role, also when that is years later, and stays when the role goes.
+ * Installs programs of the bundle, runs containerd and imports images. Components of a control plane are added when the role is
+ * assigned, also years later, and stay when the role is removed.
  */
 export function componentsWorker(options: ComponentsWorkerOptions): Runnable {
   const { reads } = options;
@@ -83,10 +84,10 @@ async function provideOnPromotion(
   start: Start,
 ): Promise<void> {
   scope.healthy();
-  scope.waiting('nothing: the parts of a control plane are not wanted here');
+  scope.waiting('nothing: no control plane components needed');
   const { localRoles } = options.reads;
   await when(localRoles, (roles) => roles?.has('ConsensusMember') === true, scope.signal);
-  scope.waiting('the parts of a control plane');
+  scope.waiting('control plane components');
   await provide(options, scope, { ...start, controlPlane: true });
   scope.waiting(undefined);
   scope.done();
@@ -99,7 +100,7 @@ async function provide(
 ): Promise<void> {
   const { kubernetesVersion, controlPlane } = start;
   const components = start.components.filter((each) => isForRole(each, { controlPlane }));
-  const say = (images: LocalComponents['images']): void =>
+  const publish = (images: LocalComponents['images']): void =>
     writes.localComponents.set({ kubernetesVersion, controlPlane, images });
   const { hasRun } = await phases.run('components', async (progress) => {
     const fetched = await fetchComponents(components, ports, {
@@ -111,22 +112,22 @@ async function provide(
       progress.report(`installing ${name}`, { done, total }),
     );
     if (fetched + installed === 0) progress.reportUnchanged();
-    say('importing');
+    publish('importing');
     progress.report('starting the container runtime');
     return startContainerRuntime(ports, { components, host, signal });
   });
   await phases.run('images', async (progress) => {
     const onProgress = (done: number, total: number): void =>
       progress.report('importing images', { done, total });
-    const onEssential = (): void => say('essential');
+    const onEssential = (): void => publish('essential');
     const mayFollow = (): Promise<void> => {
       if (controlPlane) return Promise.resolve();
-      progress.report('letting the pods of this node start first');
+      progress.report('waiting for the pods of this node to start first');
       return untilRegistered(reads, signal);
     };
     const options = { onProgress, controlPlane, hasRun, onEssential, mayFollow, signal };
     const imported = await importImages(components, ports, options);
-    // Whoever may be asked for images has them, also those that containerd already had.
+    // Control planes keep the blobs of all images for other nodes, also of images that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];
     const fetched = await fetchComponents(components, ports, {
       kinds,
@@ -135,10 +136,10 @@ async function provide(
     });
     if (imported + fetched === 0) progress.reportUnchanged();
   });
-  say('imported');
+  publish('imported');
 }
 
-/** A new worker's own pods come first. One that is to be a control plane meanwhile waits for nothing of Kubernetes. */
+/** Resolves when the pods of a new worker may start; a node that becomes a control plane does not wait. */
 async function untilRegistered(
   { kubernetesStatus, localRoles }: ComponentsWorkerOptions['reads'],
   signal: AbortSignal,

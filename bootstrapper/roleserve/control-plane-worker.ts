@@ -12,11 +12,12 @@ interface Inputs {
   readonly components: LocalComponents | undefined;
 }
 
-/** Create the cluster, or serve as the member that this node already is. */
+/** Create a cluster, or run as a member of an existing one. */
 export type ControlPlaneStart =
   | { readonly kind: 'bootstrap'; readonly data: BootstrapData }
   | { readonly kind: 'serve'; readonly membership: Membership };
 
+/** What the control plane worker reads, writes and drives. */
 export interface ControlPlaneWorkerOptions {
   readonly reads: {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
@@ -33,7 +34,7 @@ export interface ControlPlaneWorkerOptions {
   readonly driver: ControlPlaneDriver;
 }
 
-/** Only the presence of the role starts and stops anything: changed peers, labels or certificates restart nothing. */
+/** Only the role starts or stops the worker; changed peers, labels or certificates do not restart it. Pure. */
 export function planControlPlane({
   bootstrap,
   membership,
@@ -49,7 +50,7 @@ export function planControlPlane({
   return { kind: 'start', config: { kind: 'serve', membership } };
 }
 
-/** Runs etcd and the curator where the role is; creates the cluster where enrolment says so. */
+/** Runs etcd and the curator on nodes with the role, and creates the cluster on the first node. */
 export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable {
   const { reads } = options;
   return launcher({
@@ -62,7 +63,7 @@ export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable
     plan: planControlPlane,
     start: (scope, start) => serve(options, scope, start),
     tearDown: async ({ signal }) => {
-      // While it may not go, it goes on serving.
+      // Keeps running while the cluster needs this control plane.
       await options.driver.checkStop(signal);
       options.writes.localControlPlane.set(undefined);
       await options.driver.stop(signal);
@@ -86,18 +87,18 @@ async function serve(
     membership = created.membership;
     onClusterCreated(created);
   }
-  if (membership === undefined) throw new TypeError('a control plane without a membership');
+  if (membership === undefined) throw new TypeError('membership expected');
   const serving = membership;
   const controlPlane = await phases.run('curator', () => driver.startCurator(serving, signal));
   writes.localControlPlane.set(controlPlane);
   scope.run('repair', async (repair) => {
     repair.healthy();
-    repair.waiting('control planes that are struck off');
+    repair.waiting('removed control planes');
     await driver.repairMembers(repair.signal);
   });
 }
 
-/** etcd, the cluster's first record, and the curator. Every step may be repeated; each is durable when it resolves. */
+/** Runs etcd, the first records of a cluster, and the curator. Each step may be repeated, and is durable when it resolves. */
 export interface ControlPlaneDriver {
   startConsensus(
     start: ControlPlaneStart,
@@ -107,10 +108,10 @@ export interface ControlPlaneDriver {
   /** Creates or finds the cluster; membership and roles are on disk when it resolves. */
   createCluster(data: BootstrapData, signal: AbortSignal): Promise<MemberState>;
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
-  /** Takes etcd's members of lost nodes out, once they are struck off; until the signal fires. */
+  /** Removes etcd members of removed nodes, until the signal fires. */
   repairMembers(signal: AbortSignal): Promise<void>;
-  /** Throws while the cluster could not do without this node's control plane. */
+  /** Throws while the cluster needs the control plane of this node. */
   checkStop(signal: AbortSignal): Promise<void>;
-  /** The role has gone: nothing of the control plane stays running. Fine when nothing runs. */
+  /** Stops the whole control plane after the role was removed. Does nothing when nothing runs. */
   stop(signal: AbortSignal): Promise<void>;
 }

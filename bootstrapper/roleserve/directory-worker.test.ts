@@ -230,7 +230,7 @@ describe('the balancer worker', () => {
       await clock.advance(10_000);
       return tree.at('root.upstreams').note;
     };
-    expect(await note()).toBe('the balancer of the API servers does not answer: connect ENOENT');
+    expect(await note()).toBe('API server balancer does not respond: connect ENOENT');
     const server = (host: string, verdict: ApiServerHealth['verdict'], why = '') => ({
       ...{ server: `${host}:6443`, verdict, why },
       ...{ sinceMs: 0, connections: 0 },
@@ -253,7 +253,7 @@ describe('the balancer worker', () => {
     values.clusterMembership.set(membership);
     await settle();
     expect(units.active.has('cluster-apilb.service')).toBe(false);
-    expect(tree.at('root').note).toBe('idle: the API servers are behind api.example.test:6443');
+    expect(tree.at('root').note).toBe('idle: using load balancer api.example.test:6443');
   });
 
   const config = async (files: MemoryFiles): Promise<unknown> =>

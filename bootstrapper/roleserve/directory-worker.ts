@@ -5,13 +5,14 @@ import { type ClusterDirectory, type Curators, directoryFromMembership } from '.
 import type { Membership } from '../membership/index.ts';
 import { planForMember } from './role-fetch-worker.ts';
 
-/** No cluster has more control planes, and a saved directory must stay small. */
+/** Limits on what a curator may send; the directory is also saved on disk. */
 const MAX_NODES = 64;
 const MAX_RELAYS = 16;
-/** A DNS name or an address; it becomes part of an endpoint and of a file. */
+/** A DNS name or an address, which becomes part of endpoints and of a file. */
 const HOST = /^[0-9A-Za-z.:-]{1,253}$/;
 const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
 
+/** What the directory worker reads, writes and saves. */
 export interface DirectoryOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly writes: {
@@ -20,48 +21,48 @@ export interface DirectoryOptions {
     readonly clusterKeys: Settable<string | undefined>;
   };
   readonly curators: Curators;
-  /** The directory on disk: for a node that comes back when those it knew at first are gone. */
+  /** The directory on disk, for a restart when the control planes of the join ticket no longer exist. */
   readonly saved: {
     load(): Promise<ClusterDirectory | undefined>;
     save(directory: ClusterDirectory): Promise<void>;
   };
-  /** Workers that pass connections on, on disk beside it: for when all of those are gone. */
+  /** Relays on disk, for when all known control planes no longer exist. */
   readonly savedRelays: {
     load(): Promise<readonly string[] | undefined>;
     save(relays: readonly string[]): Promise<void>;
   };
 }
 
-/** What is known in this life of the agent, through all lives of the worker. */
-interface Life {
-  /** Whether a curator has told anything. */
-  isHeard: boolean;
-  /** The directory in force. */
-  known: string | undefined;
-  /** The newest ticket that was looked at. */
+/** What is known in this run of the agent; it survives a restart of the worker. */
+interface Known {
+  /** Whether a curator has sent a directory. */
+  isReceived: boolean;
+  /** The current directory as JSON. */
+  directory: string | undefined;
+  /** Certificate of the newest ticket whose directory was read. */
   nodeCertPem: string | undefined;
 }
 
-/** Keeps what this node knows of its control planes current, in memory and on disk; and how far their keys are. */
+/** Follows the directory of control planes, the relays and the stage of the shared keys, in memory and on disk. */
 export function directoryWorker(options: DirectoryOptions): Runnable {
-  const life: Life = { isHeard: false, known: undefined, nodeCertPem: undefined };
+  const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
     plan: ({ membership }) => planForMember(membership),
     start: async (scope, membership) => {
-      const known = await restore(options, membership, scope);
-      life.known = JSON.stringify(known);
-      life.nodeCertPem ??= membership.nodeCertPem;
+      const restored = await restore(options, membership, scope);
+      known.directory = JSON.stringify(restored);
+      known.nodeCertPem ??= membership.nodeCertPem;
       const relays = await restoreRelays(options, scope);
       options.writes.clusterRelays.set(relays);
-      if (known !== undefined) options.writes.clusterDirectory.set(known);
-      scope.run('watch', (watch) => followCurators(options, { relays, life }, watch));
-      scope.run('ticket', (child) => takeTickets(options, life, child));
+      if (restored !== undefined) options.writes.clusterDirectory.set(restored);
+      scope.run('watch', (watch) => followCurators(options, { relays, known }, watch));
+      scope.run('ticket', (child) => followTickets(options, known, child));
     },
   });
 }
 
-/** The saved one; where there is none, or it cannot be read, the one that came with the membership. */
+/** The saved directory; if there is none, or it is damaged, the one of the membership. */
 async function restore(
   { saved }: DirectoryOptions,
   membership: Membership,
@@ -71,8 +72,8 @@ async function restore(
   try {
     return nonEmpty((await saved.load()) ?? []) ?? first;
   } catch (error) {
-    // It proves nothing and can be learned again; peers prove themselves.
-    scope.log.warn('the saved directory is unusable; going on with the one of the membership', { error });
+    // A damaged directory is no risk: curators send it again, and peers must prove their identity.
+    scope.log.warn('saved directory damaged, using the one of the membership', { error });
     return first;
   }
 }
@@ -81,28 +82,28 @@ async function restoreRelays({ savedRelays }: DirectoryOptions, scope: Scope): P
   try {
     return (await savedRelays.load()) ?? [];
   } catch (error) {
-    scope.log.warn('the saved list of relays is unusable', { error });
+    scope.log.warn('saved list of relays damaged, ignoring it', { error });
     return [];
   }
 }
 
 /**
- * Whom a new ticket names, as long as no curator has told anything: those on the disk may all be gone. Later the ticket may be
- * older than what was told, and name who was removed since.
+ * Publishes the directory of a new ticket until a curator has sent one: all control planes on disk may no longer exist. Later,
+ * a ticket may be older than the directory and name removed nodes.
  */
-async function takeTickets(
+async function followTickets(
   { reads, saved, writes }: DirectoryOptions,
-  life: Life,
+  known: Known,
   scope: Scope,
 ): Promise<void> {
   scope.healthy();
   for await (const now of follow(reads.clusterMembership, scope.signal)) {
     const directory = nonEmpty(directoryFromMembership(now));
-    const isNew = now !== undefined && now.nodeCertPem !== life.nodeCertPem;
-    if (isNew) life.nodeCertPem = now.nodeCertPem;
-    if (life.isHeard || !isNew || directory === undefined) continue;
+    const isNew = now !== undefined && now.nodeCertPem !== known.nodeCertPem;
+    if (isNew) known.nodeCertPem = now.nodeCertPem;
+    if (known.isReceived || !isNew || directory === undefined) continue;
     await saved.save(directory);
-    life.known = JSON.stringify(directory);
+    known.directory = JSON.stringify(directory);
     writes.clusterDirectory.set(directory);
   }
 }
@@ -111,19 +112,19 @@ async function followCurators(
   { curators, saved, savedRelays, writes }: DirectoryOptions,
   first: {
     readonly relays: readonly string[];
-    readonly life: Life;
+    readonly known: Known;
   },
   scope: Scope,
 ): Promise<void> {
-  const { life } = first;
+  const { known } = first;
   let knownRelays = first.relays.join();
   let knownKeys: string | undefined;
   let isHealthy = false;
-  scope.waiting('the first answer of a curator');
+  scope.waiting('first response of a curator');
   await curators.use(
     async (curator, signal) => {
-      for await (const told of curator.of(Distribution).watchDirectory({}, { signal })) {
-        const { controlPlanes, relays, keys } = told;
+      for await (const message of curator.of(Distribution).watchDirectory({}, { signal })) {
+        const { controlPlanes, relays, keys } = message;
         if (!isHealthy) scope.healthy();
         isHealthy = true;
         scope.waiting(undefined);
@@ -131,30 +132,30 @@ async function followCurators(
         knownKeys = keys;
         const directory = directoryFromWire(controlPlanes);
         if (directory === undefined) {
-          scope.log.warn('a curator sent a directory that cannot be one; the old one stays', {
+          scope.log.warn('invalid directory from curator, keeping the current one', {
             endpoint: curator.endpoint,
           });
           continue;
         }
-        life.isHeard = true;
+        known.isReceived = true;
         if (relays.join() !== knownRelays && areRelays(relays)) {
           await savedRelays.save(relays);
           knownRelays = relays.join();
           writes.clusterRelays.set(relays);
         }
-        if (JSON.stringify(directory) === life.known) continue;
+        if (JSON.stringify(directory) === known.directory) continue;
         await saved.save(directory);
-        life.known = JSON.stringify(directory);
-        scope.log.info('the control planes of the cluster', { directory });
+        known.directory = JSON.stringify(directory);
+        scope.log.info('control planes of the cluster changed', { directory });
         writes.clusterDirectory.set(directory);
       }
-      throw new Error(`the directory of ${curator.endpoint} ended`);
+      throw new Error(`curator ${curator.endpoint} ended the directory stream`);
     },
     { signal: scope.signal },
   );
 }
 
-/** Sizes first, then shape: undefined for what cannot be a directory, an empty one included. */
+/** Parses a directory: sizes, then formats. undefined for an invalid or empty one. */
 export function directoryFromWire(controlPlanes: readonly ControlPlane[]): ClusterDirectory | undefined {
   if (controlPlanes.length > MAX_NODES) return undefined;
   if (!controlPlanes.every(({ nodeId, address }) => NODE_ID.test(nodeId) && HOST.test(address)))

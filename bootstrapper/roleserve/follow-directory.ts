@@ -7,22 +7,23 @@ import {
 } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 
+/** What is applied, and the directory that it follows. */
 export interface FollowDirectoryOptions {
   readonly directory: Readable<ClusterDirectory | undefined>;
-  /** Its ticket names control planes until the cluster has told more. */
+  /** Names control planes until a curator has sent a directory. */
   readonly membership: Membership;
   readonly apply: (known: readonly ControlPlaneNode[], signal: AbortSignal) => Promise<void>;
 }
 
-/** Resolves when what is known of control planes is served; each newer directory is, for as long as the scope runs. */
+/** Applies the known directory, then each newer one while the scope runs. Resolves after the first. */
 export async function followDirectory(
   scope: Scope,
-  { directory, membership, apply: serve }: FollowDirectoryOptions,
+  { directory, membership, apply }: FollowDirectoryOptions,
 ): Promise<void> {
-  await serve(currentValue(directory) ?? directoryFromMembership(membership), scope.signal);
+  await apply(currentValue(directory) ?? directoryFromMembership(membership), scope.signal);
   scope.run('follow', async (child) => {
     child.healthy();
-    for await (const told of follow(directory, child.signal))
-      if (told !== undefined) await serve(told, child.signal);
+    for await (const known of follow(directory, child.signal))
+      if (known !== undefined) await apply(known, child.signal);
   });
 }

@@ -1,16 +1,16 @@
 /**
- * The role server: workers that only talk through Event Values, each with one writer.
+ * The role server: workers that run what this node's roles need, and share state only through Event Values with one writer each.
  *
  *     directory ──▶ clusterDirectory ──▶ curator client, balancer
  *
- *     enrolment ──▶ bootstrapData, clusterMembership, clusterSettings, localRoles
- *                        │                │                │              │
- *                   controlplane ◀────────┘           components      rolefetch
- *                        │ localControlPlane               │ localComponents
- *                        └────────────▶ kubernetes ◀───────┘
- *                                           │ kubernetesStatus
+ *     enrolment, rolefetch, renewal ──▶ NodeMembership ──▶ bootstrapData, clusterMembership, clusterSettings, localRoles
+ *                                                                │              │                     │
+ *                                                           controlplane    components ◀──────────────┘
+ *                                                                │ localControlPlane │ localComponents
+ *                                                                └──▶ kubernetes ◀───┘
+ *                                                                        │ kubernetesStatus
  *
- * A worker's heart is a pure plan of its inputs; only the presence of a role starts or stops anything.
+ * Each worker decides with a pure plan function of its inputs. Only a role that is assigned or removed starts or stops it.
  */
 export { type BalancerOptions, balancerWorker } from './balancer-worker.ts';
 export { settingsFromSpec } from './cluster-settings.ts';

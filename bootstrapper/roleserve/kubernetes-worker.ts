@@ -32,12 +32,14 @@ interface Inputs {
   readonly components: LocalComponents | undefined;
 }
 
+/** What the worker runs. */
 export interface KubernetesStart {
   readonly settings: KubernetesSettings;
-  /** Whether the control plane is wanted from the beginning; later it follows the role. */
+  /** Whether a control plane is needed from the start; later it follows the role. */
   readonly controller: boolean;
 }
 
+/** What the Kubernetes worker reads, writes and uses. */
 export interface KubernetesWorkerOptions {
   readonly reads: {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
@@ -53,15 +55,15 @@ export interface KubernetesWorkerOptions {
   readonly nodeId: string;
   /** The address of a node that is not a member yet. */
   readonly ownAddress: () => string;
-  /** Whether this node is making the cluster: only then it may make the keys that all control planes share. */
+  /** Whether this node is creating the cluster: only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;
-  /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
+  /** Whether new keys are on disk but not active yet: until then nothing is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
   readonly apiServerEtcd: EtcdClientFiles;
   readonly ports: ControlPlanePorts & RetirePorts;
 }
 
-/** The roles that an init asks for; the cluster's record says the same once it exists. */
+/** The roles of the node: during an init, those that it asks for. */
 function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): RoleSet | undefined {
   if (bootstrap === undefined) return roles;
   return new Set([
@@ -71,6 +73,7 @@ function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): Rol
   ]);
 }
 
+/** Runs Kubernetes where a role needs it. Pure. */
 export function planKubernetes(
   inputs: Inputs,
   host: HostSettings,
@@ -104,8 +107,8 @@ export function planKubernetes(
 }
 
 /**
- * Runs Kubernetes where a role of it is: the kubelet with either role, the control plane with its own. Certificates are
- * made while etcd starts and images are imported. A control plane comes and goes beside a kubelet that stays.
+ * Runs the kubelet on every node with a role of Kubernetes, and the control plane where its role is. Certificates are created
+ * while etcd starts and images are imported. A control plane starts and stops beside a kubelet that keeps running.
  */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
   const { reads, host, nodeId, ownAddress } = options;
@@ -123,7 +126,7 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
       const { writes, ports } = options;
       writes.kubernetesStatus.set(undefined);
       const membership = reads.clusterMembership.peek();
-      // Static pods end through the kubelet: without it the control plane, which goes too, would wait for them for good.
+      // Only the kubelet can stop static pods, so the control plane is removed first.
       if (membership.set && membership.value !== undefined)
         await retireControlPlane(ports, { ...membership.value, signal });
       await stopKubernetes(ports.units, signal);
@@ -142,7 +145,7 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   const kubelet = new Kubelet(ports, settings, apiServerEtcd);
   if (start.controller) await serveController(work, scope);
   else {
-    // An earlier life of the agent may have ended in the middle of a demotion.
+    // An earlier run of the agent may have ended during a demotion.
     await retireControlPlane(ports, { ...settings, signal });
     await phases.run('pki', () => kubelet.writeKubeconfig());
     await untilImages(reads.localComponents, 'essential', scope);
@@ -155,11 +158,11 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   scope.run('controller', (child) => followRoles(work, child));
 }
 
-/** What one life of the worker is about. */
+/** State of one run of the worker. */
 interface Work {
   readonly options: KubernetesWorkerOptions;
   readonly start: KubernetesStart;
-  /** How far the node has followed its roles: kept over lives of the child that does. */
+  /** What of its roles the node already runs; it survives restarts of the child that follows them. */
   readonly runs: {
     controller: 'not' | 'partly' | 'wholly';
     /** Whether ordinary pods may run beside the control plane; undefined while that changes. */
@@ -167,7 +170,7 @@ interface Work {
   };
 }
 
-/** The control plane, from its certificates to its mark on the node; a kubelet that runs is left alone. */
+/** Starts the control plane, from its certificates to its taint on the node; a running kubelet is left alone. */
 async function serveController({ options, start }: Work, scope: Scope): Promise<void> {
   const { reads, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
@@ -186,7 +189,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   await phases.run('control-plane', (progress) =>
     isBetweenKeys ? controlPlane.resume(progress, signal) : controlPlane.start(progress, signal),
   );
-  // DNS and proxy are deployed now: a kubelet that misses their images would ask a registry.
+  // DNS and proxy are deployed next: without their images, the kubelet would pull them from a registry.
   await untilImages(reads.localComponents, 'imported', scope);
   await phases.run('settings', async (progress) => {
     await controlPlane.storeSettings(progress, signal);
@@ -194,7 +197,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   });
 }
 
-/** Until the images of this node's roles are there, or at least those that it is not Ready without. */
+/** Resolves when all images of this node's roles are imported, or at least the essential ones. */
 async function untilImages(
   components: KubernetesWorkerOptions['reads']['localComponents'],
   wanted: 'essential' | 'imported',
@@ -207,10 +210,7 @@ async function untilImages(
   scope.waiting(undefined);
 }
 
-/**
- * Brings the control plane when its role comes, takes it off when the role goes, and keeps ordinary pods off it as long as
- * it is no worker.
- */
+/** Starts and stops the control plane with its role, and keeps ordinary pods off it unless it is also a worker. */
 async function followRoles(work: Work, scope: Scope): Promise<void> {
   const { options, start, runs } = work;
   const { reads, writes, ports } = options;
@@ -223,13 +223,13 @@ async function followRoles(work: Work, scope: Scope): Promise<void> {
     const wanted = roles.has('KubernetesController');
     const runsWorkloads = roles.has('KubernetesWorker');
     if (wanted && runs.controller === 'wholly' && runs.workloads !== runsWorkloads) {
-      scope.log.info(runsWorkloads ? 'takes ordinary pods' : 'takes no ordinary pods any more', {});
+      scope.log.info(runsWorkloads ? 'allowing ordinary pods' : 'keeping ordinary pods off', {});
       runs.workloads = undefined;
       await reconcileControlPlaneTaint(ports, { ...settings, runsWorkloads, signal: scope.signal });
       runs.workloads = runsWorkloads;
     }
     if (runs.controller === (wanted ? 'wholly' : 'not')) continue;
-    scope.log.info(wanted ? 'becoming a control plane' : 'a control plane no more', {});
+    scope.log.info(wanted ? 'starting the control plane' : 'removing the control plane', {});
     runs.controller = 'partly';
     if (wanted) {
       await when(reads.localComponents, (now) => now?.controlPlane === true, scope.signal);

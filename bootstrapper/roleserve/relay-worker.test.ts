@@ -83,7 +83,7 @@ test('a control plane relays nothing, also one that was a worker', async () => {
   values.localRoles.set(new Set(CONTROL_PLANE));
   await settle();
   expect(units.active.has(UNIT)).toBe(false);
-  expect(tree.at('root').note).toBe('idle: this node is a control plane itself');
+  expect(tree.at('root').note).toBe('idle: this node is a control plane');
   values.localRoles.set(new Set(WORKER));
   await podsHaveStarted();
   expect(units.active.has(UNIT)).toBe(true);

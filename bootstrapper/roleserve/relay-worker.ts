@@ -10,9 +10,10 @@ import { RELAY_UNIT, ensureRelay } from '../units/index.ts';
 import { followDirectory } from './follow-directory.ts';
 import type { RoleSet } from './role-values.ts';
 
-/** Nobody knows a new worker as a way yet, and who comes back tries for as long as it takes: a node's own pods come first. */
+/** The relay starts after the pods of a new node: no other node knows this relay yet. */
 const PODS_FIRST_MS = 15_000;
 
+/** What the relay worker reads and uses. */
 export interface RelayOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -22,7 +23,7 @@ export interface RelayOptions {
   readonly ports: { readonly files: FilePort; readonly units: UnitPort; readonly clock: Clock };
 }
 
-/** Where a control plane runs, those who come are answered by itself. */
+/** Every member that is no control plane runs a relay. Pure. */
 export function planRelay({
   membership,
   roles,
@@ -32,25 +33,25 @@ export function planRelay({
 }): Plan<Membership> {
   if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
   if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
-  if (isControlPlane([...roles])) return { kind: 'stop', why: 'idle: this node is a control plane itself' };
+  if (isControlPlane([...roles])) return { kind: 'stop', why: 'idle: this node is a control plane' };
   return { kind: 'start', config: membership };
 }
 
-/** Every worker is a way to the control planes of now, for nodes that know only those of before. */
+/** Runs a relay to the current control planes, for nodes that know only former ones. */
 export function relayWorker({ reads, ports }: RelayOptions): Runnable {
   return launcher({
     input: combine({ membership: reads.clusterMembership, roles: reads.localRoles }),
     plan: planRelay,
     tearDown: ({ signal }) => ports.units.stop(RELAY_UNIT, signal),
     start: async (scope, membership) => {
-      scope.waiting('the pods of this node, which come first');
+      scope.waiting('pods of this node to start first');
       await ports.clock.sleep(PODS_FIRST_MS, scope.signal);
       scope.waiting(undefined);
       await followDirectory(scope, {
         directory: reads.clusterDirectory,
         membership,
         apply: (known, signal) => {
-          // Those that were seen to serve first.
+          // Control planes whose curator serves first.
           const hosts = known.toSorted((a, b) => Number(b.curator) - Number(a.curator));
           return ensureRelay(
             ports,

@@ -11,22 +11,24 @@ import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { RoleSet } from './role-values.ts';
 
+/** Where roles come from, and who gets them. */
 export interface RoleFetchOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly curators: Curators;
-  /** Keeps the roles for a start with nobody to ask; durable when it resolves. */
+  /** Saves the roles for a start without a curator; durable when the promise resolves. */
   readonly saveRoles: (roles: readonly Role[]) => Promise<void>;
   /** Publishes the roles, after they are on disk. */
   readonly onRolesAssigned: (roles: RoleSet) => void;
 }
 
+/** Starts when this node is a member. Pure. */
 export function planForMember(membership: Membership | undefined): Plan<Membership> {
   return membership === undefined
     ? { kind: 'wait', why: 'the membership of this node' }
     : { kind: 'start', config: membership };
 }
 
-/** Follows what the cluster says that this node is to run. */
+/** Follows the roles that the cluster assigns to this node. */
 export function roleFetchWorker(options: RoleFetchOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
@@ -45,9 +47,9 @@ async function follow(
 ): Promise<void> {
   let known: string | undefined;
   let after: WatchPosition | undefined;
-  scope.waiting('the first answer of a curator');
+  scope.waiting('first response of a curator');
   const take = async (message: WatchNodesResponse): Promise<void> => {
-    // A watch may carry other nodes; they are none of this node's business.
+    // A watch may contain other nodes, which are ignored.
     const own = message.nodes.find((node) => node.nodeId === nodeId);
     if (own !== undefined && rolesFromNode(own).join() !== known) {
       const roles = rolesFromNode(own);
@@ -68,7 +70,7 @@ async function follow(
         scope.waiting(undefined);
         await take(message);
       }
-      throw new Error(`the watch at ${endpoint} ended`);
+      throw new Error(`curator ${endpoint} ended the watch`);
     },
     { signal: scope.signal },
   );
@@ -81,7 +83,7 @@ const ROLE_NAMES: Readonly<Record<NodeRole, Role | undefined>> = {
   [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
 };
 
-/** A role that this version does not know refuses the whole update: the last known roles stay in force. */
+/** An unknown role rejects the whole update: the last known roles stay active. */
 function rolesFromNode(node: Node): readonly Role[] {
   return parseRoles(node.roles.map((role) => ROLE_NAMES[role] ?? `role ${role}`));
 }

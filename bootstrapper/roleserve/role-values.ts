@@ -7,21 +7,21 @@ import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { EtcdClientFiles } from '../kubernetes/index.ts';
 
-/** What a node does in its cluster. */
+/** The roles of a node. */
 export type RoleSet = ReadonlySet<Role>;
 
-/** This node is to create the cluster. Spent once the cluster exists. */
+/** The accepted init of a node that creates the cluster; unset again when the cluster exists. */
 export interface BootstrapData {
   readonly initId: string;
   readonly spec: InitSpec;
 }
 
-/** Which of the bundle's parts are in place on this node. */
+/** Which components of the bundle are installed on this node. */
 export interface LocalComponents {
   readonly kubernetesVersion: string;
-  /** Whether the parts of a control plane are among them. */
+  /** Whether the components of a control plane are installed. */
   readonly controlPlane: boolean;
-  /** `essential`: what this node is not Ready without is there, the rest follows. */
+  /** `essential`: the images without which the node cannot be Ready; the others follow. */
   readonly images: 'importing' | 'essential' | 'imported';
 }
 
@@ -31,12 +31,13 @@ export interface LocalControlPlane {
   readonly curatorEndpoint: string;
 }
 
+/** What runs of Kubernetes on this node. */
 export interface KubernetesStatus {
   readonly version: string;
   readonly controlPlane: boolean;
 }
 
-/** What Kubernetes is to be in this cluster: the same on every node. From the cluster's configuration. */
+/** Settings of Kubernetes from the configuration of the cluster; equal on every node. */
 export interface ClusterSettings {
   readonly clusterName: string;
   readonly kubernetesVersion: string;
@@ -44,11 +45,11 @@ export interface ClusterSettings {
   readonly serviceSubnet: string;
   readonly apiServerSans: readonly string[];
   readonly bundleManifest: string;
-  /** "host:port" of the operator's own balancer of the API servers; none: each node has its own. */
+  /** "host:port" of the operator's load balancer of the API servers; without one, each node has its own. */
   readonly apiEndpoint?: string | undefined;
-  /** Lifetimes of certificates; their defaults unless there. */
+  /** Lifetimes of certificates; undefined: the defaults. */
   readonly certificates?: CertificatesConfig | undefined;
-  /** What pods may ask of machines; absent in a cluster that was made before this was decided. */
+  /** Pod Security configuration; absent in clusters of older releases. */
   readonly podSecurity?: PodSecurityConfig | undefined;
 }
 

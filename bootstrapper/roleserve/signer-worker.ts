@@ -3,18 +3,19 @@ import { combine, type Readable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { LocalControlPlane, RoleSet } from './role-values.ts';
 
-/** Until the keys of Kubernetes are there: they are made after etcd's. */
+/** Interval until the Kubernetes keys exist; they are created after those of etcd. */
 const SOON_MS = 1_000;
-/** Afterwards: keys that were replaced. */
+/** Interval afterwards, for keys that were replaced. */
 const LATER_MS = 60_000;
 
 /** The unit that signs; see bootstrapper/units. */
 export interface SignerDriver {
-  /** Hands over what keys there are, and answers the names of those that are not. May be repeated. */
+  /** Starts the signer with all existing keys. Resolves to the names of missing keys. May be repeated. */
   start(signal: AbortSignal): Promise<readonly string[]>;
   stop(signal: AbortSignal): Promise<void>;
 }
 
+/** What the signer worker reads and drives. */
 export interface SignerOptions {
   readonly reads: {
     readonly localControlPlane: Readable<LocalControlPlane | undefined>;
@@ -24,7 +25,7 @@ export interface SignerOptions {
   readonly clock: Clock;
 }
 
-/** The signer runs where a control plane does. */
+/** Runs the signer on control planes. */
 export function signerWorker({ reads, driver, clock }: SignerOptions): Runnable {
   return launcher({
     input: combine({ controlPlane: reads.localControlPlane, roles: reads.localRoles }),
@@ -43,8 +44,8 @@ interface Inputs {
 }
 
 /**
- * Only a role that went stops it: an agent that has just started knows its roles before it has found its control plane
- * again, and the signer is to outlive that.
+ * Only a removed role stops the signer. A restarted agent knows its roles before its control plane, and the running signer must
+ * survive that. Pure.
  */
 export function planSigner({ controlPlane, roles }: Inputs, running: boolean): Plan<true> {
   if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
@@ -57,7 +58,7 @@ async function followKeys(driver: SignerDriver, clock: Clock, scope: Scope): Pro
   scope.healthy();
   for (;;) {
     const missing = await driver.start(scope.signal);
-    scope.waiting(missing.length === 0 ? 'keys to be replaced' : `keys: ${missing.join(' ')}`);
+    scope.waiting(missing.length === 0 ? 'replaced keys' : `missing keys: ${missing.join(' ')}`);
     await clock.sleep(missing.length === 0 ? LATER_MS : SOON_MS, scope.signal);
   }
 }

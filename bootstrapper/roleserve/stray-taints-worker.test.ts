@@ -91,7 +91,7 @@ test('looks again when control planes come or go, and not otherwise; a worker ne
   await tree.clock.advance(60_000);
   expect([marks.commands.runs.length, tree.at('root').note]).toEqual([
     0,
-    'idle: this node runs no control plane of Kubernetes',
+    'idle: no Kubernetes control plane on this node',
   ]);
   marks.values.kubernetesStatus.set(serving);
   await settle();
@@ -102,7 +102,7 @@ test('looks again when control planes come or go, and not otherwise; a worker ne
   await settle();
   await tree.clock.advance(10_000);
   expect(marks.commands.runs).toHaveLength(2);
-  expect(tree.at('root.strays')).toMatchObject({ state: 'healthy', restarts: 0 });
+  expect(tree.at('root.watch')).toMatchObject({ state: 'healthy', restarts: 0 });
 });
 
 test('leaves who is off, or still takes its control plane down, its mark until it says that all is down', async () => {
@@ -114,7 +114,7 @@ test('leaves who is off, or still takes its control plane down, its mark until i
   await settle();
   await tree.clock.advance(10_000);
   expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n4'])]);
-  expect(tree.at('root.strays').note).toBe('the control plane of n2, n3 to be down');
+  expect(tree.at('root.watch').note).toBe('control plane to stop on n2, n3');
   marks.parts.clear();
   marks.off.clear();
   await tree.clock.advance(60_000);

@@ -9,12 +9,13 @@ import type { Membership } from '../membership/index.ts';
 import { listLabeledNodes, removeTaintAndLabels } from '../kubernetes/index.ts';
 import type { KubernetesStatus } from './role-values.ts';
 
-/** Who gives its role up takes its mark off by itself, as a rule. */
+/** A demoted node usually removes its own taint and label within this time. */
 const GRACE_MS = 10_000;
-/** How long a node that is off, or still takes its control plane down, is left alone. */
+/** Time until a node that is off, or still stops its control plane, is checked again. */
 const LATER_MS = 60_000;
 const ASK_MS = 10_000;
 
+/** What the worker reads and calls. */
 export interface StrayTaintsOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -26,6 +27,7 @@ export interface StrayTaintsOptions {
   readonly commands: CommandRunner;
 }
 
+/** Runs where a control plane of Kubernetes runs. Pure. */
 export function planStrayTaints({
   membership,
   kubernetes,
@@ -35,15 +37,15 @@ export function planStrayTaints({
 }): Plan<Membership> {
   if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
   if (kubernetes?.controlPlane !== true)
-    return { kind: 'wait', why: 'idle: this node runs no control plane of Kubernetes' };
+    return { kind: 'wait', why: 'idle: no Kubernetes control plane on this node' };
   return { kind: 'start', config: membership };
 }
 
 /**
- * Control planes take the mark of one off nodes that are none any more. Who is demoted does it by itself while it still may;
- * did no API server answer it then, it would be closed to ordinary pods for good: no node may do that to itself. Looked at
- * whenever control planes come or go, and at every start; what fails is tried again, with growing pauses. Who has not said
- * that all of it is down keeps its mark until then: it may be given its role back, and would not mark itself again.
+ * Removes label and taint of a control plane from nodes that no longer have the role. A demoted node does that itself while it
+ * still has the permission. If no API server responds at that moment, ordinary pods would be kept off the node for ever. The
+ * worker checks at its start and whenever the directory changes. A node that has not reported its control plane as stopped
+ * keeps its taint: it may get the role again, and would not set the taint again.
  */
 export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
   const { reads, clock } = options;
@@ -51,27 +53,27 @@ export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
     input: combine({ membership: reads.clusterMembership, kubernetes: reads.kubernetesStatus }),
     plan: planStrayTaints,
     start: async (scope, { nodeName }) => {
-      scope.run('strays', async (child) => {
+      scope.run('watch', async (child) => {
         let isHealthy = false;
         for await (const _ of follow(reads.clusterDirectory, child.signal)) {
           child.waiting(undefined);
           for (let pauseMs = GRACE_MS; ; pauseMs = LATER_MS) {
             await clock.sleep(pauseMs, child.signal);
-            const undecided = await unmarkStrays(options, nodeName, child);
+            const undecided = await removeStrayTaints(options, nodeName, child);
             if (!isHealthy) child.healthy();
             isHealthy = true;
             if (undecided.length === 0) break;
-            child.waiting(`the control plane of ${undecided.join(', ')} to be down`);
+            child.waiting(`control plane to stop on ${undecided.join(', ')}`);
           }
-          child.waiting('control planes to come or go');
+          child.waiting('changes of the directory');
         }
       });
     },
   });
 }
 
-/** Of those that are marked: who has to be looked at again. Nobody keeps a mark for somebody else's fault. */
-async function unmarkStrays(
+/** Removes what it can, also when one node fails. Resolves to the nodes that must be checked again. */
+async function removeStrayTaints(
   { curators, commands }: StrayTaintsOptions,
   own: string,
   scope: Scope,
@@ -79,15 +81,15 @@ async function unmarkStrays(
   const { signal, log } = scope;
   const undecided: string[] = [];
   const failures: unknown[] = [];
-  // First what Kubernetes has, then what is on record: who is promoted in between has changed by the time it is marked.
-  for (const marked of await listLabeledNodes(commands, signal)) {
-    const { name } = marked;
+  // Kubernetes first, then the records: a node that is promoted in between has the role by then.
+  for (const labeled of await listLabeledNodes(commands, signal)) {
+    const { name } = labeled;
     try {
-      const verdict = name === own ? 'rightful' : await judge(curators, name, signal);
+      const verdict = name === own ? 'entitled' : await classify(curators, name, signal);
       if (verdict === 'undecided') undecided.push(name);
       if (verdict !== 'stray') continue;
-      await removeTaintAndLabels(commands, marked, signal);
-      log.info('took the mark of a control plane off a node that is none any more', { node: name });
+      await removeTaintAndLabels(commands, labeled, signal);
+      log.info('removed label and taint of a former control plane', { node: name });
     } catch (error) {
       signal.throwIfAborted();
       failures.push(error);
@@ -97,23 +99,23 @@ async function unmarkStrays(
   return undecided;
 }
 
-/** Of whom nothing is on record, somebody else may know. */
-async function judge(
+/** Whether a node still has the role; one without a record is left alone. */
+async function classify(
   curators: Curators,
   name: string,
   signal: AbortSignal,
-): Promise<'rightful' | 'stray' | 'undecided'> {
+): Promise<'entitled' | 'stray' | 'undecided'> {
   return curators.use(
     async ({ client }, call) => {
       try {
         const { node } = await client.getNode({ node: name }, { signal: call, timeoutMs: ASK_MS });
         if (node?.state !== NodeState.UP || node.roles.includes(NodeRole.KUBERNETES_CONTROLLER))
-          return 'rightful';
+          return 'entitled';
         const { health, status } = node;
         const isDown = health === NodeHealth.HEALTHY && status?.controlPlane.length === 0;
         return isDown ? 'stray' : 'undecided';
       } catch (error) {
-        if (error instanceof RemoteError && error.code === 'curator-node-unknown') return 'rightful';
+        if (error instanceof RemoteError && error.code === 'curator-node-unknown') return 'entitled';
         throw error;
       }
     },

@@ -232,7 +232,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
       'its own agent says it',
       60,
       () => cluster.log('n2'),
-      (log) => /disowned/.test(log),
+      (log) => /this node was removed/.test(log),
     );
   });
 

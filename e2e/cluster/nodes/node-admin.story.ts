@@ -123,7 +123,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
       await ended;
       for (const line of lines()) assert.match(line, / root\.rolefetch\.watch /);
       const done = await must('node', 'logs', 'n1', '--path', 'root.kubernetes', '--backlog', '50');
-      assert.match(done, /takes ordinary pods\b.*takes no ordinary pods any more/s);
+      assert.match(done, /allowing ordinary pods\b.*keeping ordinary pods off/s);
       assert.equal(await first.run('sh', '-c', LIST_RUNNING_UNITS), before);
     },
   );

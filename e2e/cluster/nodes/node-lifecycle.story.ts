@@ -262,10 +262,10 @@ await test('a node changes its role over and over, is reset, joins again and fai
       await eventually('its papers are refused', 15, askAsStolen, (text) => /Forbidden/.test(text));
       await cluster.start('n2');
       await eventually(
-        'it says that it is disowned',
+        'the node logs that it was removed',
         120,
         () => cluster.log('n2'),
-        (log) => /disowned/.test(log),
+        (log) => /this node was removed/.test(log),
       );
       assert.equal((await first.kubectl('get', 'nodes', '-o', 'name')).trim(), 'node/n1');
     },
