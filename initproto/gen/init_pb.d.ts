@@ -19,7 +19,7 @@ export declare const file_init: GenFile;
  */
 export declare type DescribeRequest = Message<"cluster.init.v1.DescribeRequest"> & {
   /**
-   * Version of the asking program, "MAJOR.MINOR.PATCH".
+   * Version of the calling program, "MAJOR.MINOR.PATCH".
    *
    * @generated from field: string client_version = 1;
    */
@@ -54,7 +54,7 @@ export declare type DescribeResponse = Message<"cluster.init.v1.DescribeResponse
   hostname: string;
 
   /**
-   * Addresses of the machine, the one it would use first.
+   * Addresses of the machine; the first one is the one it would use.
    *
    * @generated from field: repeated string addresses = 4;
    */
@@ -68,7 +68,7 @@ export declare type DescribeResponse = Message<"cluster.init.v1.DescribeResponse
   architecture: string;
 
   /**
-   * Where enrolment stands: New, CreatingCluster, Joining, Resuming, Running or Failed.
+   * State of the enrolment: New, CreatingCluster, Joining, Resuming, Running or Failed.
    *
    * @generated from field: string enrolment_state = 6;
    */
@@ -94,7 +94,7 @@ export declare type DescribeResponse = Message<"cluster.init.v1.DescribeResponse
   nowMs: bigint;
 
   /**
-   * That the machine of this very session holds the key with that fingerprint.
+   * Proves that the machine of this session holds the key with that fingerprint.
    *
    * @generated from field: cluster.init.v1.KeyProof key = 10;
    */
@@ -137,21 +137,21 @@ export declare const KeyProofSchema: GenMessage<KeyProof>;
  */
 export declare type PreflightRequest = Message<"cluster.init.v1.PreflightRequest"> & {
   /**
-   * Name that the node is to have; empty: its hostname.
+   * Name of the node; empty for its hostname.
    *
    * @generated from field: string node_name = 1;
    */
   nodeName: string;
 
   /**
-   * Manifest of the bundle that is to be uploaded, its exact bytes; empty: the space for it is not judged.
+   * Exact bytes of the manifest of the bundle to upload; empty to skip the check of disk space.
    *
    * @generated from field: bytes bundle_manifest = 2;
    */
   bundleManifest: Uint8Array;
 
   /**
-   * Wall clock of the asking program, ms since the epoch.
+   * Wall clock of the calling program, ms since the epoch.
    *
    * @generated from field: int64 now_ms = 3;
    */
@@ -181,13 +181,13 @@ export declare type PreflightResponse = Message<"cluster.init.v1.PreflightRespon
 export declare const PreflightResponseSchema: GenMessage<PreflightResponse>;
 
 /**
- * One figure beside its threshold; `CheckResult` of internal/checks.
+ * A measured value and its threshold; `CheckResult` of internal/preflight.
  *
  * @generated from message cluster.init.v1.MachineCheck
  */
 export declare type MachineCheck = Message<"cluster.init.v1.MachineCheck"> & {
   /**
-   * Of the error catalogue.
+   * A code of the error catalogue.
    *
    * @generated from field: string code = 1;
    */
@@ -216,7 +216,7 @@ export declare type MachineCheck = Message<"cluster.init.v1.MachineCheck"> & {
   threshold: string;
 
   /**
-   * Empty when the figure is good.
+   * Empty where the check passed.
    *
    * @generated from field: string cause = 6;
    */
@@ -251,7 +251,7 @@ export declare const ReadEnrolmentRequestSchema: GenMessage<ReadEnrolmentRequest
  */
 export declare type ReadEnrolmentResponse = Message<"cluster.init.v1.ReadEnrolmentResponse"> & {
   /**
-   * `encodeEnrolmentRequest` of internal/attestation/enrol; empty where no TPM vouches for the machine by itself.
+   * `encodeEnrolmentRequest` of internal/attestation/enrol; empty without a TPM that identifies the machine.
    *
    * @generated from field: bytes enrolment = 1;
    */
@@ -287,7 +287,7 @@ export declare const AnswerChallengeRequestSchema: GenMessage<AnswerChallengeReq
  */
 export declare type AnswerChallengeResponse = Message<"cluster.init.v1.AnswerChallengeResponse"> & {
   /**
-   * HMAC over the session, by the secret in the challenge.
+   * HMAC over the session with the secret of the challenge.
    *
    * @generated from field: bytes answer = 1;
    */
@@ -328,7 +328,7 @@ export declare type StatBlobsResponse = Message<"cluster.init.v1.StatBlobsRespon
   blobs: StatBlobsResponse_Blob[];
 
   /**
-   * Free bytes where the blobs go.
+   * Free bytes in the blob store.
    *
    * @generated from field: int64 free_bytes = 2;
    */
@@ -356,7 +356,7 @@ export declare type StatBlobsResponse_Blob = Message<"cluster.init.v1.StatBlobsR
   complete: boolean;
 
   /**
-   * Bytes that are there already; an upload goes on from here.
+   * Bytes that exist; an upload continues from here.
    *
    * @generated from field: int64 partial_bytes = 3;
    */
@@ -453,21 +453,21 @@ export declare const UploadBlobResponseSchema: GenMessage<UploadBlobResponse>;
  */
 export declare type InitRequest = Message<"cluster.init.v1.InitRequest"> & {
   /**
-   * Made by the caller and saved before it is sent: a UUID. The same id attaches to the same job.
+   * A UUID, made and stored by the caller before this call. The same ID attaches to the same job.
    *
    * @generated from field: string init_id = 1;
    */
   initId: string;
 
   /**
-   * Events up to this sequence number have been seen.
+   * The caller has received the events up to this sequence number.
    *
    * @generated from field: uint64 after_sequence = 2;
    */
   afterSequence: bigint;
 
   /**
-   * What to make. An attaching caller sends the same one; a different one under the same id is refused.
+   * The cluster to create. A caller that attaches sends the same one; a different one with the same ID is refused.
    *
    * @generated from field: cluster.init.v1.ClusterSpec spec = 3;
    */
@@ -506,7 +506,7 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   kubernetesVersion: string;
 
   /**
-   * The bundle's manifest, its exact bytes.
+   * The exact bytes of the manifest of the bundle.
    *
    * @generated from field: bytes bundle_manifest = 4;
    */
@@ -523,14 +523,14 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   serviceSubnet: string;
 
   /**
-   * DNS names and addresses for the API server's certificate, beside the machine's own.
+   * DNS names and addresses for the API server's certificate, beside those of the machine.
    *
    * @generated from field: repeated string api_server_sans = 7;
    */
   apiServerSans: string[];
 
   /**
-   * Name of this node; empty: its hostname.
+   * Name of this node; empty for its hostname.
    *
    * @generated from field: string node_name = 8;
    */
@@ -544,7 +544,7 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   singleNode: boolean;
 
   /**
-   * PKCS#10 requests in DER: the keys stay with the caller.
+   * PKCS#10 requests, DER: the private keys stay with the caller.
    *
    * @generated from field: bytes kubernetes_admin_csr = 10;
    */
@@ -563,7 +563,7 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   clusterUnlockKey: Uint8Array;
 
   /**
-   * The operator's configuration, kept in the cluster from now on (canonical JSON).
+   * The configuration, stored in the cluster (canonical JSON).
    *
    * @generated from field: bytes configuration = 13;
    */
@@ -588,7 +588,7 @@ export declare const ClusterSpecSchema: GenMessage<ClusterSpec>;
  */
 export declare type InitEvent = Message<"cluster.init.v1.InitEvent"> & {
   /**
-   * 1, 2, 3 … without gaps, for the life of the job.
+   * 1, 2, 3 … without gaps for the whole job.
    *
    * @generated from field: uint64 sequence = 1;
    */
@@ -628,7 +628,7 @@ export declare type InitEvent = Message<"cluster.init.v1.InitEvent"> & {
     case: "log";
   } | {
     /**
-     * Sent when nothing else was for a while; has no sequence number of its own (0).
+     * Sent when there was no other event for a while; its sequence number is 0.
      *
      * @generated from field: cluster.init.v1.Heartbeat heartbeat = 7;
      */
@@ -660,7 +660,7 @@ export declare const InitEventSchema: GenMessage<InitEvent>;
  */
 export declare type PhaseStarted = Message<"cluster.init.v1.PhaseStarted"> & {
   /**
-   * From the registry of phases, e.g. "consensus".
+   * A phase of `phases.ts`, e.g. "consensus".
    *
    * @generated from field: string phase = 1;
    */
@@ -688,7 +688,7 @@ export declare type PhaseFinished = Message<"cluster.init.v1.PhaseFinished"> & {
   durationMs: bigint;
 
   /**
-   * It had been done by an earlier run and was found in order.
+   * An earlier run had already done it.
    *
    * @generated from field: bool already = 3;
    */
@@ -711,7 +711,7 @@ export declare type Progress = Message<"cluster.init.v1.Progress"> & {
   phase: string;
 
   /**
-   * What is being done or waited for, and since when.
+   * What is being done or waited for.
    *
    * @generated from field: string text = 2;
    */
@@ -723,7 +723,7 @@ export declare type Progress = Message<"cluster.init.v1.Progress"> & {
   sinceMs: bigint;
 
   /**
-   * The last error of a wait, if there was one.
+   * The last error of the wait.
    *
    * @generated from field: string last_error = 4;
    */
@@ -937,7 +937,7 @@ export declare const AcknowledgeResponseSchema: GenMessage<AcknowledgeResponse>;
  */
 export declare const InitApi: GenService<{
   /**
-   * What this machine is and what it lacks. Changes nothing.
+   * Describes the machine. Changes nothing.
    *
    * @generated from rpc cluster.init.v1.InitApi.Describe
    */
@@ -947,8 +947,8 @@ export declare const InitApi: GenService<{
     output: typeof DescribeResponseSchema;
   },
   /**
-   * Whether the machine is fit to become a node, told check by check, also where it is. Changes nothing. Refused once an init was
-   * accepted: the machine's own services hold the ports then.
+   * Checks whether the machine can become a node; returns every check, also those that passed. Changes nothing. Refused after an
+   * init was accepted, since the services of the machine then use the ports.
    *
    * @generated from rpc cluster.init.v1.InitApi.Preflight
    */
@@ -958,7 +958,7 @@ export declare const InitApi: GenService<{
     output: typeof PreflightResponseSchema;
   },
   /**
-   * What vouches for the machine's TPM: endorsement key, its certificate, attestation key. Changes nothing.
+   * The endorsement key of the TPM with its certificate, and the attestation key. Changes nothing.
    *
    * @generated from rpc cluster.init.v1.InitApi.ReadEnrolment
    */
@@ -968,7 +968,7 @@ export declare const InitApi: GenService<{
     output: typeof ReadEnrolmentResponseSchema;
   },
   /**
-   * Opens a challenge with the TPM, for this session: the attestation key lives in the TPM of that endorsement key.
+   * Answers a challenge with the TPM for this session, which proves that both keys are of one TPM.
    *
    * @generated from rpc cluster.init.v1.InitApi.AnswerChallenge
    */
@@ -978,7 +978,7 @@ export declare const InitApi: GenService<{
     output: typeof AnswerChallengeResponseSchema;
   },
   /**
-   * How much of each blob the machine already has. Changes nothing.
+   * How many bytes of each blob the machine already has. Changes nothing.
    *
    * @generated from rpc cluster.init.v1.InitApi.StatBlobs
    */
@@ -988,7 +988,7 @@ export declare const InitApi: GenService<{
     output: typeof StatBlobsResponseSchema;
   },
   /**
-   * Appends bytes to one blob from the offset the machine named; checked against its hash when whole.
+   * Appends bytes to one blob from the offset that the machine named. A complete blob is verified by its hash.
    *
    * @generated from rpc cluster.init.v1.InitApi.UploadBlob
    */
@@ -998,8 +998,8 @@ export declare const InitApi: GenService<{
     output: typeof UploadBlobResponseSchema;
   },
   /**
-   * Starts the init job, or attaches to it. The job does not die with the connection: the same init id
-   * attaches again, gets the events after the last one it saw, and the result as often as it asks.
+   * Starts the init job, or attaches to it. The job continues without the connection: a call with the same init ID attaches
+   * again and gets the later events and the result.
    *
    * @generated from rpc cluster.init.v1.InitApi.Init
    */
@@ -1009,7 +1009,7 @@ export declare const InitApi: GenService<{
     output: typeof InitEventSchema;
   },
   /**
-   * The owner has the result on disk and signs for the cluster. Closes this service for good.
+   * The owner has stored the result and signs the ownership of the cluster. Closes this service permanently.
    *
    * @generated from rpc cluster.init.v1.InitApi.Acknowledge
    */

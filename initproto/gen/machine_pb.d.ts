@@ -2,8 +2,8 @@
 // @generated from file machine.proto (package cluster.machine.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between an agent and those who may tell its machine where its cluster is: root on the machine itself, over
-// a Unix socket, and an owner over the attested session of the init port. Nothing here admits a machine; its cluster does.
+// The contract between an agent and its callers: root on the machine, over a Unix socket, and an owner, over the attested session
+// of the init port. They tell the machine where its cluster is; only the cluster admits the machine.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -18,7 +18,7 @@ export declare const file_machine: GenFile;
  */
 export declare type DirectRequest = Message<"cluster.machine.v1.DirectRequest"> & {
   /**
-   * "HOST" or "HOST:PORT", at most 16; none: only ask again.
+   * "HOST" or "HOST:PORT", at most 16; empty to retry the known endpoints.
    *
    * @generated from field: repeated string endpoints = 1;
    */
@@ -36,7 +36,7 @@ export declare const DirectRequestSchema: GenMessage<DirectRequest>;
  */
 export declare type DirectResponse = Message<"cluster.machine.v1.DirectResponse"> & {
   /**
-   * All that this machine was told so far.
+   * All endpoints that this machine was told.
    *
    * @generated from field: repeated string endpoints = 1;
    */
@@ -98,28 +98,28 @@ export declare type SurveyQuorumResponse = Message<"cluster.machine.v1.SurveyQuo
   nodeName: string;
 
   /**
-   * Why a recovery from here would be refused; empty when it would not.
+   * Why a recovery from this machine would be refused; empty where it would not.
    *
    * @generated from field: repeated string refusals = 6;
    */
   refusals: string[];
 
   /**
-   * What a recovery from here loses.
+   * What a recovery from this machine would lose.
    *
    * @generated from field: repeated string losses = 7;
    */
   losses: string[];
 
   /**
-   * What became of the last order; empty when there was none, or it was carried out.
+   * Why the last order failed; empty where there was none or it succeeded.
    *
    * @generated from field: string last_failure = 8;
    */
   lastFailure: string;
 
   /**
-   * An order waits to be carried out.
+   * An order is waiting to be carried out.
    *
    * @generated from field: bool is_ordered = 9;
    */
@@ -149,7 +149,7 @@ export declare type EtcdSurvey = Message<"cluster.machine.v1.EtcdSurvey"> & {
   name: string;
 
   /**
-   * Of the data on this machine.
+   * Epoch of the data on this machine.
    *
    * @generated from field: uint64 epoch = 2;
    */
@@ -184,7 +184,7 @@ export declare type QuorumMember = Message<"cluster.machine.v1.QuorumMember"> & 
   endpoint: string;
 
   /**
-   * Absent when it did not answer.
+   * Absent where the member did not answer.
    *
    * @generated from field: optional uint64 raft_index = 2;
    */
@@ -207,7 +207,7 @@ export declare const QuorumMemberSchema: GenMessage<QuorumMember>;
  */
 export declare type RecoverQuorumRequest = Message<"cluster.machine.v1.RecoverQuorumRequest"> & {
   /**
-   * Of the cluster that is meant, as somebody typed it.
+   * Name of the cluster as the operator typed it, for confirmation.
    *
    * @generated from field: string cluster_name = 1;
    */
@@ -277,7 +277,7 @@ export declare type EnrolmentEvent = Message<"cluster.machine.v1.EnrolmentEvent"
   roles: string[];
 
   /**
-   * Who answers, or all that are asked.
+   * The endpoint that answers, or all that are contacted.
    *
    * @generated from field: repeated string endpoints = 9;
    */
@@ -294,7 +294,7 @@ export declare type EnrolmentEvent = Message<"cluster.machine.v1.EnrolmentEvent"
   message: string;
 
   /**
-   * Place in a queue, 1-based; 0 where there is none.
+   * Position in a queue from 1; 0 where there is none.
    *
    * @generated from field: uint32 position = 12;
    */
@@ -306,14 +306,14 @@ export declare type EnrolmentEvent = Message<"cluster.machine.v1.EnrolmentEvent"
   estimateMs: bigint;
 
   /**
-   * Why the last attempt was in vain, or why it ended.
+   * Why the last attempt failed, or why the enrolment ended.
    *
    * @generated from field: cluster.machine.v1.Problem problem = 14;
    */
   problem?: Problem | undefined;
 
   /**
-   * What its workloads are at.
+   * The phases of its workloads.
    *
    * @generated from field: repeated cluster.machine.v1.Phase phases = 15;
    */
@@ -336,56 +336,56 @@ export enum EnrolmentEvent_Stage {
   STAGE_UNSPECIFIED = 0,
 
   /**
-   * Nobody has said where a cluster is.
+   * No endpoint of a cluster is known.
    *
    * @generated from enum value: IDLE = 1;
    */
   IDLE = 1,
 
   /**
-   * Looking for a cluster that proves to be its owner's.
+   * Looking for a cluster of its owner.
    *
    * @generated from enum value: ASKING = 2;
    */
   ASKING = 2,
 
   /**
-   * A cluster lets it wait; `code` says for what.
+   * A cluster has not decided yet; `code` says what it waits for.
    *
    * @generated from enum value: WAITING = 3;
    */
   WAITING = 3,
 
   /**
-   * A cluster gave an answer that will not change by itself.
+   * A cluster refused the machine; the refusal will not change by itself.
    *
    * @generated from enum value: REFUSED = 4;
    */
   REFUSED = 4,
 
   /**
-   * Let in; the ticket is on its way.
+   * Admitted; the ticket is being issued.
    *
    * @generated from enum value: ADMITTED = 5;
    */
   ADMITTED = 5,
 
   /**
-   * A member; its workloads are coming up.
+   * A member; its workloads are starting.
    *
    * @generated from enum value: MEMBER = 6;
    */
   MEMBER = 6,
 
   /**
-   * A member, and what its roles need runs.
+   * A member; everything that its roles need is running.
    *
    * @generated from enum value: RUNNING = 7;
    */
   RUNNING = 7,
 
   /**
-   * Its own init is under way.
+   * Its own init is running.
    *
    * @generated from enum value: CREATING = 8;
    */
@@ -475,8 +475,7 @@ export declare const PhaseSchema: GenMessage<Phase>;
  */
 export declare const Machine: GenService<{
   /**
-   * Where the cluster of this machine may be, beside what it knows already; it asks there at once. The same again changes
-   * nothing but that it asks again, also after a refusal.
+   * Adds endpoints where the cluster may be, and makes the machine contact them at once, also after a refusal.
    *
    * @generated from rpc cluster.machine.v1.Machine.Direct
    */
@@ -486,7 +485,7 @@ export declare const Machine: GenService<{
     output: typeof DirectResponseSchema;
   },
   /**
-   * Where enrolment stands, now and at each change. Does not end by itself.
+   * The state of the enrolment, now and after each change. Does not end by itself.
    *
    * @generated from rpc cluster.machine.v1.Machine.WatchEnrolment
    */
@@ -496,7 +495,7 @@ export declare const Machine: GenService<{
     output: typeof EnrolmentEventSchema;
   },
   /**
-   * How far etcd is here and on the other control planes. Needs no quorum and changes nothing.
+   * The state of etcd here and on the other control planes. Needs no quorum and changes nothing.
    *
    * @generated from rpc cluster.machine.v1.Machine.SurveyQuorum
    */
@@ -506,8 +505,8 @@ export declare const Machine: GenService<{
     output: typeof SurveyQuorumResponseSchema;
   },
   /**
-   * Orders a recovery of the quorum from this machine's data alone. Answered when the order is on disk: the agent ends
-   * then, and carries it out before anything else when it starts.
+   * Orders a recovery of the quorum from the data of this machine alone. Succeeds when the order is on disk; the agent then
+   * restarts and carries it out first.
    *
    * @generated from rpc cluster.machine.v1.Machine.RecoverQuorum
    */

@@ -2,8 +2,8 @@
 // @generated from file machine.proto (package cluster.machine.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between an agent and those who may tell its machine where its cluster is: root on the machine itself, over
-// a Unix socket, and an owner over the attested session of the init port. Nothing here admits a machine; its cluster does.
+// The contract between an agent and its callers: root on the machine, over a Unix socket, and an owner, over the attested session
+// of the init port. They tell the machine where its cluster is; only the cluster admits the machine.
 
 import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 

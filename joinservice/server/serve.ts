@@ -61,11 +61,11 @@ export async function serve(
     serverCaPem: etcdCaPem,
     clock,
   });
-  const certificates = [
-    ['curator', identity.certPem] as const,
-    ['cluster-ca', caPem] as const,
-    ['etcd-client', etcdIdentity.certPem] as const,
-  ].map(([name, pem]) => ({ name, notAfterMs: Date.parse(new X509Certificate(pem).validTo) }));
+  const certificates = expiryOf({
+    curator: identity.certPem,
+    'cluster-ca': caPem,
+    'etcd-client': etcdIdentity.certPem,
+  });
   const cluster = new Namespace(etcd, CLUSTER_PREFIX);
   const ownerDocs = new OwnerDocuments({
     etcd: cluster,
@@ -132,20 +132,37 @@ export async function serve(
       join === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
       config.authorize === undefined
         ? undefined
-        : serveAuthorization(
-            {
-              port: config.authorize.port,
-              identity,
-              callersCaPem: await read(config.authorize.callersCaFile),
-              onListening: options.onAuthorizing,
-            },
-            { lookup: createMembershipLookup(cluster, clock), log: log.child('authorize') },
-            signal,
-          ),
+        : runAuthorization(config.authorize, { ...parts, onListening: options.onAuthorizing }, signal),
     ]);
   } finally {
     await server.close(GRACE_MS);
   }
+}
+
+/** Serves the authorization webhook for the API server of this node. */
+async function runAuthorization(
+  { port, callersCaFile }: NonNullable<JoinserviceConfig['authorize']>,
+  parts: {
+    readonly ports: ServePorts;
+    readonly etcd: Namespace;
+    readonly identity: TlsIdentity;
+    readonly onListening: ((port: number) => void) | undefined;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { ports, etcd, identity, onListening } = parts;
+  const callersCaPem = await readText(ports.files, callersCaFile);
+  const lookup = createMembershipLookup(etcd, ports.clock);
+  const log = ports.log.child('authorize');
+  await serveAuthorization({ port, identity, callersCaPem, onListening }, { lookup, log }, signal);
+}
+
+/** When the certificates expire that this program shows or trusts. */
+function expiryOf(pems: Readonly<Record<string, string>>) {
+  return Object.entries(pems).map(([name, pem]) => ({
+    name,
+    notAfterMs: Date.parse(new X509Certificate(pem).validTo),
+  }));
 }
 
 function streamsOf(cluster: Namespace, sessions: NodeSessions, clock: Clock) {
