@@ -18,7 +18,7 @@ test('apilb uses a configuration that is written while it reads the previous one
       listen: { host: '127.0.0.1', port },
       upstreams: [{ host: '127.0.0.1', port: upstream }],
     });
-  // Whoever reads a pipe waits for who writes: so the moment between opening and reading is as long as we like.
+  // A reader of a named pipe waits for a writer, so the test decides when the configuration is read.
   execFileSync('mkfifo', [path]);
   const balancer = spawn(process.execPath, ['--no-warnings', PROGRAM, path], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -16,7 +16,7 @@ import { freezeProcess } from '../../internal/testing/host/freeze-process.ts';
 import { temporaryDirectory } from '../../internal/testing/host/temporary-directory.ts';
 
 const PROGRAM = join(import.meta.dirname, 'main.ts');
-/** An API server as far as the balancer can tell, which says its name to whoever asks for anything else. */
+/** Answers `/readyz` like an API server, and any other request with its name. */
 const SERVER = `
 const [name, port, pem] = process.argv.slice(1);
 require('node:https').createServer({ cert: require('node:fs').readFileSync(pem), key: require('node:fs').readFileSync(pem) },

@@ -151,7 +151,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await switchOff();
     await switchBackOn();
     expect(lockCounterOf(await judge(boot().evidence, { shows: 'locked', clusterId }))).toBe(first);
-    // Wiped, and locked anew to the very same cluster: the register says the same, the counter does not.
+    // Reset, and locked to the same cluster again: the register has the same value, the counter has not.
     await rm(join(folder, 'lock.json'));
     await switchOff();
     await switchBackOn();
@@ -159,7 +159,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await again.lock.acquire({ clusterId, by: 'join', id: 'two' });
     const second = lockCounterOf(await judge(again.evidence, { shows: 'locked', clusterId }));
     expect(second).toBeGreaterThan(first ?? 0n);
-    // Whoever has the owner hierarchy can take the counter away; what comes back is higher.
+    // The owner hierarchy can delete the counter; a new one starts at a higher value.
     await tpm.use(signal, (connection, task) => undefineNv(connection, LOCK_COUNTER.index, task));
     await rm(join(folder, 'lock.json'));
     await switchOff();

@@ -39,7 +39,7 @@ export interface NewCluster {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   /** The configuration document (cluster.yaml), UTF-8. */
   readonly configuration: Uint8Array;
-  /** What the owner signed (internal/ownerdocument), each with its key; verified by whoever acts on it. */
+  /** Owner documents (internal/ownerdocument), each with its record key; every program that uses them verifies them. */
   readonly documents?: readonly { readonly key: string; readonly bytes: Uint8Array }[];
   readonly nowMs: number;
 }

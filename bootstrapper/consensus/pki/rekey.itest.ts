@@ -117,7 +117,7 @@ async function createCluster(count: number) {
 const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
-/** What a door says to a client that shows a certificate of this authority. */
+/** The result of a connection with a client certificate of this CA. */
 async function knock(
   port: number,
   pair: RotatingPairs['state-peers-ca'],

@@ -220,11 +220,11 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const survey = await surveyMembers(first.ports, first.recovering, signal);
   const { refusals, losses } = judgeRecovery(survey);
   expect(refusals).toEqual([]);
-  // Whether it answers depends on whether it was started anew; what it has is less in any case.
+  // It answers only if it was restarted; in any case it has fewer log entries.
   expect(survey.own.raftIndex ?? 0n).toBeLessThan(lostAt);
   expect(losses).toHaveLength(3);
 
-  // The power goes at each change of the disk once the new data is complete; whoever is asked again goes on.
+  // Power cuts at each change of the disk after the restored data is complete; a repeated call completes the recovery.
   for (const step of ['rename', 'rename', 'writeAtomic'] as const)
     await expect(recoverAlone(first.dyingAt(step), first.recovering, signal)).rejects.toThrow('power cut');
   expect(await recoverAlone(first.ports, first.recovering, signal)).toBeGreaterThanOrEqual(2);
@@ -233,7 +233,7 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   expect(await keysOf(alone.admin)).toEqual(['before']);
   await write(alone.admin, 'after');
   expect((await alone.admin.list('/registry/', { signal })).revision).toBeGreaterThan(revision + BUMP);
-  // Whoever watched from an old revision is told everything anew.
+  // A watcher from an old revision lists again.
   await until(() => watched.some(({ kind }) => kind === 'relist'));
 
   // Partitioned from the survivor the old majority still decides, but over its own data alone.
@@ -246,7 +246,7 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const oldRevision = (await back.admin.list('/registry/', { signal })).revision;
   const watchedThere = follow(back.admin, oldRevision);
 
-  // They take the survivor for lost. In sight of them it starts anew, and does not believe who missed its recovery.
+  // They treat the survivor as lost. It restarts while they run, and ignores members that missed its recovery.
   const struck = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
   await back.admin.members.remove(struck?.id ?? 0n, { signal });
   const again = await first.start({ createsCluster: false });

@@ -34,7 +34,7 @@ const PAIRS = [
 const AUTHORITIES = PAIRS.filter(({ cert, by }) => cert === by);
 const LEAVES = PAIRS.filter(({ cert, by }) => cert !== by);
 const KUBECONFIGS = [PATHS.adminConf, PATHS.superAdminConf];
-/** What other nodes, or what is stored, would be refused for if it were made anew. */
+/** Files that must never be replaced: other nodes or stored data depend on them. */
 const MADE_ONCE = [...AUTHORITIES.flatMap(({ cert, key }) => [cert, key]), pki('sa.key'), PATHS.encryption];
 
 async function textOf(files: FilePort, path: string): Promise<string | undefined> {
@@ -112,7 +112,7 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
       { path, what: 'is empty', damaged: '' },
       { path, what: 'is cut', damaged: '-----BEGIN CERTIFICATE-----\nMIIB' },
     ]),
-  )('$path that $what is made anew before the mark', async ({ path, damaged }) => {
+  )('replaces $path that $what before the checkpoint', async ({ path, damaged }) => {
     const files = await made();
     const before = await textsOf(files, MADE_ONCE);
     if (damaged === undefined) await files.remove(path);

@@ -298,7 +298,7 @@ test('an API server that shuts down waits for watches, and a second signal termi
   watch.end();
   await once(watch, 'response');
   apiServer.kill('SIGTERM');
-  await until('closing its door', async () => {
+  await until('stops listening', async () => {
     const code = await ask('/readyz', { identity }).catch((error: NodeJS.ErrnoException) => error.code);
     return code === 'ECONNREFUSED';
   });
