@@ -31,15 +31,7 @@ export {
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { positionOf, type Problem } from './parse-located.ts';
-export {
-  differencesOf,
-  isSameJson,
-  mergeThreeWay,
-  type Conflict,
-  type Json,
-  type JsonPath,
-  type Merge,
-} from './merge-three-way.ts';
+export { mergeThreeWay, type Conflict, type Json, type JsonPath, type Merge } from './merge-three-way.ts';
 export {
   MAX_PROVISIONING_BYTES,
   parseProvisioning,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
-import { FileError, type FilePort } from '../file/index.ts';
+import { FileError, readText, type FilePort } from '../file/index.ts';
 
 const MAX_HOLDER_BYTES = 8192;
 /** The latest possible time: the lock is never stale by its age. */
@@ -74,10 +74,9 @@ export type HolderText =
 export async function readHolderText(files: FilePort, path: string): Promise<HolderText> {
   const stat = await files.stat(path);
   if (stat !== undefined && stat.kind !== 'directory') return { kind: 'foreign' };
-  const raw = await files.read(join(path, 'holder.json'), MAX_HOLDER_BYTES);
+  const text = await readText(files, join(path, 'holder.json'), MAX_HOLDER_BYTES);
   // An empty directory is not a lock either: the next holder replaces it.
-  if (raw === undefined) return { kind: 'gone' };
-  return { kind: 'text', text: Buffer.from(raw).toString('utf8') };
+  return text === undefined ? { kind: 'gone' } : { kind: 'text', text };
 }
 
 /**

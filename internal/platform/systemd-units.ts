@@ -1,13 +1,12 @@
 import { dirname } from 'node:path';
 import { describeError } from '../errors/index.ts';
 import type { CommandRunner } from '../exec/index.ts';
-import type { FilePort } from '../file/index.ts';
+import { readText, type FilePort } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 
 const UNIT_DIRECTORY = '/etc/systemd/system';
 /** The directory of packaged units, which systemd has read at boot or at their installation. */
 const SHIPPED_DIRECTORY = '/lib/systemd/system';
-const MAX_UNIT_BYTES = 64 * 1024;
 const START_MS = 120_000;
 const STOP_MS = 120_000;
 const ASKED_MS = 10_000;
@@ -58,12 +57,12 @@ export class SystemdUnits implements UnitPort {
 
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
     const path = `${UNIT_DIRECTORY}/${unit}`;
-    const found = await this.#textOf(path);
+    const found = await readText(this.#files, path);
     // For a new drop-in, systemd must reload: it runs all generators and reads all units.
     if (
       isDropIn(unit) &&
       found === undefined &&
-      (await this.#textOf(`${SHIPPED_DIRECTORY}/${unit}`)) === content
+      (await readText(this.#files, `${SHIPPED_DIRECTORY}/${unit}`)) === content
     )
       return false;
     const isWritten = found === content;
@@ -130,11 +129,6 @@ export class SystemdUnits implements UnitPort {
       signal,
     });
     return stdout.split('\n').filter((line) => line !== '');
-  }
-
-  async #textOf(path: string): Promise<string | undefined> {
-    const found = await this.#files.read(path, MAX_UNIT_BYTES);
-    return found === undefined ? undefined : Buffer.from(found).toString('utf8');
   }
 
   async #show(

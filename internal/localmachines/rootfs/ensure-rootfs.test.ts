@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { installArgv } from './agent-layer.ts';
-import { parseDepends } from './package-dependencies.ts';
-import { buildArgv, baseRootfs, recipeHash, rootfsRecipe } from './ensure-rootfs.ts';
+import { baseRootfs, buildArgv, parseDepends, recipeHash, rootfsRecipe } from './ensure-rootfs.ts';
 
 const recipe = rootfsRecipe(['iptables', 'systemd']);
 
