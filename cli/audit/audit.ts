@@ -128,7 +128,7 @@ async function openCheckpoints(context: CommandContext): Promise<{ readonly chec
   const { keyPem, clusterId, directory } = await readCaller(context);
   const location = { workspace: directory, clusterId };
   const pubKey = ed25519PubKeyFrom(keyPem);
-  if (pubKey === undefined) throw new Error('reading the key of an operator: it is no Ed25519 key'); // readCaller() has checked it
+  if (pubKey === undefined) throw new Error('the key of the caller is not an Ed25519 key'); // readCaller() has checked it
   const owner = { keyPem, pubKey };
   return { checkpoints: new Checkpoints(context.ports.files, location, owner) };
 }

@@ -1,4 +1,4 @@
-import { formatDuration } from '../../internal/clock/index.ts';
+import { formatDuration, formatExpiry } from '../../internal/clock/index.ts';
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -23,7 +23,7 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
       ...(controlPlane.length === 0 ? [] : ['Kubernetes control plane']),
       ...controlPlane.map((part) => `  ${componentText(part, nowMs)}`),
       ...(certificates.length === 0 ? [] : ['Certificates']),
-      ...certificates.map((each) => `  ${each.name.padEnd(width)}${describeExpiry(each.notAfterMs - nowMs)}`),
+      ...certificates.map((each) => `  ${each.name.padEnd(width)}${formatExpiry(each.notAfterMs, nowMs)}`),
       'Components',
       ...(runnables.length === 0 ? ['  not reported yet'] : renderTree(runnables, nowMs)),
     ].join('\n'),
@@ -56,9 +56,4 @@ function facts(node: Node, nowMs: number): readonly (readonly [string, string])[
 function componentText({ name, isReady, sinceMs, why }: ComponentView, nowMs: number): string {
   const age = formatDuration(nowMs - (sinceMs ?? nowMs));
   return `${name.padEnd(25)}${isReady ? `ready for ${age}` : `not ready for ${age}: ${why}`}`;
-}
-
-/** E.g. "expires in 6d23h", "expired 3h ago". */
-function describeExpiry(leftMs: number): string {
-  return leftMs >= 0 ? `runs out in ${formatDuration(leftMs)}` : `ran out ${formatDuration(-leftMs)} ago`;
 }
