@@ -4,7 +4,7 @@ import { ExecaRunner } from '../../internal/exec/index.ts';
 
 const ROUNDS = 40;
 const LIMIT_MS = 5_000;
-const lives = join(import.meta.dirname, 'fake-lives.mjs');
+const lives = join(import.meta.dirname, 'fake-agent-runs.mjs');
 /** State, sockets and ports of an agent have fixed places: in namespaces of its own they are nobody's. */
 const setUp = [
   'mount -t tmpfs tmpfs /var/lib',
