@@ -187,16 +187,16 @@ describe('Balancer', () => {
 
   test('closes idle connections', async () => {
     const { dial } = await bounded({ idleMs: 20 });
-    const guest = dial('127.0.0.1');
-    expect(await guest.asked()).toBe('echo:hi');
-    await guest.closed;
+    const clientSocket = dial('127.0.0.1');
+    expect(await clientSocket.asked()).toBe('echo:hi');
+    await clientSocket.closed;
   });
 
   test('closes half-open connections', async () => {
     const { dial } = await bounded({ halfOpenMs: 20 }, { upstream: await stubbornServer() });
-    const guest = dial('127.0.0.1');
-    guest.socket.end();
-    await guest.closed;
+    const clientSocket = dial('127.0.0.1');
+    clientSocket.socket.end();
+    await clientSocket.closed;
   });
 
   test('keeps busy connections without a maximum age', async () => {
@@ -208,10 +208,12 @@ describe('Balancer', () => {
       ...{ clock, log },
     });
     open.push(balancer);
-    const guest = new Guest(connect(await balancer.listen({ host: '127.0.0.1', port: 0 }), '127.0.0.1'));
-    expect(await guest.asked()).toBe('echo:hi');
+    const clientSocket = new Guest(
+      connect(await balancer.listen({ host: '127.0.0.1', port: 0 }), '127.0.0.1'),
+    );
+    expect(await clientSocket.asked()).toBe('echo:hi');
     await clock.advance(30 * 86_400_000);
-    expect(await guest.asked()).toBe('echo:hi');
+    expect(await clientSocket.asked()).toBe('echo:hi');
     expect(clock.sleeping).toBe(0);
   });
 
@@ -232,15 +234,15 @@ describe('Balancer', () => {
     };
     balancer.checkHealth({ probe, random: () => 0.5 });
     const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
-    const guest = new Guest(connect(port, '127.0.0.1'));
-    expect(await guest.asked()).toBe('first:hi');
+    const clientSocket = new Guest(connect(port, '127.0.0.1'));
+    expect(await clientSocket.asked()).toBe('first:hi');
     expect(balancer.states().map(({ verdict, connections }) => [verdict, connections])).toEqual([
       ['healthy', 1],
       ['healthy', 0],
     ]);
     hung.add(first.port);
     await clock.advance(4_600);
-    await guest.closed;
+    await clientSocket.closed;
     expect(await ask(port)).toBe('second:hi'); // although the first one still takes connections
     hung.add(second.port);
     await clock.advance(20_000);
@@ -250,12 +252,12 @@ describe('Balancer', () => {
   test('closes busy connections at the maximum age', async () => {
     const clock = new FakeClock();
     const { dial } = await bounded({ lifeMs: 1_000 }, { clock });
-    const guest = dial('127.0.0.1');
-    expect(await guest.asked()).toBe('echo:hi');
+    const clientSocket = dial('127.0.0.1');
+    expect(await clientSocket.asked()).toBe('echo:hi');
     await clock.advance(999);
-    expect(await guest.asked()).toBe('echo:hi');
+    expect(await clientSocket.asked()).toBe('echo:hi');
     await clock.advance(1);
-    await guest.closed;
+    await clientSocket.closed;
   });
 });
 

@@ -10,8 +10,8 @@ import { temporaryDirectory } from '../../internal/testing/host/temporary-direct
 const PROGRAM = join(import.meta.dirname, 'main.ts');
 
 test('apilb uses a configuration that is written while it reads the previous one', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'config.json');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'config.json');
   const port = await findFreePort();
   const listing = (upstream: number): string =>
     JSON.stringify({
@@ -39,8 +39,8 @@ test('apilb uses a configuration that is written while it reads the previous one
 });
 
 test('apilb keeps running after its log is closed', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'config.json');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'config.json');
   const port = await findFreePort();
   const follow = async (upstream: number): Promise<void> => {
     const listing = {

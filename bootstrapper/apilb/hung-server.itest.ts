@@ -24,12 +24,12 @@ require('node:https').createServer({ cert: require('node:fs').readFileSync(pem),
 ).listen(port, '127.0.0.1', () => console.log('listening'));`;
 
 test('apilb moves clients of a server stopped by SIGSTOP to another one within 5 s', async () => {
-  await using folder = await temporaryDirectory();
-  const caPem = await writeServerPem(join(folder.path, 'server.pem'));
+  await using directory = await temporaryDirectory();
+  const caPem = await writeServerPem(join(directory.path, 'server.pem'));
   const [port, first, second] = [await findFreePort(), await findFreePort(), await findFreePort()];
   const children: ChildProcess[] = [];
   const start = async (args: readonly string[], said: RegExp): Promise<ChildProcess> => {
-    const env = { ...process.env, RUNTIME_DIRECTORY: folder.path };
+    const env = { ...process.env, RUNTIME_DIRECTORY: directory.path };
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env });
     children.push(child);
     let text = '';
@@ -38,10 +38,10 @@ test('apilb moves clients of a server stopped by SIGSTOP to another one within 5
     return child;
   };
   try {
-    const pem = join(folder.path, 'server.pem');
+    const pem = join(directory.path, 'server.pem');
     const hanging = await start(['-e', SERVER, 'first', String(first), pem], /listening/);
     await start(['-e', SERVER, 'second', String(second), pem], /listening/);
-    const path = join(folder.path, 'config.json');
+    const path = join(directory.path, 'config.json');
     const at = (each: number) => ({ host: '127.0.0.1', port: each });
     const health = { caPem };
     await writeFile(path, JSON.stringify({ listen: at(port), upstreams: [at(first), at(second)], health }));
@@ -57,10 +57,10 @@ test('apilb moves clients of a server stopped by SIGSTOP to another one within 5
     expect(await ask(again)).toMatch(/second$/);
     expect(performance.now() - frozenMs).toBeLessThan(5_000);
     again.destroy();
-    expect(await told(join(folder.path, 'health.sock'))).toEqual(['silent', 'healthy']);
+    expect(await told(join(directory.path, 'health.sock'))).toEqual(['silent', 'healthy']);
 
     hanging.kill('SIGCONT');
-    while ((await told(join(folder.path, 'health.sock')))[0] !== 'healthy') await turn();
+    while ((await told(join(directory.path, 'health.sock')))[0] !== 'healthy') await turn();
     const back = await dial(port, caPem);
     expect(await ask(back)).toMatch(/first$/);
     back.destroy();

@@ -35,19 +35,19 @@ const clusterId = 'a1'.repeat(16);
 const pcr = 15;
 
 let factory: SwtpmFactory;
-let folder: string;
+let directory: string;
 let chip: Swtpm;
 let tpm: Tpm;
 
 beforeAll(async () => void (factory = await createSwtpmFactory()));
 afterAll(async () => void (await factory[Symbol.asyncDispose]()));
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'attest-'));
+  directory = await mkdtemp(join(tmpdir(), 'attest-'));
   await switchOn();
 });
 afterEach(async () => {
   await switchOff();
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 });
 
 async function switchOn(): Promise<void> {
@@ -71,7 +71,7 @@ const machineKeyPem = new Secret(
 );
 
 /** One life of the agent, as far as it proves the machine. */
-function boot(state = folder): { readonly evidence: MachineEvidence; readonly lock: NodeLock } {
+function boot(state = directory): { readonly evidence: MachineEvidence; readonly lock: NodeLock } {
   const files = new DiskFiles();
   const register = new TpmLockRegister({ tpm, pcr, signal });
   const lock = new NodeLock({ files, path: join(state, 'lock.json'), nowMs: () => 0, register });
@@ -137,7 +137,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await switchOff();
     chip = await factory.start(); // the factory's own state has never been extended: registers start at zero
     tpm = chip.open();
-    await rm(join(folder, 'ak-secret'));
+    await rm(join(directory, 'ak-secret'));
     await judge(boot().evidence, { shows: 'locked', clusterId });
   });
 
@@ -152,7 +152,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await switchBackOn();
     expect(lockCounterOf(await judge(boot().evidence, { shows: 'locked', clusterId }))).toBe(first);
     // Reset, and locked to the same cluster again: the register has the same value, the counter has not.
-    await rm(join(folder, 'lock.json'));
+    await rm(join(directory, 'lock.json'));
     await switchOff();
     await switchBackOn();
     const again = boot();
@@ -161,7 +161,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     expect(second).toBeGreaterThan(first ?? 0n);
     // The owner hierarchy can delete the counter; a new one starts at a higher value.
     await tpm.use(signal, (connection, task) => undefineNv(connection, LOCK_COUNTER.index, task));
-    await rm(join(folder, 'lock.json'));
+    await rm(join(directory, 'lock.json'));
     await switchOff();
     await switchBackOn();
     const third = boot();
@@ -173,7 +173,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
   test('is not available to a copy of its disk with another TPM', async () => {
     const known = await judge(boot().evidence, { shows: 'boot-baseline' });
     const copy = await mkdtemp(join(tmpdir(), 'attest-copy-'));
-    await cp(folder, copy, { recursive: true });
+    await cp(directory, copy, { recursive: true });
     await using other = await createSwtpmFactory();
     await using otherChip = await other.start();
     await switchOff();

@@ -58,7 +58,7 @@ export interface ConsensusLayout {
   readonly trustedClientsCa: string;
   readonly trustedPeersCa: string;
   readonly configFile: string;
-  user(name: EtcdClientName): KeyPairFiles & { readonly caFile: string; readonly folder: string };
+  user(name: EtcdClientName): KeyPairFiles & { readonly caFile: string; readonly directory: string };
 }
 
 /** The paths of one etcd member. `stateDir`: "/var/lib/cluster". */
@@ -87,8 +87,8 @@ export function consensusLayout(stateDir: string, etcd: EtcdName): ConsensusLayo
     trustedPeersCa: `${etcdHome}/pki/peers-ca.crt`,
     configFile: `${etcdHome}/etcd.json`,
     user: (name) => {
-      const folder = `${root}/users/${name}`;
-      return { folder, caFile: `${folder}/ca.crt`, ...pair(`${folder}/client`) };
+      const directory = `${root}/users/${name}`;
+      return { directory, caFile: `${directory}/ca.crt`, ...pair(`${directory}/client`) };
     },
   };
 }

@@ -90,7 +90,7 @@ test('an idle watch of the API server gets progress notifications within seconds
 
 test('a client certificate of one etcd is refused by the other one in the TLS handshake', async () => {
   const { state, kubernetes } = await (await createNode()).start();
-  const strangers = [
+  const others = [
     ...['root', 'curator', 'signer'].map(
       (name) => [state.client(name as 'root'), kubernetes.client('root')] as const,
     ),
@@ -98,8 +98,8 @@ test('a client certificate of one etcd is refused by the other one in the TLS ha
       (name) => [kubernetes.client(name as 'root'), state.client('root')] as const,
     ),
   ];
-  for (const [stranger, at] of strangers) {
-    const client = await connect(stranger, at);
+  for (const [other, at] of others) {
+    const client = await connect(other, at);
     await expect(client.get('/cluster/meta/cluster', { signal, timeoutMs: 2_000 })).rejects.toMatchObject({
       code: 'etcd-unavailable',
     });

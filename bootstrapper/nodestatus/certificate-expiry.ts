@@ -18,11 +18,11 @@ const DIRECTORIES = [
     const layout = consensusLayout(AGENT_PATHS.state, name);
     const { server, clientsCa, peersCa } = layout;
     const directories = [server, clientsCa, peersCa].map(({ certFile }) => dirname(certFile));
-    return [...directories, ...clients.map((client) => layout.user(client).folder)];
+    return [...directories, ...clients.map((client) => layout.user(client).directory)];
   }),
   AGENT_PATHS.ca,
   PATHS.pki,
-  ...Object.values(COMPONENT_CLIENTS).map(({ folder }) => folder),
+  ...Object.values(COMPONENT_CLIENTS).map(({ directory }) => directory),
 ];
 
 /** Expiry of a certificate on this node. */

@@ -32,7 +32,7 @@ const files = new DiskFiles();
 const REMOVED = `node-${'b'.repeat(32)}`;
 const HERE = `node-${'c'.repeat(32)}`;
 
-let folder: string;
+let directory: string;
 let units: ProcessUnits;
 let running: RunningConsensus;
 let probeFiles: RemovalProbeFiles;
@@ -40,9 +40,9 @@ const etcd = new MemoryEtcd();
 
 /** A real etcd with the certificates that a control plane gives it; nothing listens as API server or kubelet. */
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-removalprobe-'));
+  directory = await mkdtemp(join(tmpdir(), 'cluster-removalprobe-'));
   units = new ProcessUnits();
-  const stateDir = join(folder, 'state');
+  const stateDir = join(directory, 'state');
   await files.makeDirectory(stateDir);
   const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
   const consensus = new Consensus({ files, commands, units, clock, log: createMemoryLogger().log });
@@ -56,7 +56,7 @@ beforeAll(async () => {
       quotaBytes: 64 * 1024 * 1024,
       createsCluster: true,
       peers: [],
-      etcdBinary: await findEtcdBinary(folder),
+      etcdBinary: await findEtcdBinary(directory),
       stateDir,
     },
     signal,
@@ -70,7 +70,7 @@ beforeAll(async () => {
       'etcd-peers-ca.crt': layout.peersCa.certFile,
       'etcd-peers-ca.key': layout.peersCa.keyFile,
     },
-    rotation: join(folder, 'rotation.json'),
+    rotation: join(directory, 'rotation.json'),
     valid: {
       'etcd-client': layout.user('root'),
       'etcd-peer': layout.peer,
@@ -105,12 +105,12 @@ beforeAll(async () => {
 afterAll(async () => {
   running[Symbol.dispose]();
   await units[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
+  await rm(directory, { recursive: true, force: true });
 });
 
 /** Files of a new CA, named after it. */
 async function createCa(name: string) {
-  const at = { certFile: join(folder, `${name}.crt`), keyFile: join(folder, `${name}.key`) };
+  const at = { certFile: join(directory, `${name}.crt`), keyFile: join(directory, `${name}.key`) };
   const keyPem = generateKeyPem();
   await files.writeAtomic(at.keyFile, keyPem.reveal());
   await files.writeAtomic(
@@ -154,7 +154,7 @@ function ports() {
 }
 
 test('etcd refuses the certificates of a removed node and admits certificates signed with its CA keys', async () => {
-  const before = await readdir(folder, { recursive: true });
+  const before = await readdir(directory, { recursive: true });
   expect(await probeEtcd()).toEqual([
     'etcd-client node refused',
     'etcd-client kubelet refused',
@@ -166,7 +166,7 @@ test('etcd refuses the certificates of a removed node and admits certificates si
     'etcd-peer state-etcd-peer refused',
     'etcd-peer etcd-peer admitted',
   ]);
-  expect((await readdir(folder, { recursive: true })).length).toBe(before.length);
+  expect((await readdir(directory, { recursive: true })).length).toBe(before.length);
 });
 
 test('a removal probe of a worker uses no shared keys', async () => {

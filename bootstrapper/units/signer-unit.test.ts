@@ -21,7 +21,7 @@ const config: SignerUnitConfig = {
 
 async function create() {
   const files = new MemoryFiles();
-  for (const folder of ['/etc/cluster', '/s', '/k']) await files.makeDirectory(folder);
+  for (const directory of ['/etc/cluster', '/s', '/k']) await files.makeDirectory(directory);
   const units = new FakeUnits();
   const commands = new FakeCommands();
   return { files, units, unit: new SignerUnit({ files, units, commands }) };

@@ -27,8 +27,8 @@ export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: Cons
     createsCluster: config.createsCluster,
     alone: config.peers.length === 0,
   });
-  for (const folder of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${folder}`);
-  for (const folder of ['data', 'pki']) await files.makeDirectory(`${layout.etcdHome}/${folder}`);
+  for (const directory of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${directory}`);
+  for (const directory of ['data', 'pki']) await files.makeDirectory(`${layout.etcdHome}/${directory}`);
   const clients = await ensureCa(ports, layout.clientsCa, {
     commonName: CA_COMMON_NAMES[etcd.cas.clients],
     mayCreate,
@@ -55,7 +55,7 @@ export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: Cons
   await files.writeAtomic(layout.trustedPeersCa, trusted.peers, { mode: 0o644 });
   for (const name of etcd.clients) {
     const user = layout.user(name);
-    await files.makeDirectory(user.folder);
+    await files.makeDirectory(user.directory);
     await files.writeAtomic(user.caFile, trusted.clients, { mode: 0o644 });
     const template = { commonName: name, usages: ['client'], names: [] } as const;
     await ensureLeaf(ports, user, { signer: clients, template, validDays });

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { createHash } from 'node:crypto';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
@@ -21,7 +22,7 @@ export async function placeEtcdKeys(files: FilePort, stateDir: string, set: KeyS
   });
   for (const [name, pair, believedFile] of kinds) {
     const [trusted, signs] = [trustedPem(set, name), signingPair(set, name)];
-    await files.makeDirectory(believedFile.slice(0, believedFile.lastIndexOf('/')));
+    await files.makeDirectory(dirname(believedFile));
     const isAsMade = (await files.stat(believedFile)) === undefined && isSame(trusted, signs.public);
     await put(files, pair.keyFile, signs.private.reveal(), 0o600);
     await put(files, pair.certFile, signs.public);

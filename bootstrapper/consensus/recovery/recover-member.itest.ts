@@ -98,16 +98,16 @@ class TestControlPlane {
 }
 
 async function createThree(): Promise<readonly [TestControlPlane, TestControlPlane, TestControlPlane]> {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-recover-'));
-  open.push({ [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) });
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-recover-'));
+  open.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) });
   const ports = await Promise.all([1, 2, 3].map(() => findFreePort()));
   const programs = {
-    etcdctlBinary: await findEtcdBinary(folder, 'etcdctl'),
-    etcdutlBinary: await findEtcdBinary(folder, 'etcdutl'),
+    etcdctlBinary: await findEtcdBinary(directory, 'etcdctl'),
+    etcdutlBinary: await findEtcdBinary(directory, 'etcdutl'),
   };
-  const etcdBinary = await findEtcdBinary(folder);
+  const etcdBinary = await findEtcdBinary(directory);
   const create = async (index: number): Promise<TestControlPlane> => {
-    const stateDir = join(folder, `node-${index + 1}`);
+    const stateDir = join(directory, `node-${index + 1}`);
     await mkdir(stateDir);
     const client = ports[index] ?? 0;
     const node = new TestControlPlane(
@@ -135,7 +135,7 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
     );
     open.push(node.units);
     if (index > 0)
-      await cp(join(folder, 'node-1', 'consensus'), join(stateDir, 'consensus'), {
+      await cp(join(directory, 'node-1', 'consensus'), join(stateDir, 'consensus'), {
         recursive: true,
         filter: (path) => !/\/(users|formed|epoch)/.test(path),
       });
@@ -143,7 +143,7 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
   };
   const first = await create(0);
   const one = await first.start();
-  await giveBirth(one.admin);
+  await createRecords(one.admin);
   const second = await create(1);
   await second.start();
   const third = await create(2);
@@ -151,7 +151,7 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
   return [first, second, third];
 }
 
-async function giveBirth(admin: EtcdClient): Promise<void> {
+async function createRecords(admin: EtcdClient): Promise<void> {
   const value = records.cluster.encode({
     ...{ version: 1, clusterId: 'c0ffee', clusterName: 'test', epoch: 1 },
     ...{ caPem: 'CA', createdMs: 1, firstNodeId: 'node-1' },
@@ -247,8 +247,8 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const watchedThere = follow(back.admin, oldRevision);
 
   // They treat the survivor as lost. It restarts while they run, and ignores members that missed its recovery.
-  const struck = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
-  await back.admin.members.remove(struck?.id ?? 0n, { signal });
+  const removed = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
+  await back.admin.members.remove(removed?.id ?? 0n, { signal });
   const again = await first.start({ createsCluster: false });
   expect(await votersOf(again.admin)).toEqual(['node-1']);
   expect(await keysOf(again.admin)).toEqual(['after', 'before']);

@@ -37,7 +37,7 @@ function restarts(): number {
 test('runEtcd() restarts etcd once for a new configuration, also after a crash at any write', async () => {
   for (let point = 0, isOver = false; !isOver; point++) {
     const disk = new MemoryFiles();
-    for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
+    for (const directory of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(directory);
     await run(disk, 1024);
     const before = restarts();
     const dying = new FaultyFiles(disk, { point, fault: 'crash-after' });
@@ -58,7 +58,7 @@ test('runEtcd() restarts etcd once for a new configuration, also after a crash a
 
 test('runEtcd() with keepRunning changes nothing; the next call without it restarts etcd', async () => {
   const disk = new MemoryFiles();
-  for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
+  for (const directory of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(directory);
   await run(disk, 1024);
   const [before, written] = [restarts(), await disk.read(layout.configFile, 4_096)];
   await run(disk, 2048, true);

@@ -48,23 +48,23 @@ async function answering(path: string, text: string | undefined): Promise<AsyncD
 const never = new AbortController().signal;
 
 test('readBalancerHealth() reads the answer of the balancer', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'health.sock');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'health.sock');
   await using _server = await answering(path, JSON.stringify({ upstreams: [healthy] }));
   expect(await readBalancerHealth(path, { clock: new FakeClock(), signal: never })).toHaveLength(1);
 });
 
 test('readBalancerHealth() refuses a long answer', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'health.sock');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'health.sock');
   await using _server = await answering(path, ' '.repeat(200_000));
   const asked = readBalancerHealth(path, { clock: new FakeClock(), signal: never });
   await expect(asked).rejects.toThrow('the answer is too long');
 });
 
 test('readBalancerHealth() rejects after 1 s when the balancer hangs', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'health.sock');
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'health.sock');
   await using _server = await answering(path, undefined);
   const clock = new FakeClock();
   const asked = readBalancerHealth(path, { clock, signal: never });

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { PodSecurityConfig } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS } from '../settings.ts';
@@ -15,7 +16,7 @@ export async function writeAdmissionConfig(
   files: FilePort,
   podSecurity: PodSecurityConfig | undefined,
 ): Promise<void> {
-  await files.makeDirectory(PATHS.admission.slice(0, PATHS.admission.lastIndexOf('/')));
+  await files.makeDirectory(dirname(PATHS.admission));
   const document = admissionConfiguration(podSecurity);
   await files.writeAtomic(PATHS.admission, `${JSON.stringify(document, undefined, 2)}\n`);
 }

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, request, type Server } from 'node:https';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { AddressInfo } from 'node:net';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
@@ -38,7 +38,7 @@ interface Review {
   readonly spec: { readonly user: string; readonly uid?: string; readonly groups?: readonly string[] };
 }
 
-let folder: string;
+let directory: string;
 let etcd: TestEtcd;
 let apiServer: ChildProcess;
 let apiPort: number;
@@ -52,7 +52,7 @@ let output = '';
 
 /** A real API server of the bundle on a real etcd, with the configuration that a control plane gets. */
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-authorization-'));
+  directory = await mkdtemp(join(tmpdir(), 'cluster-authorization-'));
   etcd = await TestEtcd.create();
   const member = await etcd.startMember('one');
   await untilServing(await etcd.connect('root', member.endpoint));
@@ -73,16 +73,16 @@ beforeAll(async () => {
     'sa.key': serviceAccountKey.reveal(),
   };
   for (const [name, text] of Object.entries(files))
-    await writeFile(join(folder, name), text, { mode: 0o600 });
+    await writeFile(join(directory, name), text, { mode: 0o600 });
   membership = await serveMembership(tls, client.caPem);
   await writeAuthorizationConfig(relocated(), {
     nodeId,
     clusterCaPem: clusterCa.caPem,
     port: (membership.address() as AddressInfo).port,
-    client: { certFile: join(folder, 'client.crt'), keyFile: join(folder, 'client.key') },
+    client: { certFile: join(directory, 'client.crt'), keyFile: join(directory, 'client.key') },
   });
   apiPort = await findFreePort();
-  apiServer = spawn(await programOfBundle('kube-apiserver', folder), flags(member.endpoint), {
+  apiServer = spawn(await programOfBundle('kube-apiserver', directory), flags(member.endpoint), {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   for (const stream of [apiServer.stdout, apiServer.stderr])
@@ -98,11 +98,11 @@ afterAll(async () => {
   membership.close();
   membership.closeAllConnections();
   await etcd[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 }, 30_000);
 
 function flags(etcdEndpoint: string): string[] {
-  const at = (name: string): string => join(folder, name);
+  const at = (name: string): string => join(directory, name);
   return [
     `--etcd-servers=https://${etcdEndpoint}`,
     `--etcd-cafile=${at('etcd-ca.crt')}`,
@@ -145,8 +145,8 @@ async function nodeIdentity(
 
 /** The files that a control plane has in /etc, in the directory of this test. */
 function relocated(): FilePort {
-  const etc = PATHS.authorization.slice(0, PATHS.authorization.lastIndexOf('/'));
-  const move = (text: string): string => text.replaceAll(etc, folder);
+  const etc = dirname(PATHS.authorization);
+  const move = (text: string): string => text.replaceAll(etc, directory);
   const files = new DiskFiles();
   return Object.assign(Object.create(files) as DiskFiles, {
     makeDirectory: async () => undefined,
@@ -255,7 +255,7 @@ test('a removed node is refused within 10 s, and a new node of the same name is 
 test('an administrator can review the access of a kubelet at each API server', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
-  const caPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
   const { signal } = new AbortController();
   expect(await reviewKubelet(client, { name: 'w4', nodeId: 'node-4' }, signal)).toMatchObject({
@@ -272,7 +272,7 @@ test('an administrator can review the access of a kubelet at each API server', a
 test('an API server refuses the certificates of a removed node and admits certificates signed with the CA key', async () => {
   const removedId = `node-${'d'.repeat(32)}`;
   removed.add(removedId);
-  const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  const serverCaPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   const { signal } = new AbortController();
   const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/${removedId}`, serverCaPem };
   const probe = async (name: TestCertificateName, signer: KeyCertificateSigner) =>
@@ -309,7 +309,7 @@ test('an API server refuses the certificates of a removed node and admits certif
 test('an API server admits a token signed with the trusted key and refuses any other', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
-  const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  const serverCaPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   using client = new KubeClient({ server, caPem: serverCaPem, ...admin }, { clock: new SystemClock() });
   const { signal } = new AbortController();
   const accounts = '/api/v1/namespaces/kube-public/serviceaccounts';

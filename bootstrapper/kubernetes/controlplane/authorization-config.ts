@@ -1,7 +1,8 @@
+import { dirname } from 'node:path';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
-const KUBECONFIG = `${PATHS.authorization.slice(0, PATHS.authorization.lastIndexOf('/'))}/membership.json`;
+const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;
 /** How long an API server caches a decision: a removed kubelet is refused at the latest after this time. */
 const CACHE_TTL = '5s';
 const TIMEOUT = '3s';
@@ -28,7 +29,7 @@ export async function writeAuthorizationConfig(
   files: FilePort,
   options: AuthorizationOptions,
 ): Promise<void> {
-  await files.makeDirectory(KUBECONFIG.slice(0, KUBECONFIG.lastIndexOf('/')));
+  await files.makeDirectory(dirname(KUBECONFIG));
   await files.writeAtomic(KUBECONFIG, text(membershipKubeconfig(options)));
   await files.writeAtomic(PATHS.authorization, text(authorizationConfiguration()));
 }

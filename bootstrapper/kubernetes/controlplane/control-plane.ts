@@ -51,7 +51,7 @@ export class ControlPlane {
 
   /** Creates certificates, kubeconfigs and the key that encrypts secrets at rest. Needs no running component. */
   async createPki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, checkpoints: marks, clock } = this.#ports;
+    const { files, checkpoints, clock } = this.#ports;
     const { createsCluster: creates, settings } = this.#options;
     await this.#kubelet.writeKubeadmConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
@@ -70,7 +70,7 @@ export class ControlPlane {
     await this.#kubelet.writeKubeconfig();
     await createAdminKubeconfigs(credentials, settings, creates ? ['admin', 'super-admin'] : ['admin']);
     await this.#renewLeaves(progress);
-    await marks.record('pki', this.#inputs());
+    await checkpoints.record('pki', this.#inputs());
   }
 
   /** Writes the static pods, starts the kubelet, and resolves when the API server of this node is ready. */
@@ -101,7 +101,7 @@ export class ControlPlane {
 
   /** Stores the configuration of kubeadm and kubelet in the cluster, installs DNS and kube-proxy, and labels the node. */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, checkpoints: marks } = this.#ports;
+    const { files, checkpoints } = this.#ports;
     if (await this.#isDone('settings')) {
       await files.remove(PATHS.superAdminConf); // the `pki` step may have written it again
       return progress.reportUnchanged();
@@ -121,7 +121,7 @@ export class ControlPlane {
     await this.#callApi(['mark-control-plane'], signal);
     // Its user passes every authorizer. It is not needed once the role binding of cluster-admins exists.
     await files.remove(PATHS.superAdminConf);
-    await marks.record('settings', this.#inputs());
+    await checkpoints.record('settings', this.#inputs());
   }
 
   /** A step that was begun with new inputs and interrupted must be repeated, even when the previous inputs come back. */
@@ -149,7 +149,7 @@ export class ControlPlane {
     signal: AbortSignal,
     prepare: () => Promise<unknown>,
   ): Promise<void> {
-    const { files, kubeadm, checkpoints: marks } = this.#ports;
+    const { files, kubeadm, checkpoints } = this.#ports;
     await writeAdmissionConfig(files, this.#options.settings.podSecurity);
     const keys = await readSharedKeyState(files, this.#options.etcd);
     // The keys may be newer than the certificates.
@@ -172,7 +172,7 @@ export class ControlPlane {
     if (isWritten) return;
     // kubeadm does not sync: after a power cut the files would be empty although the checkpoint exists.
     for (const pod of STATIC_PODS) await files.sync(`${PATHS.manifests}/${pod}.yaml`);
-    await marks.record('control-plane', withKeys(this.#inputs()));
+    await checkpoints.record('control-plane', withKeys(this.#inputs()));
   }
 
   /** Renews certificates that are due, and those of a CA that no longer signs. */
@@ -195,8 +195,10 @@ export class ControlPlane {
 
   /** Whether a step is complete. Checkpoints include `runsWorkloads`, but a change of it repeats no step. */
   async #isDone(name: string, as = (inputs: unknown): unknown => inputs): Promise<boolean> {
-    const { checkpoints: marks } = this.#ports;
-    const found = await Promise.all([true, false].map((runs) => marks.isDone(name, as(this.#inputs(runs)))));
+    const { checkpoints } = this.#ports;
+    const found = await Promise.all(
+      [true, false].map((runs) => checkpoints.isDone(name, as(this.#inputs(runs)))),
+    );
     return found.includes(true);
   }
 

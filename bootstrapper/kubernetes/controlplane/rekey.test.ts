@@ -47,15 +47,15 @@ describe('ControlPlane and a key rotation', () => {
     await placeAuthority(bed.files);
     await placeKubelet(bed.files);
     const { certificates: _, ...others } = settings;
-    const marked = (inputs: unknown): string =>
+    const completed = (inputs: unknown): string =>
       createHash('sha256').update(JSON.stringify(inputs)).digest('hex');
     const { version, nodeName, nodeAddress, serviceSubnet, host } = settings;
-    const whole = marked([others, etcd]);
-    const marks = {
+    const whole = completed([others, etcd]);
+    const checkpoints = {
       ...{ pki: whole, 'control-plane': whole, settings: whole },
-      kubelet: marked([version, nodeName, nodeAddress, serviceSubnet, host]),
+      kubelet: completed([version, nodeName, nodeAddress, serviceSubnet, host]),
     };
-    await bed.files.writeAtomic(PATHS.stepCheckpoints, JSON.stringify(marks));
+    await bed.files.writeAtomic(PATHS.stepCheckpoints, JSON.stringify(checkpoints));
     await bed.files.makeDirectory(PATHS.manifests);
     await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
     await placeKubernetesKeys(

@@ -49,7 +49,7 @@ export interface RetireOptions {
  * @throws KubernetesError `kubernetes-still-running` after 90 s
  */
 export async function retireControlPlane(ports: RetirePorts, options: RetireOptions): Promise<boolean> {
-  const { files, checkpoints: marks, log, clock } = ports;
+  const { files, checkpoints, log, clock } = ports;
   const found = await findRemaining(files);
   if (found.length === 0) return false;
   if (found.includes(PATHS.adminConf)) {
@@ -60,7 +60,7 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   for (const path of MANIFESTS) await files.remove(path);
   await waitUntilStopped(ports, options);
   await endControlPlaneGeneration(files);
-  await marks.clear(['pki', 'control-plane', 'settings']);
+  await checkpoints.clear(['pki', 'control-plane', 'settings']);
   for (const path of found) await files.remove(path);
   log.info('removed the Kubernetes control plane from this node', {});
   return true;

@@ -86,11 +86,11 @@ async function apiServerLog(files: FilePort): Promise<readonly string[]> {
   const pods = await files.list(POD_LOGS);
   const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);
   if (pod === undefined) return [];
-  const folder = `${POD_LOGS}/${pod}/kube-apiserver`;
-  const logs = (await files.list(folder)).filter((name) => /^[0-9]+\.log$/.test(name));
+  const directory = `${POD_LOGS}/${pod}/kube-apiserver`;
+  const logs = (await files.list(directory)).filter((name) => /^[0-9]+\.log$/.test(name));
   const newest = logs.toSorted((a, b) => parseInt(a, 10) - parseInt(b, 10)).at(-1);
   if (newest === undefined) return [];
-  const raw = (await files.read(`${folder}/${newest}`, MAX_LOG_BYTES)) ?? new Uint8Array();
+  const raw = (await files.read(`${directory}/${newest}`, MAX_LOG_BYTES)) ?? new Uint8Array();
   const text = Buffer.from(raw).toString('utf8').trim();
   return text === '' ? [] : text.split('\n').slice(-3);
 }

@@ -17,18 +17,18 @@ export async function createComponentCredentials(
   const { files } = ports;
   const signer = await loadCa(ports, 'clients');
   const serverCaPem = await readText(files, `${PATHS.pki}/ca.crt`);
-  for (const { user, folder, key, cert, conf } of Object.values(COMPONENT_CLIENTS)) {
-    await files.makeDirectory(folder);
+  for (const { user, directory, key, cert, conf } of Object.values(COMPONENT_CLIENTS)) {
+    await files.makeDirectory(directory);
     const validDays = certificates.controlPlaneMinutes / MINUTES_PER_DAY;
     const leaf = { commonName: user, usages: ['client'], names: [], validDays } as const;
     await ensureKeyPair(files, signer, { keyFile: key, certFile: cert, leaf });
     const config = kubeconfigOfFiles({
       server: `https://${formatEndpoint(nodeAddress, PORTS.apiServer)}`,
-      caFile: `${folder}/ca.crt`,
+      caFile: `${directory}/ca.crt`,
       certFile: cert,
       keyFile: key,
     });
-    await files.writeAtomic(`${folder}/ca.crt`, serverCaPem, { mode: 0o644 });
+    await files.writeAtomic(`${directory}/ca.crt`, serverCaPem, { mode: 0o644 });
     const found = await files.read(conf, MAX_BYTES);
     // The pods mount this single file: an unchanged one must stay the same file.
     if (found === undefined || Buffer.from(found).toString('utf8') !== config)

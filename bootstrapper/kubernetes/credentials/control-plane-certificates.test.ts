@@ -92,7 +92,7 @@ describe('renewControlPlaneCertificates()', () => {
     );
     expect(new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`)).issuer).toBe('CN=ca');
     // What they call is a server: its CA is still the one that was there first.
-    expect(await text(`${COMPONENT_CLIENTS.scheduler.folder}/ca.crt`)).toBe(
+    expect(await text(`${COMPONENT_CLIENTS.scheduler.directory}/ca.crt`)).toBe(
       await text(`${PATHS.pki}/ca.crt`),
     );
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { createPrivateKey, createPublicKey, randomBytes } from 'node:crypto';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts';
@@ -62,7 +63,7 @@ async function makeKeyFilePair(files: FilePort, pair: KeyFilePair): Promise<void
 }
 
 async function makeEncryptionKey(files: FilePort): Promise<void> {
-  await files.makeDirectory(PATHS.encryption.slice(0, PATHS.encryption.lastIndexOf('/')));
+  await files.makeDirectory(dirname(PATHS.encryption));
   const config = {
     apiVersion: 'apiserver.config.k8s.io/v1',
     kind: 'EncryptionConfiguration',

@@ -45,8 +45,14 @@ export const COMPONENT_CLIENTS = {
 } as const;
 
 function client(name: string, user: string) {
-  const folder = `/etc/kubernetes/${name}`;
-  return { user, folder, key: `${folder}/client.key`, cert: `${folder}/client.crt`, conf: `${folder}.conf` };
+  const directory = `/etc/kubernetes/${name}`;
+  return {
+    user,
+    directory,
+    key: `${directory}/client.key`,
+    cert: `${directory}/client.crt`,
+    conf: `${directory}.conf`,
+  };
 }
 
 /**

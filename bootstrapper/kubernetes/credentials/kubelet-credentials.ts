@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { LeafSpec } from '../../../internal/pki/index.ts';
 import {
@@ -23,7 +24,7 @@ export async function createKubeletCredentials(
 ): Promise<void> {
   const { files } = ports;
   const [servers, clients] = [await loadCa(ports, 'servers'), await loadCa(ports, 'clients')];
-  await files.makeDirectory(folderOf(KUBELET_FILES.ca));
+  await files.makeDirectory(dirname(KUBELET_FILES.ca));
   await files.writeAtomic(KUBELET_FILES.ca, servers.caPem, { mode: 0o644 });
   const { nodeId, nodeName, nodeAddress, certificates } = settings;
   const subject = {
@@ -59,7 +60,7 @@ export async function writeKubeletKubeconfig(
   settings: Pick<KubernetesSettings, 'apiEndpoint'>,
 ): Promise<void> {
   for (const path of Object.values(KUBELET_FILES)) await readText(files, path);
-  await files.makeDirectory(folderOf(PATHS.kubeletConf), 0o755);
+  await files.makeDirectory(dirname(PATHS.kubeletConf), 0o755);
   const config = kubeconfigOfFiles({
     server: `https://${apiEndpointOf(settings)}`,
     caFile: KUBELET_FILES.ca,
@@ -72,8 +73,4 @@ export async function writeKubeletKubeconfig(
 /** Whether this CA signed the client certificate of the kubelet. */
 export async function isKubeletClientIssuedBy(files: FilePort, authorityPem: string): Promise<boolean> {
   return isIssuedBy(await readText(files, KUBELET_FILES.clientCert), authorityPem);
-}
-
-function folderOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/'));
 }

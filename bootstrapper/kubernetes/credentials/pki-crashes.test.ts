@@ -127,9 +127,9 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
     await files.writeAtomic(key, generateKeyPem().reveal());
     await makePki(files);
     await expectWhole(files);
-    const stranger = new MemoryFiles();
-    await makePki(stranger);
-    for (const path of [cert, key]) await files.writeAtomic(path, (await textOf(stranger, path)) ?? '');
+    const other = new MemoryFiles();
+    await makePki(other);
+    for (const path of [cert, key]) await files.writeAtomic(path, (await textOf(other, path)) ?? '');
     await new StepCheckpoints(files).clear(['pki']);
     await makePki(files);
     await expectWhole(files);

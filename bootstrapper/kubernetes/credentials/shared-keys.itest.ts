@@ -22,7 +22,7 @@ const FOLLOWS_MS = 75_000;
 const POLL_MS = 250;
 const SETTLED = { kubernetes: 'etc/kubernetes', kubelet: 'var/lib/cluster/kubernetes' };
 
-let folder: string;
+let directory: string;
 let etcd: TestEtcd;
 let etcdEndpoint: string;
 let program: string;
@@ -33,12 +33,12 @@ let set: KeySet;
 let files: FilePort;
 let output = '';
 
-const pki = (name: string): string => join(folder, SETTLED.kubernetes, 'pki', name);
+const pki = (name: string): string => join(directory, SETTLED.kubernetes, 'pki', name);
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-shared-keys-'));
+  directory = await mkdtemp(join(tmpdir(), 'cluster-shared-keys-'));
   for (const path of [`${SETTLED.kubernetes}/pki`, SETTLED.kubelet])
-    await mkdir(join(folder, path), { recursive: true });
+    await mkdir(join(directory, path), { recursive: true });
   files = relocated();
   etcd = await TestEtcd.create();
   const member = await etcd.startMember('one');
@@ -56,8 +56,8 @@ beforeAll(async () => {
   };
   await writeFile(pki('ca.crt'), set.previous['kubernetes-clients-ca'].public);
   await placeKubernetesKeys(files, set);
-  program = await programOfBundle('kube-apiserver', folder);
-  kubectl = await programOfBundle('kubectl', folder);
+  program = await programOfBundle('kube-apiserver', directory);
+  kubectl = await programOfBundle('kubectl', directory);
   port = await findFreePort();
   await start();
 }, 150_000);
@@ -65,7 +65,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await stop();
   await etcd[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 }, 30_000);
 
 async function reach(phase: KeySet['phase']): Promise<void> {
@@ -76,7 +76,7 @@ async function reach(phase: KeySet['phase']): Promise<void> {
 /** The absolute places of a control plane, below the directory of this test. */
 function relocated(): FilePort {
   const disk = new DiskFiles();
-  const move = (path: string): string => join(folder, path);
+  const move = (path: string): string => join(directory, path);
   return Object.assign(Object.create(disk) as DiskFiles, {
     read: (path: string, maxBytes: number) => disk.read(move(path), maxBytes),
     stat: (path: string) => disk.stat(move(path)),
@@ -104,7 +104,7 @@ async function start(): Promise<void> {
       '--anonymous-auth=false',
       '--bind-address=127.0.0.1',
       `--secure-port=${port}`,
-      `--cert-dir=${join(folder, 'serving')}`,
+      `--cert-dir=${join(directory, 'serving')}`,
       '--service-account-issuer=https://kubernetes.default.svc',
       `--service-account-key-file=${pki('sa.pub')}`,
       `--service-account-signing-key-file=${pki('sa.key')}`,
@@ -115,7 +115,7 @@ async function start(): Promise<void> {
   for (const stream of [apiServer.stdout, apiServer.stderr])
     stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
   const endMs = nowMs() + READY_MS;
-  const admin = await clientOf(inForce('kubernetes-clients-ca'));
+  const admin = await clientOf(active('kubernetes-clients-ca'));
   while ((await ask('/readyz', { identity: admin }).catch(() => ({ status: 0 }))).status !== 200) {
     if (apiServer.exitCode !== null || nowMs() > endMs)
       throw new Error(`the API server is not ready: ${output}`);
@@ -129,12 +129,12 @@ async function stop(): Promise<void> {
   await once(apiServer, 'exit');
 }
 
-async function startAnew(): Promise<void> {
+async function restartApiServer(): Promise<void> {
   await stop();
   await start();
 }
 
-const inForce = (name: 'kubernetes-clients-ca' | 'front-proxy-ca'): RotatingPair =>
+const active = (name: 'kubernetes-clients-ca' | 'front-proxy-ca'): RotatingPair =>
   (set.phase === 'believe' ? set.previous : set.next)[name];
 
 async function clientOf(
@@ -198,7 +198,7 @@ const asAnybody = { 'X-Remote-User': 'anybody', 'X-Remote-Group': 'system:master
 const bearer = (token: string): Asked => ({ headers: { authorization: `Bearer ${token}` } });
 
 async function newToken(): Promise<string> {
-  const identity = await clientOf(inForce('kubernetes-clients-ca'));
+  const identity = await clientOf(active('kubernetes-clients-ca'));
   const accounts = '/api/v1/namespaces/default/serviceaccounts';
   await ask(accounts, {
     identity,
@@ -233,23 +233,23 @@ test('an API server that trusts two CAs admits clients of both, and refuses the 
 }, 180_000);
 
 test('an API server verifies tokens with the keys that it read at its start', async () => {
-  await startAnew();
+  await restartApiServer();
   const old = await newToken();
   expect(await statusOf(bearer(old))).toBe(200);
   await reach('issue');
-  await startAnew();
+  await restartApiServer();
   const anew = await newToken();
   expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([200, 200]);
   await reach('retire');
   // It has not read it.
   expect(await statusOf(bearer(old))).toBe(200);
-  await startAnew();
+  await restartApiServer();
   expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([401, 200]);
 }, 180_000);
 
 test('the ConfigMap for extension API servers keeps previous CAs until they are removed, and does not get them back', async () => {
-  const identity = await clientOf(inForce('kubernetes-clients-ca'));
-  const config = join(folder, 'admin.conf');
+  const identity = await clientOf(active('kubernetes-clients-ca'));
+  const config = join(directory, 'admin.conf');
   const data = (pem: string): string => Buffer.from(pem, 'utf8').toString('base64');
   const user = {
     'client-certificate-data': data(identity.certPem),
@@ -268,7 +268,7 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
     run: (command) => {
       const [, , , ...args] = command.argv;
       // Without a home it would keep its cache in the checkout.
-      const own = ['--kubeconfig', config, '--cache-dir', join(folder, 'kubectl-cache')] as const;
+      const own = ['--kubeconfig', config, '--cache-dir', join(directory, 'kubectl-cache')] as const;
       return runner.run({ ...command, argv: [kubectl, ...own, ...args] });
     },
   };
@@ -288,7 +288,7 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
 }, 60_000);
 
 test('an API server that shuts down waits for watches, and a second signal terminates it at once', async () => {
-  const identity = await clientOf(inForce('kubernetes-clients-ca'));
+  const identity = await clientOf(active('kubernetes-clients-ca'));
   const own = { cert: identity.certPem, key: identity.keyPem.reveal(), rejectUnauthorized: false };
   const watch = request(
     { ...own, host: '127.0.0.1', port, path: '/api/v1/namespaces?watch=true' },

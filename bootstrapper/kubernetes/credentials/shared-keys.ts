@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { createHash } from 'node:crypto';
 import { trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
@@ -41,7 +42,7 @@ export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise
 
 /** Writes the CA certificates that the kubelet of this node trusts for its clients. The kubelet reloads the file. */
 export async function writeKubeletClientsCa(files: FilePort, trustedPemText: string): Promise<void> {
-  await files.makeDirectory(KUBELET_CLIENTS_CA.slice(0, KUBELET_CLIENTS_CA.lastIndexOf('/')));
+  await files.makeDirectory(dirname(KUBELET_CLIENTS_CA));
   await put(files, KUBELET_CLIENTS_CA, trustedPemText);
 }
 

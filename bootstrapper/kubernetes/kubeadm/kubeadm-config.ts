@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { kubeletConfiguration } from '../kubelet/kubelet-config.ts';
 import { COMPONENT_CLIENTS, ROTATED_FILES } from '../credentials/key-files.ts';
@@ -103,16 +104,16 @@ function clusterConfiguration(
       ],
       ...variantEnv('kube-apiserver', variant),
       extraVolumes: [
-        volume('encryption', folderOf(PATHS.encryption)),
-        volume('authorization', folderOf(PATHS.authorization)),
-        volume('admission', folderOf(PATHS.admission)),
+        volume('encryption', dirname(PATHS.encryption)),
+        volume('authorization', dirname(PATHS.authorization)),
+        volume('admission', dirname(PATHS.admission)),
       ],
     },
     controllerManager: controllerManager(variant),
     scheduler: {
       extraArgs: [{ name: 'profiling', value: 'false' }],
       ...variantEnv('kube-scheduler', variant),
-      extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS.scheduler.folder)],
+      extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS.scheduler.directory)],
     },
   };
 }
@@ -130,7 +131,7 @@ function controllerManager(variant: StaticPodVariant): object {
       ...(variant.keys.podDigests === undefined ? [] : [...CLIENT_CAS, ...REQUEST_SIGNERS]),
     ],
     ...variantEnv('kube-controller-manager', variant),
-    extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS['controller-manager'].folder)],
+    extraVolumes: [volume('client-certificate', COMPONENT_CLIENTS['controller-manager'].directory)],
   };
 }
 
@@ -167,10 +168,6 @@ function variantEnv(pod: StaticPod, { keys, controlPlaneGeneration }: StaticPodV
     value === undefined ? [] : [{ name, value }],
   );
   return extraEnvs.length === 0 ? {} : { extraEnvs };
-}
-
-function folderOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/'));
 }
 
 function volume(name: string, path: string): object {

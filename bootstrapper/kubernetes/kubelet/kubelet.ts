@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { CommandRunner } from '../../../internal/exec/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { PlatformError, type UnitPort } from '../../../internal/platform/index.ts';
@@ -18,7 +19,7 @@ import { waitFor, type WaitPorts } from '../controlplane/wait-for.ts';
 
 const REGISTERED_MS = 120_000;
 const MAX_CONFIG_BYTES = 64 * 1024;
-const KUBELET_FOLDER = '/var/lib/kubelet';
+const KUBELET_DIRECTORY = '/var/lib/kubelet';
 /**
  * Resolver configuration of systemd-resolved. Where it runs, /etc/resolv.conf names 127.0.0.53, which is not reachable from pods
  * (kubeadm, componentconfigs/kubelet.go).
@@ -48,7 +49,7 @@ export class Kubelet {
   /** Writes the configuration of kubeadm on a control plane. */
   async writeKubeadmConfiguration(): Promise<void> {
     const { files } = this.#ports;
-    await files.makeDirectory(PATHS.kubeadmConfig.slice(0, PATHS.kubeadmConfig.lastIndexOf('/')));
+    await files.makeDirectory(dirname(PATHS.kubeadmConfig));
     const keys = await readSharedKeyState(files, this.#etcd);
     const variant = { keys, controlPlaneGeneration: await readControlPlaneGeneration(files) };
     await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, variant));
@@ -64,14 +65,14 @@ export class Kubelet {
    * @returns whether it was restarted
    */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<boolean> {
-    const { files, checkpoints: marks, units } = this.#ports;
+    const { files, checkpoints, units } = this.#ports;
     const keys = await readSharedKeyState(files, this.#etcd);
     const inputs = this.#inputs(keys);
     await this.#ensureMetadataGuard(signal);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
     // Also for a running kubelet: its next start must not use the configuration of an earlier agent.
     await this.#writeConfiguration(keys);
-    if (await marks.isDone('kubelet', inputs)) {
+    if (await checkpoints.isDone('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
       if (active !== 'active') await recordServingCertificate(this.#ports);
       await translated(units.start(KUBELET_UNIT, signal));
@@ -80,7 +81,7 @@ export class Kubelet {
     progress.report('starting the kubelet');
     await translated(units.restart(KUBELET_UNIT, signal));
     await recordServingCertificate(this.#ports);
-    await marks.record('kubelet', inputs);
+    await checkpoints.record('kubelet', inputs);
     return true;
   }
 
@@ -109,7 +110,7 @@ export class Kubelet {
     const { files } = this.#ports;
     // Also on workers: without the directory the kubelet logs an error every second.
     await files.makeDirectory(PATHS.manifests);
-    await files.makeDirectory(KUBELET_FOLDER, 0o750);
+    await files.makeDirectory(KUBELET_DIRECTORY, 0o750);
     const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
     const texts = kubeletFiles(this.#settings, keys, hasResolver ? RESOLVER_CONF : undefined);
     for (const [path, text] of Object.entries(texts)) {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
 import { ensureUnit } from '../../units/index.ts';
@@ -58,7 +59,7 @@ export async function ensureMetadataGuard(
   signal: AbortSignal,
 ): Promise<void> {
   if (!isEnabled) return units.stop(METADATA_GUARD_UNIT, signal);
-  await files.makeDirectory(METADATA_GUARD_RULES.slice(0, METADATA_GUARD_RULES.lastIndexOf('/')));
+  await files.makeDirectory(dirname(METADATA_GUARD_RULES));
   await files.writeAtomic(METADATA_GUARD_RULES, buildMetadataRules());
   await ensureUnit(units, { unit: METADATA_GUARD_UNIT, content: buildMetadataGuardUnit() }, signal);
 }

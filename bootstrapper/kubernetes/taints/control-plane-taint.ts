@@ -37,12 +37,12 @@ export interface TaintOptions {
  * Where nothing has changed the API is not called, so that a taint that the operator has set or removed stays as it is.
  */
 export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintOptions): Promise<void> {
-  const { checkpoints: marks } = ports;
-  const isTainted = await marks.isDone(STEP, 'surely');
+  const { checkpoints } = ports;
+  const isTainted = await checkpoints.isDone(STEP, 'surely');
   if (pods.runsWorkloads) {
-    if (isTainted || (await marks.isDone(STEP, 'perhaps'))) await untaint(ports, pods);
+    if (isTainted || (await checkpoints.isDone(STEP, 'perhaps'))) await untaint(ports, pods);
   } else if (!isTainted) {
-    await marks.record(STEP, 'perhaps');
+    await checkpoints.record(STEP, 'perhaps');
     await kubectl(ports, pods, [
       'taint',
       'node',
@@ -50,7 +50,7 @@ export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintO
       `${CONTROL_PLANE_TAINT}:NoSchedule`,
       '--overwrite',
     ]);
-    await marks.record(STEP, 'surely');
+    await checkpoints.record(STEP, 'surely');
   }
 }
 
@@ -87,15 +87,15 @@ function isRetryable(error: unknown): boolean {
 type ApiOptions = Omit<TaintOptions, 'runsWorkloads'>;
 
 async function untaint(ports: TaintPorts, options: ApiOptions): Promise<void> {
-  const { checkpoints: marks } = ports;
-  await marks.record(STEP, 'perhaps');
+  const { checkpoints } = ports;
+  await checkpoints.record(STEP, 'perhaps');
   try {
     await kubectl(ports, options, ['taint', 'node', options.nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule-`]);
   } catch (error) {
     // kubectl fails where the node does not have the taint.
     if (!(error instanceof ExecError) || !/taint ".*" not found/.test(error.outputTail)) throw error;
   }
-  await marks.clear([STEP]);
+  await checkpoints.clear([STEP]);
 }
 
 async function kubectl(
