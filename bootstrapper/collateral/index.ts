@@ -9,4 +9,3 @@
  */
 export { CollateralCache, type CachedCollateral } from './collateral-cache.ts';
 export { collateralWorker, type CollateralWorkerOptions } from './collateral-worker.ts';
-export { NodeCollateralError, nodeCollateralErrors } from './errors.ts';

@@ -34,7 +34,7 @@ export {
   type EtcdPairConfig,
   type RunningEtcdPair,
 } from './etcd-pair.ts';
-export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
+export { ConsensusError, type ConsensusErrorCode } from './errors.ts';
 export type { RecoverConfig } from './recovery/recover-config.ts';
 export { judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
 export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';
@@ -45,7 +45,6 @@ export {
   ETCD_PORTS,
   KUBERNETES_ETCD,
   QUOTA_BYTES,
-  STATE_ETCD,
   type EtcdName,
 } from './etcd-instances.ts';
 export { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';

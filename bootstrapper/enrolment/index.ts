@@ -8,7 +8,7 @@
  */
 export { createEnrolmentHandlers } from './enrolment-handlers.ts';
 export { Enrolment, type EnrolmentHandlers, type EnrolmentStatus, type Transition } from './enrolment.ts';
-export { EnrolmentError, type EnrolmentErrorCode, enrolmentErrors } from './errors.ts';
+export { type EnrolmentErrorCode } from './errors.ts';
 export { refuseLostMachineKey } from './resume-point.ts';
-export { type EnrolmentState, TRANSITIONS, type TransientState } from './states.ts';
+export { type EnrolmentState, type TransientState } from './states.ts';
 export { untilFileChanges } from './until-file-changes.ts';

@@ -4,7 +4,7 @@
  *     owner ── Init(id, spec) ──▶ InitJob ── accepted ──▶ enrolment ── bootstrapData ──▶ role server
  *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘
  */
-export { InitServerError, initServerErrors, type InitServerErrorCode } from './errors.ts';
+export { type InitServerErrorCode } from './errors.ts';
 export { wireResult } from './stream-job.ts';
 export { createInitServer } from './init-server.ts';
 export {

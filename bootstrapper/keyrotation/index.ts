@@ -11,7 +11,7 @@
  * after attestation, like a machine that joins. Each step depends only on the record and on the disk.
  */
 export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
-export { KeyRotationError, keyRotationErrors, type KeyRotationErrorCode } from './errors.ts';
+export { KeyRotationError, type KeyRotationErrorCode } from './errors.ts';
 export { KeyStore, type KeyPaths } from './key-store.ts';
 export {
   nodeKeysWorker,

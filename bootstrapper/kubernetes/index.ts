@@ -27,8 +27,6 @@ export {
   fetchComponents,
   importImages,
   installBinaries,
-  installPath,
-  isForNode,
   isForRole,
   type ComponentPorts,
 } from './node/components.ts';
@@ -43,7 +41,7 @@ export {
   type ControlPlaneHealthQuery,
   type StaticPodHealth,
 } from './controlplane/control-plane-health.ts';
-export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
+export { KubernetesError, type KubernetesErrorCode } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet/kubelet.ts';
 export { Kubeadm } from './kubeadm/kubeadm.ts';
@@ -51,7 +49,6 @@ export { StepCheckpoints } from './step-checkpoints.ts';
 export {
   COMPONENT_CLIENTS,
   CONTROL_PLANE_KEY_FILES,
-  KUBELET_CLIENTS_CA,
   KUBELET_FILES,
   OPTIONAL_KEY_FILES,
   ROTATED_FILES,

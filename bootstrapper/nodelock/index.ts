@@ -1,5 +1,5 @@
 /** The one-way node lock: it binds a machine to one cluster for good, by an init or by a join, never both. */
-export { NodeLockError, nodeLockErrors, type NodeLockErrorCode } from './errors.ts';
+export { NodeLockError, type NodeLockErrorCode } from './errors.ts';
 export {
   NodeLock,
   type LockClaim,

@@ -6,8 +6,7 @@
  *    └─ backlog and new lines                     ◀─ TaskData ──┘  (limited by the credit of the curator)
  * ```
  */
-export { nodeStreamWorker, planNodeStream, type NodeStreamOptions } from './node-stream-worker.ts';
-export { NodeStreamError, nodeStreamErrors, type NodeStreamErrorCode } from './errors.ts';
+export { nodeStreamWorker, type NodeStreamOptions } from './node-stream-worker.ts';
+export { type NodeStreamErrorCode } from './errors.ts';
 export { LogRing } from './log-ring.ts';
-export { runNodeSession } from './node-session.ts';
 export type { TaskPorts } from './tasks.ts';

@@ -2,7 +2,7 @@
  * Phases of an init or a start, and the durable log of what each phase did. Workers report through `PhaseReporter`; the init
  * job streams the events of `PhaseLog` to the owner. The log survives a restart of the agent.
  */
-export { PhasesError, phasesErrors, type PhasesErrorCode } from './errors.ts';
+export { type PhasesErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';
 export type { PhaseEvent } from './phase-event.ts';
 export {
@@ -12,4 +12,4 @@ export {
   type PhaseReporter,
   type RecordedEvent,
 } from './phase-log.ts';
-export { PHASES, type PhaseName } from '../../initproto/phases.ts';
+export { type PhaseName } from '../../initproto/phases.ts';

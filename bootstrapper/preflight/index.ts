@@ -4,11 +4,5 @@
  */
 export { type MachineChecks, createMachineChecks } from './machine-checks.ts';
 export { ownAddressRunnable, untilAddress } from './own-address.ts';
-export {
-  type PreflightOptions,
-  type PreflightPorts,
-  checkMachine,
-  refuseOtherAddress,
-  runPreflight,
-} from './preflight.ts';
+export { type PreflightOptions, type PreflightPorts, refuseOtherAddress } from './preflight.ts';
 export { requireUsableTpm } from './usable-tpm.ts';

@@ -21,7 +21,7 @@
  * current keys; otherwise its refusal proves nothing.
  */
 export { judgeAnswer } from './endpoints.ts';
-export { RemovalProbeError, removalProbeErrors, type RemovalProbeErrorCode } from './errors.ts';
+export { RemovalProbeError, type RemovalProbeErrorCode } from './errors.ts';
 export { probeHttps } from './probe-endpoint.ts';
 export { runRemovalProbe, type RemovalProbeFiles, type RemovalProbeReport } from './removal-probe.ts';
 export {

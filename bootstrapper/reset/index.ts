@@ -9,7 +9,7 @@
  * The order is written first and deleted last, and every step may be repeated: after any interruption, the next start of the
  * agent continues the reset. Nothing else removes the one-way node lock.
  */
-export { ResetError, type ResetErrorCode, resetErrors } from './errors.ts';
+export { type ResetErrorCode } from './errors.ts';
 export { resetRunnable, runPendingReset } from './pending-reset.ts';
 export { ResetOrders, type ResetPaths } from './reset-orders.ts';
-export { type ResetPorts, runReset } from './run-reset.ts';
+export { type ResetPorts } from './run-reset.ts';

@@ -14,12 +14,11 @@
  */
 export { type BalancerOptions, balancerWorker } from './balancer-worker.ts';
 export { settingsFromSpec } from './cluster-settings.ts';
-export { type ComponentsWorkerOptions, componentsWorker, planComponents } from './components-worker.ts';
+export { type ComponentsWorkerOptions, componentsWorker } from './components-worker.ts';
 export {
   type ControlPlaneDriver,
   type ControlPlaneStart,
   controlPlaneWorker,
-  planControlPlane,
 } from './control-plane-worker.ts';
 export { type DirectoryOptions, directoryWorker } from './directory-worker.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
@@ -36,6 +35,6 @@ export {
   RoleValueStore,
   type RoleValueWriters,
 } from './role-values.ts';
-export { type SignerDriver, type SignerOptions, planSigner, signerWorker } from './signer-worker.ts';
+export { type SignerDriver, type SignerOptions, signerWorker } from './signer-worker.ts';
 export { type StrayTaintsOptions, strayTaintsWorker } from './stray-taints-worker.ts';
 export { NodeMembership, type MemberState } from './node-membership.ts';

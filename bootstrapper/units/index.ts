@@ -18,7 +18,7 @@
  */
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
 export { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';
-export { UnitError, unitErrors, type UnitErrorCode } from './errors.ts';
+export { UnitError, type UnitErrorCode } from './errors.ts';
 export {
   JOINSERVICE_UNIT,
   JOINSERVICE_USER,
@@ -32,7 +32,6 @@ export {
   SIGNER_SOCKET,
   SIGNER_STATE_DIRECTORY,
   SIGNER_UNIT,
-  SIGNER_USER,
   type SignerCluster,
 } from './signer-config.ts';
 export { SignerUnit, type SignerUnitConfig, type SignerUnitPorts } from './signer-unit.ts';

@@ -8,4 +8,4 @@
  * Commands ask after all checks and before the first change: a refusal has changed nothing.
  */
 export { confirmLoss, renderLosses, type Loss } from './confirm-loss.ts';
-export { LossError, lossErrors, type LossErrorCode } from './errors.ts';
+export { type LossErrorCode } from './errors.ts';

@@ -3,5 +3,4 @@
  *
  *     DIR/pool/*.deb   Packages, Packages.gz   Release (hashes of both)   InRelease, cluster.asc (with a gpg key)
  */
-export { PackageError, packageErrors } from './errors.ts';
 export { runPackageRepo, type PackageRepoOptions } from './package-repo.ts';

@@ -76,7 +76,7 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
   };
   assert.equal(stopped.data.how, 'orderly');
   assert.equal(await node.isRunning(bench.signal), false);
-  assert.match(await bench.must('mini', 'ls'), /n1\s+off/);
+  assert.match(await bench.must('mini', 'ls'), /n1\s+Stopped/);
   const off = await bench.cli('mini', 'exec', '--name', 'one', 'n1', '--', 'true');
   assert.equal(off.code, 5);
   assert.match(off.stderr, /localmachines-not-running/);

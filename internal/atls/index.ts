@@ -9,9 +9,9 @@
  * `internal/rpc` uses `atlsServerUpgrade` and `atlsClientUpgrade` in its server and channels. To limit the age of evidence,
  * give `RpcServer` a `maxConnectionAgeMs`: clients then connect again and attest again.
  */
-export { PENDING_CONNECTION_LIMITS, type PendingConnectionLimits } from './pending-connection-limit.ts';
+export { type PendingConnectionLimits } from './pending-connection-limit.ts';
 export { INIT_CONTEXT, JOIN_CONTEXT } from './contexts.ts';
-export { AtlsError, atlsErrors, type AtlsErrorCode } from './errors.ts';
+export { AtlsError, type AtlsErrorCode } from './errors.ts';
 export { FixedKeys, RotatingKeys, type TlsKeySource } from './tls-keys.ts';
 export type { AttestedPeer, UnattestedPeer } from './peer.ts';
 export {

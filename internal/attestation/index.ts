@@ -9,12 +9,11 @@
  * Evidence is untrusted until its signature has been verified. Validators are pure: they use no network and no clock. A
  * missing policy section, endorsement or register leads to a refusal.
  */
-export { checkBinding, checkMachine, checkRegisters, checkSizes, warningsOf } from './appraise.ts';
+export { checkMachine, checkRegisters, warningsOf } from './appraise.ts';
 export { CheckList, type Comparison } from './check-list.ts';
 export {
   AppraisalError,
   AttestationError,
-  attestationErrors,
   refusedCheck,
   type AttestationErrorCode,
   type RefusalOptions,

@@ -23,7 +23,7 @@ export {
   type ComponentScope,
 } from './component.ts';
 export { digestOf, type Digest } from './digest.ts';
-export { BundleError, bundleErrors, type BundleErrorCode } from './errors.ts';
+export { BundleError, type BundleErrorCode } from './errors.ts';
 export { encodeManifest, MAX_MANIFEST_BYTES, parseManifest } from './manifest.ts';
 export { verifyComponents, type ComponentProblem } from './verify-components.ts';
 export {

@@ -28,7 +28,7 @@ export {
   operatorMinutesFrom,
   type NodeSettings,
 } from './node-settings.ts';
-export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
+export { ConfigError, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { positionOf, type Problem } from './parse-located.ts';
 export { mergeThreeWay, type Conflict, type Json, type JsonPath, type Merge } from './merge-three-way.ts';

@@ -11,7 +11,7 @@
 export type { EtcdUser, Permission } from './access-control.ts';
 export { EtcdClient } from './client.ts';
 export type { EtcdOptions } from './connection.ts';
-export { EtcdError, etcdErrors, type EtcdErrorCode } from './errors.ts';
+export { EtcdError, type EtcdErrorCode } from './errors.ts';
 export {
   absent,
   present,

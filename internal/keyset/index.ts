@@ -9,7 +9,7 @@ export {
   type RotationMember,
   type RotationRecord,
 } from './plan-rotation.ts';
-export { KeySetError, keySetErrors, type KeySetErrorCode } from './errors.ts';
+export { type KeySetErrorCode } from './errors.ts';
 export {
   CA_COMMON_NAMES,
   trustedPem,

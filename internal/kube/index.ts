@@ -5,7 +5,7 @@
 export { reviewKubelet } from './access-review.ts';
 export { KubeClient, type KubeAccess, type KubeWrite } from './client.ts';
 export { deleteNodeObject, evictPod, listPodsOn, type PodKind, type PodOnNode } from './disruption.ts';
-export { KubeError, kubeErrors, type KubeErrorCode } from './errors.ts';
+export { KubeError, type KubeErrorCode } from './errors.ts';
 export {
   accessFromKubeconfig,
   mergeKubeconfig,

@@ -11,7 +11,7 @@
  */
 export { createCluster, findCluster, listClusters, LocalCluster, type NewNode } from './local-cluster.ts';
 export { destroyCluster } from './destroy-cluster.ts';
-export { LocalMachineError, localMachineErrors, type LocalMachineErrorCode } from './errors.ts';
+export { LocalMachineError, type LocalMachineErrorCode } from './errors.ts';
 export type { HostPorts } from './host/host-ports.ts';
 export { ensureAgentLayer } from './rootfs/agent-layer.ts';
 export { compareHostFacts, readHostFacts, type HostFacts } from './host/host-facts.ts';

@@ -9,16 +9,13 @@
  * ```
  */
 export {
-  DOCUMENT_KINDS,
   DOCUMENT_LIFETIMES_MS,
-  MAX_OWNERS,
   subjectOf,
   type DocumentBodies,
   type DocumentKind,
 } from './document-kinds.ts';
-export { OwnerDocumentError, ownerDocumentErrors, type OwnerDocumentErrorCode } from './errors.ts';
+export { OwnerDocumentError, type OwnerDocumentErrorCode } from './errors.ts';
 export {
-  MAX_DOCUMENT_BYTES,
   parseDocument,
   recordKeyOf,
   signDocument,

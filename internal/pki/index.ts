@@ -26,7 +26,7 @@ export {
   type CuratorIdentity,
   type Delegation,
 } from './curator-certificate.ts';
-export { PkiError, pkiErrors, type PkiErrorCode } from './errors.ts';
+export { type PkiErrorCode } from './errors.ts';
 export {
   fingerprintOfKey,
   generateKeyPem,

@@ -26,7 +26,7 @@
  * slots/control-plane/  queue for changes of etcd members  control planes
  * ```
  */
-export { RecordError, recordErrors, type RecordErrorCode } from './errors.ts';
+export { RecordError, type RecordErrorCode } from './errors.ts';
 export {
   AUDIT_HEAD_KEY,
   AUDIT_PREFIX,
@@ -53,10 +53,7 @@ export {
   type RecordKind,
 } from './record-kinds.ts';
 export {
-  EVIDENCE_PROFILES,
-  JOIN_STATES,
   OPERATOR_ROLES,
-  TRACE_OUTCOMES,
   type AuditHeadRecord,
   type AuditRecord,
   type ClusterRecord,

@@ -9,7 +9,7 @@
  */
 export { RpcChannel, type ChannelOptions } from './channel.ts';
 export { createClient, type CallOptions, type Client } from './client.ts';
-export { RemoteError, RpcError, rpcErrors, type Disclosure, type RpcErrorCode } from './errors.ts';
+export { RemoteError, RpcError, type Disclosure, type RpcErrorCode } from './errors.ts';
 export { FairQueue } from './fair-queue.ts';
 export { sourcePathOf } from './source-path.ts';
 export {

@@ -17,7 +17,7 @@
  *
  * Only `Supervisor` writes states. Runnables only see their `Scope`.
  */
-export { SupervisorError, supervisorErrors, type SupervisorErrorCode } from './errors.ts';
+export { type SupervisorErrorCode } from './errors.ts';
 export { launcher, type LauncherOptions, type Plan } from './launcher.ts';
 export { RestartRequested, type Runnable, type Scope } from './runnable.ts';
 export type { RunnableSnapshot, TreeSnapshot } from './snapshot.ts';

@@ -30,7 +30,7 @@ export { TestOwner } from './cluster/test-owner.ts';
 export { FakeCommands, type CommandAnswer } from './host/fake-commands.ts';
 export { FakeUnits } from './host/fake-units.ts';
 export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './tpm/fake-tpm.ts';
-export { fuzz, type FuzzResult, type FuzzTarget } from './fuzz.ts';
+export { type FuzzResult, type FuzzTarget } from './fuzz.ts';
 export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './tpm/swtpm.ts';
 export { elfFile, type ElfFixture } from './build/elf-file.ts';
 export { fakeProgram, FakeBuildTools } from './build/fake-build-tools.ts';

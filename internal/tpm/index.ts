@@ -41,7 +41,7 @@ export { eventPcr, extendPcr, readPcrs } from './commands/pcr.ts';
 export { certifyNv, quote, type SignedAttest, type SigningOptions } from './commands/quote.ts';
 export type { LoadedHandle, TpmConnection } from './connection.ts';
 export { deviceSource } from './device-transport.ts';
-export { TpmError, tpmErrors, type TpmErrorCode } from './errors.ts';
+export { TpmError, type TpmErrorCode } from './errors.ts';
 export {
   createAttestationKey,
   ENDORSEMENT_KEY_KINDS,
@@ -82,7 +82,6 @@ export { encodePcrSelection, PCR_COUNT, pcrDigest, type PcrSelection } from './s
 export {
   hasAttributes,
   keyObjectOf,
-  MAX_PUBLIC_BYTES,
   nameOf,
   OBJECT_ATTRIBUTE,
   parsePublic,

@@ -10,15 +10,10 @@
  */
 export { nameOfCaller, type Caller } from './access/authorize-caller.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
-export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
+export { type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './nodes/node-feed.ts';
 export { mutationFrom, Mutations, type Mutation, type MutationPlan } from './changes/mutations.ts';
-export {
-  ownerSignatureMissing,
-  submitterOf,
-  verifyControlPlaneGrant,
-  withDocuments,
-} from './changes/signed-changes.ts';
+export { ownerSignatureMissing, submitterOf, withDocuments } from './changes/signed-changes.ts';
 export { NodeStore } from './nodes/node-store.ts';
 export { readCluster, type CuratorFacts } from './nodes/read-handlers.ts';
 export {

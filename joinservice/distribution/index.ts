@@ -11,5 +11,5 @@
  */
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
 export { distributionHandlers } from './distribution-handlers.ts';
-export { DistributionError, distributionErrors, type DistributionErrorCode } from './errors.ts';
+export { type DistributionErrorCode } from './errors.ts';
 export { KeysFeed } from './keys-feed.ts';

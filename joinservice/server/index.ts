@@ -1,6 +1,6 @@
 /** The composition root of the join service: reads the configuration, opens the listeners. */
 export { parseJoinserviceConfig, type JoinserviceConfig } from './joinservice-config.ts';
-export { JoinserviceError, joinserviceErrors, type JoinserviceErrorCode } from './errors.ts';
+export { type JoinserviceErrorCode } from './errors.ts';
 export type { ServePorts } from './serve-ports.ts';
 export { serve } from './serve.ts';
 export {} from './run-metrics.ts';

@@ -11,10 +11,9 @@
  * The owners, the cluster and the reserved addresses come from the configuration, which root writes. A compromised join service
  * gets certificates for workers whose records it writes, but none of the control plane (docs/threat-model.md §9).
  */
-export { parseSignerConfig, type SignerConfig } from './signer-config.ts';
-export { SignerError, signerErrors, type SignerErrorCode } from './errors.ts';
-export { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
-export { signKubeconfig, type KubeconfigCredentials, type KubeconfigRequest } from './kubeconfig-signer.ts';
-export { MemberSigner, type MemberCredentials, type MemberRequest } from './member-signer.ts';
-export { SignerMemory } from './signer-memory.ts';
-export { serveSigner, signerHandlers, type SignerPorts } from './serve-signer.ts';
+export { type SignerConfig } from './signer-config.ts';
+export { type SignerErrorCode } from './errors.ts';
+export { CONTROL_PLANE_KEYS } from './key-ring.ts';
+export { type KubeconfigCredentials, type KubeconfigRequest } from './kubeconfig-signer.ts';
+export { type MemberCredentials, type MemberRequest } from './member-signer.ts';
+export { serveSigner, type SignerPorts } from './serve-signer.ts';

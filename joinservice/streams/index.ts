@@ -10,5 +10,5 @@
  * Memory is bounded for each task (credit) and for each node (tasks). A node that violates the protocol loses its session.
  */
 export { NodeSessions } from './node-session.ts';
-export { StreamError, streamErrors, type StreamErrorCode } from './errors.ts';
+export { type StreamErrorCode } from './errors.ts';
 export { streamHandlers, type StreamHandlerParts } from './stream-handlers.ts';

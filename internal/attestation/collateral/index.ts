@@ -25,7 +25,7 @@ export {
   type ManufacturerTrust,
   type VerifiedBundle,
 } from './check-collateral.ts';
-export { CollateralError, collateralErrors, type CollateralErrorCode } from './errors.ts';
+export { type CollateralErrorCode } from './errors.ts';
 export { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
 export { readCollateralFile } from './read-collateral-file.ts';
 export { keepCurrentCrls } from './replacement.ts';

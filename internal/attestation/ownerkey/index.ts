@@ -4,6 +4,6 @@
  *
  *   cluster CLI: OwnerKeyIssuer ── version, public key, signature(binding) ──▶ machine: OwnerKeyValidator
  */
-export { OwnerKeyError, ownerKeyErrors, type OwnerKeyErrorCode } from './errors.ts';
+export { type OwnerKeyErrorCode } from './errors.ts';
 export { OwnerKeyIssuer, OwnerKeyValidator } from './owner-key.ts';
 export { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';

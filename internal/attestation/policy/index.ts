@@ -6,7 +6,7 @@
  * Unknown keys, unknown variants, a policy that compares nothing and an invalid new policy are refused.
  */
 export { CompositeIssuer, CompositeValidator } from './composite.ts';
-export { PolicyError, policyErrors, type PolicyErrorCode } from './errors.ts';
+export { PolicyError, type PolicyErrorCode } from './errors.ts';
 export { parsePolicy } from './parse.ts';
 export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';
 export { createIssuer, standardValidators, type IssuerDependencies } from './standard.ts';

@@ -7,7 +7,7 @@
  *     verifySnpReport  path to a pinned ARK, chip, TCB, revocation, signature  → genuine
  *     appraiseSnp      what the policy wants of a genuine report
  */
-export { snpErrors, type SnpErrorCode } from './errors.ts';
+export { type SnpErrorCode } from './errors.ts';
 export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence, type SnpEvidence } from './evidence.ts';
 export { SnpIssuer } from './issuer.ts';
 export { type SnpProduct } from './product.ts';
@@ -17,9 +17,4 @@ export { type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';
 export { verifySnpEvidence, type SnpEvidenceOptions } from './verify-evidence.ts';
 export { SnpValidator } from './validator.ts';
-export {
-  verifySnpReport,
-  type VerifiedSnpReport,
-  type SnpTrust,
-  type SnpVerifyOptions,
-} from './verify-report.ts';
+export { type VerifiedSnpReport, type SnpTrust, type SnpVerifyOptions } from './verify-report.ts';

@@ -24,9 +24,4 @@ export {
 } from './rules.ts';
 export { verifyTdxEvidence, type TdxEvidenceOptions } from './verify-evidence.ts';
 export { prepareCollateral, TdxValidator, type TdxValidatorOptions } from './validator.ts';
-export {
-  verifyTdxQuote,
-  type VerifiedTdxQuote,
-  type TdxTrust,
-  type TdxVerifyOptions,
-} from './verify-quote.ts';
+export { type VerifiedTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify-quote.ts';

@@ -20,9 +20,9 @@ export {
   type MeasuredLog,
   type MeasureOptions,
 } from './measure.ts';
-export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certificate.ts';
+export { type NvCertificateOptions } from './nv-certificate.ts';
 export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
 export { verifyQuote, type VerifiedQuote, type QuoteOptions } from './verify-quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
-export { clockOfVerdict, lockCounterOf, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
-export { verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify-evidence.ts';
+export { clockOfVerdict, lockCounterOf, tpmMeasurements, TpmValidator } from './validator.ts';
+export { type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify-evidence.ts';

@@ -2,7 +2,7 @@
  * Requests attestation reports from the kernel through configfs-tsm, the common interface of SEV-SNP and TDX. Runs on the
  * machine that is attested.
  */
-export { TsmError, tsmErrors, type TsmErrorCode } from './errors.ts';
+export { type TsmErrorCode } from './errors.ts';
 export {
   requestTsmReport,
   type TsmPorts,

@@ -13,7 +13,7 @@ export { CertificateCache } from './certificate-cache.ts';
 export { parseCertificate, type Certificate } from './certificate.ts';
 export { checkNotRevoked, parseCrl, verifyCrl, type Crl } from './crl.ts';
 export { X509Error, x509Errors, type X509ErrorCode } from './errors.ts';
-export { checkCritical, EXTENSION, readExtension, type Extension, type Extensions } from './extensions.ts';
+export { EXTENSION, readExtension, type Extension, type Extensions } from './extensions.ts';
 export { attributeOf, COMMON_NAME, describeName, parseName, type DistinguishedName } from './name.ts';
 export { buildChain, verifyAuthorityPath, verifyPath, type PathOptions } from './path.ts';
 export { decodeBase64, parsePem, type PemLabel, type PemOptions } from './pem.ts';

@@ -6,7 +6,6 @@ export {
   issueCertificate,
   issueCrl,
   signatureAlgorithm,
-  signWith,
   TEST_NOW_MS,
   toPem,
   type TestCertificate,
