@@ -52,7 +52,7 @@ await test('kill -9 while the root file system is built: neither processes nor m
   await bench.must('mini', 'down', '--name', 'torn');
   assert.deepEqual(bench.changes(before, await bench.facts()), []);
   await bench.up('torn');
-  assert.match(await bench.must('mini', 'ls'), /n1\s+on/);
+  assert.match(await bench.must('mini', 'ls'), /n1\s+Running/);
 });
 
 await test('a second command is refused while the first one holds the lock', async () => {

@@ -130,7 +130,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
 
   await story.test('show has the tree with the state of each runnable', async () => {
     const shown = await must('node', 'show', 'n2');
-    assert.match(shown, /kubernetes +runs/);
+    assert.match(shown, /kubernetes +running/);
     assert.match(shown, /controlplane +idle .*role absent/);
   });
 
