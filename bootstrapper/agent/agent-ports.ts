@@ -19,7 +19,7 @@ export interface AgentPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
-  /** The newest log lines, for operators. */
+  /** The newest log lines of the agent, which operators can read. */
   readonly ring: LogRing;
   readonly usage: () => ProcessUsage;
   /** Environment variables of this process. */
@@ -30,7 +30,7 @@ export interface AgentPorts {
 export interface AgentOptions {
   readonly provisioning: Provisioning;
   readonly version: string;
-  /** Called when all runnables are started, with one line for `systemctl status`. */
+  /** Called when all runnables have been started, with one line for `systemctl status`. */
   readonly onReady: (status: string) => Promise<void>;
   readonly signal: AbortSignal;
 }

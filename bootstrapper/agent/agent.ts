@@ -14,8 +14,8 @@ import { createRunnables } from './runnables.ts';
 const GRACE_MS = 10_000;
 
 /**
- * The agent: enrolment once, then the workers of this machine's roles. Resolves when its signal fires; rejects when
- * enrolment failed in a way that a restart may solve.
+ * Runs the agent: enrolment once, then the workers of this machine's roles. Resolves when its signal fires;
+ * rejects when enrolment failed in a way that a restart may solve.
  */
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
   const { log, clock, random } = ports;
@@ -49,8 +49,8 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
 }
 
 /**
- * After a retryable failure the agent ends, and systemd starts it again. After a final one it stays to report why, until the
- * file that caused the failure has changed.
+ * After a retryable failure the agent ends, and systemd starts it again. After a final failure the agent
+ * keeps running to report the reason, until the file that caused the failure has changed.
  */
 function enrolmentRunnable(
   enrolment: Enrolment<Membership>,

@@ -33,7 +33,7 @@ export function createControlPlaneDriver({
   );
 }
 
-/** What removing the control plane of Kubernetes from this machine needs. */
+/** Ports for removing the Kubernetes control plane from this machine. */
 export function retirePorts({ files, commands, clock, log }: AgentPorts): RetirePorts {
   return {
     ...{ files, commands, clock, log: log.child('kubernetes') },

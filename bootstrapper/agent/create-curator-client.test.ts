@@ -14,10 +14,10 @@ const clock = new SystemClock();
 const { log } = createMemoryLogger();
 
 test.each([
-  { name: 'in its provisioning', provisioned: ['127.0.0.3:9090'], directed: [] },
-  { name: 'by somebody on the machine, after it was a member', provisioned: [], directed: ['127.0.0.3'] },
+  { name: 'in the provisioning of the machine', provisioned: ['127.0.0.3:9090'], directed: [] },
+  { name: 'by an operator on the machine after it had joined', provisioned: [], directed: ['127.0.0.3'] },
 ])(
-  'a member whose directory is dead asks where join services were said to be $name',
+  'a member that reaches no control plane of its directory uses the join endpoints configured $name',
   async ({ provisioned, directed }) => {
     const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
     const [own, other] = [

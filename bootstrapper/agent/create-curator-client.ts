@@ -6,8 +6,8 @@ import type { AgentPorts } from './agent-ports.ts';
 import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
 
 /**
- * Creates the client of curators. Each join service has a curator beside it, so the configured join endpoints are used when no
- * curator of the directory responds.
+ * Creates the client of curators. Each control plane runs a curator beside its join service, so the client
+ * uses the configured join endpoints when no curator of the directory responds.
  */
 export function createCuratorClient(
   { clock, log, random }: Pick<AgentPorts, 'clock' | 'log' | 'random'>,
@@ -26,7 +26,7 @@ export function createCuratorClient(
     keyPem: identity.keyPem,
     relayPort: PORTS.curatorRelay,
     log: log.child('curators'),
-    // Read at each use, the newest first: an operator may add endpoints.
+    // Hosts from the configuration, newest first. Read at each use, because an operator may add endpoints.
     staticHosts: () =>
       [...operatorEndpoints.list, ...provisioning.joinEndpoints]
         .map((text) => parseEndpoint(text, PORTS.join))

@@ -29,7 +29,7 @@ export function createJoinClient(
     readonly operatorEndpoints: OperatorEndpoints;
     readonly ownAddress: () => string;
     readonly version: string;
-    /** Checks the requirements of a member. */
+    /** Checks the requirements that a machine must meet before it becomes a member. */
     readonly checkMachine: () => Promise<void>;
     readonly collateral: CollateralCache;
   },

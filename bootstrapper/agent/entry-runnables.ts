@@ -12,7 +12,10 @@ import { outcomeRunnable, ownershipRunnable } from '../ownership/index.ts';
 import { ownAddressRunnable } from '../preflight/index.ts';
 import type { Wiring } from './wiring.ts';
 
-/** What a machine runs before it is a member: the init port, the agent socket, the fingerprint on the console. */
+/**
+ * The runnables of a machine that is not a member yet: the init port, the agent socket, the fingerprint on
+ * the console.
+ */
 export function entryRunnables(wiring: Wiring): Readonly<Record<string, Runnable>> {
   const { ports, node, driver } = wiring;
   const { files, clock, commands } = ports;

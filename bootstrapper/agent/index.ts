@@ -1,3 +1,6 @@
-/** Composition root of the agent: opens its parts, wires every worker, and runs them. It has no logic of its own. */
+/**
+ * Composition root of the agent: opens all parts of the agent, wires every worker, and runs them. It has no
+ * logic of its own.
+ */
 export type { AgentOptions, AgentPorts } from './agent-ports.ts';
 export { runAgent } from './agent.ts';

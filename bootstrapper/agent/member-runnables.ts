@@ -21,7 +21,10 @@ import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
 import { JOINSERVICE_USER } from '../units/index.ts';
 import type { Wiring } from './wiring.ts';
 
-/** What every member runs: it follows roles and directory, reports its status and renews its certificates. */
+/**
+ * The runnables of every member: they follow roles and directory, report the node's status and renew its
+ * certificates.
+ */
 export function memberRunnables(wiring: Wiring): Readonly<Record<string, Runnable>> {
   const { ports, node } = wiring;
   const { files, commands, clock, random } = ports;

@@ -17,7 +17,7 @@ export interface OpenMachine {
   readonly evidence: MachineEvidence;
   readonly checks: MachineChecks;
   readonly host: HostSettings;
-  /** Raw Ed25519 public keys, to compare with. */
+  /** Raw Ed25519 public keys of the owners, for comparisons. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** The same keys as DER, with the names under which a new cluster records them. */
   readonly owners: readonly [NamedKey, ...NamedKey[]];
@@ -27,8 +27,9 @@ export interface OpenMachine {
 }
 
 /**
- * Loads the key of the machine, or creates it at the first start, and opens TPM and node lock.
- * @throws EnrolmentError `enrolment-keys-missing` when the machine belongs to a cluster and its key is missing
+ * Loads the key of the machine, or creates it at the first start, and opens the TPM and the node lock.
+ * @throws EnrolmentError `enrolment-keys-missing` when the machine belongs to a cluster and its key is
+ * missing
  * @throws TpmError `preflight-tpm-unusable`
  */
 export async function openMachine(
@@ -60,7 +61,10 @@ export async function openMachine(
   };
 }
 
-/** The lock is written to the register of the TPM before any evidence: no evidence may contradict the lock. */
+/**
+ * Extends the PCR with the node lock before the machine creates any evidence, so that no evidence contradicts
+ * the lock.
+ */
 function openLockAndEvidence(
   { files, kernel, clock }: AgentPorts,
   options: {
@@ -85,7 +89,7 @@ function openLockAndEvidence(
   return { lock, evidence };
 }
 
-/** Provisioning has at least one owner key. */
+/** The owners in the provisioning, which has at least one owner key. */
 function ownersFrom({ ownerKeys }: Provisioning): Pick<OpenMachine, 'ownerKeys' | 'owners'> {
   const [first, ...more] = ownerKeys.map((base64) => new Uint8Array(Buffer.from(base64, 'base64')));
   if (first === undefined) throw new TypeError('the provisioning has no owner key');

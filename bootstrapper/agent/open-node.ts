@@ -22,14 +22,17 @@ import { createJoinClient } from './create-join-client.ts';
 import { openMachine, type OpenMachine } from './open-machine.ts';
 import { openStorage, type OpenStorage } from './open-storage.ts';
 
-/** Everything that workers share, opened once for each run of the agent. */
+/** Everything that the workers share, opened once for each run of the agent. */
 export interface OpenNode {
   readonly machine: OpenMachine;
   readonly storage: OpenStorage;
-  /** Each value is read by everybody, and written by whoever has claimed it. */
+  /**
+   * Values that workers share. Every worker can read each value; only the worker that has claimed a value can
+   * write it.
+   */
   readonly valueStore: RoleValueStore;
   readonly values: RoleValues;
-  /** Writes what this node is in its cluster. */
+  /** Publishes this node's membership and roles. */
   readonly membership: NodeMembership;
   readonly cluster: ClusterClients;
   readonly entry: ClusterEntry;
@@ -40,29 +43,34 @@ export interface OpenNode {
 export interface ClusterClients {
   readonly curators: CuratorClient;
   readonly joinClient: JoinClient;
-  /** Components of the bundle, fetched from curators when they are missing. */
+  /** Components of the bundle; missing ones are fetched from curators. */
   readonly components: ComponentSource;
 }
 
 /** How this machine becomes a member: it creates a cluster, joins one, or resumes. */
 export interface ClusterEntry {
   readonly job: InitJob;
-  /** Takes the components that an owner uploads before the init. */
+  /** Accepts the components that an owner uploads before the init. */
   readonly uploads: BlobUploads;
   readonly enrolment: Enrolment<Membership>;
-  /** The address that certificates and etcd are made for; the current one until an init was accepted. */
+  /**
+   * The address for certificates and etcd. Until an init was accepted, this is the machine's current address.
+   */
   readonly ownAddress: () => string;
-  /** Whether this machine is a member, or a join has locked it. */
+  /** Whether this machine is a member, or a join has locked it to a cluster. */
   readonly isJoinedOrJoining: () => Promise<boolean>;
 }
 
-/** Orders that end the agent; its next start carries them out first. */
+/** Requests that end the agent. The next start of the agent carries them out before anything else. */
 export interface NodeOrders {
   readonly recovery: RecoveryService;
   readonly reset: ResetOrders;
 }
 
-/** Opens all parts in the order of their dependencies. Nothing runs yet when it resolves. */
+/**
+ * Opens all parts of the agent in the order of their dependencies. No worker runs yet when the promise
+ * resolves.
+ */
 export async function openNode(
   ports: AgentPorts,
   options: AgentOptions,

@@ -11,18 +11,18 @@ import type { AgentPorts } from './agent-ports.ts';
 /** What this machine has on disk. */
 export interface OpenStorage {
   readonly state: NodeState;
-  /** The keys that control planes share, while they are being rotated. */
+  /** The keys that all control planes share, with the state of their rotation. */
   readonly keys: KeyStore;
   readonly phases: PhaseLog;
   readonly blobs: BlobStore;
-  /** Directories of blobs: the one that the agent writes, then read-only seeds. */
+  /** Directories of blobs: first the one that the agent writes to, then read-only seed directories. */
   readonly blobRoots: readonly [string, ...string[]];
   readonly operatorEndpoints: OperatorEndpoints;
   /** Certificates and revocation lists of AMD and Intel. */
   readonly collateral: CollateralCache;
 }
 
-/** Reads what earlier runs of the agent have left, and completes a rotation of keys that was interrupted. */
+/** Opens the files of earlier runs of the agent, and completes an interrupted rotation of keys. */
 export async function openStorage(
   { files, streams, clock, log }: AgentPorts,
   { seedStores }: Pick<Provisioning, 'seedStores'>,

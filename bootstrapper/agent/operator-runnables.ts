@@ -9,7 +9,10 @@ import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from './removal-probe-task.ts';
 import type { Wiring } from './wiring.ts';
 
-/** What operators ask this node for: logs, evidence, metrics, a removal probe, a reset. */
+/**
+ * The runnables that answer requests of operators to this node: logs, evidence, metrics, a removal probe, a
+ * reset.
+ */
 export function operatorRunnables(wiring: Wiring): Readonly<Record<string, Runnable>> {
   const { node, version } = wiring;
   return {
@@ -32,7 +35,7 @@ async function renderOwn({ ports, version, tree }: Wiring): Promise<string> {
   const signal = new AbortController().signal;
   const [certificates, servers] = await Promise.all([
     listCertificateExpiries(files),
-    readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal }).catch(() => []), // no balancer runs, or it hangs
+    readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal }).catch(() => []), // no balancer runs or responds
   ]);
   return renderMetrics(
     agentMetrics({
@@ -44,7 +47,7 @@ async function renderOwn({ ports, version, tree }: Wiring): Promise<string> {
   );
 }
 
-/** Metrics of every program on this node that answers. */
+/** Metrics of every program on this node that responds. */
 async function renderNode(wiring: Wiring, signal: AbortSignal): Promise<string> {
   const { clock } = wiring.ports;
   const read = (port: number): Promise<string | undefined> =>

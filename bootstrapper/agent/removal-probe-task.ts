@@ -20,12 +20,14 @@ import {
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** What a removal probe uses of this agent. */
+/** What a removal probe needs from this agent. */
 export interface RemovalProbeTaskPorts {
   readonly files: FilePort;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The local etcd members, as their root user; undefined unless this node is a member that serves. */
+  /**
+   * Clients of the local etcd members with root credentials; undefined unless this node is a serving member.
+   */
   readonly etcd: () => EtcdMembers | undefined;
   readonly nodeName: string;
   readonly clusterId: string;
@@ -77,7 +79,7 @@ function encodeReport({ results, away }: RemovalProbeReport): Uint8Array {
   return toBinary(ProbeReportSchema, report);
 }
 
-/** The keys that all control planes share, and a credential that each kind of endpoint admits. */
+/** The keys that all control planes share, and a credential that each kind of endpoint accepts. */
 function controlPlaneFiles(): RemovalProbeFiles {
   const kubernetes = consensusLayout(AGENT_PATHS.state, 'kubernetes');
   const state = consensusLayout(AGENT_PATHS.state, 'state');

@@ -7,8 +7,8 @@ import type { Wiring } from './wiring.ts';
 import { workloadRunnables } from './workload-runnables.ts';
 
 /**
- * Everything that the agent runs, by the name that status, logs and metrics show. Which worker writes which value is decided
- * here and nowhere else.
+ * Everything that the agent runs, by the name that status, logs and metrics show. Only this function decides
+ * which worker writes which value.
  * @throws TypeError when a value has no writer, or two
  */
 export function createRunnables(options: Omit<Wiring, 'driver'>): Readonly<Record<string, Runnable>> {

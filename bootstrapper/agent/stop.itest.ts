@@ -5,7 +5,10 @@ import { ExecaRunner } from '../../internal/exec/index.ts';
 const ROUNDS = 40;
 const LIMIT_MS = 5_000;
 const lives = join(import.meta.dirname, 'fake-agent-runs.mjs');
-/** State, sockets and ports of an agent have fixed places: in namespaces of its own they are nobody's. */
+/**
+ * The agent uses fixed paths and ports. The test runs the agent in its own namespaces, so that these do not
+ * collide with anything.
+ */
 const setUp = [
   'mount -t tmpfs tmpfs /var/lib',
   'mount -t tmpfs tmpfs /run',
@@ -14,7 +17,7 @@ const setUp = [
   'exec "$@"',
 ].join(' && ');
 
-test('an agent that is stopped in any moment of its life ends within seconds, opens nothing any more and leaves no rejection', async () => {
+test('an agent that is stopped at any time ends within seconds, opens nothing afterwards and leaves no unhandled rejection', async () => {
   const run = await new ExecaRunner({ path: process.env['PATH'] ?? '' }).run({
     argv: [
       'unshare',
@@ -26,7 +29,7 @@ test('an agent that is stopped in any moment of its life ends within seconds, op
   });
   const told = JSON.parse(run.stdout) as Record<string, unknown>;
   expect(told).toMatchObject({ lives: 1 + 2 * ROUNDS, failures: [], unhandled: [], left: [] });
-  // Some were stopped before they were up, and a life has enough moments to tell them apart.
+  // The test is useful only if some agents were stopped before they were ready.
   expect(told['beforeReady']).toBeGreaterThan(0);
   expect(told['moments']).toBeGreaterThan(ROUNDS);
 }, 300_000);

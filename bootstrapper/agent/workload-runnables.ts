@@ -95,7 +95,7 @@ function createWorkloads({ ports, node }: Wiring): Workloads {
   };
 }
 
-/** This node's part in rotating the keys that control planes share. */
+/** The part of this node in rotating the keys that all control planes share. */
 function keyRotation(
   { ports, node, driver }: Wiring,
   { signer, kubernetes, apiServerEtcd }: Workloads,

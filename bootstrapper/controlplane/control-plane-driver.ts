@@ -44,7 +44,7 @@ import { DisposableHolder } from './disposable-holder.ts';
 import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
-/** What the driver uses. */
+/** Ports of the control plane driver. */
 export interface ControlPlaneDriverPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -52,11 +52,11 @@ export interface ControlPlaneDriverPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly state: NodeState;
-  /** For removing the Kubernetes control plane from this node. */
+  /** Ports for removing the Kubernetes control plane from this node. */
   readonly retire: RetirePorts;
 }
 
-/** What the driver knows of this machine and of its cluster. */
+/** Facts about this machine and its cluster that the driver needs. */
 export interface ControlPlaneDriverOptions {
   readonly machine: MachineIdentity;
   /** Evidence of this machine. */
@@ -69,13 +69,13 @@ export interface ControlPlaneDriverOptions {
   readonly directory: () => ClusterDirectory | undefined;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
-  /** Whether new keys are on disk but not active yet: until then nothing is restarted. */
+  /** Whether new keys are on disk but not active yet. Until they are active, no process is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
   /** Lifetime of certificates of a control plane. */
   readonly certificateMinutes: () => number;
   /** Lifetime of the certificate of join service and curator. */
   readonly nodeMinutes: () => number;
-  /** Directories of blobs, which its join service distributes to other nodes. */
+  /** Directories of blobs that the join service of this machine distributes to other nodes. */
   readonly blobStores: readonly [string, ...string[]];
 }
 
@@ -138,7 +138,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       { admin, authority, nowMs },
       { data, machine, evidence, address: ownAddress(), owners, signal },
     );
-    // The membership is written last: with it on disk, the machine resumes and needs the other two.
+    // The membership file is written last: a machine that finds it after a restart resumes, and then needs
+    // the credentials and the settings too.
     await state.settings.save(settingsFromSpec(data.spec));
     await state.roles.save(created.roles);
     await state.membership.save(created.membership);
@@ -186,7 +187,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     } as const;
     await new CuratorUnit(this.#ports).start(config, signal);
     const { nodeId, clusterCaPem } = membership;
-    // Before the API server, which waits for the curator.
+    // Written before the API server starts; the API server itself waits for the curator.
     const place = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
     await writeAuthorizationConfig(this.#ports.files, place);
     return {
@@ -214,7 +215,10 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await this.startCurator(membership, signal);
   }
 
-  /** Activates replaced CAs of etcd and then runs `work`, while this node holds the slot of control planes. */
+  /**
+   * Activates replaced CAs of etcd and then runs `work`. This node holds the slot of control planes
+   * meanwhile, so that only one control plane restarts at a time.
+   */
   async rekey(
     work: (signal: AbortSignal) => Promise<void>,
     say: (what: string) => void,
@@ -260,7 +264,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const membership = this.#options.membership();
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
-    // Otherwise an agent that restarts in between would restore the keys from it.
+    // If the file stayed, an agent that restarts in between would restore the keys from it.
     await files.remove(AGENT_PATHS.rotation);
     await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
@@ -270,12 +274,12 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await files.remove(AGENT_PATHS.ca);
   }
 
-  /** Records the ownership of the cluster, which every join service proves to machines. */
+  /** Records the owner's signature over the cluster. Every join service shows this record to machines. */
   async saveOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
     await saveOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), ownership, signal);
   }
 
-  /** The recorded signature of the owner, base64. */
+  /** The recorded signature of the owner in base64; undefined without one. */
   loadOwnership(signal: AbortSignal): Promise<string | undefined> {
     return readOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), signal);
   }
@@ -331,7 +335,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
 const MINUTES_PER_DAY = 24 * 60;
 const RAW_KEY_BYTES = 32;
 
-/** An Ed25519 key ends its SubjectPublicKeyInfo (RFC 8410). */
+/** The raw Ed25519 key in base64. It is at the end of the SubjectPublicKeyInfo (RFC 8410). */
 function rawBase64Of(pubKeyDer: Uint8Array): string {
   return Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64');
 }

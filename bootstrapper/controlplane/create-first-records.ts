@@ -66,7 +66,10 @@ export async function createFirstRecords(
   return { membership, roles };
 }
 
-/** The signed documents of the owner. Readers verify them; documents of a newer CLI that this agent cannot parse are left out. */
+/**
+ * Parses the signed documents of the owner, whose readers verify them. Documents of a newer CLI that this
+ * agent cannot parse are left out.
+ */
 function readDocuments(documents: readonly string[]): NonNullable<NewCluster['documents']> {
   return documents.flatMap((base64) => {
     const bytes = new Uint8Array(Buffer.from(base64, 'base64'));

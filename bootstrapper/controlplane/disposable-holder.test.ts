@@ -9,8 +9,8 @@ class Thing implements Disposable {
   }
 }
 
-describe('Held', () => {
-  test('lets go of what a newer one takes the place of', () => {
+describe('DisposableHolder', () => {
+  test('set() disposes the previous value', () => {
     const held = new DisposableHolder<Thing>();
     const [first, second] = [new Thing(), new Thing()];
     held.set(first);
@@ -21,7 +21,7 @@ describe('Held', () => {
     expect([second.disposed, held.value]).toEqual([1, undefined]);
   });
 
-  test('exchanges what is still held', () => {
+  test('replace() replaces and disposes the value that it expects', () => {
     const held = new DisposableHolder<Thing>();
     const [before, after] = [new Thing(), new Thing()];
     held.set(before);
@@ -31,7 +31,7 @@ describe('Held', () => {
 
   test.each([
     {
-      name: 'was dropped meanwhile',
+      name: 'was cleared meanwhile',
       meanwhile: (held: DisposableHolder<Thing>) => held.clear(),
       left: false,
     },
@@ -40,7 +40,7 @@ describe('Held', () => {
       meanwhile: (held: DisposableHolder<Thing>) => held.set(new Thing()),
       left: true,
     },
-  ])('lets go of a replacement that came too late, because what it was for $name', ({ meanwhile, left }) => {
+  ])('replace() disposes the new value if the expected value $name', ({ meanwhile, left }) => {
     const held = new DisposableHolder<Thing>();
     const [before, late] = [new Thing(), new Thing()];
     held.set(before);

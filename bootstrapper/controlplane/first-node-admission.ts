@@ -5,9 +5,9 @@ import { nameOf, parsePublic } from '../../internal/tpm/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 
 /**
- * The admission in the record of the first node, whose evidence the owner has verified before the init. With it, the node renews
- * its certificates like every other one. undefined when only a confidential processor identifies the machine, because only a
- * verifier can read that from its evidence.
+ * The admission in the record of the first node, whose evidence the owner has verified before the init. With
+ * this admission the node renews its certificates like every other node. undefined when only a confidential
+ * processor identifies the machine, because only a verifier can read that identity from the evidence.
  */
 export async function firstNodeAdmission(
   evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>,

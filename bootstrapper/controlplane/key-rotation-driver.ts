@@ -39,7 +39,7 @@ import { installKubeletCertificates } from '../credentials/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** Limit of one ticket request; it is repeated later. */
+/** Time limit of one ticket request; the driver repeats the request later. */
 const TICKET_MS = 60_000;
 
 /** What the driver uses. */
@@ -117,7 +117,9 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
   };
 }
 
-/** Reads the keys that the cluster was created with; all Kubernetes certificates have one CA then. */
+/**
+ * Reads the keys that the cluster was created with. At that time, one CA signs all Kubernetes certificates.
+ */
 export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
   const read = async (name: keyof typeof CONTROL_PLANE_KEY_FILES): Promise<string> => {
     const path = CONTROL_PLANE_KEY_FILES[name];
@@ -149,7 +151,7 @@ const FIRST_NAMES: Readonly<Record<RotatingKey, readonly [KeyFile, KeyFile]>> = 
   'service-account': ['service-account.pub', 'service-account.key'],
 };
 
-/** Requests a new ticket, from this control plane only, or from any. */
+/** Requests a new ticket, either from one given control plane or from any. */
 async function requestTicket(
   { values, joinClient, clock }: KeyRotationDriverPorts,
   first: string | undefined,

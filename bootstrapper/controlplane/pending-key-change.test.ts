@@ -26,7 +26,7 @@ import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
 const caKey = generateKeyPem();
 const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
 
-/** A control plane's disk, which survives lives of the agent. */
+/** The disk of a control plane; it is kept when the agent restarts. */
 async function createDisk(): Promise<MemoryFiles> {
   const files = new MemoryFiles();
   for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
@@ -41,7 +41,10 @@ async function createDisk(): Promise<MemoryFiles> {
   return files;
 }
 
-/** What one life of the agent comes to: the control plane serves, or kubeadm writes static pods. */
+/**
+ * Runs the agent once on this disk: either the control plane serves again, or kubeadm rewrites the static
+ * pods.
+ */
 async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | undefined> {
   const store = new KeyStore(files, KEY_PATHS);
   await installSharedKeys(files, store, AGENT_PATHS.state);
@@ -77,7 +80,7 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
   return cameTo();
 }
 
-test('an agent that was killed between a phase on its disk and its turn leaves the static pods alone until then', async () => {
+test('an agent that was killed before it activated a saved rotation phase leaves the static pods unchanged after a restart', async () => {
   const files = await createDisk();
   const store = new KeyStore(files, KEY_PATHS);
   const set: KeySet = {
@@ -86,11 +89,12 @@ test('an agent that was killed between a phase on its disk and its turn leaves t
     previous: await createPairs(1, Date.now()),
     next: await createPairs(2, Date.now()),
   };
-  await store.saveSet(set); // killed here
+  await store.saveSet(set); // the agent is killed here
   expect(await live(files)).toBe('serves');
-  // Or killed in its turn, while its API server was on the way down: nobody waits for it before the turn is taken again.
+  // The agent may also be killed during the activation, while its API server is down. It must not wait for
+  // that API server before it activates the phase again.
   expect(await live(files, false)).toBe('serves');
-  // In force, and whatever is not as the disk says is mended at once, as ever.
+  // After the activation, the agent rewrites every static pod that differs from the keys on disk, as usual.
   await store.saveStage(set);
   expect(await live(files)).toBe('writes pods');
 });

@@ -3,7 +3,7 @@ import { untilAborted } from '../../internal/cleanup/index.ts';
 import { settle } from '../../internal/testing/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
-test('work begins anew with other certificates, and ends with its signal', async () => {
+test('RestartableTask.restart() starts the work again with other certificates, until the signal fires', async () => {
   const renewable = new RestartableTask();
   const stop = new AbortController();
   let turns = 0;
@@ -21,7 +21,7 @@ test('work begins anew with other certificates, and ends with its signal', async
   expect(turns).toBe(2);
 });
 
-test('what fails by itself, or ends, is not begun again', async () => {
+test('RestartableTask does not restart work that fails or ends by itself', async () => {
   const { signal } = new AbortController();
   const renewable = new RestartableTask();
   await expect(renewable.run(() => Promise.reject(new Error('of its own')), signal)).rejects.toThrow(

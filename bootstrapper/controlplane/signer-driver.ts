@@ -39,13 +39,16 @@ export function signerDriver(
     start: (signal) => unit.start({ ...config, cluster: ports.cluster() }, signal),
     stop: async (signal) => {
       await unit.stop(signal);
-      // A new start gets its minimum versions from the owner's next grant.
+      // Deletes the minimum versions that the signer has saved: the owner's next grant sets them again.
       await ports.files.remove(SIGNER_STATE_DIRECTORY);
     },
   };
 }
 
-/** What the signer must not read from etcd: facts from the provisioning and the membership of this machine. */
+/**
+ * Facts for the signer from the provisioning and the membership of this machine. The signer must not read
+ * them from etcd.
+ */
 export function signerClusterOf({
   ownerKeys,
   values,

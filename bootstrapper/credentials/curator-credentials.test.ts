@@ -55,7 +55,7 @@ const read = async (path: string) => Buffer.from((await files.read(path, 65_536)
 const shown = async () => new X509Certificate(await read(AGENT_PATHS.curatorCert));
 
 describe('ensureCuratorCredentials()', () => {
-  test('makes a certificate of this control plane for a key that is not the machine’s', async () => {
+  test('creates a certificate for this control plane with a key that is not the machine key', async () => {
     const at = await ensure();
     const certificate = await shown();
     const trust = { caPem: membership.clusterCaPem, clusterId, nowMs: () => clock.nowMs() };
@@ -67,7 +67,7 @@ describe('ensureCuratorCredentials()', () => {
     expect(spkiDerOf(certificate.publicKey)).not.toEqual(machine.pubKeyDer);
   });
 
-  test('keeps what is good: a start changes nothing', async () => {
+  test('leaves valid credentials unchanged at the next start', async () => {
     await ensure();
     const before = await read(AGENT_PATHS.curatorCert);
     await clock.advance(HOUR_MS);
@@ -76,18 +76,18 @@ describe('ensureCuratorCredentials()', () => {
   });
 
   test.each([
-    { name: 'two thirds of its life are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
+    { name: 'two thirds of the certificate’s validity are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
     {
       name: 'the node has another address',
       change: () => void (membership = { ...membership, nodeAddress: '192.0.2.2' }),
     },
     {
-      name: 'the key is another one',
+      name: 'the key file holds another key',
       change: () => files.writeAtomic(AGENT_PATHS.curatorKey, generateKeyPem().reveal()),
     },
     { name: 'the certificate is damaged', change: () => files.writeAtomic(AGENT_PATHS.curatorCert, 'x') },
-    { name: 'the key is gone', change: () => files.remove(AGENT_PATHS.curatorKey) },
-  ])('makes a certificate for a new key where $name', async ({ change }) => {
+    { name: 'the key file is missing', change: () => files.remove(AGENT_PATHS.curatorKey) },
+  ])('creates a new key and certificate if $name', async ({ change }) => {
     await ensure();
     const before = await shown();
     await change();
@@ -96,15 +96,15 @@ describe('ensureCuratorCredentials()', () => {
   });
 
   test.each([
-    { name: 'is not there', change: () => files.remove(`${AGENT_PATHS.ca}/ca.key`) },
-    { name: 'is of another cluster', change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other') },
-  ])('makes nothing where the cluster CA $name', async ({ change }) => {
+    { name: 'is missing', change: () => files.remove(`${AGENT_PATHS.ca}/ca.key`) },
+    { name: 'belongs to another cluster', change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other') },
+  ])('creates no credentials if the cluster CA $name', async ({ change }) => {
     await change();
     await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca', retryable: true });
   });
 });
 
-test('curatorTimes() says that a damaged certificate is due, and nothing where there is none', async () => {
+test('curatorCertificateTimes() reports a damaged certificate as due, and nothing if there is no certificate', async () => {
   expect(await curatorCertificateTimes(files)).toEqual([]);
   await ensure();
   expect((await curatorCertificateTimes(files))[0]?.notAfterMs).toBeGreaterThan(clock.nowMs());
@@ -112,7 +112,7 @@ test('curatorTimes() says that a damaged certificate is due, and nothing where t
   expect(await curatorCertificateTimes(files)).toEqual([{ issuedMs: 0, notAfterMs: 0 }]);
 });
 
-test('removeCuratorCredentials() leaves neither key nor certificate', async () => {
+test('removeCuratorCredentials() deletes key and certificate', async () => {
   await ensure();
   await removeCuratorCredentials(files);
   expect([await files.stat(AGENT_PATHS.curatorKey), await files.stat(AGENT_PATHS.curatorCert)]).toEqual([

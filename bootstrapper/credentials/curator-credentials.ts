@@ -26,18 +26,19 @@ export interface CuratorCredentials {
   readonly keyFile: string;
 }
 
-/** Whom the certificate is issued to. */
+/** Identity for which the certificate is issued. */
 export interface CuratorCredentialOptions {
   readonly membership: Membership;
   readonly machine: Pick<MachineIdentity, 'keyPem' | 'pubKeyDer'>;
-  /** How long the certificate lives. */
+  /** Validity of the certificate in minutes. */
   readonly validMinutes: number;
 }
 
 /**
- * Ensures the TLS credentials of the services that untrusted peers can reach. The machine key stays with the agent: it signs a
- * delegation to the TLS key until the certificate expires, and the cluster CA signs the certificate. Each certificate is for a
- * new key, so a stolen key is useful only for days. Valid credentials are left unchanged.
+ * Ensures the TLS credentials of the join service and the curator, which untrusted peers can reach. These
+ * services do not get the machine key: the agent signs with it a delegation to the TLS key until the
+ * certificate expires, and the cluster CA signs the certificate. Each certificate is for a new key, so a
+ * stolen key is useful only for days. Valid credentials are left unchanged.
  * @throws UnitError `units-no-authority` when this node has no cluster CA
  */
 export async function ensureCuratorCredentials(
@@ -64,14 +65,14 @@ export async function removeCuratorCredentials(files: FilePort): Promise<void> {
   await files.remove(AGENT_PATHS.curatorCert);
 }
 
-/** Validity of the certificate; empty without one. */
+/** Validity of the certificate; empty when there is no certificate. */
 export async function curatorCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
   const certPem = await text(files, AGENT_PATHS.curatorCert);
   if (certPem === undefined) return [];
   try {
     return [certificateTimesOf(certPem)];
   } catch {
-    return [{ issuedMs: 0, notAfterMs: 0 }]; // damaged: renew it now
+    return [{ issuedMs: 0, notAfterMs: 0 }]; // the certificate is damaged: renew it now
   }
 }
 
@@ -124,7 +125,7 @@ function isUsable(
     const isHere = certificate.checkIP(nodeAddress) !== undefined;
     return named.nodeId === nodeId && isOwn && isHere && renewalTimeOf(certificateTimesOf(certPem)) > nowMs;
   } catch {
-    return false; // damaged, expired or of another cluster: create new ones
+    return false; // damaged, expired or of another cluster: the caller creates new credentials
   }
 }
 

@@ -17,7 +17,7 @@ async function aSet(phase: KeyPhase): Promise<KeySet> {
   return { generation: 2, phase, previous: await createPairs(1, 1), next: await createPairs(2, 1) };
 }
 
-/** What the other control planes share, as their tickets bring it. */
+/** The shared keys of the control planes, as a ticket contains them. */
 function keysOf(set: KeySet | undefined): { readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> } {
   const names = Object.keys(CONTROL_PLANE_KEY_FILES);
   const keys = new Map(names.map((name) => [name, new Secret(`text of ${name}`)]));
@@ -25,7 +25,7 @@ function keysOf(set: KeySet | undefined): { readonly controlPlaneKeys: ReadonlyM
   return { controlPlaneKeys: keys };
 }
 
-test('a control plane that joins in the middle of a replacement is in the phase of who let it in', async () => {
+test('a control plane that joins during a key rotation starts in the phase of the control plane that issued its ticket', async () => {
   const files = new MemoryFiles();
   const set = await aSet('believe');
   await installControlPlaneKeys(files, keysOf(set));
@@ -36,7 +36,7 @@ test('a control plane that joins in the middle of a replacement is in the phase 
   expect(trusted).toContain(set.next['etcd-peers-ca'].public);
 });
 
-test('one that joins a cluster whose keys were never replaced has nothing of a replacement', async () => {
+test('a control plane that joins before the first key rotation has no files of a rotation', async () => {
   const files = new MemoryFiles();
   await installControlPlaneKeys(files, keysOf(undefined));
   for (const path of [
@@ -48,13 +48,13 @@ test('one that joins a cluster whose keys were never replaced has nothing of a r
     expect(await files.stat(path)).toBeUndefined();
 });
 
-test('what an earlier life had on disk and did not finish is in place before anything starts', async () => {
+test('installSharedKeys() completes a copy of the keys that an earlier run of the agent did not finish', async () => {
   const files = new MemoryFiles();
   const store = new KeyStore(files, KEY_PATHS);
   const set = await aSet('issue');
   await store.saveSet(set);
   await files.makeDirectory(`${layout.root}/clients`);
-  // Torn: the certificate of the next generation beside the key of the previous one.
+  // An interrupted copy: the certificate of the next generation beside the key of the previous one.
   await files.writeAtomic(layout.clientsCa.certFile, set.next['etcd-clients-ca'].public);
   await files.writeAtomic(layout.clientsCa.keyFile, set.previous['etcd-clients-ca'].private.reveal());
   await installSharedKeys(files, store, AGENT_PATHS.state);
@@ -62,7 +62,7 @@ test('what an earlier life had on disk and did not finish is in place before any
   expect(await textAt(files, ROTATED_FILES.issuerCert)).toBe(set.next['kubernetes-clients-ca'].public);
 });
 
-test('a control plane that lost the keys in force makes no new ones from those that only sign for servers', async () => {
+test('a control plane that lost the rotation file does not take keys that sign only server certificates as its initial keys', async () => {
   const files = new MemoryFiles();
   await installControlPlaneKeys(files, keysOf(await aSet('done')));
   await files.remove(AGENT_PATHS.rotation);

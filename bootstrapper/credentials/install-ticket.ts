@@ -6,8 +6,9 @@ import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, writeKubeletClientsCa } from '.
 import { AGENT_PATHS, KEY_PATHS, type NodeState } from '../nodestate/index.ts';
 
 /**
- * Writes the content of a ticket to the files that workers read, each one atomically. The membership is written last: with it
- * on disk, the machine resumes as a member and needs all other files. May be repeated.
+ * Writes the content of a ticket to the files that workers read, each one atomically. The membership is
+ * written last: a machine that finds it after a restart resumes as a member and needs all other files. May be
+ * repeated.
  */
 export async function installTicket(
   ports: { readonly files: FilePort; readonly state: NodeState },
@@ -50,15 +51,18 @@ export async function installKubeletCertificates(files: FilePort, ticket: Opened
 }
 
 /**
- * For a machine that begins, or that was off for long. A member that runs learns from curators whom its kubelet is to believe:
- * tickets may be of a control plane that is one phase behind.
+ * For a machine that joins or that was off for a long time. A running member gets the CAs that its kubelet
+ * trusts from curators: a ticket may come from a control plane that is one phase behind.
  */
 export async function installKubeletClientsCa(files: FilePort, ticket: OpenedTicket): Promise<void> {
   const { kubernetesClientsCaPem } = ticket;
   if (kubernetesClientsCaPem !== undefined) await writeKubeletClientsCa(files, kubernetesClientsCaPem);
 }
 
-/** Only with a role that needs them: they are every control plane's, and what the others have is the truth. */
+/**
+ * Installs the shared keys only for roles that need them. All control planes share these keys, so the copies
+ * of existing control planes take precedence.
+ */
 export async function installControlPlaneKeys(
   files: FilePort,
   ticket: Pick<OpenedTicket, 'controlPlaneKeys'>,

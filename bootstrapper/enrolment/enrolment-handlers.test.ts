@@ -34,14 +34,14 @@ const settings = {
 };
 const request = { initId: 'one', spec: { clusterId, configuration: '' } } as InitRecord;
 
-/** A machine that nobody told where a cluster is. */
+/** A join client of a machine that knows no endpoint. */
 const nobodyAsked = {
   admit: untilAborted,
   requestTicket: () => Promise.reject(new Error('nobody admitted this machine')),
   reportJoined: () => undefined,
 };
 
-/** A disk, and what the enrolment of a machine that starts with it ends in. */
+/** A machine with its disk, and functions that prepare files and run its enrolment. */
 async function createMachine() {
   const files = new MemoryFiles();
   for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(folder);
@@ -80,7 +80,7 @@ async function createMachine() {
     const running = enrolment.run(never);
     return { values, node, job, enrolment, running };
   };
-  /** What an init leaves: when it has made the membership, or when it has its result. */
+  /** Writes the files of an init that has created the membership, or that also has its result. */
   const saveMember = async (reached: 'membership' | 'result' = 'result'): Promise<void> => {
     const job = createJob();
     await job.accept(request, never);
@@ -99,7 +99,7 @@ async function createMachine() {
 }
 
 describe('enrolment on a machine', () => {
-  test('a member resumes with what is on its disk and asks nobody', async () => {
+  test('a member resumes from its disk without a request to the cluster', async () => {
     const machine = await createMachine();
     await machine.saveMember();
     const { enrolment, values } = await machine.enrol();
@@ -108,13 +108,13 @@ describe('enrolment on a machine', () => {
     expect(values.clusterSettings.peek()).toEqual({ set: true, value: settings });
   });
 
-  test('a member whose init has not come to its result resumes without the keys that it makes later', async () => {
+  test('a member whose init has no result yet resumes without the keys that the init creates later', async () => {
     const machine = await createMachine();
     await machine.saveMember('membership');
     expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
   });
 
-  test('a member that has left the control plane resumes without its keys', async () => {
+  test('a member that has lost the control-plane role resumes without the shared keys', async () => {
     const machine = await createMachine();
     await machine.saveMember();
     await machine.state.roles.save(['KubernetesWorker']);
@@ -122,7 +122,7 @@ describe('enrolment on a machine', () => {
     expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
   });
 
-  test('an accepted init becomes bootstrap data, also when another life of the agent accepted it', async () => {
+  test('an accepted init becomes bootstrap data, also if an earlier run of the agent accepted it', async () => {
     const machine = await createMachine();
     const first = await machine.enrol();
     await first.job.accept(request, never);
@@ -145,7 +145,7 @@ describe('enrolment on a machine', () => {
       break: ({ files }) => files.makeDirectory(AGENT_PATHS.etcdData),
     },
     {
-      name: 'a lock whose request is gone',
+      name: 'a lock whose init request is missing',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),
@@ -166,7 +166,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership whose roles are gone',
+      name: 'a membership without its roles file',
       code: 'membership-damaged',
       path: AGENT_PATHS.roles,
       break: async ({ files, saveMember }) => {
@@ -175,7 +175,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership whose lock is gone',
+      name: 'a membership without its lock',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.lock,
       break: async ({ files, saveMember }) => {
@@ -193,7 +193,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a result of an init whose membership is gone',
+      name: 'an init result without its membership',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.membership,
       break: async ({ files, saveMember }) => {
@@ -202,7 +202,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership whose init is gone',
+      name: 'a membership whose init request is missing',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: async ({ files, saveMember }) => {
@@ -221,7 +221,7 @@ describe('enrolment on a machine', () => {
       },
     })),
     {
-      name: 'a damaged result of an init',
+      name: 'a damaged init result',
       code: 'initserver-record-damaged',
       path: `${AGENT_PATHS.init}/outcome.json`,
       break: async ({ files, saveMember }) => {
@@ -230,7 +230,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a damaged request of an init',
+      name: 'a damaged init request',
       code: 'initserver-record-damaged',
       path: `${AGENT_PATHS.init}/request.json`,
       break: async ({ files, lock }) => {
@@ -240,7 +240,7 @@ describe('enrolment on a machine', () => {
     },
   ];
   test.each(refusals)(
-    'with $name it creates no second cluster, names the file and touches nothing',
+    'with $name, enrolment creates no second cluster, reports the file and changes nothing',
     async ({ code, path, break: breakIt }) => {
       const machine = await createMachine();
       await breakIt(machine);

@@ -13,24 +13,27 @@ import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 import { installTicket } from '../credentials/index.ts';
 import { findResumePoint } from './resume-point.ts';
 
-/** What the states of the enrolment work with. */
+/** Ports of the enrolment handlers. */
 export interface EnrolmentPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
   readonly job: InitJob;
   readonly state: NodeState;
-  /** Publishes what this node is, once it is on disk. */
+  /** Publishes this node's membership and roles, once they are on disk. */
   readonly node: NodeMembership;
   readonly clusterMembership: Readable<Membership | undefined>;
   readonly joinClient: Pick<JoinClient, 'admit' | 'requestTicket' | 'reportJoined'>;
-  /** Renews the certificates of a member that expired while it was off; durable when the promise resolves. */
+  /**
+   * Renews the certificates of a member that expired while the machine was off. They are on disk when the
+   * promise resolves.
+   */
   readonly ensureValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
   readonly ownAddress: () => string;
   readonly log: Logger;
 }
 
 /**
- * The work of each state of the enrolment on this machine. A join that was interrupted resumes by what is on disk:
+ * The work of each state of the enrolment on this machine. The files on disk decide how an interrupted join resumes:
  *
  * | admission | lock | membership | resume point                                                                  |
  * |-----------|------|------------|-------------------------------------------------------------------------------|
@@ -65,7 +68,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       granted = undefined;
       const record = session?.record ?? (await state.join.load());
       if (record === undefined) throw new TypeError('admission expected');
-      // Locks the TPM register too, before the machine shows any evidence.
+      // This also extends the PCR with the lock, before the machine creates any evidence.
       await lock.acquire(claimOf(record));
       const ticket = await requestTicket(ports, { session, record }, signal);
       const membership = await installTicket(ports, ticket, ports.ownAddress());
@@ -103,8 +106,8 @@ function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'j
 }
 
 /**
- * Waits for an owner's init or for the admission to a cluster, whichever takes the lock first. The other one is canceled and
- * has ended when the promise resolves. undefined: the init was first.
+ * Waits for an owner's init or for the admission to a cluster, whichever takes the node lock first. The other
+ * one is canceled and has ended when the promise resolves. undefined: the init was first.
  */
 async function admittedOrInit(
   ports: EnrolmentPorts,
@@ -116,7 +119,7 @@ async function admittedOrInit(
   const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
   try {
     const winner = await Promise.race([accepted, admitted]);
-    // Without an admission the init has the lock, or is about to report it.
+    // Without an admission, the init holds the node lock or is about to report it.
     return winner ?? (await accepted);
   } finally {
     race.abort(new Error('this machine is locked to a cluster'));
@@ -124,7 +127,7 @@ async function admittedOrInit(
   }
 }
 
-/** Saves the admission, then takes the lock. undefined: an init was faster. */
+/** Saves the admission, then takes the node lock. Resolves to undefined if an init was faster. */
 async function lockFor(
   { lock, state, files, job }: EnrolmentPorts,
   granted: GrantedAdmission,
@@ -132,7 +135,7 @@ async function lockFor(
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
-    await job.deleteRequest(); // of an init that did not take the lock
+    await job.deleteRequest(); // the request of an init that did not take the lock
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();
@@ -142,7 +145,10 @@ async function lockFor(
   }
 }
 
-/** Requests the ticket over the admitted session if it still exists, otherwise over a new one. It is issued only once. */
+/**
+ * Requests the ticket over the admitted session if that still exists, otherwise over a new one. A ticket is
+ * issued only once.
+ */
 async function requestTicket(
   { joinClient, log }: EnrolmentPorts,
   at: { readonly session: GrantedAdmission | undefined; readonly record: JoinRecord },

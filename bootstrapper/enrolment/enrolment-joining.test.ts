@@ -21,12 +21,15 @@ const never = new AbortController().signal;
 const clusterId = 'a'.repeat(32);
 const roles = ['ConsensusMember', 'KubernetesController'] as const;
 
-/** A cluster as far as a machine's disk is concerned: one membership per key, and certificates that name their keys. */
+/**
+ * A fake cluster: it records one membership for each machine key, and issues certificates that name their
+ * keys.
+ */
 class FakeAdmissions {
-  /** Node ids that are on record, however often each asked. */
+  /** Node ids that have been recorded, each once even if its machine requests several tickets. */
   readonly members = new Set<string>();
   asked = 0;
-  /** What becomes of an answer on its way. */
+  /** Called before a response is sent; throws to simulate a lost response. */
   onAnswer: () => void = () => undefined;
 
   joinClient(files: FilePort): EnrolmentPorts['joinClient'] {
@@ -83,7 +86,7 @@ interface Life {
   readonly lock: NodeLock;
 }
 
-/** One life of an agent on a disk. */
+/** Runs the agent once on a disk. */
 async function live(
   files: MemoryFiles | Parameters<Parameters<typeof everyFault>[0]['run']>[0],
   joinClient: (files: FilePort) => EnrolmentPorts['joinClient'],
@@ -117,7 +120,7 @@ async function live(
 }
 
 describe('joining', () => {
-  test('leaves everything that the roles need on the disk, and hands on the membership', async () => {
+  test('a joined machine has all files of its roles on disk, and publishes the membership', async () => {
     const disk = new MemoryFiles();
     const cluster = new FakeAdmissions();
     const { enrolment, values, lock } = await live(disk, (files) => cluster.joinClient(files));
@@ -131,7 +134,7 @@ describe('joining', () => {
     expect(cluster.asked).toBe(1);
   });
 
-  test('after a crash at every write it goes on: the same key, one membership, never two', async () => {
+  test('a join continues after a crash at any write, with the same key and exactly one membership', async () => {
     let visited = 0;
     for (const isAnswerLost of [false, true]) {
       const cluster = new FakeAdmissions();
@@ -169,7 +172,7 @@ describe('joining', () => {
     expect(visited).toBeGreaterThan(100);
   });
 
-  test('an init that takes the lock first is the one that counts; the admission binds nothing', async () => {
+  test('an init that takes the node lock first wins, and the admission has no effect', async () => {
     const disk = new MemoryFiles();
     const admitted = Promise.withResolvers<void>();
     const cluster = new FakeAdmissions();
@@ -186,7 +189,7 @@ describe('joining', () => {
     expect(await disk.stat(AGENT_PATHS.join)).toBeUndefined();
   });
 
-  test('an admission that takes the lock first refuses an init by name', async () => {
+  test('an admission that takes the node lock first refuses a later init with an error code', async () => {
     const cluster = new FakeAdmissions();
     const life = await live(new MemoryFiles(), (files) => cluster.joinClient(files));
     await life.enrolment.finished(never);
@@ -194,7 +197,7 @@ describe('joining', () => {
     await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'initserver-other-cluster' });
   });
 
-  test('what only a member has is empty until it is one, and on the disk before anybody sees it', async () => {
+  test('membership, settings and roles are published only after their files are on disk', async () => {
     const disk = new MemoryFiles();
     const admitted = Promise.withResolvers<void>();
     const cluster = new FakeAdmissions();
@@ -209,7 +212,7 @@ describe('joining', () => {
     expect(isEmpty()).toEqual([true, true, true]);
     const onDisk = new Map<string, Promise<string>>();
     using _seen = clusterMembership.subscribe(() => {
-      if (onDisk.size > 0) return; // what counts is the first moment
+      if (onDisk.size > 0) return; // only the first notification counts
       for (const path of [
         AGENT_PATHS.membership,
         `${AGENT_PATHS.credentials}/node.crt`,
@@ -225,11 +228,11 @@ describe('joining', () => {
     expect(directory.length).toBeGreaterThan(0);
     expect(await onDisk.get(`${AGENT_PATHS.credentials}/node.crt`)).toBe(`of ${nodeId}`);
     expect(await onDisk.get(KUBELET_FILES.clientCert)).toMatch(/^for /);
-    // etcd's client belongs to who runs etcd.
+    // Only a node that runs etcd publishes a client of etcd.
     expect(currentValue(localControlPlane)).toBeUndefined();
   });
 
-  test('a member whose agent is killed comes back as the same node and asks nobody to let it in', async () => {
+  test('a member whose agent was killed resumes as the same node without another admission', async () => {
     const disk = new MemoryFiles();
     const cluster = new FakeAdmissions();
     const first = await live(disk, (files) => cluster.joinClient(files));
@@ -247,7 +250,7 @@ describe('joining', () => {
     expect([cluster.asked, [...cluster.members]]).toEqual([1, [before.nodeId]]);
   });
 
-  test('a lock whose admission is gone creates and asks for nothing', async () => {
+  test('a join lock without its saved admission fails the enrolment and sends no request', async () => {
     const disk = new MemoryFiles();
     await disk.makeDirectory(AGENT_PATHS.enrolment);
     const lock = new NodeLock({ files: disk, path: AGENT_PATHS.lock, nowMs: () => 0 });
@@ -268,7 +271,10 @@ async function textOf(files: FilePort, path: string): Promise<string> {
   return Buffer.from((await files.read(path, 1e6)) ?? []).toString('utf8');
 }
 
-/** As `ensureTicketKeys` does it, with a random text in the place of each key: fast enough for every crash. */
+/**
+ * Like `ensureTicketKeys`, with a random text in place of each key, which is fast enough for every crash
+ * point.
+ */
 async function ensureKeys(files: FilePort): Promise<{ readonly client: string; readonly serving: string }> {
   for (const path of [KUBELET_FILES.clientKey, KUBELET_FILES.servingKey]) {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));

@@ -19,7 +19,7 @@ function create(changes: Partial<EnrolmentHandlers<typeof membership>> = {}) {
 }
 
 describe('Enrolment', () => {
-  test('shows New, CreatingCluster and Running in this order, once', async () => {
+  test('reports the states New, CreatingCluster and Running once, in this order', async () => {
     const { enrolment, records } = create();
     await enrolment.run(never);
     expect(records.map(({ fields }) => `${String(fields['from'])}→${String(fields['to'])}`)).toEqual([
@@ -29,7 +29,7 @@ describe('Enrolment', () => {
     expect(await enrolment.finished(never)).toBe(membership);
   });
 
-  test('an illegal move fails it, and the log names the true from and to', async () => {
+  test('a transition that is not allowed fails the enrolment, and the log names both states', async () => {
     const { enrolment, records } = create({ New: () => Promise.resolve({ to: 'Running', membership }) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({
@@ -39,7 +39,7 @@ describe('Enrolment', () => {
     expect(records.at(-1)?.fields).toMatchObject({ from: 'New', to: 'Failed' });
   });
 
-  test('a second run is refused without side effects, after Running and after Failed', async () => {
+  test('run() refuses a second call without side effects, after Running and after Failed', async () => {
     let calls = 0;
     const counted = { New: () => (calls++, Promise.resolve({ to: 'CreatingCluster' as const })) };
     for (const CreatingCluster of [handlers.CreatingCluster, unexpected]) {
@@ -51,7 +51,7 @@ describe('Enrolment', () => {
     }
   });
 
-  test('an error of a handler ends in Failed, and whoever waits before or after learns it', async () => {
+  test('an error of a handler leads to Failed, and finished() rejects for earlier and later callers', async () => {
     const { enrolment } = create({ CreatingCluster: () => Promise.reject(new Error('disk on fire')) });
     const before = Array.from({ length: 50 }, () =>
       enrolment.finished(never).catch((error: unknown) => error),
@@ -65,13 +65,13 @@ describe('Enrolment', () => {
     expect([...reasons][0]).toMatchObject({ code: 'enrolment-step-failed' });
   });
 
-  test('a handler that returns without moving is called stuck', async () => {
+  test('a handler that returns the same state is reported as stuck', async () => {
     const { enrolment } = create({ New: () => Promise.resolve({ to: 'New' } as never) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({ code: 'enrolment-stuck' });
   });
 
-  test('an aborted waiter rejects alone', async () => {
+  test('aborting one call of finished() does not affect the others', async () => {
     const { enrolment } = create();
     const abort = new AbortController();
     const aborted = enrolment.finished(abort.signal);
@@ -82,7 +82,7 @@ describe('Enrolment', () => {
     expect(await other).toBe(membership);
   });
 
-  test('the table allows exactly the designed moves', () => {
+  test('the transition table allows exactly the specified transitions', () => {
     const moves = (Object.keys(TRANSITIONS) as EnrolmentState[]).flatMap((from) =>
       TRANSITIONS[from].map((to) => `${from}→${to}`),
     );

@@ -21,8 +21,8 @@ export type EnrolmentHandlers<M> = Readonly<
 >;
 
 /**
- * The state machine of enrolment. It runs once in a process, and allows the transitions of one table. An error of a handler
- * leads to Failed. `finished` gives the result to callers from before and after the end.
+ * The state machine of enrolment. It runs once in a process, and allows the transitions of one table. An
+ * error of a handler leads to Failed. `finished` gives the result to callers before and after the end.
  */
 export class Enrolment<M> {
   readonly #handlers: EnrolmentHandlers<M>;

@@ -1,5 +1,5 @@
 /**
- * Enrolment: how this machine becomes a member of a cluster, decided once in each run of the agent:
+ * Enrolment: makes this machine a member of a cluster. Each run of the agent decides once which way it takes:
  *
  *     New ──▶ CreatingCluster ──▶ Running        New ──▶ Joining ──▶ Running        New ──▶ Resuming ──▶ Running
  *        and from each of them ──▶ Failed(reason, retryable)

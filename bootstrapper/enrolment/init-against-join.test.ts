@@ -39,7 +39,7 @@ const spec = create(ClusterSpecSchema, {
 });
 const request = create(InitRequestSchema, { initId: '11111111-2222-4333-8444-555555555555', spec });
 
-/** As on a real disk, others come in between any two of its calls. */
+/** As on a real disk, other tasks can run between any two calls. */
 function takingTurns(files: MemoryFiles): MemoryFiles {
   return new Proxy(files, {
     get: (target, name) => {
@@ -53,7 +53,7 @@ function takingTurns(files: MemoryFiles): MemoryFiles {
   });
 }
 
-/** A machine's disk and key, for as many lives of its agent as one likes. */
+/** A machine with its disk and key, on which the agent can be started any number of times. */
 class Machine {
   readonly disk = takingTurns(new MemoryFiles());
   readonly keys = createMachineKeys();
@@ -63,7 +63,7 @@ class Machine {
     this.#cluster = cluster;
   }
 
-  /** Enrolment, init handlers and join client as the agent wires them. */
+  /** Starts enrolment, init handlers and join client, wired as in the agent. */
   async live(signal: AbortSignal) {
     const { log } = createMemoryLogger();
     for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await this.disk.makeDirectory(folder);
@@ -94,7 +94,7 @@ class Machine {
       enrolmentFailure: () => undefined,
     } as unknown as InitServicePorts);
     const ended = enrolment.run(signal).catch(() => undefined);
-    /** Asks as an owner does: what the first answer is, or the refusal. */
+    /** Sends an init request as an owner does. Resolves to the first response, or to the refusal. */
     const init = async (): Promise<'accepted' | { readonly code: string; readonly clusterId: string }> => {
       const hangUp = new AbortController();
       const peer = { kind: 'owner', publicKey: owner, session: new Uint8Array() } as const;
@@ -109,7 +109,10 @@ class Machine {
         hangUp.abort();
       }
     };
-    /** Where the enrolment comes to stand: with an init in CreatingCluster, since nobody does its work here. */
+    /**
+     * The state in which the enrolment ends. After an init this is CreatingCluster, because nothing here
+     * creates the cluster.
+     */
     const stands = async (): Promise<string> =>
       (await when(enrolment.status, (now) => !PASSING.includes(now.state), signal)).state;
     return { lock, init, stands, ended };
@@ -167,7 +170,9 @@ beforeEach(async () => {
 });
 afterEach(() => cluster[Symbol.asyncDispose]());
 
-/** Lets the machine ask, and answers how to grant it. `left` resolves when its question has ended. */
+/**
+ * Delays the admission until the test calls `grant`. `left` resolves when the machine has ended its request.
+ */
 function holdAdmission(): { asked: Promise<void>; grant: () => void; left: Promise<void> } {
   const asked = Promise.withResolvers<void>();
   const granted = Promise.withResolvers<void>();
@@ -186,10 +191,10 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('an init and an admission in the same instant, a hundred times: one wins, the other ends cleanly, the next life finds the winner', async () => {
+test('of an init and an admission at the same instant, one wins, the other ends, and a restart finds the winner', async () => {
   const wins = { init: 0, join: 0 };
-  // The head start of the admission, in turns of the event loop (negative: of the init): corrected after each round, so
-  // that it stays a race.
+  // The lead of the admission in turns of the event loop (negative: of the init). The test corrects it after
+  // each round, so that both sides keep winning some rounds.
   let headStart = 0;
   for (let round = 0; round < ROUNDS; round++) {
     const stop = new AbortController();
@@ -216,15 +221,15 @@ test('an init and an admission in the same instant, a hundred times: one wins, t
       expect(await life.stands()).toBe('Running');
       expect(cluster.minted.get(machine.keys.nodeId)).toBe(1);
     }
-    await left; // whoever won, nobody goes on asking
+    await left; // whichever side won, the agent must stop requesting admission
     stop.abort(new Error('the agent stops'));
     await life.ended;
     await expectSameWinner(machine, answer === 'accepted' ? 'init' : 'join');
   }
   expect(Math.min(wins.init, wins.join)).toBeGreaterThan(ROUNDS / 20);
-}, 600_000); // against hanging only: a hundred rounds on a busy machine
+}, 600_000); // a limit against hanging only: a hundred rounds on a busy machine
 
-/** A restart: the lock is as it was, its owner is let in again and the other one is not. */
+/** Restarts the agent: the lock is unchanged, and only the request that holds it is accepted again. */
 async function expectSameWinner(machine: Machine, winner: 'init' | 'join'): Promise<void> {
   const stop = new AbortController();
   const asked = cluster.said.length;

@@ -6,21 +6,21 @@ import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import type { LockRecord, NodeLock } from '../nodelock/index.ts';
 import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 
-/** How a machine continues with what an earlier run of the agent has left on its disk. */
+/** How a machine continues after a restart of the agent, decided by the files on its disk. */
 export type ResumePoint = 'not-started' | 'joining' | 'resuming';
 
-/** What the resume point is read from. */
+/** Ports of `findResumePoint()`. */
 export interface ResumePointPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
-  /** After `restore`. */
+  /** The init job, after `restore()` has loaded the state of earlier runs. */
   readonly job: InitJob;
   readonly state: NodeState;
 }
 
 /**
- * Finds out how this machine continues; writes nothing. A damaged file is an error, and so is a missing one that other files
- * depend on: otherwise the agent could create a second cluster in place of the first.
+ * Decides how this machine continues; writes nothing. A damaged file is an error, and so is a missing file on
+ * which other files depend. Otherwise the agent could create a second cluster in place of the first.
  * @throws EnrolmentError `enrolment-files-missing`, `enrolment-keys-missing`
  */
 export async function findResumePoint(ports: ResumePointPorts): Promise<ResumePoint> {
@@ -44,7 +44,8 @@ export async function findResumePoint(ports: ResumePointPorts): Promise<ResumePo
 }
 
 /**
- * Refuses to create a second machine key: a member with a new key would be another machine.
+ * Fails if the machine key is missing although the machine belongs to a cluster: with a new key, the member
+ * would be another machine.
  * @throws EnrolmentError `enrolment-keys-missing`
  */
 export async function refuseLostMachineKey(files: FilePort): Promise<void> {
@@ -64,7 +65,10 @@ async function resumeJoin({ state }: ResumePointPorts, held: LockRecord): Promis
   throw missingFile(AGENT_PATHS.join, held);
 }
 
-/** The membership is written before the result of an init: a result without a membership means that the file is missing. */
+/**
+ * The membership is written before the result of an init. So a result without a membership means that the
+ * membership file was lost.
+ */
 function resumeInit({ job }: ResumePointPorts, held: LockRecord): ResumePoint {
   if (!job.accepted.peek().set) throw missingFile(`${AGENT_PATHS.init}/request.json`, held);
   const outcome = job.outcome.peek();
@@ -83,8 +87,9 @@ function refuseOtherLock({ clusterId }: Membership, held: LockRecord | undefined
 }
 
 /**
- * The node that created the cluster also created its keys, and would create new ones; every other node can get its keys again.
- * The keys of Kubernetes are created during the init, so they must exist only when the init has its result.
+ * The node that created the cluster also created its keys, and after a loss would create new ones. Every
+ * other node can request its keys again. The Kubernetes keys are created during the init, so they must exist
+ * only when the init has its result.
  */
 async function refuseLostInit(
   { files, job, state }: ResumePointPorts,

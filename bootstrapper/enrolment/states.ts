@@ -1,4 +1,4 @@
-/** State of a machine on its way to membership. */
+/** State of the enrolment of a machine. */
 export type EnrolmentState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming' | 'Running' | 'Failed';
 
 /** All allowed transitions. Any other one fails the enrolment. */

@@ -20,12 +20,12 @@ beforeEach(() => {
   ({ log } = createMemoryLogger());
 });
 
-describe('untilMended()', () => {
+describe('untilFileChanges()', () => {
   test.each([
-    { name: 'comes back', before: undefined, after: '{}' },
+    { name: 'is restored', before: undefined, after: '{}' },
     { name: 'is replaced', before: '{"cut', after: '{"whole":true}' },
-    { name: 'is taken away', before: '{"cut', after: undefined },
-  ])('ends when the file that the error names $name', async ({ before, after }) => {
+    { name: 'is deleted', before: '{"cut', after: undefined },
+  ])('resolves when the file in the error $name', async ({ before, after }) => {
     if (before !== undefined) await files.writeAtomic(PATH, before);
     let isMended = false;
     const waiting = untilFileChanges({ files, clock, log }, named, stop.signal).then(() => (isMended = true));
@@ -39,9 +39,9 @@ describe('untilMended()', () => {
   });
 
   test.each([
-    { name: 'that names a file', error: named },
-    { name: 'that names none', error: new EnrolmentError('enrolment-stuck', 'who knows') },
-  ])('ends with its signal for an error $name', async ({ error }) => {
+    { name: 'with a file', error: named },
+    { name: 'without a file', error: new EnrolmentError('enrolment-stuck', 'who knows') },
+  ])('for an error $name, rejects with the reason of its signal', async ({ error }) => {
     const waiting = untilFileChanges({ files, clock, log }, error, stop.signal);
     await clock.advance(60_000);
     const reason = new Error('stopped');

@@ -7,8 +7,8 @@ import type { Logger } from '../../internal/logging/index.ts';
 const CHECK_MS = 2_000;
 
 /**
- * Resolves when the file that an error names (`details.path`) was changed or restored. For an error without a file, only the
- * signal ends the wait.
+ * Resolves when the file that an error names (`details.path`) was changed or restored. For an error without a
+ * file, only the signal ends the wait.
  */
 export async function untilFileChanges(
   ports: { readonly files: Pick<FilePort, 'stat'>; readonly clock: Clock; readonly log: Logger },

@@ -1,5 +1,5 @@
 /**
- * The Init contract on the node: authenticates owners, accepts one init, and streams its progress.
+ * Serves the Init contract on this node: authenticates owners, accepts one init, and streams its progress.
  *
  *     owner ── Init(id, spec) ──▶ InitJob ── accepted ──▶ enrolment ── bootstrapData ──▶ role server
  *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘

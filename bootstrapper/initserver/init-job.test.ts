@@ -47,14 +47,14 @@ async function createFiles(): Promise<MemoryFiles> {
 }
 
 describe('InitJob', () => {
-  test('accepts the same request as often as it comes, at once or later', async () => {
+  test('accept() accepts the same request any number of times', async () => {
     const job = createJob(await createFiles());
     await Promise.all([job.accept(request, never), job.accept(request, never)]);
     await job.accept({ ...request }, never);
     expect(job.accepted.peek()).toMatchObject({ set: true, value: { initId: 'one' } });
   });
 
-  test('refuses a second init and says which cluster the machine belongs to', async () => {
+  test('accept() refuses a second init and names the cluster that the machine belongs to', async () => {
     const files = await createFiles();
     await createJob(files).accept(request, never);
     for (const job of [createJob(files), createJob(files)]) {
@@ -67,7 +67,7 @@ describe('InitJob', () => {
     }
   });
 
-  test('refuses the same id with another specification', async () => {
+  test('accept() refuses a request with the same id and another specification', async () => {
     const job = createJob(await createFiles());
     await job.accept(request, never);
     await expect(
@@ -75,7 +75,7 @@ describe('InitJob', () => {
     ).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });
 
-  test('attaches a request for the same keys that was signed anew, and refuses one for another key', async () => {
+  test('accept() accepts a repeated request with new signatures of the same keys, and refuses one for another key', async () => {
     const key = generateKeyPem();
     const signed = async (by: typeof key): Promise<string> =>
       Buffer.from(await createCertificateRequest(by, 'kubernetes-admin')).toString('base64');
@@ -91,7 +91,7 @@ describe('InitJob', () => {
     });
   });
 
-  test('leaves the machine unlocked when a check before the lock fails', async () => {
+  test('a preflight check that fails leaves the machine unlocked', async () => {
     const files = await createFiles();
     const failing = createJob(files, () => Promise.reject(new Error('swap is on'))).accept(request, never);
     await expect(failing).rejects.toThrow('swap is on');
@@ -100,9 +100,9 @@ describe('InitJob', () => {
   });
 
   test.each([
-    { name: 'a ticket that is faster', inTheSameLife: true },
-    { name: 'a ticket that came after a crash before the lock', inTheSameLife: false },
-  ])('leaves nothing of its request, and of the unlock key in it, to $name', async ({ inTheSameLife }) => {
+    { name: 'a join takes the node lock first', inTheSameLife: true },
+    { name: 'a join took the node lock after the agent crashed before its own lock', inTheSameLife: false },
+  ])('deletes its request, and with it the unlock key, when $name', async ({ inTheSameLife }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
     const ticket = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket' } as const;
@@ -128,7 +128,7 @@ describe('InitJob', () => {
     expect(await lock.read()).toMatchObject(ticket);
   });
 
-  test('one of two inits in the same instant wins, the other learns of it', async () => {
+  test('accept() lets one of two concurrent inits win and refuses the other', async () => {
     const job = createJob(await createFiles());
     const outcomes = await Promise.allSettled([
       job.accept(request, never),
@@ -137,7 +137,7 @@ describe('InitJob', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('says that the lock is there when its own word for it was lost, once', async () => {
+  test('restore() reports the lock phase as finished once, if a crash prevented the first report', async () => {
     const files = await createFiles();
     await createJob(files).accept(request, never);
     const life = async (): Promise<readonly string[]> => {
@@ -150,7 +150,7 @@ describe('InitJob', () => {
     expect(await life()).toEqual(['lock started', 'lock finished']);
   });
 
-  test('is under way from its acceptance to its result, and not in any life after that', async () => {
+  test('isInProgress() is true from the acceptance to the result, and false after a restart', async () => {
     const files = await createFiles();
     const job = createJob(files);
     const seen = [job.isInProgress()];
@@ -166,7 +166,7 @@ describe('InitJob', () => {
     expect([...seen, next.isInProgress()]).toEqual([false, true, true, false, false]);
   });
 
-  test('wipes the unlock key with the acknowledgement, and the owner may still attach', async () => {
+  test('acknowledge() deletes the unlock key, and the owner can still repeat the request', async () => {
     const files = await createFiles();
     const job = createJob(files);
     await job.accept(request, never);
@@ -182,7 +182,7 @@ describe('InitJob', () => {
     ]);
   });
 
-  test('a crash at any write of the acknowledgement leaves no unlock key behind once it counts', async () => {
+  test('a crash at any write of acknowledge() leaves no unlock key on disk once the acknowledgement counts', async () => {
     const counted: boolean[] = [];
     for await (const { disk } of everyFault({
       faults: ['crash-before', 'crash-after', 'no-space'],
@@ -208,7 +208,7 @@ describe('InitJob', () => {
     expect(new Set(counted)).toEqual(new Set([true, false]));
   });
 
-  test('a crash at any write is understood by the next life: unlocked, or bound to this request', async () => {
+  test('after a crash at any write of accept(), the machine is either unlocked or locked by this request', async () => {
     let cases = 0;
     const run = async (files: FilePort): Promise<void> => {
       const job = createJob(files);
@@ -242,7 +242,7 @@ describe('InitJob', () => {
         damage: (text: string) => text.replace(/[a-z](?=[^a-z]+$)/, '~'),
       },
     ]),
-  )('a $name that is $how is named, and nothing is taken up or changed', async ({ name, damage }) => {
+  )('restore() reports a $name that is $how, uses none of it and leaves it unchanged', async ({ name, damage }) => {
     const files = await createFiles();
     const job = createJob(files);
     await job.accept(request, never);

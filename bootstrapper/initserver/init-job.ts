@@ -11,11 +11,11 @@ import { digestOfSpec, type InitSpec } from './init-spec.ts';
 export interface InitRecord {
   readonly initId: string;
   readonly spec: InitSpec;
-  /** The address of this machine at that time: etcd and certificates are made for it. */
+  /** The address of this machine when the request was accepted; etcd and certificates use this address. */
   readonly nodeAddress?: string;
 }
 
-/** The result for the owner: certificates as PEM, and endpoints; nothing secret. */
+/** The result for the owner: certificates as PEM, and endpoints. It contains no secrets. */
 export interface InitOutcome {
   readonly clusterId: string;
   readonly nodeId: string;
@@ -34,15 +34,15 @@ export interface InitJobPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
   readonly phases: PhaseReporter & Pick<PhaseLog, 'after'>;
-  /** The checks before anything changes; rejects with the reason. */
+  /** Runs the checks before anything changes; rejects with the reason of the first failure. */
   readonly preflight: (spec: InitSpec, signal: AbortSignal) => Promise<void>;
-  /** The address that other machines reach this one at. */
+  /** The address at which other machines reach this one. */
   readonly ownAddress: () => string;
 }
 
 /** The owner's signature that acknowledges the result. */
 export interface Acknowledgement {
-  /** Over `ownershipStatement` (internal/crypto). */
+  /** Signature over `ownershipStatement` (internal/crypto). */
   readonly ownershipSignatureBase64: string;
 }
 
@@ -135,7 +135,7 @@ export class InitJob {
     this.#acknowledged.set(acknowledgement);
   }
 
-  /** Repeated at the next start, in case the agent crashed after the acknowledgement. */
+  /** Repeated at each start of the agent, in case it crashed after the acknowledgement was saved. */
   async #wipeSecrets(record: InitRecord): Promise<void> {
     if (record.spec.clusterUnlockKeyHex === '') return;
     await this.#write('request.json', { ...record, spec: { ...record.spec, clusterUnlockKeyHex: '' } });
@@ -166,7 +166,10 @@ export class InitJob {
     await this.#ports.files.remove(this.#file('request.json').path);
   }
 
-  /** Reports the lock phase as finished if a crash prevented that; otherwise an owner would see it running for ever. */
+  /**
+   * Reports the lock phase as finished if a crash prevented that. Otherwise an owner would see the phase as
+   * running for ever.
+   */
   async #endLock(): Promise<void> {
     const { phases } = this.#ports;
     const isReported = phases
@@ -222,18 +225,24 @@ async function assertSame(known: InitRecord, request: InitRecord): Promise<void>
   );
 }
 
-/** The parts of a specification that a repeated request must not change; the unlock key is deleted at the end of an init. */
+/**
+ * The parts of a specification that a repeated request must not change. The unlock key is left out, because
+ * it is deleted at the end of an init.
+ */
 function comparable(spec: InitSpec): string {
   return digestOfSpec({
     ...spec,
     clusterUnlockKeyHex: '',
     kubernetesAdminCsrBase64: '',
     ownerCsrBase64: '',
-    ownerDocumentsBase64: [], // signed again, over what is compared here
+    ownerDocumentsBase64: [], // the signatures of these requests are new; the keys are compared separately
   });
 }
 
-/** A workspace that lost its state requests certificates for the same keys, with new signatures. */
+/**
+ * Whether both requests are for the same key: a workspace that lost its state requests certificates with new
+ * signatures.
+ */
 async function isForSameKey(knownBase64: string, base64: string): Promise<boolean> {
   if (knownBase64 === base64) return true;
   const [known, asked] = await Promise.all(

@@ -19,14 +19,14 @@ const MAX_CONNECTIONS = 64;
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 
 /**
- * The server of the Init contract. It serves only callers that prove, for this session, that they hold an owner key of this
- * machine's provisioning. The machine creates its own evidence only after that, so that an unauthenticated client cannot make
- * it quote its TPM.
+ * The server of the Init contract. It serves only callers that prove, for this session, that they hold an
+ * owner key of this machine's provisioning. The machine creates its own evidence only after that proof, so
+ * that an unauthenticated client cannot make it quote its TPM.
  */
 export function createInitServer(
   ports: InitServicePorts,
   options: {
-    /** Issuers of this machine's evidence, preferred first: `MachineEvidence.issuers`. */
+    /** Issuers of this machine's evidence, preferred ones first: `MachineEvidence.issuers`. */
     readonly shows: readonly [Issuer, ...Issuer[]];
     /** Raw Ed25519 public keys, 32 bytes each. */
     readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
@@ -59,7 +59,10 @@ export function createInitServer(
   });
 }
 
-/** Finds the key of the authenticated owner: the verdict has its hash, and the handlers verify signatures with it. */
+/**
+ * Finds the key of the authenticated owner. The result of the authentication has only the hash of the key,
+ * but the handlers verify signatures with the key.
+ */
 function ownersOnly(upgrade: Upgrade<AttestedPeer>, ownerKeys: readonly Uint8Array[]): Upgrade<OwnerPeer> {
   const owners = new Map<string, KeyObject>(
     ownerKeys.map((raw) => [createHash('sha256').update(raw).digest('hex'), ownerPubKeyFromRaw(raw)]),

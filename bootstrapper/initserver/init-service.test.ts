@@ -59,9 +59,9 @@ describe('acknowledge', () => {
   const another = ownershipStatement({ ...outcome, clusterCaPem: anotherCaPem, epoch: 1n });
   test.each([
     { name: 'by a key that is not the caller’s', signature: () => signedBy(stranger) },
-    { name: 'over another cluster', signature: () => signedBy(owner.privateKey, another) },
-    { name: 'that is none', signature: () => new Uint8Array() },
-  ])('refuses a signature $name and leaves no file behind', async ({ signature }) => {
+    { name: 'for another cluster', signature: () => signedBy(owner.privateKey, another) },
+    { name: 'that is empty', signature: () => new Uint8Array() },
+  ])('refuses a signature $name and writes no file', async ({ signature }) => {
     await job.finish(outcome);
     const before = await files.list('/init');
     await expect(acknowledge('one', signature())).rejects.toMatchObject({
@@ -72,8 +72,8 @@ describe('acknowledge', () => {
   });
 
   test.each([
-    { name: 'an init that has no result', initId: 'one', isFinished: false },
-    { name: 'another init', initId: 'two', isFinished: true },
+    { name: 'an acknowledgement before the init has a result', initId: 'one', isFinished: false },
+    { name: 'an acknowledgement of another init', initId: 'two', isFinished: true },
   ])('refuses $name', async ({ initId, isFinished }) => {
     if (isFinished) await job.finish(outcome);
     await expect(acknowledge(initId, signedBy(owner.privateKey))).rejects.toMatchObject({
@@ -82,7 +82,7 @@ describe('acknowledge', () => {
     expect(job.acknowledged.peek().set).toBe(false);
   });
 
-  test('takes the owner’s signature over this cluster and keeps it', async () => {
+  test('saves the owner’s signature for this cluster', async () => {
     await job.finish(outcome);
     const signature = signedBy(owner.privateKey);
     await acknowledge('one', signature);
@@ -127,7 +127,7 @@ describe('preflight', () => {
     return { asked, answer: Promise.resolve(createInitHandlers(ports).preflight(message, call)) };
   }
 
-  test('tells each check, and counts the components that the machine does not have', async () => {
+  test('returns every check result, and the size of the missing components', async () => {
     const { asked, answer } = ask(false);
     const { repair: _repair, ...told } = check;
     await expect(answer).resolves.toEqual({ checks: [told] });
@@ -136,7 +136,7 @@ describe('preflight', () => {
     ]);
   });
 
-  test('is refused once an init was accepted', async () => {
+  test('is refused after an init was accepted', async () => {
     const { asked, answer } = ask(true);
     await expect(answer).rejects.toMatchObject({ code: 'initserver-in-progress' });
     expect(asked).toEqual([]);

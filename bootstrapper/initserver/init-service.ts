@@ -40,7 +40,7 @@ export interface InitServicePorts {
   readonly agentVersion: string;
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
-  /** The result of each preflight check; changes nothing. */
+  /** Returns the result of each preflight check; changes nothing. */
   reportChecks(ask: PreflightQuery): Promise<readonly CheckResult[]>;
   /** Ends the pauses after failures. */
   retryNow(): void;
@@ -49,15 +49,15 @@ export interface InitServicePorts {
   enrolmentFailure(): CodedError | undefined;
 }
 
-/** What an owner asks the preflight for. */
+/** What an owner wants the preflight to check. */
 export interface PreflightQuery {
-  /** Empty: the machine's hostname. */
+  /** Name of the new node; empty: the machine's hostname. */
   readonly nodeName: string;
-  /** Empty: the components are not known yet. */
+  /** Manifest of the bundle; empty: the components are not known yet. */
   readonly bundleManifest: string;
   /** Size of the components that are missing on the machine. */
   readonly missingBytes: number;
-  /** Clock of the caller. */
+  /** Time on the clock of the caller, to compare with the clock of this machine. */
   readonly callerNowMs: number;
 }
 
@@ -83,7 +83,8 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
     },
     ...enrolmentHandlers(evidence),
     preflight: async (request) => {
-      // The checks would report this machine's own services as programs that use its ports.
+      // After an accepted init, the checks would report this machine's own services as programs that use its
+      // ports.
       if (job.accepted.peek().set)
         throw new InitServerError('initserver-in-progress', 'cannot run preflight checks during an init');
       const checks = await ports.reportChecks(await preflightAsk(request, blobs));
@@ -107,7 +108,7 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       if (failure !== undefined) throw failure;
       const known = job.accepted.peek().set;
       await job.accept(record, call.signal);
-      // The owner may have solved the cause of a failure: retry without the rest of the pause.
+      // The owner may have removed the cause of a failure: retry without waiting for the rest of the pause.
       if (known) ports.retryNow();
       yield* streamJob({ job, phases, clock, afterSequence: Number(request.afterSequence) }, call.signal);
     },
@@ -222,7 +223,7 @@ function invalid(field: string, why: string): InitServerError {
 export interface BlobUploads {
   state(sha256: string): Promise<{ readonly complete: boolean; readonly partialBytes: number }>;
   append(sha256: string, offset: number, bytes: Uint8Array): Promise<void>;
-  /** Checks the hash; rejects and drops the bytes when it does not match. */
+  /** Checks the hash; if it does not match, deletes the bytes and rejects. */
   commit(sha256: string): Promise<void>;
   freeBytes(): Promise<number>;
 }

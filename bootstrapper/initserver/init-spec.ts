@@ -8,7 +8,7 @@ export interface InitSpec {
   readonly clusterName: string;
   readonly clusterId: string;
   readonly kubernetesVersion: string;
-  /** The bundle's manifest, its exact text. */
+  /** The exact text of the bundle's manifest. */
   readonly bundleManifest: string;
   readonly podSubnet: string;
   readonly serviceSubnet: string;
@@ -17,7 +17,7 @@ export interface InitSpec {
   readonly singleNode: boolean;
   readonly kubernetesAdminCsrBase64: string;
   readonly ownerCsrBase64: string;
-  /** Secret: combined with the node's own key it unlocks the state disk. */
+  /** Secret. Combined with the node's own key, it unlocks the state disk. */
   readonly clusterUnlockKeyHex: string;
   readonly configuration: string;
   /** Documents that the owner has signed (internal/ownerdocument), base64; absent from requests of older versions. */

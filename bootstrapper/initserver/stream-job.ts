@@ -7,7 +7,10 @@ import type { PhaseEvent, PhaseLog, RecordedEvent } from '../phases/index.ts';
 import type { InitJob, InitOutcome } from './init-job.ts';
 
 const HEARTBEAT_MS = 5_000;
-/** A phase that failed after this time is reported as failed at once; one that failed sooner is retried first. */
+/**
+ * A phase that failed after a longer time is reported as failed at once; a phase that failed sooner is
+ * retried first.
+ */
 const SLOW_FAILURE_MS = 15_000;
 const QUICK_FAILURES_TO_REPORT = 2;
 
@@ -15,8 +18,9 @@ type WireEvent = MessageInitShape<typeof InitEventSchema>;
 type Failed = Extract<PhaseEvent, { kind: 'failed' }>;
 
 /**
- * The events of an init for its owner: first those after the last event that the owner has, then live ones, with heartbeats
- * while nothing happens. The stream ends with one result or one failure. The agent keeps retrying after a reported failure.
+ * Streams the events of an init to its owner: first those after the last event that the owner has, then new
+ * ones, with heartbeats while nothing happens. The stream ends with one result or one failure. The agent
+ * keeps retrying after a reported failure.
  */
 export async function* streamJob(
   options: {
@@ -65,7 +69,7 @@ function tookMs(failed: RecordedEvent, phase: string, phases: PhaseLog): number 
   return started === undefined ? 0 : failed.timeMs - started.timeMs;
 }
 
-/** Whether something changed before the next heartbeat is due. */
+/** Whether something has changed before the next heartbeat is due. */
 async function changed(changes: Watcher<unknown>, clock: Clock, signal: AbortSignal): Promise<boolean> {
   try {
     await withTimeout({ what: 'init event', ms: HEARTBEAT_MS, clock, signal }, (until) =>
@@ -121,7 +125,7 @@ function resultEvent(nowMs: number, outcome: InitOutcome): WireEvent {
   return { timeMs: BigInt(nowMs), event: { case: 'result', value: wireResult(outcome) } };
 }
 
-/** Domain → wire. */
+/** Converts the result to its protobuf message. */
 export function wireResult(outcome: InitOutcome): MessageInitShape<typeof InitResultSchema> {
   const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8');
   return {
@@ -138,7 +142,7 @@ export function wireResult(outcome: InitOutcome): MessageInitShape<typeof InitRe
   };
 }
 
-/** A heartbeat with what the newest phase is waiting for. */
+/** A heartbeat that says what the newest phase is waiting for. */
 function heartbeatEvent(nowMs: number, phases: PhaseLog): WireEvent {
   const newest = phases
     .after(0)

@@ -36,10 +36,10 @@ const { attestation } = parseProvisioning(
   }),
 );
 
-/** A join service that shows something that is no report at all. */
+/** A join service whose evidence is not an attestation report. */
 const processor: Issuer = { variant: 'sev-snp', issue: () => Promise.resolve(new Uint8Array(100)) };
 
-/** Why this machine refuses it. */
+/** The reason why this machine refuses the join service. */
 async function refusedAs(upgrades: ReturnType<typeof createJoinUpgrades>): Promise<string | undefined> {
   using tcp = await createTcpPair();
   const server = atlsServerUpgrade({
@@ -59,7 +59,7 @@ async function refusedAs(upgrades: ReturnType<typeof createJoinUpgrades>): Promi
   return findCoded(cause)?.code;
 }
 
-test('each connection judges the cluster by the collateral that this machine has then', async () => {
+test('each connection verifies the cluster with the collateral that this machine has at that time', async () => {
   if (attestation === undefined) throw new TypeError('it was written above');
   const shelf: { collateral: Awaited<ReturnType<Parameters<typeof createJoinUpgrades>[0]['collateral']>> } = {
     collateral: {},

@@ -18,8 +18,9 @@ import type { AttestationSettings } from '../../internal/config/index.ts';
 import type { Upgrade } from '../../internal/rpc/index.ts';
 
 /**
- * Policy for the evidence of a control-plane node when the provisioning has no section `attestation`: the evidence must be
- * genuine and of this session. The owner's signature (`verifyCluster`) says which cluster it is; software is not checked.
+ * Policy for the evidence of a control-plane node when the provisioning has no section `attestation`: the
+ * evidence must be genuine and from this session. The owner's signature (`verifyCluster`) proves which
+ * cluster the node belongs to; its software is not checked.
  */
 const OWNER_VOUCHES: Policy = {
   version: 'owner-signature',
@@ -36,18 +37,18 @@ const OWNER_VOUCHES: Policy = {
 };
 
 export interface ClusterEvidenceOptions {
-  /** What this machine shows. */
+  /** Issuers of the evidence that this machine sends. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
-  /** What its provisioning says of the cluster's evidence. */
+  /** The attestation settings of the cluster, from the provisioning of this machine. */
   readonly attestation: AttestationSettings | undefined;
-  /** What this machine has of AMD and Intel when a connection is made. */
+  /** The collateral of AMD and Intel that this machine has when a connection is made. */
   readonly collateral: () => Promise<Pick<Collateral, 'snp' | 'tdx'>>;
   readonly clock: Clock;
 }
 
 /**
- * When many machines start at once, the join service queues their connections for at most 40 s before TLS. Other endpoints
- * are tried meanwhile.
+ * When many machines start at once, the join service queues their connections for at most 40 s before TLS.
+ * Meanwhile the machine tries other endpoints.
  */
 const TIMERS = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
 
@@ -78,9 +79,9 @@ export function createJoinUpgrades({
 }
 
 /**
- * The same reference values that the cluster's own configuration has. Two of its rules a machine from outside cannot follow
- * and needs not: it has no list of the members' attestation keys, and which machines are the cluster's is for the owner's
- * signature to say.
+ * The reference values that the cluster's own configuration has. Two of its rules are left out, because a
+ * machine outside the cluster cannot apply them: it has no list of the members' attestation keys, and the
+ * owner's signature proves which machines belong to the cluster.
  */
 function policyFrom({ policyInput }: AttestationSettings): Policy {
   const { tpm, ...policy } = parsePolicy(policyInput);

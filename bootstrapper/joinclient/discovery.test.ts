@@ -20,14 +20,14 @@ const signal = new AbortController().signal;
 const known = (...list: string[]): EndpointSource => new KnownEndpoints('test', () => list);
 
 describe('discover()', () => {
-  test('takes each endpoint once, in the order of the sources, with the port of the join service', async () => {
+  test('returns each endpoint once, in the order of the sources, with the default port of the join service', async () => {
     const sources = [known('10.0.0.1', 'c2.example:1234'), known('10.0.0.1:9090', '2001:db8::1')];
     const { endpoints, problems } = await discover(sources, new SystemClock(), signal);
     expect(endpoints).toEqual(['10.0.0.1:9090', 'c2.example:1234', '[2001:db8::1]:9090']);
     expect(problems).toEqual([]);
   });
 
-  test('names what is no endpoint, and a source that fails keeps no other from being heard', async () => {
+  test('reports invalid endpoints and a failed source, and still returns the endpoints of the other sources', async () => {
     const broken: EndpointSource = { name: 'broken', list: () => Promise.reject(new Error('no way')) };
     const { endpoints, problems } = await discover(
       [broken, known('a b', '10.0.0.1')],
@@ -38,7 +38,7 @@ describe('discover()', () => {
     expect(problems.map(({ source }) => source)).toEqual(['broken', 'test']);
   });
 
-  test('does not wait for a source that says nothing', async () => {
+  test('does not wait for a source that does not respond', async () => {
     const clock = new FakeClock();
     const mute: EndpointSource = { name: 'mute', list: untilAborted };
     const found = discover([mute, known('10.0.0.1')], clock, signal);
@@ -55,8 +55,8 @@ describe('FileEndpoints', () => {
       text: '{"joinEndpoints":["10.0.0.1"],"x":1}',
       want: ['10.0.0.1:9090'],
     },
-    { name: 'no such key', text: '{}', want: [] },
-  ])('$name', async ({ text, want }) => {
+    { name: 'a file without the key', text: '{}', want: [] },
+  ])('reads $name', async ({ text, want }) => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc/cluster');
     if (text !== undefined) await files.writeAtomic('/etc/cluster/join.json', text);
@@ -65,7 +65,7 @@ describe('FileEndpoints', () => {
   });
 
   test.each(['', '[]x', '{"joinEndpoints":"10.0.0.1"}', '{"joinEndpoints":[1]}'])(
-    'refuses %j',
+    'refuses a file with the content %j',
     async (text) => {
       const files = new MemoryFiles();
       await files.makeDirectory('/etc/cluster');
@@ -75,7 +75,7 @@ describe('FileEndpoints', () => {
   );
 });
 
-describe('a metadata service', () => {
+describe('MetadataEndpoints', () => {
   const serve = async (status: number, body: string) => {
     const server = createServer((_, response) => response.writeHead(status).end(body)).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -85,16 +85,16 @@ describe('a metadata service', () => {
     return { source, [Symbol.asyncDispose]: async () => void (await close()) };
   };
 
-  test('answers endpoints', async () => {
+  test('returns the endpoints in the response', async () => {
     await using service = await serve(200, '{"joinEndpoints":["10.0.0.1"]}');
     expect(await service.source.list(signal)).toEqual(['10.0.0.1']);
   });
 
   test.each([
-    { name: 'an error', status: 404, body: '{"joinEndpoints":["10.0.0.1"]}' },
-    { name: 'more than it should', status: 200, body: `"${'x'.repeat(70_000)}"` },
-    { name: 'no JSON', status: 200, body: '<html>' },
-  ])('$name is no answer', async ({ status, body }) => {
+    { name: 'an HTTP error', status: 404, body: '{"joinEndpoints":["10.0.0.1"]}' },
+    { name: 'a response above the size limit', status: 200, body: `"${'x'.repeat(70_000)}"` },
+    { name: 'a response that is not JSON', status: 200, body: '<html>' },
+  ])('rejects $name', async ({ status, body }) => {
     await using service = await serve(status, body);
     await expect(service.source.list(signal)).rejects.toThrow();
   });

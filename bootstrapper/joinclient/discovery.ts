@@ -7,11 +7,14 @@ import type { FilePort } from '../../internal/file/index.ts';
 const MAX_ENDPOINTS = 32;
 const MAX_BYTES = 64 * 1024;
 
-/** A source of endpoints of join services. Untrusted: join services must prove their identity. */
+/** A source of endpoints of join services. It is untrusted: join services must prove their identity. */
 export interface EndpointSource {
-  /** For logs and traces. */
+  /** Name of the source in logs and traces. */
   readonly name: string;
-  /** "host:port" or what `parseEndpoint` reads; empty when it knows none now. */
+  /**
+   * Endpoints as "host:port", or in any other format that `parseEndpoint` reads; empty when the source knows
+   * none now.
+   */
   list(signal: AbortSignal): Promise<readonly string[]>;
 }
 
@@ -31,8 +34,8 @@ export class KnownEndpoints implements EndpointSource {
 }
 
 /**
- * A JSON file with `joinEndpoints` in it: what cloud-init has written from user data, also after the agent was started.
- * Other keys of the file are ignored.
+ * A JSON file with the key `joinEndpoints`, which cloud-init writes from user data, possibly after the agent
+ * was started. Other keys of the file are ignored.
  */
 export class FileEndpoints implements EndpointSource {
   readonly name = 'cloud-init';
@@ -51,14 +54,14 @@ export class FileEndpoints implements EndpointSource {
 }
 
 /**
- * A cloud's metadata service: each provider has its own way to ask for what an operator has put there. `http` is the plain
- * one, a URL that answers the JSON of `FileEndpoints`; AWS, GCP, Azure and OpenStack differ in request and envelope alone
- * and take their place here.
+ * The metadata service of a cloud. Providers differ in the request and in the format around an operator's
+ * user data. `http` is the plain one: a URL that returns the JSON of `FileEndpoints`. Providers for AWS, GCP,
+ * Azure and OpenStack need only another request and another `parse()`.
  */
 export interface MetadataProvider {
   readonly name: string;
   request(): { readonly url: string; readonly headers: Readonly<Record<string, string>> };
-  /** The endpoints in an answer. */
+  /** The endpoints in a response body. */
   parse(body: string): readonly string[];
 }
 
@@ -66,7 +69,7 @@ export function httpMetadata(url: string): MetadataProvider {
   return { name: 'http', request: () => ({ url, headers: {} }), parse: endpointsIn };
 }
 
-/** Fetches a small text; rejects on any status but 2xx. */
+/** Fetches a small text; rejects on any status except 2xx. */
 export type HttpGet = (
   request: {
     readonly url: string;
@@ -96,7 +99,7 @@ export class MetadataEndpoints implements EndpointSource {
 
 /** The result of a discovery. */
 export interface DiscoveredEndpoints {
-  /** "host:port", each once, in the order of the sources. */
+  /** Endpoints as "host:port", each once, in the order of the sources. */
   readonly endpoints: readonly string[];
   /** Sources that failed, and why. */
   readonly problems: readonly { readonly source: string; readonly why: string }[];

@@ -1,6 +1,6 @@
 import type { HttpGet } from './discovery.ts';
 
-/** A small text from a metadata service: never followed elsewhere, never more than asked for. */
+/** Fetches a small text from a metadata service. Follows no redirects and reads at most `maxBytes`. */
 export const httpGet: HttpGet = async ({ url, headers, maxBytes }, signal) => {
   const response = await fetch(url, { headers, redirect: 'error', signal });
   if (!response.ok || response.body === null) throw new Error(`asking ${url}: HTTP ${response.status}`);

@@ -2,12 +2,13 @@
  * The machine's side of a join: finds a cluster, verifies that it belongs to the owner, attests and receives a ticket.
  *
  * ```
- * EndpointSources ─▶ discover ─▶ openFirst ─▶ JoinSession: attested TLS, then whose cluster it is (verifyCluster)
+ * EndpointSources ─▶ discover ─▶ openFirst ─▶ JoinSession: attested TLS, then cluster ownership (verifyCluster)
  *   provisioned                                   │ Hello, TPM challenge; waiting …; admitted       New
- *   directed (cluster join)                       │     lock of the machine (enrolment)
- *   cloud-init, metadata                          └ IssueJoinTicket ─▶ openTicket ─▶ placed on disk  Joining
+ *   directed (cluster join)                       │     node lock (enrolment)
+ *   cloud-init, metadata                          └ IssueJoinTicket ─▶ openTicket ─▶ files on disk   Joining
  * ```
- * Until the cluster has proved its identity, the machine sends it nothing but evidence. A ticket is used completely or not at all.
+ * Until the cluster has proved its identity, the machine sends nothing except evidence. The machine uses a ticket only if all of
+ * it is valid.
  */
 export { createJoinUpgrades, type ClusterEvidenceOptions } from './cluster-evidence.ts';
 export {

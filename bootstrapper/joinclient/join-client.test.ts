@@ -116,7 +116,7 @@ function createMachine(
   return { client, nodeId: keys.nodeId, endpoints, until, files };
 }
 
-/** The status once a round was in vain. */
+/** The error code of the first attempt that failed. */
 async function firstProblem(client: JoinClient): Promise<string> {
   const status = await when(
     client.status,
@@ -126,7 +126,7 @@ async function firstProblem(client: JoinClient): Promise<string> {
   return status.kind === 'asking' ? (status.lastError?.code ?? '') : '';
 }
 
-/** A way to a join service that can be shut. */
+/** A TCP proxy to a join service, which the test can close. */
 async function openDoor(port: number, endpoint: string): Promise<AsyncDisposable> {
   const sockets = new Set<Socket>();
   const [host = '', to] = endpoint.split(':');
@@ -152,7 +152,7 @@ function pinOf({ clusterId, caPem }: FakeCluster): PinnedCluster {
 }
 
 describe('JoinClient', () => {
-  test('is let in and takes a ticket for its own keys over a session that shows the lock', async () => {
+  test('is admitted and gets a ticket for its own keys over a new session, which shows its node lock', async () => {
     const { client, nodeId } = createMachine();
     using granted = await client.admit(life.signal);
     expect(granted.record).toEqual({
@@ -171,14 +171,14 @@ describe('JoinClient', () => {
     expect(cluster.said).toEqual(['introduce', 'hello', 'introduce', 'join ticket']);
   });
 
-  test('opens the keys of a control plane, and no role gets them without one', async () => {
+  test('gets the shared keys with the roles of a control plane', async () => {
     cluster.behaviour.roles = ['ConsensusMember', 'KubernetesController'];
     using granted = await createMachine().client.admit(life.signal);
     const { controlPlaneKeys } = await granted.requestTicket(life.signal);
     expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
   });
 
-  test('takes the kubelet’s certificate of the authority of clients that the ticket names, and of no other', async () => {
+  test('accepts a kubelet certificate only from the client CAs that the ticket names', async () => {
     const authority = async (commonName: string): Promise<KeyCertificateSigner> => {
       const keyPem = generateKeyPem();
       const nowMs = (): number => clock.nowMs();
@@ -202,7 +202,7 @@ describe('JoinClient', () => {
     expect(ticket.kubernetesCaPem).not.toBe(next.caPem);
   });
 
-  test('asks nobody while the machine is not fit, says what it lacks, and goes on when it is', async () => {
+  test('sends nothing while the machine fails its checks, reports the failed check, and continues after it passes', async () => {
     let lacks = 1;
     const { client } = createMachine({
       checkMachine: () => (lacks-- > 0 ? Promise.reject(unfit) : Promise.resolve()),
@@ -214,13 +214,13 @@ describe('JoinClient', () => {
     expect(granted.record.clusterId).toBe(cluster.clusterId);
   });
 
-  test('a machine that is bound to its cluster is not checked again: what runs there is its own', async () => {
+  test('does not check a machine that is already bound to its cluster, because its own programs run there', async () => {
     const { client, nodeId, endpoints } = createMachine({ checkMachine: () => Promise.reject(unfit) });
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints };
     expect((await client.requestTicket(record, life.signal)).nodeName).toBe('w1');
   });
 
-  test('tells nothing to a cluster of another owner and goes on asking', async () => {
+  test('sends nothing to a cluster of another owner and keeps trying', async () => {
     const { client } = createMachine({ ownerKey: new Uint8Array(32).fill(7) });
     const asking = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('joinclient-owner-unknown');
@@ -229,7 +229,7 @@ describe('JoinClient', () => {
     await expect(asking).rejects.toThrow();
   });
 
-  test('finds its cluster among endpoints that are dead or another owner’s', async () => {
+  test('finds its cluster among endpoints that are unreachable or belong to another owner', async () => {
     await using rogue = await FakeCluster.start(clock);
     const { client } = createMachine({ endpoints: ['127.0.0.1:1', rogue.endpoint, cluster.endpoint] });
     using granted = await client.admit(life.signal);
@@ -237,7 +237,7 @@ describe('JoinClient', () => {
     expect(rogue.said).not.toContain('hello');
   });
 
-  test('shows that it waits, and for what', async () => {
+  test('reports in its status that it waits, and the reason', async () => {
     const { promise: approved, resolve: approve } = Promise.withResolvers<void>();
     cluster.behaviour.decide = async function* (nodeId) {
       const value = {
@@ -257,7 +257,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal that will not change stops the asking until somebody hurries it', async () => {
+  test('a permanent refusal stops the attempts until retryNow()', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -275,7 +275,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal that may change is asked again', async () => {
+  test('a temporary refusal is retried', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -286,7 +286,7 @@ describe('JoinClient', () => {
     expect(answers).toBe(3);
   });
 
-  test('a join service that is down while a machine joins delays it, and nobody has to do anything', async () => {
+  test('a join is delayed while the join service is down, and continues without help', async () => {
     const port = await findFreePort();
     const { client, nodeId } = createMachine({ endpoints: [`127.0.0.1:${port}`] });
     const admitting = client.admit(life.signal);
@@ -295,7 +295,7 @@ describe('JoinClient', () => {
     using granted = await admitting;
     await door[Symbol.asyncDispose]();
     await expect(granted.requestTicket(life.signal)).rejects.toThrow();
-    const committing = client.requestTicket(granted.record, life.signal); // as the agent goes on with a lock on disk
+    const committing = client.requestTicket(granted.record, life.signal); // as the agent does with a lock on disk
     expect(await firstProblem(client)).toBe('rpc-unreachable');
     door = await openDoor(port, cluster.endpoint);
     expect((await committing).nodeId).toBe(nodeId);
@@ -303,7 +303,7 @@ describe('JoinClient', () => {
     expect([...cluster.minted]).toEqual([[nodeId, 1]]);
   });
 
-  test('a hurried machine takes new endpoints while it waits for another cluster', async () => {
+  test('retryNow() uses new endpoints while the machine waits for a decision', async () => {
     await using other = await FakeCluster.start(clock);
     other.behaviour.decide = async function* (nodeId, signal) {
       yield { event: { case: 'waiting', value: { joinId: nodeId, code: 'join-awaiting-approval' } } };
@@ -322,7 +322,7 @@ describe('JoinClient', () => {
     expect(granted.record.clusterId).toBe(other.clusterId);
   });
 
-  test('asks for the same ticket again when its answer was lost: the same keys, one membership', async () => {
+  test('requests a lost ticket again with the same keys, and gets one membership', async () => {
     let isLost = true;
     cluster.behaviour.onTicket = () => {
       if (!isLost) return Promise.resolve();
@@ -335,7 +335,7 @@ describe('JoinClient', () => {
     expect([...cluster.minted.keys()]).toEqual([nodeId]);
   });
 
-  test('rejoins when its ticket was used long ago', async () => {
+  test('requests a rejoin if its ticket was used before', async () => {
     let isFirst = true;
     cluster.behaviour.onTicket = () => {
       if (!isFirst) return Promise.resolve();
@@ -348,7 +348,7 @@ describe('JoinClient', () => {
     expect(cluster.said.slice(-2)).toEqual(['join ticket', 'rejoin ticket']);
   });
 
-  test('through a relay it believes a control plane only: any worker could answer with its own certificate', async () => {
+  test('rejoin() through a relay accepts only a control plane, because a worker could answer with its own certificate', async () => {
     const { client, nodeId } = createMachine();
     const through = {
       clusterId: cluster.clusterId,
@@ -367,7 +367,7 @@ describe('JoinClient', () => {
     await expect(asking).rejects.toThrow();
   });
 
-  test('a member believes at a place whom its cluster has named there, or a control plane, and no other node', async () => {
+  test('rejoin() accepts at an endpoint the node that the cluster has named there, or any control plane, but no other node', async () => {
     const { client, nodeId } = createMachine();
     const at = (named: string) => ({
       ...{ clusterId: cluster.clusterId, relays: [], roles: [], nodeCertPem: '' },
@@ -382,7 +382,7 @@ describe('JoinClient', () => {
     await expect(asking).rejects.toThrow();
   });
 
-  test('bound to one cluster it tells another one of the same owner nothing', async () => {
+  test('a machine that is bound to one cluster sends nothing to another cluster of the same owner', async () => {
     const { client, nodeId } = createMachine();
     const asking = client.requestTicket(
       { clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] },
@@ -395,11 +395,11 @@ describe('JoinClient', () => {
   });
 
   const pins = [
-    { name: 'by its id', change: { id: 'f'.repeat(32) } },
-    { name: 'by its CA', change: { caSha256: 'f'.repeat(64) } },
+    { name: 'with another cluster id', change: { id: 'f'.repeat(32) } },
+    { name: 'with another CA', change: { caSha256: 'f'.repeat(64) } },
   ];
   test.each(pins)(
-    'provisioned for another cluster of its owner it tells the one that answers nothing: $name',
+    'a machine that is provisioned for one cluster sends nothing to a cluster $name',
     async ({ change }) => {
       const { client } = createMachine({ pinned: { ...pinOf(cluster), ...change } });
       const asking = client.admit(life.signal);
@@ -410,7 +410,7 @@ describe('JoinClient', () => {
     },
   );
 
-  test('provisioned for this very cluster it is let in; as its member it is held to its membership alone', async () => {
+  test('admits a machine to the cluster that it is provisioned for; as a member, it no longer compares the provisioned CA', async () => {
     using _granted = await createMachine({ pinned: pinOf(cluster) }).client.admit(life.signal);
     const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
@@ -425,7 +425,7 @@ describe('JoinClient', () => {
     expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
   });
 
-  test('tells the cluster what it found on its way: names, path, owner, clock, and a proxy that it does not use', async () => {
+  test('sends the cluster its observations: name lookup, path, owner, clock, and a proxy that it does not use', async () => {
     const [, port = ''] = cluster.endpoint.split(':');
     const { client } = createMachine({
       endpoints: [`localhost:${port}`],
@@ -441,7 +441,7 @@ describe('JoinClient', () => {
     ]);
   });
 
-  test('with a clock that is a year off it says so to the cluster, and is not let in before it is right', async () => {
+  test('a machine whose clock is a year off reports that to the cluster, and is admitted when its clock is right', async () => {
     let offsetMs = 365 * 24 * 3600 * 1000;
     const { client } = createMachine({ nowMs: () => clock.nowMs() + offsetMs });
     const admitting = client.admit(life.signal);
@@ -451,7 +451,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('refused for its clock it says by how many seconds, and goes on when the clock is right', async () => {
+  test('a machine that is refused for its clock reports the difference in seconds, and continues when its clock is right', async () => {
     let offsetMs = -3_600_000;
     cluster.behaviour.decide = async function* (nodeId) {
       if (offsetMs !== 0) throw refused('join-clock-off');
@@ -466,7 +466,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a cluster that refuses a clock which is right is told as it is', async () => {
+  test('reports the unchanged error of a cluster that refuses a correct clock', async () => {
     cluster.behaviour.decide = async function* () {
       await Promise.resolve();
       throw refused('join-clock-off');

@@ -19,9 +19,9 @@ import { openTicket, type OpenedTicket } from './open-ticket.ts';
 import type { TicketQuestion, TicketKeyRing } from './ticket-keys.ts';
 import type { ClusterTrust } from './verify-cluster.ts';
 
-/** Interval between looks for endpoints while none is known. */
+/** Interval between searches for endpoints while no endpoint is known. */
 const IDLE_MS = 5_000;
-/** A failure after a session of this length starts with the shortest pause again. */
+/** A failure after a session of at least this length starts with the shortest pause again. */
 const SETTLED_MS = 10_000;
 const PAUSES = { firstMs: 500, factor: 1.6, longestMs: 60_000 };
 /** The longest pause that a cluster can ask for. */
@@ -30,16 +30,16 @@ const LONGEST_HINT_MS = 10 * PAUSES.longestMs;
 /** The admission that this machine is bound to; it is on disk before the node lock is taken. */
 export interface JoinRecord {
   readonly clusterId: string;
-  /** This machine's node id: a join is one per key. */
+  /** The node id of this machine. Each machine key has one join. */
   readonly joinId: string;
-  /** The endpoint that admitted the machine; asked first after a crash. */
+  /** The endpoint that admitted the machine. After a crash, the machine tries this endpoint first. */
   readonly endpoints: readonly string[];
 }
 
 /** The cluster has admitted this machine; no ticket was issued yet. */
 export interface GrantedAdmission extends Disposable {
   readonly record: JoinRecord;
-  /** Requests the ticket, once, after the node lock was taken. */
+  /** Requests the ticket once; called after the node lock was taken. */
   readonly requestTicket: (signal: AbortSignal) => Promise<OpenedTicket>;
 }
 
@@ -49,19 +49,19 @@ export interface JoinClientPorts extends SessionPorts {
   readonly log: Logger;
   readonly random: () => number;
   readonly lookUp: ResolveName;
-  /** The keys that tickets are requested for; the same kubelet keys each time. */
+  /** The keys that tickets are requested for. The kubelet keys are the same at each call. */
   readonly keys: () => Promise<TicketKeyRing>;
   /** Checks the requirements of a member before the machine requests admission. @throws PreflightError */
   readonly checkMachine: () => Promise<void>;
 }
 
-/** Who this machine is, and which clusters it trusts. */
+/** The identity of this machine, and the clusters that it trusts. */
 export interface JoinClientOptions {
   readonly sources: readonly EndpointSource[];
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** The one cluster of these owners that the machine was provisioned for, if any. */
+  /** The one cluster of these owners that the machine was provisioned for, if its provisioning names one. */
   readonly pinned: PinnedCluster | undefined;
-  /** Proxies in the environment of the agent, for `cluster explain`. */
+  /** Proxies in the environment of the agent, which `cluster explain` shows. */
   readonly proxies: readonly string[];
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
@@ -69,13 +69,13 @@ export interface JoinClientOptions {
   readonly introduction: () => Omit<Introduction, 'facts'>;
   readonly ownAddress: () => string;
   readonly keyNames: readonly string[];
-  /** Keys that not every cluster has. */
+  /** Names of shared keys that not every cluster has. */
   readonly optionalKeyNames: readonly string[];
 }
 
 /**
- * The machine's side of a join. It retries without end: endpoints may become reachable, and operators may change a policy. Only
- * a permanent refusal by a cluster that has proved its identity stops it.
+ * The machine's side of a join. It retries without end, because endpoints may become reachable and operators
+ * may change a policy. Only a permanent refusal by a cluster that has proved its identity stops it.
  */
 export class JoinClient {
   readonly #ports: JoinClientPorts;
@@ -98,12 +98,12 @@ export class JoinClient {
     return this.#status;
   }
 
-  /** Retries now: there are new endpoints, or the cause of a refusal was removed. */
+  /** Retries now, because there are new endpoints or the cause of a refusal was removed. */
   retryNow(): void {
     this.#wake();
   }
 
-  /** Requests admission until a cluster of the owner grants it; that may take days. */
+  /** Requests admission until a cluster of the owner grants it, which may take days. */
   async admit(signal: AbortSignal): Promise<GrantedAdmission> {
     for (;;) {
       try {
@@ -140,11 +140,11 @@ export class JoinClient {
       readonly clusterId: string;
       /** Control planes in the directory of the cluster. */
       readonly controlPlanes: readonly { readonly endpoint: string; readonly nodeId: string }[];
-      /** Workers that forward connections to join services; asked last. */
+      /** Workers that forward connections to join services. These are tried last. */
       readonly relays: readonly string[];
       /** The roles that this member knows. */
       readonly roles: readonly string[];
-      /** Its certificate, expired or not. */
+      /** The member's certificate, also if it has expired. */
       readonly nodeCertPem: string;
     },
     signal: AbortSignal,
@@ -201,7 +201,10 @@ export class JoinClient {
     }
   }
 
-  /** Opens a new session: evidence of the admitted one predates the lock, and tickets are issued only to a locked machine. */
+  /**
+   * Opens a new session for the ticket request. The evidence of the admitted session predates the node lock,
+   * and tickets are issued only to a locked machine.
+   */
   async #commitAfterLock(
     admitted: JoinSession,
     roles: readonly string[],
@@ -224,7 +227,7 @@ export class JoinClient {
       const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
       return await openTicket(ticket, this.#expected(session, { keys, roles, signal }));
     } catch (error) {
-      // The ticket was issued before, and this machine did not receive it, or lost it.
+      // The ticket was issued before. Either this machine did not receive it, or it lost the ticket.
       if (error instanceof RemoteError && error.code === 'join-ticket-used')
         return this.#rejoinOver(session, { roles, nodeCertPem: '' }, signal);
       throw error;
@@ -246,7 +249,7 @@ export class JoinClient {
     { cluster, session }: JoinSession,
     member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'>,
   ): TicketQuestion {
-    // Time of the cluster: the difference between the clocks was checked before the admission.
+    // The time by the cluster's clock; the difference between the clocks was checked before the admission.
     const timeMs = this.#ports.clock.nowMs() - cluster.clockOffsetMs;
     const address = this.#options.ownAddress();
     return { ...member, clusterId: cluster.clusterId, address, session, timeMs };
@@ -272,7 +275,10 @@ export class JoinClient {
     };
   }
 
-  /** Attempts until one succeeds. @throws FinalRefusal */
+  /**
+   * Repeats attempts until one succeeds.
+   * @throws FinalRefusal
+   */
   async #ask<T>(
     target: Target,
     work: (session: JoinSession, signal: AbortSignal) => Promise<T>,
@@ -289,7 +295,8 @@ export class JoinClient {
         if (endpoints.length > 0) {
           at.asked = endpoints;
           this.#status.set({ kind: 'asking', endpoints, sinceMs, lastError });
-          // A bound machine has been changed already: its own programs use the ports that would be checked.
+          // A bound machine is not checked again, because its own programs already use the ports that the
+          // check would test.
           if (target.boundTo === undefined) await this.#ports.checkMachine();
           const session = await this.#open(endpoints, target, round.signal);
           at.endpoint = session.endpoint;
@@ -392,7 +399,10 @@ interface Target {
   readonly boundTo: string | undefined;
   readonly known: readonly string[];
   readonly relays: readonly string[];
-  /** For a member: the node that must respond at each endpoint; elsewhere any control plane. */
+  /**
+   * For a member: the node that must respond at each endpoint; at any other endpoint, any control plane may
+   * respond.
+   */
   readonly servers: 'any' | readonly { readonly endpoint: string; readonly nodeId: string }[];
 }
 

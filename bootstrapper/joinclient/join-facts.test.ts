@@ -22,7 +22,7 @@ test.each([
       code: 'joinclient-clock-off',
     },
   },
-])('a clock that is $offsetMs ms off is told as it is, with what to do about it', ({ offsetMs, want }) => {
+])('records a clock difference of $offsetMs ms, with a fix when the difference is too large', ({ offsetMs, want }) => {
   const facts = new JoinFacts(() => 1);
   facts.recordReached('192.0.2.1:9090', { ...cluster, clockOffsetMs: offsetMs });
   const clock = facts.list().find(({ name }) => name === 'clock');
@@ -32,14 +32,14 @@ test.each([
 });
 
 const proxies = [
-  { name: 'none', given: [], want: { outcome: 'pass', expected: 'none' } },
+  { name: 'no proxy', given: [], want: { outcome: 'pass', expected: 'none' } },
   {
-    name: 'one, which is not used',
+    name: 'a configured proxy, which is not used',
     given: ['https_proxy=http://p:3128'],
     want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128 (not used)' },
   },
 ];
-test.each(proxies)('a proxy of this machine is a fact: $name', ({ given, want }) => {
+test.each(proxies)('records the proxies of this machine as a fact: $name', ({ given, want }) => {
   const facts = new JoinFacts(() => 1);
   facts.recordProxies(given);
   const [fact] = facts.list();

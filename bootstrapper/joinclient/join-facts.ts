@@ -10,7 +10,7 @@ const MAX_TEXT = 256;
 
 type Fact = MessageInitShape<typeof FactSchema>;
 
-/** What a machine observed while joining, the newest of each kind, for `cluster explain`. */
+/** Observations of a machine while it joins, the newest of each kind. `cluster explain` shows them. */
 export class JoinFacts {
   readonly #nowMs: () => number;
   readonly #facts = new Map<string, Fact>();
@@ -46,7 +46,7 @@ export class JoinFacts {
     });
   }
 
-  /** The addresses of an endpoint's name on this machine. */
+  /** Records the addresses to which this machine resolves the host name of an endpoint. */
   recordAddresses(host: string, addresses: readonly string[]): void {
     this.#note(`dns ${host}`, { outcome: 'pass', expected: 'an address', actual: addresses.join(', ') });
   }
@@ -62,12 +62,12 @@ export class JoinFacts {
     });
   }
 
-  /** An endpoint that needs no name, because it is an address. */
+  /** Records that an endpoint needs no name lookup, because it is an address. */
   recordNoNameNeeded(): void {
     this.#note('dns', { outcome: 'pass', expected: 'no name needed', actual: 'endpoints are addresses' });
   }
 
-  /** Configured proxies: their administrator may expect that they are used. */
+  /** Records configured proxies, because an administrator may expect that they are used. */
   recordProxies(proxies: readonly string[]): void {
     this.#note(
       'proxy',

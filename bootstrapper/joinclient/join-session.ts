@@ -27,7 +27,9 @@ import { checkClock, verifyCluster, type ClusterTrust, type VerifiedCluster } fr
 
 /** Label under which the machine signs a session with its key (join.proto, KeyProof). */
 const KEY_LABEL = 'cluster/join/key/v1';
-/** Limit for TCP, TLS, evidence of both ends (a TPM is slow and has a queue), and the first message. */
+/**
+ * Time limit for TCP, TLS, evidence of both ends (TPM requests are slow and queued), and the first message.
+ */
 const OPEN_MS = 60_000;
 const TICKET_MS = 60_000;
 
@@ -39,7 +41,7 @@ export interface SessionPorts {
   readonly upgrade: () => Upgrade<AttestedPeer>;
 }
 
-/** The description of this machine, apart from its key and its TPM. */
+/** The description of this machine, without its key and its TPM. */
 export type Introduction = Omit<
   MessageInitShape<typeof HelloSchema>,
   '$typeName' | 'key' | 'enrolment' | 'nowMs'
@@ -49,8 +51,9 @@ type TicketKeys = MessageInitShape<typeof TicketKeysSchema>;
 type Request = MessageInitShape<typeof AdmissionRequestSchema>;
 
 /**
- * One attested connection to a node of a verified cluster. Before the verification the machine sends nothing but evidence. The
- * session never reconnects, because a signature for one session is not valid in another one.
+ * One attested connection to a node of a verified cluster. Before the verification the machine sends nothing
+ * except evidence. The session never reconnects, because a signature for one session is not valid in another
+ * one.
  */
 export class JoinSession implements Disposable {
   readonly endpoint: string;
@@ -181,7 +184,10 @@ export class JoinSession implements Disposable {
     outbox.push({ message: { case: 'challengeAnswer', value: { answer } } });
   }
 
-  /** Replaces a clock error of the cluster, which has no figures, by one with the difference in seconds. */
+  /**
+   * Replaces the clock error of the cluster, which contains no numbers, by an error with the difference in
+   * seconds.
+   */
   async #verdict<T>(answer: Promise<T>): Promise<T> {
     try {
       return await answer;
@@ -191,7 +197,10 @@ export class JoinSession implements Disposable {
     }
   }
 
-  /** An abort also ends the stream, so that the join service does not wait for this machine. */
+  /**
+   * Runs a request on the stream. An abort also ends the stream, so that the join service does not wait for
+   * this machine.
+   */
   async #abortable<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { admission } = this.#parts;
     const onAbort = (): void => admission.abort(signal.reason);
@@ -225,8 +234,8 @@ async function next(events: AsyncIterator<AdmissionEvent, unknown>): Promise<Adm
 }
 
 /**
- * Allows one connection only: gRPC would reconnect by itself and send signatures of one session in another one. The error of
- * the first attempt is kept.
+ * Allows one connection only: gRPC would reconnect by itself, and would send signatures of one session in
+ * another one. Keeps the error of the first attempt.
  */
 function usedOnce(endpoint: string, upgrade: Upgrade<AttestedPeer>): Upgrade<AttestedPeer> {
   let first: ReturnType<Upgrade<AttestedPeer>> | undefined;

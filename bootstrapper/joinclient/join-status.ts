@@ -19,11 +19,14 @@ export type JoinStatus =
       readonly message: string;
       readonly fingerprint: string;
       readonly sinceMs: number;
-      /** 1-based; 0 where there is no queue. */
+      /** Position in the queue, from 1; 0 when there is no queue. */
       readonly position: number;
       readonly estimateMs: number;
     }
-  /** A verified cluster has refused permanently. Retried only when an operator asks for it. */
+  /**
+   * A verified cluster has refused this machine permanently. The machine tries again only when an operator
+   * asks for it.
+   */
   | { readonly kind: 'refused'; readonly endpoint: string; readonly problem: JoinProblem }
   | {
       readonly kind: 'admitted';
@@ -33,7 +36,7 @@ export type JoinStatus =
     }
   | { readonly kind: 'joined'; readonly clusterId: string; readonly nodeName: string };
 
-/** An error as operators see it. */
+/** An error in the form that operators see. */
 export interface JoinProblem {
   readonly code: string;
   readonly message: string;

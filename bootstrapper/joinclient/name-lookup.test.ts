@@ -8,13 +8,13 @@ const missing = Object.assign(new Error('getaddrinfo ENOTFOUND cp.example'), { c
 
 const table = [
   {
-    name: 'a name that has addresses',
+    name: 'a name with addresses',
     endpoint: 'cp.example:9090',
     answer: () => Promise.resolve(['192.0.2.1', '2001:db8::1']),
     want: { name: 'dns cp.example', outcome: 'pass', actual: '192.0.2.1, 2001:db8::1' },
   },
   {
-    name: 'a name that nobody knows',
+    name: 'a name that DNS does not know',
     endpoint: 'cp.example:9090',
     answer: () => Promise.reject(missing),
     want: { name: 'dns cp.example', outcome: 'fail', code: 'joinclient-name-unknown' },
@@ -32,14 +32,14 @@ const table = [
     want: { name: 'dns', outcome: 'pass' },
   },
 ];
-test.each(table)('the trace has what an endpoint’s name means: $name', async ({ endpoint, answer, want }) => {
+test.each(table)('recordNameLookup() records the result for $name', async ({ endpoint, answer, want }) => {
   const clock = new FakeClock();
   const facts = new JoinFacts(() => clock.nowMs());
   await recordNameLookup(endpoint, { facts, lookUp: answer, clock, signal: never });
   expect(facts.list()).toEqual([expect.objectContaining(want)]);
 });
 
-test('a resolver that does not answer is a fact too, and one whose answer nobody waits for is none', async () => {
+test('recordNameLookup() records a resolver that does not answer, but no lookup that was aborted', async () => {
   const clock = new FakeClock();
   const facts = new JoinFacts(() => clock.nowMs());
   const lookUp = () => new Promise<never>(() => undefined);

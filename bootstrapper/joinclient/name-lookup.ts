@@ -14,7 +14,10 @@ export type ResolveName = (host: string) => Promise<readonly string[]>;
 export const resolveWithSystem: ResolveName = async (host) =>
   (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** Records the addresses of an endpoint's name. Never rejects: the connection itself fails when the name is unknown. */
+/**
+ * Records the addresses of an endpoint's name. Never rejects, because the connection itself fails when the
+ * name is unknown.
+ */
 export async function recordNameLookup(
   endpoint: string,
   options: {

@@ -19,7 +19,10 @@ const MAX_KEY_BYTES = 64 * 1024;
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
-/** A verified ticket: certificates for the keys of this machine, and what its roles need. All of it is valid, or it is not used. */
+/**
+ * A verified ticket: certificates for the keys of this machine, and everything that its roles need. The
+ * machine uses a ticket only if all of it is valid.
+ */
 export interface OpenedTicket {
   readonly clusterId: string;
   readonly clusterName: string;
@@ -36,25 +39,27 @@ export interface OpenedTicket {
   readonly kubernetesClientsCaPem: string | undefined;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
-  /** Shared keys by the file name in the contract; only for control planes. Optional keys may be missing. */
+  /**
+   * Shared keys by their file names in the contract; only for control planes. Optional keys may be missing.
+   */
   readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> | undefined;
 }
 
-/** What the machine has asked for, and what the ticket is verified against. */
+/** The values of the request against which the ticket is verified. */
 export interface TicketExpectations {
   readonly cluster: VerifiedCluster;
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   readonly keys: TicketKeyRing;
-  /** Whether the machine asked for the keys of a control plane. */
+  /** Whether the machine requested the keys of a control plane. */
   readonly wantsControlPlaneKeys: boolean;
-  /** The 64 bytes of the session in which it asked. */
+  /** The 64 bytes that identify the session of the request. */
   readonly session: Uint8Array;
   /** Answers a challenge with the TPM of this machine. */
   readonly answerChallenge: (challenge: Challenge, session: Uint8Array) => Promise<Uint8Array>;
   /** The names of the keys that control planes share. */
   readonly keyNames: readonly string[];
-  /** Keys that not every cluster has. */
+  /** Names of shared keys that not every cluster has. */
   readonly optionalKeyNames: readonly string[];
   readonly nowMs: () => number;
 }
@@ -63,7 +68,7 @@ export interface TicketExpectations {
 export async function openTicket(ticket: Ticket, expected: TicketExpectations): Promise<OpenedTicket> {
   const { cluster, nodeId, wantsControlPlaneKeys: asksForKeys } = expected;
   checkSizes(ticket);
-  // The owner has signed the CA of the session; a ticket must not replace it.
+  // The owner has signed the CA of the session, so a ticket must not replace it.
   if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
     throw invalid('issued by another cluster');
   if (ticket.nodeId !== nodeId) throw invalid(`issued for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
@@ -86,7 +91,7 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
     kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
     kubeletClientCertPem: ticket.kubeletClientCertificatePem,
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,
-    // If the role was assigned meanwhile, the next ticket brings its keys.
+    // If the role was assigned after the request, the next ticket brings the shared keys.
     controlPlaneKeys: isControlPlane(roles) && asksForKeys ? await openKeys(ticket, expected) : undefined,
   };
 }
@@ -142,7 +147,7 @@ function checkKubeletCertificates(ticket: Ticket, { keys }: TicketExpectations):
   }
 }
 
-/** One CA, or two during a key rotation. */
+/** The client CAs of Kubernetes in the ticket: one, or two during a key rotation. */
 function clientAuthoritiesOf({
   kubernetesCaPem,
   kubernetesClientsCaPem,
@@ -177,7 +182,7 @@ function settingsOf(ticket: Ticket): OpenedTicket['settings'] {
   });
 }
 
-/** All keys or an error: a control plane with some of the keys would create the others. */
+/** Opens all keys or throws: a control plane with only some of the keys would create the others. */
 async function openKeys(
   ticket: Ticket,
   expected: TicketExpectations,

@@ -1,9 +1,10 @@
-/** What programs commonly take for a proxy to the outside, in the environment of a process. */
+/** Environment variables that programs commonly read for a proxy. */
 const VARIABLES = ['https_proxy', 'http_proxy', 'grpc_proxy', 'all_proxy'] as const;
 
 /**
- * Proxies that somebody has configured for this process, as "NAME=scheme://host:port"; a password in one is left out. The
- * way to a cluster uses none: evidence binds the two ends of a connection, and a proxy would have to be told whom to reach.
+ * Proxies that are configured for this process, as "NAME=scheme://host:port" without passwords. The
+ * connection to a cluster uses none of them: evidence binds the two ends of a connection, and a proxy would
+ * need the address of the cluster.
  */
 export function proxiesIn(environment: Readonly<Record<string, string | undefined>>): readonly string[] {
   return VARIABLES.flatMap((name) => [name, name.toUpperCase()]).flatMap((name) => {

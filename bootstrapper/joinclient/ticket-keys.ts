@@ -16,7 +16,7 @@ export interface KubeletKeyFiles {
   readonly servingKey: string;
 }
 
-/** What a ticket request says that is known only in its session. */
+/** The part of a ticket request that is known only in its session. */
 export interface TicketQuestion extends Pick<
   TicketStatement,
   'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'
@@ -43,7 +43,7 @@ export interface SignedTicketKeys {
 export interface TicketKeyRing {
   readonly clientPubKeyDer: Uint8Array;
   readonly servingPubKeyDer: Uint8Array;
-  /** For one request only: a ticket is decrypted at once, or requested again. */
+  /** Used for one request only. A ticket is decrypted at once, or requested again with a new key. */
   readonly sealingKeyPem: Secret<string>;
   /** Creates the request: signed with the machine key and bound to evidence of the machine. */
   readonly createRequest: (question: TicketQuestion, signal: AbortSignal) => Promise<SignedTicketKeys>;
@@ -64,7 +64,7 @@ export async function ensureTicketKeys(
   const serving = await ensureKey(files, at.servingKey);
   const sealingKeyPem = generateKeyPem();
   const keys = {
-    // The signer decides names; a CSR only proves possession of the key.
+    // The signer decides the names; the CSR only proves possession of the key.
     kubeletClientCsr: await createCertificateRequest(client, nodeId),
     kubeletServingCsr: await createCertificateRequest(serving, nodeId),
     sealingPublicKey: pubKeyDerOf(sealingKeyPem),

@@ -20,7 +20,7 @@ const MAX_PEM_BYTES = 16 * 1024;
 const MAX_NAME = 253;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
 
-/** A cluster that has proved that it belongs to an owner of this machine, and its node at the other end. */
+/** A cluster that has proved that it belongs to an owner of this machine, with the node at the other end. */
 export interface VerifiedCluster {
   readonly clusterId: string;
   readonly clusterName: string;
@@ -36,25 +36,26 @@ export interface VerifiedCluster {
 export interface ClusterTrust {
   /** Raw Ed25519 keys that this machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /** The cluster this machine is bound to, once it is. */
+  /** The cluster that this machine is bound to; undefined before that. */
   readonly boundTo: string | undefined;
-  /** The one cluster of its owners that it was provisioned for, if any. */
+  /** The one cluster of its owners that the machine was provisioned for, if its provisioning names one. */
   readonly pinned: PinnedCluster | undefined;
   /**
-   * Which node may respond. For a member: a node that the directory names at this endpoint, or any node with the certificate of
-   * a control plane. Otherwise a worker could answer there, and a ticket decides whom a member trusts. A machine that joins
-   * accepts any node, because only the CA can issue its certificate.
+   * The nodes that may respond. For a member: a node that the directory names at this endpoint, or any node
+   * with the certificate of a control plane. Otherwise a worker could respond there, although a ticket
+   * decides which CAs a member trusts. A joining machine accepts any node, because only the cluster CA can
+   * issue the node's certificate.
    */
   readonly server: 'any' | { readonly nodeIds: readonly string[] };
 }
 
 /**
- * Whether the other end of a session is a node of the owner's cluster. Attestation said which software answers, not whose
- * cluster it is: the owner signed {cluster id, CA, epoch}, the CA signed the node's certificate, the node's key signed this
- * very session. All of `identity` is the peer's.
- *
- * Dates are judged by this machine's clock or, where that fails, by the one of the cluster: a machine whose clock is wrong
- * must be able to say so to its cluster. It is admitted by nobody before its clock is right (`checkClock`).
+ * Verifies that the other end of a session is a node of the owner's cluster. Attestation proves which
+ * software runs there, but not which cluster it belongs to. Three signatures prove that: the owner signed
+ * {cluster id, CA, epoch}, the CA signed the node's certificate, and the node's key signed this session. All
+ * of `identity` comes from the peer. Dates are checked with this machine's clock or, if that fails, with the
+ * cluster's clock, so that a machine with a wrong clock can report that to its cluster. No machine is
+ * admitted before its clock is right (`checkClock`).
  */
 export function verifyCluster(
   identity: ClusterIdentity,
@@ -77,7 +78,8 @@ export function verifyCluster(
       'joinclient-other-cluster',
       `cluster ${clusterId} responded, but this machine is locked to ${trust.boundTo}`,
     );
-  // A member knows its cluster by what it is bound to; the pin is of the day it was provisioned.
+  // For a member, the recorded cluster id is decisive. The provisioned cluster is only from the day of the
+  // provisioning.
   if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
   const { nodeId, pubKeyDer } = verifyServer(identity, trust, [nowMs, serverNowMs]);
@@ -116,7 +118,10 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
   if (!isSigned) throw unproved(clusterId, 'invalid owner signature');
 }
 
-/** After the owner's signature, which covers the CA: nobody else's certificate gets as far as this. */
+/**
+ * Called after the owner's signature was verified, which covers the CA: certificates of others never get this
+ * far.
+ */
 function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedCluster): void {
   const differs =
     pinned.id !== clusterId
@@ -127,7 +132,7 @@ function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedC
   if (differs !== undefined) throw new JoinClientError('joinclient-not-pinned-cluster', differs);
 }
 
-/** The node that answers, at the first of the two times at which its certificate is good. */
+/** The node that responded, checked at the first of the two times at which its certificate is valid. */
 function verifyServer(
   { clusterId, clusterCaPem, nodeCertificatePem }: ClusterIdentity,
   { server }: ClusterTrust,

@@ -11,21 +11,22 @@ import type { KeysRecord } from '../../internal/records/index.ts';
 import { writeRotation } from './write-rotation.ts';
 import type { KeyStore } from './key-store.ts';
 
-/** What creating keys uses. */
+/** Ports of `createKeys()`. */
 export interface CreateKeysPorts {
   readonly etcd: KeySpace;
   readonly store: Pick<KeyStore, 'loadSet' | 'saveSet'>;
   /** Reads the keys that the cluster was created with. */
   readonly readInitialKeys: () => Promise<RotatingPairs>;
-  /** Gives the current keys to the signer of this node. */
+  /** Gives the current keys to the signer on this node. */
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   readonly nowMs: () => number;
   readonly nodeId: string;
 }
 
 /**
- * Creates the keys of the requested generation, first on disk and then in the record. If several control planes do so at once,
- * one of them is recorded and the others get its keys. Resolves to whether it is this one.
+ * Creates the keys of the requested generation, first on disk and then in the record. If several control
+ * planes do so at once, the keys of one of them are recorded and the others get these keys. Resolves to
+ * whether this control plane's keys are recorded.
  */
 export async function createKeys(
   ports: CreateKeysPorts,

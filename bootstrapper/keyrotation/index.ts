@@ -3,12 +3,12 @@
  *
  * ```
  * operator ─ RotateKeys ─▶ record: asked ──▶ advance (control planes): make ─▶ hand ─▶ believe ─▶ … ─▶ done
- *                                              ▲ everybody has reached it           │
- *      status: what a node has finished ───────┘             directory: "GEN/PHASE" ▼
+ *                                              ▲ all nodes completed it             │
+ *      status: stage of each node ─────────────┘             directory: "GEN/PHASE" ▼
  *                                          keys (all nodes): fetch │ enforce, follow ─▶ refresh ─▶ finished, on disk
  * ```
- * Nodes learn of a phase from curators. So does a control plane whose etcd has lost its peers; it gets the new keys in a ticket,
- * after attestation, like a machine that joins. Each step depends only on the record and on the disk.
+ * Nodes learn the current phase from curators, also a control plane whose etcd has lost its peers. That control plane gets
+ * the new keys in a ticket after attestation, like a machine that joins. Each step depends only on the record and the disk.
  */
 export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
 export { KeyRotationError, type KeyRotationErrorCode } from './errors.ts';

@@ -4,8 +4,9 @@ import { placeKubernetesKeys } from '../kubernetes/index.ts';
 import type { KeyStore } from './key-store.ts';
 
 /**
- * Copies the shared keys to the files of etcd and Kubernetes, for the phase that is on disk. Must run before either is started,
- * because an earlier run of the agent may have stopped in between, and in each phase.
+ * Copies the shared keys to the files of etcd and Kubernetes, for the phase that is on disk. Runs in each
+ * phase, and before etcd and Kubernetes are started, because an earlier run of the agent may have ended in
+ * between.
  */
 export async function installSharedKeys(
   files: FilePort,

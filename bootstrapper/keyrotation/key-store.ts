@@ -12,7 +12,10 @@ import {
 import type { Secret } from '../../internal/secret/index.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** Stage of a node that has taken part in no rotation: it has the keys that its cluster was created with. */
+/**
+ * Stage of a node that has taken part in no rotation: the node has the keys that its cluster was created
+ * with.
+ */
 export const INITIAL_STAGE: KeyStage = { generation: 1, phase: 'done' };
 
 const stageShape = z.strictObject({
@@ -23,11 +26,11 @@ const stageShape = z.strictObject({
 
 /** Paths of the files of a rotation. */
 export interface KeyPaths {
-  /** The keys of two generations; on control planes only. */
+  /** The keys of two generations. This file exists only on control planes. */
   readonly rotation: string;
   /** The stage that this node has completed. */
   readonly stage: string;
-  /** The key that is deleted last when the node loses the role of a control plane. */
+  /** The key that is deleted last when the node loses the control-plane role. */
   readonly lastKey: string;
 }
 
@@ -64,7 +67,9 @@ export class KeyStore {
     await this.saveStage(given);
   }
 
-  /** The completed stage. An unreadable file counts as the initial stage, because each phase may be repeated. */
+  /**
+   * The completed stage. An unreadable file counts as the initial stage, because every phase may be repeated.
+   */
   async loadStage(): Promise<KeyStage> {
     return stageFrom(await this.#text(this.#paths.stage));
   }
@@ -78,8 +83,9 @@ export class KeyStore {
   }
 
   /**
-   * Whether a phase is on disk but not active yet. Until this node gets the slot of control planes, its processes are not
-   * restarted, also after a restart of the agent. Keys that were only handed out are not to be activated.
+   * Whether a phase is on disk but not active yet. Until this node gets the slot of control planes, its
+   * processes are not restarted, not even after a restart of the agent. Keys in phase `hand` were only
+   * distributed and are not to be activated.
    */
   async isActivationPending(): Promise<boolean> {
     const set = await this.loadSet();

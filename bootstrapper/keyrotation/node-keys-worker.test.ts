@@ -27,7 +27,10 @@ beforeAll(async () => {
   foreign = { ...set, next: other };
 });
 
-/** A node with its disk, which survives lives of the worker; and the curator that tells it. */
+/**
+ * A node with its disk, which is kept when the worker restarts. The class is also the curator and the driver
+ * of this worker.
+ */
 class TestNode implements Curators, KeyRotationDriver {
   readonly files = new MemoryFiles();
   readonly store = new KeyStore(this.files, PLACES);
@@ -40,7 +43,7 @@ class TestNode implements Curators, KeyRotationDriver {
     localKeys: new EventValue<KeyStage | undefined>(),
   };
   record: KeysRecord | undefined;
-  /** Fails once where it is called. */
+  /** The operation that fails at its next call. */
   failing: string | undefined;
   wasOther = true;
 
@@ -109,12 +112,12 @@ const rest = async (): Promise<void> => {
   for (let turns = 0; turns < 5; turns++) await settle();
 };
 
-describe('a control plane', () => {
+describe('the key rotation worker on a control plane', () => {
   beforeEach(() => {
     node = new TestNode(CONTROL_PLANE);
   });
 
-  test('gets the keys, goes through each phase, and says what it has finished', async () => {
+  test('fetches the keys, carries out each phase and reports each completed phase', async () => {
     await using _life = node.live();
     await node.tell('asked');
     expect([node.did, node.reached()]).toEqual([[], '1/done']);
@@ -122,7 +125,7 @@ describe('a control plane', () => {
       await node.tell(phase);
       await rest();
     }
-    expect(node.reached()).toBe('2/issue'); // pods have time to take their tokens
+    expect(node.reached()).toBe('2/issue'); // pods need time to read their new tokens
     await node.clock.advance(120_000);
     await rest();
     expect(node.reached()).toBe('2/refresh');
@@ -141,7 +144,7 @@ describe('a control plane', () => {
     ]);
   });
 
-  test('throws away keys that are not on record: it made them when another one did', async () => {
+  test('replaces keys that it created while another control plane recorded its own keys', async () => {
     await node.store.saveSet(foreign);
     await using _life = node.live();
     await node.tell('hand');
@@ -150,7 +153,7 @@ describe('a control plane', () => {
     expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
   });
 
-  test('believes nothing of keys that it was handed before it is told to', async () => {
+  test('does not activate fetched keys before the cluster enters the next phase', async () => {
     await using _life = node.live();
     await node.tell('hand');
     await rest();
@@ -158,7 +161,7 @@ describe('a control plane', () => {
     expect(await node.store.isActivationPending()).toBe(false);
   });
 
-  test('that lost its keys gets them again as they are in force', async () => {
+  test('fetches lost keys again and activates them at once', async () => {
     {
       await using _life = node.live();
       await node.tell('issue');
@@ -171,13 +174,13 @@ describe('a control plane', () => {
     expect([node.did, (await node.store.loadSet())?.phase]).toEqual([['fetch'], 'issue']);
   });
 
-  test('has a phase on disk before anything is done for it, and does it again after a failure', async () => {
+  test('saves a phase before it activates the phase, and repeats the activation after a failure', async () => {
     node.failing = 'enforce believe';
     await using _life = node.live();
     await node.tell('believe');
     await rest();
     expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['believe', '1/done']);
-    expect(await node.store.isActivationPending()).toBe(true); // killed here, the next life restarts nothing before its turn
+    expect(await node.store.isActivationPending()).toBe(true); // no restart before the slot
     await node.clock.advance(5_000);
     await rest();
     expect([node.did, node.reached()]).toEqual([
@@ -188,12 +191,12 @@ describe('a control plane', () => {
   });
 });
 
-describe('a worker', () => {
+describe('the key rotation worker on a worker node', () => {
   beforeEach(() => {
     node = new TestNode(['KubernetesWorker']);
   });
 
-  test('holds no key, and believes and shows what each phase wants', async () => {
+  test('holds no private key, and applies the CAs and certificates of each phase', async () => {
     await using _life = node.live();
     for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
       await node.tell(phase);
@@ -210,14 +213,14 @@ describe('a worker', () => {
     expect([await node.store.loadSet(), await node.store.holdsKeys()]).toEqual([undefined, false]);
   });
 
-  test('that was off gets its certificate first, for its kubelet can do nothing without, and waits for no tokens', async () => {
+  test('after a long absence, renews the kubelet’s certificate first and does not wait for new tokens', async () => {
     await using _life = node.live();
     await node.tell('done');
     await rest();
     expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1', 'restart']]);
   });
 
-  test('that joined later needs no new start of its kubelet', async () => {
+  test('does not restart the kubelet of a node that joined after the rotation', async () => {
     node.wasOther = false;
     await using _life = node.live();
     await node.tell('done');
@@ -225,7 +228,7 @@ describe('a worker', () => {
     expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1']]);
   });
 
-  test('goes on where it was after a new start of the agent', async () => {
+  test('does not repeat a completed phase after the agent restarts', async () => {
     {
       await using _life = node.live();
       await node.tell('believe');
@@ -243,7 +246,7 @@ describe('the keys in a ticket', () => {
     node = new TestNode(CONTROL_PLANE);
   });
 
-  test('are taken with the phase of who signed it, and never in the place of keys that are further', async () => {
+  test('are saved with the phase of the issuer of the ticket, and do not replace keys of a later phase', async () => {
     await node.store.adoptSet(encodeKeySet(set));
     expect(await node.store.loadStage()).toEqual({ generation: 2, phase: 'believe' });
     await node.store.saveSet({ ...set, phase: 'issue' });

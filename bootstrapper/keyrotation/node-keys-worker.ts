@@ -24,26 +24,26 @@ import { planNodeKeys, type NodeKeysPlan } from './plan-node-keys.ts';
  */
 const TOKENS_MS = 120_000;
 
-/** The steps of a rotation on this machine. Each one may be repeated after a crash. */
+/** The steps of a rotation on this machine. Each step may be repeated after a crash. */
 export interface KeyRotationDriver {
-  /** Fetches the keys with these public keys from a control plane that has them. */
+  /** Fetches the keys that belong to these public keys from a control plane that has them. */
   fetch(made: NewKeys, signal: AbortSignal): Promise<KeySet>;
   /** Makes etcd, the Kubernetes control plane, the signer and the join service use the keys on disk. */
   activate(say: (what: string) => void, signal: AbortSignal): Promise<void>;
   /** Deletes the previous keys, after all nodes have stopped using them. */
   removeRetiredKeys(signal: AbortSignal): Promise<void>;
   /**
-   * Ensures that the kubelet certificates are signed by this CA. Resolves to whether they were signed by another one. Restarts
-   * nothing, and works while nothing runs.
+   * Ensures that this CA has signed the kubelet certificates. Resolves to whether another CA had signed them.
+   * Restarts nothing, and works while nothing runs.
    */
   renewKubeletCertificates(issuerPem: string, signal: AbortSignal): Promise<boolean>;
-  /** Makes the kubelet trust these CAs for its clients. */
+  /** Makes the kubelet accept clients whose certificates were signed by these CAs. */
   trustClients(clientsPem: string, signal: AbortSignal): Promise<void>;
   /** Restarts the kubelet: its pods get new tokens, and it uses the certificates on disk. */
   restartKubelet(signal: AbortSignal): Promise<void>;
 }
 
-/** The public keys of a generation, and the node that created them. */
+/** The public keys of a generation, and the id of the node that created them. */
 export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'generation'>;
 
 /** What the worker reads, writes and drives. */
@@ -61,7 +61,7 @@ export interface NodeKeysWorkerOptions {
   readonly clock: Clock;
 }
 
-/** Takes this node through the phases in which the keys that control planes share are replaced. */
+/** Carries out each phase of a rotation of the shared control-plane keys on this node. */
 export function nodeKeysWorker(options: NodeKeysWorkerOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ isMember: membership !== undefined })),
@@ -128,7 +128,8 @@ async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, sc
     scope.waiting('new keys from another control plane');
     const set = await driver.fetch(made, scope.signal);
     const { generation, phase } = await store.loadStage();
-    // The keys are not trusted until this node activates a phase, unless it had done so and lost them.
+    // Fetched keys are saved in phase `hand`, so nothing trusts them until this node activates a phase. If
+    // this node had activated these keys and lost them, the current phase is saved instead.
     await store.saveSet({ ...set, phase: generation === made.generation ? phase : 'hand' });
     scope.log.info('new shared keys received', { generation: made.generation });
     return;
@@ -142,7 +143,8 @@ async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, sc
     isLate && (await driver.renewKubeletCertificates(made.next['kubernetes-clients-ca'], scope.signal));
   if (plan.kind === 'enforce') await activate(options, { phase, made }, scope);
   else if (isPhaseAtLeast(phase, 'believe')) await driver.trustClients(clientsOf(phase, made), scope.signal);
-  // Pods of nodes that took part have tokens of the previous key; nodes that joined meanwhile have none.
+  // Pods of nodes that took part in the rotation have tokens of the previous key. Nodes that joined later
+  // have none of those tokens.
   if (isLate && (wasOther || reached.generation === made.generation))
     await driver.restartKubelet(scope.signal);
   if (isLate && phase === 'refresh') {

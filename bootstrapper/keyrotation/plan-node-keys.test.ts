@@ -11,43 +11,43 @@ const worker: NodeKeysInputs = { ...controlPlane, isControlPlane: false, hasKeys
 
 const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] = [
   {
-    name: 'nothing before the first rotation',
+    name: 'does nothing before the first rotation',
     given: { ...worker, cluster: undefined },
     want: { kind: 'rest' },
   },
   {
-    name: 'nothing while keys are asked for',
+    name: 'does nothing while the new keys are requested but not created',
     given: { ...controlPlane, cluster: { generation: 3, phase: 'asked' } },
     want: { kind: 'rest' },
   },
   {
-    name: 'nothing at the same stage',
+    name: 'does nothing at the same stage',
     given: { ...worker, finished: { generation: 2, phase: 'believe' } },
     want: { kind: 'rest' },
   },
   {
-    name: 'nothing while a slow curator tells an older stage',
+    name: 'does nothing while a slow curator reports an older stage',
     given: { ...worker, finished: { generation: 2, phase: 'issue' } },
     want: { kind: 'rest' },
   },
   {
-    name: 'a control plane without the keys on record gets them, whatever the phase',
+    name: 'a control plane without the recorded keys fetches them in any phase',
     given: { ...controlPlane, hasKeys: false },
     want: { kind: 'fetch' },
   },
   {
-    name: 'a control plane that lost them gets them again, also when all is done',
+    name: 'a control plane that lost the recorded keys fetches them again, also after it completed the phase',
     given: { ...controlPlane, finished: { generation: 2, phase: 'believe' }, hasKeys: false },
     want: { kind: 'fetch' },
   },
   {
-    name: 'a control plane brings a phase into force',
+    name: 'a control plane activates a phase',
     given: controlPlane,
     want: { kind: 'enforce', phase: 'believe' },
   },
-  { name: 'a worker follows', given: worker, want: { kind: 'follow', phase: 'believe' } },
+  { name: 'a worker node follows a phase', given: worker, want: { kind: 'follow', phase: 'believe' } },
   {
-    name: 'a worker that missed phases goes to the present one at once',
+    name: 'a worker node that missed phases follows the current one at once',
     given: {
       ...worker,
       finished: { generation: 1, phase: 'done' },
@@ -56,12 +56,12 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'follow', phase: 'done' },
   },
   {
-    name: 'nobody acts before the roles are known',
+    name: 'a node waits until its roles are known',
     given: { ...worker, isControlPlane: undefined },
     want: { kind: 'wait', why: 'the roles of this node' },
   },
 ];
 
-test.each(cases)('$name', ({ given, want }) => {
+test.each(cases)('planNodeKeys(): $name', ({ given, want }) => {
   expect(planNodeKeys(given)).toEqual(want);
 });

@@ -1,14 +1,14 @@
 import { hasReached, type KeyPhase, type KeyStage } from '../../internal/keyset/index.ts';
 
-/** What the next step depends on. */
+/** Inputs of `planNodeKeys()`. */
 export interface NodeKeysInputs {
   /** Stage of the cluster; undefined before the first rotation. */
   readonly cluster: { readonly generation: number; readonly phase: KeyPhase | 'asked' } | undefined;
   /** Stage that this node has completed. */
   readonly finished: KeyStage;
-  /** undefined until its roles are known. */
+  /** Whether this node is a control plane; undefined until its roles are known. */
   readonly isControlPlane: boolean | undefined;
-  /** Whether this node has the keys that are on record. */
+  /** Whether this node has the recorded keys. */
   readonly hasKeys: boolean;
 }
 
@@ -23,7 +23,10 @@ export type NodeKeysPlan =
   /** Worker: trust the CAs of this phase and use its certificates. */
   | { readonly kind: 'follow'; readonly phase: KeyPhase };
 
-/** Plans the next step of a rotation, also on a node whose control plane fails, because the new keys may be what it needs. Pure. */
+/**
+ * Plans the next step of a rotation. It also plans for a node whose control plane fails, because the new keys
+ * may be what that control plane needs. Pure.
+ */
 export function planNodeKeys({
   cluster: told,
   finished: reached,
@@ -32,7 +35,7 @@ export function planNodeKeys({
 }: NodeKeysInputs): NodeKeysPlan {
   if (told === undefined || told.phase === 'asked') return { kind: 'rest' };
   const { generation, phase } = told;
-  // First of all: without the new keys, the signer would use keys that nobody trusts.
+  // Fetching comes first: without the new keys, the signer would sign with keys that no node trusts.
   if (isControlPlane === true && !hasKeys) return { kind: 'fetch' };
   if (hasReached(reached, { generation, phase })) return { kind: 'rest' };
   if (isControlPlane === undefined) return { kind: 'wait', why: 'the roles of this node' };

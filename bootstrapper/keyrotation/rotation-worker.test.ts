@@ -77,7 +77,7 @@ async function onRecord(): Promise<KeysRecord> {
   return records.keys.decode(entry.key, entry.value);
 }
 
-/** What the audit has, which verifies up to its head. */
+/** The audit entries, after their chain was verified up to its head. */
 async function audited(): Promise<readonly object[]> {
   const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
   const verifier = new ChainVerifier();
@@ -89,7 +89,7 @@ async function audited(): Promise<readonly object[]> {
   return decisions;
 }
 
-/** One control plane's part. */
+/** The rotation worker of one control plane. */
 function part(nodeId: string) {
   const files = new MemoryFiles();
   const store = new KeyStore(files, { rotation: '/k/r', stage: '/k/s', lastKey: '/k/l' });
@@ -108,7 +108,10 @@ const pass = async (): Promise<void> => {
   await settle();
 };
 
-/** Keys are made outside of the fake clock. */
+/**
+ * Waits for the record to reach a phase. Real time passes, because keys are created outside of the fake
+ * clock.
+ */
 async function until(generation: number, phase: KeysRecord['phase']): Promise<void> {
   for (let passes = 0; passes < 2_000; passes++) {
     const now = await onRecord();
@@ -117,7 +120,7 @@ async function until(generation: number, phase: KeysRecord['phase']): Promise<vo
   }
 }
 
-test('several control planes make keys at once, one of them is on record; each phase waits for all of them', async () => {
+test('if several control planes create keys at once, one set is recorded, and each phase waits for all nodes', async () => {
   const [a, b] = [await addControlPlane('a'), await addControlPlane('b')];
   const parts = [part(a), part(b)];
   const [one, two] = parts;
@@ -132,13 +135,13 @@ test('several control planes make keys at once, one of them is on record; each p
   await pass();
   await ask();
   await pass();
-  expect((await onRecord()).phase).toBe('asked'); // an agent that says nothing of keys cannot take part
+  expect((await onRecord()).phase).toBe('asked'); // agents without a key stage cannot take part
   for (const id of [a, b]) await say(id, { generation: 1, phase: 'done' });
   await until(2, 'hand');
   const { phase, made } = await onRecord();
   const maker = parts[made?.by === a ? 0 : 1];
   expect([phase, [a, b].includes(made?.by ?? '')]).toEqual(['hand', true]);
-  // Who is asked for them next has them by then, and its signer too.
+  // The control plane that created the keys, and its signer, must have them before others fetch them.
   expect(maker?.refreshed).toEqual(['hand']);
   expect((await maker?.store.loadSet())?.next['etcd-peers-ca'].public).toBe(made?.next['etcd-peers-ca']);
   const seen: string[] = [];
@@ -153,7 +156,7 @@ test('several control planes make keys at once, one of them is on record; each p
     await pass();
   }
   expect(seen).toEqual(['2/hand', '2/believe', '2/issue', '2/refresh', '2/retire', '2/done']);
-  // Both see the end, and it is told once; phases are none of an auditor's business.
+  // Both control planes see the end, but it is audited only once. The phases before it are not audited.
   const decided = await audited();
   const detail = { generation: 2, startedBy: 'operator:owner', startedMs: 1, madeBy: made?.by };
   expect(decided).toEqual([
@@ -161,7 +164,7 @@ test('several control planes make keys at once, one of them is on record; each p
   ]);
 });
 
-test('the end is not on record without its entry in the audit', async () => {
+test('the end of a rotation is not recorded without its audit entry', async () => {
   const a = await addControlPlane('a');
   await say(a, { generation: 2, phase: 'retire' });
   await ask();
@@ -181,7 +184,7 @@ test('the end is not on record without its entry in the audit', async () => {
   expect(transactions).toBe(1);
 });
 
-test('other keys are made when their only holder is gone for good', async () => {
+test('the keys are created again if the only node that has the recorded keys is lost', async () => {
   const a = await addControlPlane('a');
   await say(a, { generation: 1, phase: 'done' });
   const { worker, store } = part(a);

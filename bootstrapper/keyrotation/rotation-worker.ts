@@ -11,7 +11,7 @@ import { keyMembersFrom } from './key-members.ts';
 
 const CHECK_MS = 1_000;
 
-/** What advancing a rotation uses. */
+/** Ports and inputs of the rotation worker. */
 export interface RotationOptions extends Omit<CreateKeysPorts, 'etcd' | 'nowMs'> {
   /** "GENERATION/PHASE" of the cluster. */
   readonly clusterKeys: Readable<string | undefined>;
@@ -21,8 +21,8 @@ export interface RotationOptions extends Omit<CreateKeysPorts, 'etcd' | 'nowMs'>
 }
 
 /**
- * Advances a rotation: every control plane checks whether all nodes have completed the phase, and the first one that sees it
- * records the next phase. Without a rotation, the worker is idle.
+ * Advances a rotation: every control plane checks whether all nodes have completed the phase, and the first
+ * one that sees this records the next phase. Without a rotation, the worker is idle.
  */
 export function rotationWorker(options: RotationOptions): Runnable {
   const { clusterKeys, clock } = options;
@@ -45,7 +45,7 @@ function isUnderWay(told: string | undefined): boolean {
   return told !== undefined && told !== '' && !told.endsWith('/done');
 }
 
-/** Resolves to what the rotation waits for. */
+/** Resolves to a text that says what the rotation waits for. */
 async function advanceOnce(options: RotationOptions, scope: Scope): Promise<string> {
   const { signal, log } = scope;
   const etcd = options.etcd();
@@ -79,7 +79,9 @@ interface Now {
   readonly record: KeysRecord;
 }
 
-/** Records the next phase. The last one is also audited: from then on the previous keys are useless. */
+/**
+ * Records the next phase. The last phase is also audited, because the previous keys are useless from then on.
+ */
 async function goOn(
   options: RotationOptions,
   { etcd, entry, record }: Now,

@@ -43,7 +43,7 @@ describe('consoleRunnable()', () => {
     expect(commands.runs.at(-1)).toEqual(['agetty', '--reload']);
   });
 
-  test('shows nothing on a node, and takes away what an earlier run left', async () => {
+  test('shows nothing on a node, and removes the file of an earlier run', async () => {
     const { commands, status, tree, shown } = await createMachine(true);
     await using _tree = tree;
     expect([await shown(), commands.runs]).toEqual([undefined, []]);
@@ -52,7 +52,7 @@ describe('consoleRunnable()', () => {
     expect(commands.runs).toEqual([]);
   });
 
-  test('goes on without a console', async () => {
+  test('continues without a console', async () => {
     const { tree, shown } = await createMachine(false, () => ({ exitCode: 1, output: 'none' }));
     await using _tree = tree;
     expect(await shown()).toContain(fingerprint);

@@ -11,7 +11,7 @@ export const ISSUE_PATH = '/run/issue.d/60-cluster.issue';
 /** Unit that prints the file on /dev/console and in the journal (see .ci/package). */
 export const CONSOLE_UNIT = 'cluster-fingerprint.service';
 
-/** What the console shows, and until when. */
+/** The text that the console shows, and the time until which it is shown. */
 export interface ConsoleOptions {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -21,8 +21,8 @@ export interface ConsoleOptions {
 }
 
 /**
- * Shows the fingerprint on the machine's console, where an operator can compare it, until the machine is a node. A machine
- * without a console works too.
+ * Shows the fingerprint on the machine's console, where an operator can compare it, until the machine is a
+ * node. Also works on a machine without a console.
  */
 export function consoleRunnable(options: ConsoleOptions): Runnable {
   const { files, enrolment, isJoinedOrJoining: isMember } = options;
@@ -31,7 +31,7 @@ export function consoleRunnable(options: ConsoleOptions): Runnable {
     if (!(await isMember())) await show(options, scope);
     scope.waiting('membership');
     await when(enrolment.status, ({ state }) => state === 'Running', scope.signal);
-    // Also a file of an earlier run of the agent.
+    // Also removes the file of an earlier run of the agent.
     if ((await files.stat(ISSUE_PATH)) !== undefined) {
       await files.remove(ISSUE_PATH);
       await reloadPrompts(options, scope);
@@ -56,7 +56,7 @@ async function show(options: ConsoleOptions, scope: Scope): Promise<void> {
   await reloadPrompts(options, scope);
 }
 
-/** Reloads the prompts at which nobody is typing; a machine without a getty has none. */
+/** Restarts the login prompts at which nobody is typing. A machine without a getty has none. */
 async function reloadPrompts({ commands }: ConsoleOptions, scope: Scope): Promise<void> {
   await commands.run({ argv: ['agetty', '--reload'], signal: scope.signal }).catch((error: unknown) => {
     scope.signal.throwIfAborted();
@@ -64,7 +64,7 @@ async function reloadPrompts({ commands }: ConsoleOptions, scope: Scope): Promis
   });
 }
 
-/** The text of the issue file. agetty interprets backslashes; a fingerprint has none. */
+/** The text of the issue file. agetty interprets backslashes; a fingerprint contains none. */
 export function issueText(fingerprint: string): string {
   return [
     'This machine is not in a cluster yet. Its fingerprint:',

@@ -28,7 +28,7 @@ export interface EnrolmentFacts {
   readonly nowMs: number;
 }
 
-/** The state of the enrolment as the Machine contract has it. Pure. */
+/** The state of the enrolment as an event of the Machine contract. Pure. */
 export function enrolmentEvent(facts: EnrolmentFacts): Event {
   const { fingerprint, nodeId, nowMs } = facts;
   return { fingerprint, nodeId, timeMs: BigInt(nowMs), ...stageOf(facts), phases: phasesOf(facts.phases) };

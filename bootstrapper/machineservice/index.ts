@@ -1,13 +1,13 @@
 /**
- * Services of this machine before and beside its cluster: root over a Unix socket, owners over the init port, the console.
+ * Services of this machine that need no cluster: for root over a Unix socket, for owners over the init port, and on the console.
  *
  * ```
  * enrolment.status ─┐
  * joinClient.status ├─▶ enrolmentEvent (pure) ─▶ WatchEnrolment
- * kubernetesStatus ─┘                            Direct ─▶ DirectedEndpoints on disk ─▶ JoinClient asks at once
+ * kubernetesStatus ─┘                            Direct ─▶ DirectedEndpoints on disk ─▶ JoinClient retries at once
  * phases ───────────┘
  * ```
- * No service here admits the machine to a cluster: the join service does, after attestation.
+ * None of these services admits the machine to a cluster. Only the join service does that, after attestation.
  */
 export { AGENT_SOCKET, agentSocketRunnable } from './agent-socket.ts';
 export { consoleRunnable } from './console.ts';

@@ -26,7 +26,10 @@ export interface InitServerOptions {
   readonly service: InitServicePorts;
   readonly machineService: MachineServicePorts;
   readonly clock: Clock;
-  /** Whether this machine is a member or joining: then it opens the port only if it has accepted an init. */
+  /**
+   * Whether this machine is a member or joining. If so, the port is opened only if the machine has accepted
+   * an init.
+   */
   readonly isJoinedOrJoining: () => Promise<boolean>;
 }
 
@@ -46,7 +49,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
   /** Whether an init is in progress, this machine belongs to no cluster, or it has to report why enrolment failed. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
     const status = options.enrolment.status.peek();
-    if (status.set && status.value.state === 'Failed') return false; // what is read below may be damaged
+    if (status.set && status.value.state === 'Failed') return false; // a damaged file: no value follows
     using waiting = childSignal(signal);
     const restored = when(job.restored, () => true, waiting.signal).then(() => 'restored' as const);
     const failed = options.enrolment.finished(waiting.signal).then(

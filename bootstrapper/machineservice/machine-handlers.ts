@@ -38,11 +38,11 @@ export interface QuorumRecovery {
     readonly lastFailure: string;
     readonly isOrdered: boolean;
   }>;
-  /** Orders the recovery; the order is on disk when the promise resolves, and then the agent ends. */
+  /** Requests the recovery. The request is on disk when the promise resolves, and then the agent ends. */
   order(clusterName: string): Promise<void>;
 }
 
-/** What the handlers read and direct. */
+/** Ports of the handlers. */
 export interface MachineServicePorts {
   readonly recovery: QuorumRecovery;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
@@ -59,7 +59,9 @@ export interface MachineServicePorts {
   readonly clock: Clock;
 }
 
-/** Handlers of the Machine contract. They authorize nobody: each listener has authorized its callers. */
+/**
+ * Handlers of the Machine contract. They do not authorize callers, because each listener has already done so.
+ */
 export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Machine, unknown> {
   const { enrolment, joinClient, operatorEndpoints, phases, kubernetesStatus, localRoles, clock, recovery } =
     ports;
@@ -71,7 +73,7 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       const isNew = wanted.some((endpoint) => !known.includes(endpoint));
       const status = enrolment.status.peek();
       const state = status.set ? status.value.state : 'New';
-      // A repeated call on a machine that has joined meanwhile is allowed.
+      // A repeated call is allowed on a machine that has joined since the first call.
       if (isNew && state !== 'New')
         throw new MachineServiceError(
           'machineservice-is-member',

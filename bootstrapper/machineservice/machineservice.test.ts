@@ -30,34 +30,34 @@ const problem = { code: 'join-refused', message: 'no', fix: 'ask', exit: 'refuse
 
 describe('enrolmentEvent()', () => {
   const cases: { name: string; given: Partial<EnrolmentFacts>; want: object }[] = [
-    { name: 'nobody said where', given: {}, want: { stage: Stage.IDLE } },
+    { name: 'no endpoint is known', given: {}, want: { stage: Stage.IDLE } },
     {
-      name: 'asking in vain',
+      name: 'requests that fail',
       given: { join: { kind: 'asking', endpoints: ['a:1'], sinceMs: 0, lastError: problem } },
       want: { stage: Stage.ASKING, endpoints: ['a:1'], problem: { code: 'join-refused', retryable: true } },
     },
     {
-      name: 'refused for good',
+      name: 'a permanent refusal',
       given: { join: { kind: 'refused', endpoint: 'a:1', problem } },
       want: { stage: Stage.REFUSED, problem: { code: 'join-refused', exit: 'refused', retryable: false } },
     },
     {
-      name: 'a member whose workloads come up',
+      name: 'a member whose workloads are starting',
       given: { enrolment: { state: 'Running', membership }, roles: ['KubernetesWorker'] },
       want: { stage: Stage.MEMBER, nodeName: 'w1', roles: ['KubernetesWorker'] },
     },
     {
-      name: 'running',
+      name: 'a member whose workloads run',
       given: { enrolment: { state: 'Running', membership }, isRunning: true },
       want: { stage: Stage.RUNNING },
     },
   ];
-  test.each(cases)('$name', ({ given, want }) => {
+  test.each(cases)('enrolmentEvent(): $name', ({ given, want }) => {
     expect(enrolmentEvent({ ...facts, ...given })).toMatchObject(want);
   });
 });
 
-test('root directs the machine over a Unix socket and follows it', async () => {
+test('root adds endpoints over the Unix socket and watches the enrolment', async () => {
   await using folder = await temporaryDirectory();
   const path = join(folder.path, 'agent.sock');
   const enrolment = new EventValue<EnrolmentStatus<Membership>>();

@@ -17,7 +17,7 @@ function create() {
 const NOTHING = [0, 0, 0];
 
 describe('untilInitIsOver()', () => {
-  test('the owner’s acknowledgement ends it, also after a week, and leaves nothing', async () => {
+  test('resolves at the owner’s acknowledgement, also after a week, and leaves no timer or watcher', async () => {
     const { job, over, clock, isOver, left } = create();
     await clock.advance(7 * 24 * 60 * 60_000);
     expect(isOver()).toBe(false);
@@ -26,7 +26,7 @@ describe('untilInitIsOver()', () => {
     expect(left()).toEqual(NOTHING);
   });
 
-  test('a ticket that has the lock ends it, when an init that was on its way has been told', async () => {
+  test('resolves ten seconds after a join took the node lock, so that a late init still gets its error', async () => {
     const { enrolment, over, clock, isOver, left } = create();
     enrolment.status.set({ state: 'Joining' });
     await settle();
@@ -38,7 +38,7 @@ describe('untilInitIsOver()', () => {
     expect(left()).toEqual(NOTHING);
   });
 
-  test('ends with the signal’s reason', async () => {
+  test('rejects with the reason of the signal', async () => {
     const { stop, over, left } = create();
     const outcome = expect(over).rejects.toThrow('the agent stops');
     stop.abort(new Error('the agent stops'));

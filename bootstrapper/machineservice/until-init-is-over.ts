@@ -2,12 +2,16 @@ import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 
-/** After a join took the lock, an owner whose init was on its way gets an error; at a closed port it would retry for minutes. */
+/**
+ * Time for which the port stays open after a join took the node lock. An owner whose init arrives late gets
+ * an error at once; at a closed port, the CLI would retry for minutes.
+ */
 const REFUSE_MS = 10_000;
 
 /**
- * Resolves when the init port is no longer needed: the owner has acknowledged the result, however long that takes (no other
- * place has a result that nobody has signed), or a join has locked this machine some seconds ago.
+ * Resolves when the init port is no longer needed. Either the owner has acknowledged the result, however long
+ * that takes, because no other node serves an unacknowledged result. Or a join locked this machine some
+ * seconds ago.
  */
 export async function untilInitIsOver(
   { job, enrolment, clock }: InitWaits,
@@ -27,7 +31,7 @@ export async function untilInitIsOver(
   }
 }
 
-/** What the init port waits for. */
+/** Ports of `untilInitIsOver()`. */
 export interface InitWaits {
   readonly job: { readonly acknowledged: Readable<unknown> };
   readonly enrolment: { readonly status: Readable<{ readonly state: string }> };

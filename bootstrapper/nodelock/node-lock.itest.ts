@@ -27,11 +27,11 @@ afterEach(async () => {
 });
 
 describe('NodeLock, with an accepted init and a granted ticket in two processes', () => {
-  test(`lets exactly one of them win in the same instant, ${ROUNDS} times, and a third process finds the winner`, async () => {
+  test(`lets exactly one of them win at the same instant, ${ROUNDS} times, and a third process finds the winner`, async () => {
     const wins = { init: 0, join: 0 };
     for (let round = 0; round < ROUNDS; round++) {
       const path = join(folder, `lock-${round}.json`);
-      const atMs = Date.now() + 8; // both spin until then
+      const atMs = Date.now() + 8; // both processes start at the same instant
       const answers = await Promise.all(
         [init, ticket].map(async (claim, index) => {
           const each = contenders[index];
@@ -47,13 +47,13 @@ describe('NodeLock, with an accepted init and a granted ticket in two processes'
       const winner = winners[0] === 'init' ? init : ticket;
       expect(losers[0]).toEqual({ code: 'nodelock-held', clusterId: winner.clusterId });
       wins[winner.by] += 1;
-      // The next life of the agent: the winner finds itself, the loser is refused again.
+      // After a restart, the winner finds its own lock and the loser is refused again.
       const restarted = new NodeLock({ files: new DiskFiles(), path, nowMs: () => 0 });
       expect(await restarted.acquire(winner)).toMatchObject(winner);
       const loser = winner === init ? ticket : init;
       await expect(restarted.acquire(loser)).rejects.toMatchObject({ code: 'nodelock-held' });
     }
-    // A race that one side always wins is none.
+    // If one side always won, the test would not exercise the race.
     expect(Math.min(wins.init, wins.join)).toBeGreaterThan(0);
   });
 });

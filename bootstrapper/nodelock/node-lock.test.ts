@@ -19,7 +19,7 @@ const createLock = (register?: LockRegister): NodeLock =>
     ...(register === undefined ? {} : { register }),
   });
 
-/** An NV counter: starts above what any counter of its TPM ever had. */
+/** A fake NV counter. A new one starts above the highest value that any counter of its TPM ever had. */
 class FakeCounter implements LockCounter {
   value: bigint | undefined;
   isThere = true;
@@ -40,7 +40,7 @@ class FakeCounter implements LockCounter {
   }
 }
 
-/** A PCR: zero at power-on, and each extension is remembered. */
+/** A fake PCR. It is zero at power-on, and remembers each extension. */
 class FakeRegister implements LockRegister {
   value = Buffer.alloc(32);
   extensions = 0;
@@ -66,7 +66,7 @@ const init: LockClaim = { clusterId: 'a'.repeat(32), by: 'init', id: 'init-1' };
 const ticket: LockClaim = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket-1' };
 
 describe('NodeLock', () => {
-  test('acquire() lets exactly one of an init and a ticket win, a hundred times', async () => {
+  test('acquire() lets exactly one of an init and a join win, in a hundred rounds', async () => {
     for (let round = 0; round < 100; round++) {
       await rm(join(folder, 'lock.json'), { force: true });
       const claims = round % 2 === 0 ? [init, ticket] : [ticket, init];
@@ -77,7 +77,7 @@ describe('NodeLock', () => {
     }
   });
 
-  test('acquire() finds the same claim won before, also in another life of the agent', async () => {
+  test('acquire() succeeds again for the same claim, also after a restart', async () => {
     const first = await createLock().acquire(init);
     expect(await createLock().acquire(init)).toEqual(first);
     expect(await createLock().read()).toEqual(first);
@@ -92,34 +92,34 @@ describe('NodeLock', () => {
     });
   });
 
-  test('read() answers undefined only when there is no lock', async () => {
+  test('read() returns undefined only when there is no lock', async () => {
     expect(await createLock().read()).toBeUndefined();
   });
 
   const damages = [
     { name: 'an empty file', text: '' },
-    { name: 'a cut file', text: '{"version":1,"clus' },
-    { name: 'another version', text: JSON.stringify({ version: 2, ...init, lockedAtMs: 1 }) },
-    { name: 'no cluster id', text: JSON.stringify({ version: 1, ...init, clusterId: '', lockedAtMs: 1 }) },
+    { name: 'a truncated file', text: '{"version":1,"clus' },
+    { name: 'an unknown version', text: JSON.stringify({ version: 2, ...init, lockedAtMs: 1 }) },
+    { name: 'a missing cluster id', text: JSON.stringify({ version: 1, ...init, clusterId: '', lockedAtMs: 1 }) },
     {
-      name: 'a counter that is none',
+      name: 'a counter baseline of the wrong type',
       text: JSON.stringify({ version: 1, ...init, lockedAtMs: 1, counterBaseline: 5 }),
     },
     { name: 'null', text: 'null' },
   ];
-  test.each(damages)('treats $name as damaged, never as unlocked, and leaves it alone', async ({ text }) => {
+  test.each(damages)('treats $name as damaged, not as unlocked, and leaves the file unchanged', async ({ text }) => {
     await writeFile(join(folder, 'lock.json'), text);
     await expect(createLock().read()).rejects.toMatchObject({ code: 'nodelock-damaged' });
     await expect(createLock().acquire(init)).rejects.toMatchObject({ code: 'nodelock-damaged' });
     expect(await readFile(join(folder, 'lock.json'), 'utf8')).toBe(text);
   });
 
-  describe('with a register', () => {
+  describe('with a PCR', () => {
     let register: FakeRegister;
     beforeEach(() => void (register = new FakeRegister()));
     const locked = Buffer.from(lockedValue(Buffer.alloc(32), init.clusterId));
 
-    test('shows the lock once, however often it is asked and restarted', async () => {
+    test('extends the PCR once, although acquire() and mirrorToRegister() are repeated', async () => {
       await createLock(register).mirrorToRegister();
       expect(register.extensions).toBe(0);
       await createLock(register).acquire(init);
@@ -128,14 +128,14 @@ describe('NodeLock', () => {
       expect(register).toMatchObject({ value: locked, extensions: 1 });
     });
 
-    test('shows it again after a power cycle, before anything else', async () => {
+    test('mirrorToRegister() extends the PCR again after a power cycle', async () => {
       await createLock(register).acquire(init);
       register.powerCycle();
       await createLock(register).mirrorToRegister();
       expect(register.value).toEqual(locked);
     });
 
-    test('makes good a crash between the file and the register', async () => {
+    test('mirrorToRegister() completes a lock after a crash between the file and the PCR', async () => {
       const crashed = new FakeRegister();
       crashed.extend = () => Promise.reject(new Error('killed'));
       await expect(createLock(crashed).acquire(init)).rejects.toThrow('killed');
@@ -143,14 +143,14 @@ describe('NodeLock', () => {
       expect(register.value).toEqual(locked);
     });
 
-    test('starts from what the boot left in it', async () => {
+    test('extends the PCR from the value that the boot left in it', async () => {
       register.value = createHash('sha256').update('boot').digest();
       const baseline = register.value;
       await createLock(register).acquire(init);
       expect(register.value).toEqual(Buffer.from(lockedValue(baseline, init.clusterId)));
     });
 
-    test('refuses to extend what something else has extended', async () => {
+    test('refuses to extend a PCR that something else has extended', async () => {
       await createLock(register).acquire(init);
       register.value = createHash('sha256').update('other').digest();
       await expect(createLock(register).mirrorToRegister()).rejects.toMatchObject({
@@ -159,13 +159,13 @@ describe('NodeLock', () => {
       expect(register.extensions).toBe(1);
     });
 
-    test('locks nothing while the TPM does not answer', async () => {
+    test('does not lock the machine while the TPM does not respond', async () => {
       register.failure = new Error('no TPM');
       await expect(createLock(register).acquire(init)).rejects.toThrow('no TPM');
       expect(await createLock().read()).toBeUndefined();
     });
 
-    test('counts each lock once, however often it is asked, restarted and switched off', async () => {
+    test('counts each lock once, also after repeated calls, restarts and power cycles', async () => {
       await createLock(register).acquire(init);
       expect(register.counter.value).toBe(6n);
       for (let boot = 0; boot < 3; boot++) {
@@ -175,7 +175,7 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(6n);
     });
 
-    test('counts after a crash before it could, and not again after one behind it', async () => {
+    test('counts a lock once, whether the agent crashed before or after counting', async () => {
       const { counter } = register;
       const counting = counter.increment.bind(counter);
       counter.increment = () => Promise.reject(new Error('killed'));
@@ -191,7 +191,7 @@ describe('NodeLock', () => {
       expect(register.value).toEqual(locked);
     });
 
-    test('a machine that was wiped and locked again, or whose disk was put back, has counted on', async () => {
+    test('counts again after the disk was wiped and the machine locked again, and not again after the old disk was restored', async () => {
       await createLock(register).acquire(init);
       const disk = await readFile(join(folder, 'lock.json'));
       await rm(join(folder, 'lock.json'));
@@ -204,7 +204,7 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(7n);
     });
 
-    test('a machine that was made fresh and not restarted shows the lock of the same cluster as it is, counted on', async () => {
+    test('a machine that was reset without a reboot and locked to the same cluster keeps its PCR value, and counts the new lock', async () => {
       await createLock(register).acquire(init);
       await rm(join(folder, 'lock.json'));
       await createLock(register).acquire({ ...init, id: 'init-2' });
@@ -214,14 +214,14 @@ describe('NodeLock', () => {
       expect(register).toMatchObject({ value: locked, extensions: 2, counter: { value: 7n } });
     });
 
-    test('of another cluster it keeps what the boot showed, and no verifier lets it in before it restarts', async () => {
+    test('a machine that was reset without a reboot and locked to another cluster extends the PCR to a value that no verifier accepts', async () => {
       await createLock(register).acquire(init);
       await rm(join(folder, 'lock.json'));
       await createLock(register).acquire(ticket);
       expect(register.value).toEqual(Buffer.from(lockedValue(locked, ticket.clusterId)));
     });
 
-    test('a counter that somebody undefined comes back higher', async () => {
+    test('a counter that was undefined in the TPM comes back with a higher value', async () => {
       await createLock(register).acquire(init);
       register.counter.undefine();
       register.powerCycle();
@@ -229,14 +229,14 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(7n);
     });
 
-    test('locks also where nothing can be counted', async () => {
+    test('also locks a machine that has no counter', async () => {
       register.counter.isThere = false;
       const record = await createLock(register).acquire(init);
       expect(record).not.toHaveProperty('counterBaseline');
       expect(register.value).toEqual(locked);
     });
 
-    test('extends nothing for a ticket that lost', async () => {
+    test('does not extend the PCR for a join that lost against an init', async () => {
       await createLock(register).acquire(init);
       await expect(createLock(register).acquire(ticket)).rejects.toMatchObject({ code: 'nodelock-held' });
       expect(register.extensions).toBe(1);

@@ -7,12 +7,15 @@ const VERSION = 1;
 /** Value of a PCR that nothing has extended since power-on (TPM 2.0 Library, Part 1, 17). */
 const POWER_ON = new Uint8Array(32);
 
-/** The cluster that a machine is locked to, and by what. The same claim may be repeated after a crash. */
+/**
+ * The cluster that a machine is locked to, and the init or join that locked it. The same claim may be
+ * repeated after a crash.
+ */
 export interface LockClaim {
   /** 16 bytes in lower-case hex. */
   readonly clusterId: string;
   readonly by: 'init' | 'join';
-  /** The init id, or the id of the join's ticket. */
+  /** The init id, or the id of the join. */
   readonly id: string;
 }
 
@@ -26,9 +29,12 @@ export interface LockRecord extends LockClaim {
   readonly counterBaseline?: string;
 }
 
-/** Counts the locks of this machine. It never decreases, whatever happens to the disk. */
+/** Counts the locks of this machine. The count never decreases, whatever happens to the disk. */
 export interface LockCounter {
-  /** Creates the counter if necessary and reads it; undefined on a machine that cannot have one. Idempotent. */
+  /**
+   * Creates the counter if necessary and reads it; undefined on a machine that cannot have a counter.
+   * Idempotent.
+   */
   start(): Promise<bigint | undefined>;
   increment(): Promise<void>;
 }
@@ -40,22 +46,22 @@ export interface LockRegister {
   readonly counter?: LockCounter;
 }
 
-/** What a `NodeLock` works with. */
+/** Options of `NodeLock`. */
 export interface NodeLockOptions {
   readonly files: FilePort;
   readonly path: string;
   readonly nowMs: () => number;
-  /** Absent on a machine without a TPM: only the file is its lock then. */
+  /** Absent on a machine without a TPM, whose lock is only the file. */
   readonly register?: LockRegister;
 }
 
 /**
- * The one-way lock of a machine: once locked, it is never unlocked. The file is created exclusively and synced. So exactly one
- * of an init and a join at the same instant gets the lock, and a restart finds which one.
- *
- * Register and counter follow the file, in this order: read both, create the file, count, extend the register. After a crash
- * in between, and after each reboot (which resets the register), `mirrorToRegister` completes that. The agent must have
- * called it successfully before it quotes the TPM.
+ * The one-way lock of a machine: once locked, the machine is never unlocked. The file is created exclusively
+ * and synced. So exactly one of an init and a join at the same instant gets the lock, and a restart finds
+ * which one. Counter and PCR follow the file, in this order: read both, create the file, increment the
+ * counter, extend the PCR. After a crash in between, and after each reboot (which resets the PCR),
+ * `mirrorToRegister` completes these steps. The agent must have called it successfully before the agent
+ * quotes the TPM.
  */
 export class NodeLock {
   readonly #options: NodeLockOptions;
@@ -100,7 +106,7 @@ export class NodeLock {
     return mirrored;
   }
 
-  /** The record of this claim, or of another one that was faster. */
+  /** Creates the lock file. Returns the record of this claim, or of another claim that was faster. */
   async #create(claim: LockClaim): Promise<LockRecord> {
     const { files, path, nowMs, register } = this.#options;
     const baseline = bootBaseline(await register?.read(), claim);
@@ -128,7 +134,7 @@ export class NodeLock {
     const isShown = Buffer.compare(before, locked) === 0;
     if (!isShown && Buffer.compare(before, baseline) !== 0)
       throw registerMismatch(before, [baseline, locked]);
-    await count(register, record); // before the register shows it: verifiers must not see a lock that was not counted
+    await count(register, record); // counted first: verifiers must not see an uncounted lock
     if (isShown) return;
     await register.extend(record.clusterId);
     const after = await register.read();
@@ -137,15 +143,16 @@ export class NodeLock {
 }
 
 /**
- * The value that the boot left in the register. A machine that was reset, has not rebooted since and joins the same cluster
- * again still shows its earlier lock. Extending that once more would give a value that no verifier expects.
+ * The value that the boot left in the PCR. A machine that was reset, has not rebooted since and joins the
+ * same cluster again still shows its earlier lock there. Extending the PCR once more would give a value that
+ * no verifier expects.
  */
 function bootBaseline(now: Uint8Array | undefined, { clusterId }: LockClaim): Uint8Array | undefined {
   if (now === undefined || Buffer.compare(now, lockedValue(POWER_ON, clusterId)) !== 0) return now;
   return POWER_ON;
 }
 
-/** Counts once for each lock: a counter above its baseline has counted this lock already. */
+/** Increments the counter once for each lock: a counter above its baseline has counted this lock already. */
 async function count({ counter }: LockRegister, { counterBaseline }: LockRecord): Promise<void> {
   if (counter === undefined || counterBaseline === undefined) return;
   if ((await counter.start()) === BigInt(counterBaseline)) await counter.increment();

@@ -1,5 +1,7 @@
-/** What the agent keeps on disk: the paths of all files, the records in them, the key of the machine, and the endpoints that an operator
- * has added. */
+/**
+ * The files that the agent keeps on disk: the paths of all files, the records in them, the key of the
+ * machine, and the endpoints that an operator has added.
+ */
 export { type MachineIdentity, loadMachineIdentity } from './machine-identity.ts';
 export { NodeState } from './node-state.ts';
 export { OperatorEndpoints } from './operator-endpoints.ts';

@@ -10,13 +10,13 @@ export interface MachineIdentity {
   readonly keyPem: Secret<string>;
   readonly pubKeyDer: Uint8Array;
   readonly nodeId: string;
-  /** "sha256:HEX" of the public key, which operators compare. */
+  /** "sha256:HEX" of the public key; operators compare this text. */
   readonly fingerprint: string;
 }
 
 /**
- * Loads the machine key, or creates it; of two processes that create it at once, the first one wins. Also writes the
- * fingerprint to a file for operators.
+ * Loads the machine key, or creates it; if two processes create it at once, the first one wins. Also writes
+ * the fingerprint to a file for operators.
  */
 export async function loadMachineIdentity(
   files: FilePort,
@@ -33,7 +33,8 @@ export async function loadMachineIdentity(
   const pubKeyDer = pubKeyDerOf(keyPem);
   const fingerprint = fingerprintOfKey(pubKeyDer);
   const written = await files.read(paths.fingerprint, MAX_KEY_BYTES);
-  // Only when it differs: on a read-only disk the agent must still start, to report that.
+  // Written only when it differs, because on a read-only disk the agent must still start to report that
+  // error.
   if (written === undefined || Buffer.from(written).toString('utf8') !== `${fingerprint}\n`)
     await files.writeAtomic(paths.fingerprint, `${fingerprint}\n`, { mode: 0o644 });
   return { keyPem, pubKeyDer, nodeId: nodeIdOf(pubKeyDer), fingerprint };

@@ -6,12 +6,12 @@ import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
-/** The records with which a member starts when it can ask nobody: each in a checksummed file of its own. */
+/** The records from which a member starts without a curator, each in its own checksummed file. */
 export class NodeState {
   readonly membership: ChecksummedFile<Membership>;
   readonly roles: ChecksummedFile<readonly string[]>;
   readonly settings: ChecksummedFile<ClusterSettings>;
-  /** The control planes of the cluster; unlike the records above, any curator can send it again. */
+  /** The control planes of the cluster. Unlike the records above, any curator can send this one again. */
   readonly directory: ChecksummedFile<ClusterDirectory>;
   /** Workers that forward connections to control planes. */
   readonly relays: ChecksummedFile<readonly string[]>;
