@@ -76,7 +76,10 @@ describe('ensureCuratorCredentials()', () => {
   });
 
   test.each([
-    { name: 'two thirds of the certificate’s validity are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
+    {
+      name: 'two thirds of the certificate’s validity are over',
+      change: () => clock.advance(5 * 24 * HOUR_MS),
+    },
     {
       name: 'the node has another address',
       change: () => void (membership = { ...membership, nodeAddress: '192.0.2.2' }),
@@ -97,7 +100,10 @@ describe('ensureCuratorCredentials()', () => {
 
   test.each([
     { name: 'is missing', change: () => files.remove(`${AGENT_PATHS.ca}/ca.key`) },
-    { name: 'belongs to another cluster', change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other') },
+    {
+      name: 'belongs to another cluster',
+      change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other'),
+    },
   ])('creates no credentials if the cluster CA $name', async ({ change }) => {
     await change();
     await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca', retryable: true });

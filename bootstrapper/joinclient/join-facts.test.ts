@@ -22,14 +22,17 @@ test.each([
       code: 'joinclient-clock-off',
     },
   },
-])('records a clock difference of $offsetMs ms, with a fix when the difference is too large', ({ offsetMs, want }) => {
-  const facts = new JoinFacts(() => 1);
-  facts.recordReached('192.0.2.1:9090', { ...cluster, clockOffsetMs: offsetMs });
-  const clock = facts.list().find(({ name }) => name === 'clock');
-  expect({ outcome: clock?.outcome, actual: clock?.actual, fix: clock?.fix, code: clock?.code }).toEqual(
-    want,
-  );
-});
+])(
+  'records a clock difference of $offsetMs ms, with a fix when the difference is too large',
+  ({ offsetMs, want }) => {
+    const facts = new JoinFacts(() => 1);
+    facts.recordReached('192.0.2.1:9090', { ...cluster, clockOffsetMs: offsetMs });
+    const clock = facts.list().find(({ name }) => name === 'clock');
+    expect({ outcome: clock?.outcome, actual: clock?.actual, fix: clock?.fix, code: clock?.code }).toEqual(
+      want,
+    );
+  },
+);
 
 const proxies = [
   { name: 'no proxy', given: [], want: { outcome: 'pass', expected: 'none' } },

@@ -100,19 +100,25 @@ describe('NodeLock', () => {
     { name: 'an empty file', text: '' },
     { name: 'a truncated file', text: '{"version":1,"clus' },
     { name: 'an unknown version', text: JSON.stringify({ version: 2, ...init, lockedAtMs: 1 }) },
-    { name: 'a missing cluster id', text: JSON.stringify({ version: 1, ...init, clusterId: '', lockedAtMs: 1 }) },
+    {
+      name: 'a missing cluster id',
+      text: JSON.stringify({ version: 1, ...init, clusterId: '', lockedAtMs: 1 }),
+    },
     {
       name: 'a counter baseline of the wrong type',
       text: JSON.stringify({ version: 1, ...init, lockedAtMs: 1, counterBaseline: 5 }),
     },
     { name: 'null', text: 'null' },
   ];
-  test.each(damages)('treats $name as damaged, not as unlocked, and leaves the file unchanged', async ({ text }) => {
-    await writeFile(join(folder, 'lock.json'), text);
-    await expect(createLock().read()).rejects.toMatchObject({ code: 'nodelock-damaged' });
-    await expect(createLock().acquire(init)).rejects.toMatchObject({ code: 'nodelock-damaged' });
-    expect(await readFile(join(folder, 'lock.json'), 'utf8')).toBe(text);
-  });
+  test.each(damages)(
+    'treats $name as damaged, not as unlocked, and leaves the file unchanged',
+    async ({ text }) => {
+      await writeFile(join(folder, 'lock.json'), text);
+      await expect(createLock().read()).rejects.toMatchObject({ code: 'nodelock-damaged' });
+      await expect(createLock().acquire(init)).rejects.toMatchObject({ code: 'nodelock-damaged' });
+      expect(await readFile(join(folder, 'lock.json'), 'utf8')).toBe(text);
+    },
+  );
 
   describe('with a PCR', () => {
     let register: FakeRegister;
