@@ -46,13 +46,13 @@ export class Harness implements AsyncDisposable {
   readonly signal = new AbortController().signal;
   readonly #environment: Readonly<Record<string, string>>;
 
-  constructor(folder: string, agent: string, cache: string | undefined) {
-    this.directory = folder;
+  constructor(directory: string, agent: string, cache: string | undefined) {
+    this.directory = directory;
     this.agent = agent;
     this.#environment = {
       PATH: SEARCH_PATH,
       HOME: homedir(),
-      XDG_DATA_HOME: join(folder, 'data'),
+      XDG_DATA_HOME: join(directory, 'data'),
       XDG_CACHE_HOME: cache ?? env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'),
     };
   }
@@ -153,10 +153,10 @@ export class Harness implements AsyncDisposable {
 
 /** `cache` is a cache directory of the story's own; the user's is shared otherwise, so that the root file system is built once. */
 export async function createHarness(options: { readonly ownCache?: true } = {}): Promise<Harness> {
-  const folder = await mkdtemp(join(tmpdir(), 'cluster-story-'));
-  const agent = join(folder, 'cluster-agent_0.0.0_all.deb');
-  await buildPlaceholder(folder, agent);
-  return new Harness(folder, agent, options.ownCache === true ? join(folder, 'cache') : undefined);
+  const directory = await mkdtemp(join(tmpdir(), 'cluster-story-'));
+  const agent = join(directory, 'cluster-agent_0.0.0_all.deb');
+  await buildPlaceholder(directory, agent);
+  return new Harness(directory, agent, options.ownCache === true ? join(directory, 'cache') : undefined);
 }
 
 function othersRun(after: HostFacts): boolean {
@@ -165,11 +165,11 @@ function othersRun(after: HostFacts): boolean {
 
 /** A package with the agent's name whose unit sleeps: machines are the subject here, not what runs on them. */
 export async function buildPlaceholder(
-  folder: string,
+  directory: string,
   target: string,
   postinst = 'systemctl enable bootstrapper.service',
 ): Promise<void> {
-  const tree = join(folder, 'agent');
+  const tree = join(directory, 'agent');
   const control = [
     'Package: cluster-agent',
     'Version: 0.0.0',

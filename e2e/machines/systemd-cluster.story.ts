@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from './harness.ts';
-import { runGuest } from './guest.ts';
+import { runVirtualMachine } from './virtual-machine.ts';
 
 const DIST = join(import.meta.dirname, '../../dist');
 
@@ -21,8 +21,8 @@ await test('a cluster on a host with systemd and cgroup v2', async () => {
   assert.ok(agent, 'the agent package was built');
   const directory = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
   try {
-    const facts = await runGuest(directory, {
-      script: join(import.meta.dirname, 'systemd-cluster.guest.sh'),
+    const facts = await runVirtualMachine(directory, {
+      script: join(import.meta.dirname, 'systemd-cluster.machine.sh'),
       agent: join(DIST, agent),
       cache: ['rootfs', 'blobs', 'bundles'],
       memoryMib: 4096,

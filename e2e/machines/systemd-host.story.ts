@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createHarness } from './harness.ts';
-import { runGuest } from './guest.ts';
+import { runVirtualMachine } from './virtual-machine.ts';
 
 /**
  * The other kind of host: systemd as process 1 and cgroup v2 alone, which this machine may not be. So it runs in a
@@ -17,8 +17,8 @@ await test('local machines on a host with systemd and cgroup v2', async () => {
   await bench.must('mini', 'down', '--name', 'any');
   const directory = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
   try {
-    const facts = await runGuest(directory, {
-      script: join(import.meta.dirname, 'systemd-host.guest.sh'),
+    const facts = await runVirtualMachine(directory, {
+      script: join(import.meta.dirname, 'systemd-host.machine.sh'),
       agent: bench.agent,
       cache: ['rootfs'],
       memoryMib: 2048,

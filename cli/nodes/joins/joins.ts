@@ -111,12 +111,12 @@ export function renderJoins(
   return formatTable([...header, 'AGE'], rows);
 }
 
-/** E.g. "slot position 2, about 30s". `turn`, like its members, is a name of `-o json`. */
-function describeQueuePosition(turn: JoinView['turn']): string {
-  if (turn === undefined) return '<none>';
-  return turn.place === 0
+/** E.g. "slot position 2, about 30s". `turn` and its members are keys of `-o json`. */
+function describeQueuePosition(queue: JoinView['turn']): string {
+  if (queue === undefined) return '<none>';
+  return queue.place === 0
     ? 'has the join slot'
-    : `slot position ${turn.place}, about ${formatDuration(turn.estimateMs)}`;
+    : `slot position ${queue.place}, about ${formatDuration(queue.estimateMs)}`;
 }
 
 /** Flags of `cluster node approve`. */

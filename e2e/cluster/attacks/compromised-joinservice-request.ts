@@ -1,6 +1,6 @@
 import type { StolenFiles } from './attack-request.ts';
 
-/** What an honest agent asked the join service with, as whoever sits in the join service has it; bytes in base64. */
+/** The statement of an honest agent, as the attacker who controls the join service has received it; bytes in base64. */
 export interface CapturedStatement {
   readonly nodeId: string;
   readonly address: string;
@@ -14,12 +14,12 @@ export interface CapturedStatement {
   readonly evidence: readonly { readonly variant: string; readonly document: string }[];
 }
 
-/** On the standard input of e2e/cluster/attacks/compromised-joinservice.ts. */
+/** The standard input of e2e/cluster/attacks/compromised-joinservice.ts. */
 export interface JoinserviceAttackRequest {
-  /** Of the cluster's first control plane: one statement and a later one. */
+  /** Two statements of the cluster's first control plane; `older` was made before the other one. */
   readonly older: CapturedStatement;
   readonly newer: CapturedStatement;
-  /** A worker, whose record the deputy gives the roles of a control plane. */
+  /** The attacker writes control-plane roles into the record of this worker. */
   readonly worker: { readonly nodeId: string };
 }
 
@@ -28,7 +28,7 @@ export type JoinserviceAttackResult =
   /** What it got: expected only where the threat model says so. */
   | { readonly attack: string; readonly got: string };
 
-/** Whose statement is made, as its agent would make it. */
+/** The machine for which a statement is made, as its agent would make it. */
 export interface StatementRequest {
   readonly stolen: Required<StolenFiles>;
   readonly clusterId: string;

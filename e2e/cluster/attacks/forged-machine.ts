@@ -18,17 +18,17 @@ import { Secret } from '../../../internal/secret/index.ts';
 import type { CapturedStatement } from './compromised-joinservice-request.ts';
 
 const never = new AbortController().signal;
-/** In the network of the machines, where none is. */
+/** An unused address in the network of the machines. */
 const ADDRESS = '198.18.255.77';
 
-/** A machine that exists in the head of whoever took the join service over: a key, and records that say so. */
+/** A machine that does not exist: an attacker who controls the join service makes its key and its records. */
 export class ForgedMachine {
   readonly nodeId: string;
   readonly fingerprint: string;
   readonly identity: string;
   /** SubjectPublicKeyInfo, DER, base64. */
   readonly pubKey: string;
-  /** Whose private half the attacker has. */
+  /** The attacker has the private half of this key. */
   readonly sealingPublicKey: string = text(pubKeyDerOf(generateKeyPem()));
   readonly #clusterId: string;
   readonly #privKey: KeyObject;

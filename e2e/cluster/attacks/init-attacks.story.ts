@@ -54,7 +54,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'atlsport');
   const ownerPem = await readFile(join(workspace, 'owner-key.pem'), 'utf8');
   const owner = new OwnerKeyIssuer({ privKey: new Secret(createPrivateKey(ownerPem)) });
-  const stranger = new OwnerKeyIssuer({ privKey: new Secret(newKey()) });
+  const untrustedOwner = new OwnerKeyIssuer({ privKey: new Secret(newKey()) });
   const identity = await createTestIdentity();
 
   const dial = async (): Promise<Socket> => {
@@ -114,7 +114,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
       attack: async () => {
         const raw = await open();
         const { binding } = await greet(raw);
-        raw.send(rawEvidence(OWNER, await stranger.issue(binding, never)));
+        raw.send(rawEvidence(OWNER, await untrustedOwner.issue(binding, never)));
         return raw;
       },
     },
@@ -247,7 +247,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
   });
 
-  /** What `cluster init` says of whatever answers at that address. */
+  /** Runs `cluster init` against a server at this address. */
   const init = (at: string) =>
     bench.cli('--workspace', workspace, 'init', '--node', at, '--fingerprint', fingerprint);
 
@@ -280,7 +280,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     async (t) => {
       const factory = stack.use(await createSwtpmFactory());
       const tpm = stack.use(stack.use(await factory.start()).open());
-      const at = await impostor({ tpm, ownerPem, stack });
+      const at = await startUntrustedMachine({ tpm, ownerPem, stack });
       await t.test('by the fingerprint that was named', async () => {
         const { code, stderr } = await init(at);
         assert.equal(code, 4, stderr);
@@ -311,8 +311,8 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   });
 });
 
-/** Mallory's machine: a real TPM of a manufacturer that nobody trusts, and everything else as ours. */
-async function impostor(has: {
+/** Starts Mallory's machine: its TPM is of a manufacturer that nobody trusts; everything else is like an honest machine. */
+async function startUntrustedMachine(has: {
   readonly tpm: Tpm;
   readonly ownerPem: string;
   readonly stack: AsyncDisposableStack;
@@ -320,7 +320,7 @@ async function impostor(has: {
   const { tpm, ownerPem, stack } = has;
   const clock = new SystemClock();
   const privKey = new Secret(newKey());
-  const owner = rawFromOwnerKey(createPrivateKey(ownerPem)); // whoever provisions machines knows it
+  const owner = rawFromOwnerKey(createPrivateKey(ownerPem)); // not a secret: every provisioned machine has this public key
   const refuse = (): Promise<never> => Promise.reject(new Error('the owner went on'));
   const handlers: Handlers<typeof InitApi, AttestedPeer> = {
     describe: async (_request, { peer }) => ({
@@ -360,7 +360,7 @@ async function impostor(has: {
       }),
       services: [implement(InitApi, handlers)],
       disclose: 'code',
-      log: createLogger({ path: 'impostor', nowMs: () => clock.nowMs(), sink: () => undefined }),
+      log: createLogger({ path: 'untrusted-machine', nowMs: () => clock.nowMs(), sink: () => undefined }),
     }),
   );
   return `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;

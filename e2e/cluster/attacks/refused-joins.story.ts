@@ -33,12 +33,12 @@ interface Explained {
 await test('refused machines: both sides and the audit log have the reason, and nothing is issued', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
-  let [listed, stranger]: JoinSettings['join']['inventory'] = [];
+  let [listed, unlisted]: JoinSettings['join']['inventory'] = [];
   await cluster.machines(
     { controlPlanes: 1, workers: 3 },
     editJoinSettings(({ join: joining, attestation: { policy } }) => {
       policy['registers'] = { 4: { expected: UNTOUCHED } };
-      [listed, stranger] = joining.inventory;
+      [listed, unlisted] = joining.inventory;
       joining.inventory = joining.inventory.filter(({ name }) => name !== 'n3');
     }),
   );
@@ -52,7 +52,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
   await cluster.allReady(['n1', 'n2'], 180);
   const [member, mallory] = [await at('n2'), await at('n3')];
 
-  /** Another configuration, in force when this resolves. */
+  /** Applies another configuration, which is active when this resolves. */
   const configure = async (change: (config: JoinSettings) => void): Promise<void> => {
     await cluster.edit(editJoinSettings(change));
     await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
@@ -115,8 +115,8 @@ await test('refused machines: both sides and the audit log have the reason, and 
   });
 
   await story.test('a name that a member has', async () => {
-    assert.ok(stranger !== undefined);
-    const named = { ...stranger, name: 'n2' };
+    assert.ok(unlisted !== undefined);
+    const named = { ...unlisted, name: 'n2' };
     await configure(({ join: joining }) => (joining.inventory = [named]));
     await refusedAtBothEnds('join-name-taken');
   });
@@ -125,7 +125,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
     const wantedRoles = ['ConsensusMember', 'KubernetesController'];
     await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, wantedRoles }));
     await configure(
-      ({ join: joining }) => (joining.inventory = [listed, stranger].filter((each) => each !== undefined)),
+      ({ join: joining }) => (joining.inventory = [listed, unlisted].filter((each) => each !== undefined)),
     );
     await refusedAtBothEnds('join-role-denied');
     const node = `${await cluster.address('n3')}:9000`;
@@ -205,7 +205,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
       granted: 'n2',
       names,
     });
-    // Kubernetes itself, asked with the kubelet's own papers, does not even take the request.
+    // The API server refuses such a request even when it comes with the kubelet's own certificate.
     await refusals.begin();
     for (const signer of ['kubelet-serving', 'kube-apiserver-client-kubelet'])
       await requestAsKubelet(signer, await createCertificateRequest(generateKeyPem(), 'system:node:n1'));
@@ -213,10 +213,10 @@ await test('refused machines: both sides and the audit log have the reason, and 
   });
 
   await story.test('a machine that was decommissioned, and a node that was deleted', async () => {
-    using desk = await OwnerClient.open(workspace);
+    using ownerClient = await OwnerClient.open(workspace);
     const { nodeId } = member;
-    await desk.curator.setNodeRoles({ nodeId, roles: [], ...newMutation() }, { signal: bench.signal });
-    await desk.curator.setNodeState(
+    await ownerClient.curator.setNodeRoles({ nodeId, roles: [], ...newMutation() }, { signal: bench.signal });
+    await ownerClient.curator.setNodeState(
       { nodeId, state: NodeState.DECOMMISSIONED, ...newMutation() },
       { signal: bench.signal },
     );
@@ -270,8 +270,8 @@ await test('refused machines: both sides and the audit log have the reason, and 
     const directory = '/run/mallory';
     await cluster.sh('n1', `mkdir -p -m 700 ${directory}`);
     for (const kind of ['crt', 'key']) {
-      const paper = await cluster.run('n2', 'cat', `/var/lib/cluster/kubernetes/kubelet-client.${kind}`);
-      const text = Buffer.from(`${paper}\n`).toString('base64');
+      const pem = await cluster.run('n2', 'cat', `/var/lib/cluster/kubernetes/kubelet-client.${kind}`);
+      const text = Buffer.from(`${pem}\n`).toString('base64');
       await cluster.sh('n1', `echo ${text} | base64 -d > ${directory}/${kind}`);
     }
     const base64 = Buffer.from(JSON.stringify(object)).toString('base64');

@@ -39,28 +39,28 @@ await test('charts from a registry, a repository and an archive', async (story) 
   const tail: ChartEntry = { name: 'tail', chart: './hello-0.3.0.tgz', needs: ['web'] };
   // The order of the file is not the order of needs.
   const three = [tail, web, db];
-  const desk = new ChartHarness(bench, { cluster: 'charts', workspace });
+  const harness = new ChartHarness(bench, { cluster: 'charts', workspace });
 
   await story.test('--skip-charts downloads and installs nothing', async () => {
-    await desk.configure(three);
+    await harness.configure(three);
     const asked = sources.registry.requests.length;
-    assert.deepEqual((await desk.init('--skip-charts')).charts, []);
-    assert.deepEqual(await desk.releases(), ['flannel 1']);
+    assert.deepEqual((await harness.init('--skip-charts')).charts, []);
+    assert.deepEqual(await harness.releases(), ['flannel 1']);
     assert.equal(sources.registry.requests.length, asked);
     assert.deepEqual(sources.repository.requests, []);
   });
 
   await story.test('--only installs the chart and what it needs, from the registry', async () => {
-    assert.deepEqual((await desk.init('--only', 'db')).charts, ['db']);
-    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1']);
-    const [release] = (await desk.list()).filter(({ name }) => name === 'db');
+    assert.deepEqual((await harness.init('--only', 'db')).charts, ['db']);
+    assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1']);
+    const [release] = (await harness.list()).filter(({ name }) => name === 'db');
     assert.deepEqual(
       [release?.namespace, release?.chart, release?.status],
       ['store', 'hello-0.1.0', 'deployed'],
     );
     assert.ok(sources.registry.requests.some((line) => line.startsWith('GET /v2/charts/hello/blobs/')));
     const replicas = ['get', 'deployment', 'db', '-n', 'store', '-o', 'jsonpath={.status.readyReplicas}'];
-    assert.equal(await desk.kubectl(...replicas), '2', 'the values of the configuration');
+    assert.equal(await harness.kubectl(...replicas), '2', 'the values of the configuration');
     assert.deepEqual(sources.repository.requests, [], 'what it does not need is not fetched');
   });
 
@@ -70,28 +70,28 @@ await test('charts from a registry, a repository and an archive', async (story) 
     await held.asked;
     const ended = once(cli, 'close');
     cli.kill('SIGKILL');
-    await desk.killHelm();
+    await harness.killHelm();
     await ended;
     held.go();
-    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1']);
-    const { charts } = await desk.init();
+    assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1']);
+    const { charts } = await harness.init();
     assert.deepEqual(charts, ['web', 'tail'], 'in the order of needs, and db is not touched');
-    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
+    assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
     assert.match(await (await fetch(`http://${address}:30090/`)).text(), /pod=web-/);
   });
 
   await story.test('the same command again changes nothing and says so', async () => {
     const requests = sources.registry.requests.length;
-    const again = await desk.init();
+    const again = await harness.init();
     assert.deepEqual([again.charts, again.unchanged], [[], true]);
-    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
+    assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
     assert.equal(sources.registry.requests.length, requests);
   });
 
   await story.test('a new version and new values change only their chart', async () => {
-    await desk.configure([tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }]);
-    assert.deepEqual((await desk.init()).charts, ['db', 'web']);
-    assert.deepEqual(await desk.releases(), ['db 2', 'flannel 1', 'tail 1', 'web 2']);
+    await harness.configure([tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }]);
+    assert.deepEqual((await harness.init()).charts, ['db', 'web']);
+    assert.deepEqual(await harness.releases(), ['db 2', 'flannel 1', 'tail 1', 'web 2']);
   });
 
   await story.test('kill -9 of CLI and helm in the middle of an install: it is installed once', async () => {
@@ -101,21 +101,21 @@ await test('charts from a registry, a repository and an archive', async (story) 
       values: { image: 'cluster.local/none:1' },
     };
     const now = [tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }];
-    await desk.configure([...now, late]);
+    await harness.configure([...now, late]);
     const cli = bench.startCli('--workspace', workspace, 'init');
     const ended = once(cli, 'close');
     await eventually(
       'helm waits for a pod',
       60,
-      () => desk.list(),
+      () => harness.list(),
       (list) => list.some(({ name, status }) => name === 'late' && status === 'pending-install'),
     );
     cli.kill('SIGKILL');
-    await desk.killHelm();
+    await harness.killHelm();
     await ended;
-    await desk.configure([...now, { ...late, values: {} }]);
-    assert.deepEqual((await desk.init()).charts, ['late']);
-    assert.deepEqual(await desk.releases(), ['db 2', 'flannel 1', 'late 1', 'tail 1', 'web 2']);
+    await harness.configure([...now, { ...late, values: {} }]);
+    assert.deepEqual((await harness.init()).charts, ['late']);
+    assert.deepEqual(await harness.releases(), ['db 2', 'flannel 1', 'late 1', 'tail 1', 'web 2']);
   });
 
   const refusals = [
@@ -125,7 +125,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
   ];
   for (const { name, chart } of refusals) {
     await story.test(`${name} is named, with the exit code for it`, async () => {
-      await desk.configure([{ ...chart, name: 'wrong' }]);
+      await harness.configure([{ ...chart, name: 'wrong' }]);
       const refused = await bench.cli('--workspace', workspace, 'init');
       assert.equal(refused.code, 6, refused.stderr);
       assert.match(refused.stderr, /charts-source-unreachable/);

@@ -240,14 +240,14 @@ export const FAULTS: readonly FaultKind[] = [
     exit: 4,
     stage: 'fresh',
     inject: async ({ bench, machine }) => {
-      const stranger = join(bench.directory, 'stranger');
-      await mkdir(stranger, { recursive: true });
-      await bench.must('--workspace', stranger, 'config', 'generate', '--local');
+      const otherWorkspace = join(bench.directory, 'other-workspace');
+      await mkdir(otherWorkspace, { recursive: true });
+      await bench.must('--workspace', otherWorkspace, 'config', 'generate', '--local');
       return {
         what: 'another owner’s workspace is used',
-        args: ['--workspace', stranger, '--node', machine.address],
+        args: ['--workspace', otherWorkspace, '--node', machine.address],
         expectedMessage: /owner/,
-        undo: () => rm(stranger, { recursive: true }),
+        undo: () => rm(otherWorkspace, { recursive: true }),
       };
     },
   },

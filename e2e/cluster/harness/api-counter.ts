@@ -19,9 +19,9 @@ interface ConfigMap {
 }
 
 export interface ApiCounter extends AsyncDisposable {
-  /** The highest count that an API server has acknowledged, and what was seen to go backwards. */
+  /** The highest count that an API server has acknowledged, and every read that returned a lower count. */
   seen(): { readonly acknowledged: number; readonly lost: readonly string[]; readonly refused: number };
-  /** What the cluster holds now. */
+  /** The count that the cluster stores now. */
   read(): Promise<number>;
 }
 
@@ -65,7 +65,7 @@ export async function startApiCounter(kubeconfigFile: string, hosts: readonly st
 
 type Api = (method: string, path: string, body?: object) => Promise<unknown>;
 
-/** Connections as whom the kubeconfig names. */
+/** An agent whose connections use the client certificate of the kubeconfig. */
 export async function agentFromKubeconfig(kubeconfigFile: string): Promise<Agent> {
   const { clusters, users } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
   const decode = (text: string): string => Buffer.from(text, 'base64').toString('utf8');
@@ -77,16 +77,16 @@ export async function agentFromKubeconfig(kubeconfigFile: string): Promise<Agent
   });
 }
 
-/** Goes to the next host when one does not answer. */
+/** Calls the API server of one host; after a failed call the next call goes to the next host. */
 export async function connectToApi(kubeconfigFile: string, hosts: readonly string[]): Promise<Api> {
   const agent = await agentFromKubeconfig(kubeconfigFile);
-  let turn = 0;
+  let attempts = 0;
   return async (method, path, body) => {
-    const host = hosts[turn % hosts.length];
+    const host = hosts[attempts % hosts.length];
     try {
       return await ask(agent, method, `https://${host}:6443${path}`, body);
     } catch (error) {
-      turn++;
+      attempts++;
       throw error;
     }
   };
@@ -95,7 +95,7 @@ export async function connectToApi(kubeconfigFile: string, hosts: readonly strin
 function ask(agent: Agent, method: string, url: string, body: object | undefined): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': 'application/json' };
-    const asking = request(url, { agent, method, headers, timeout: ANSWER_MS }, (response) => {
+    const sent = request(url, { agent, method, headers, timeout: ANSWER_MS }, (response) => {
       let text = '';
       response.on('data', (chunk: Buffer) => (text += chunk.toString()));
       response.once('error', reject);
@@ -104,8 +104,8 @@ function ask(agent: Agent, method: string, url: string, body: object | undefined
         else reject(new Error(`${method} ${url}: ${response.statusCode} ${text.slice(0, 200)}`));
       });
     });
-    asking.once('timeout', () => asking.destroy(new Error(`${method} ${url}: no answer`)));
-    asking.once('error', reject);
-    asking.end(body === undefined ? undefined : JSON.stringify(body));
+    sent.once('timeout', () => sent.destroy(new Error(`${method} ${url}: no answer`)));
+    sent.once('error', reject);
+    sent.end(body === undefined ? undefined : JSON.stringify(body));
   });
 }

@@ -27,7 +27,7 @@ export class NodeShell {
     return this.run('kubectl', ...args);
   }
 
-  /** etcdctl as one of the clients of etcd. */
+  /** Runs etcdctl with the credentials of one etcd client. */
   etcdctl(
     user: EtcdClientName,
     ...args: readonly string[]
@@ -54,7 +54,7 @@ export class NodeShell {
 /** Every service of ours that runs on a machine, with its main process and how often it was started: a line each. */
 export const LIST_RUNNING_UNITS = `systemctl list-units --type service --state running --plain --no-legend 'cluster-*' kubelet.service bootstrapper.service | awk '{print $1}' | sort | xargs -n1 systemctl show --property Id,MainPID,NRestarts | paste -sd ' '`;
 
-/** A pod that wants to run on one machine, recreated wherever it is told to leave. */
+/** A pod that prefers one machine; its controller recreates it elsewhere after an eviction. */
 export function podPinnedTo(node: string): string {
   return JSON.stringify({
     apiVersion: 'apps/v1',
@@ -93,7 +93,7 @@ function portOf(user: EtcdClientName): number {
   return isOfKubernetes(user) ? 2379 : 2382;
 }
 
-/** The beginning of an etcdctl command on a control plane, at the etcd of this client. */
+/** The first arguments of an etcdctl command on a control plane: program, endpoint and credentials of this client. */
 export function etcdctlArgv(user: EtcdClientName): readonly [string, ...string[]] {
   const directory = credentialsOf(user);
   const identity = [
@@ -107,7 +107,7 @@ export function etcdctlArgv(user: EtcdClientName): readonly [string, ...string[]
   return ['/opt/cluster/bin/etcdctl', '--endpoints', `https://127.0.0.1:${portOf(user)}`, ...identity];
 }
 
-/** What the kubelet of a machine reads at its start, whoever wrote it. */
+/** The configuration file that the kubelet of a machine reads at its start. */
 export async function kubeletConfiguration(
   node: NodeShell,
 ): Promise<{ readonly rotateCertificates?: unknown; readonly serverTLSBootstrap?: unknown }> {
@@ -138,7 +138,7 @@ export function certificateNames(host: string, port: number): Promise<string> {
   });
 }
 
-/** Asks until the answer satisfies; its last answer is the error when it never does. */
+/** Polls until the answer satisfies the condition. After the deadline it throws an error with the last answer. */
 export async function eventually<T>(
   what: string,
   withinSeconds: number,
@@ -162,7 +162,7 @@ export async function eventually<T>(
   );
 }
 
-/** A machine that waits for its owner, and the owner's workspace. */
+/** Starts a machine that waits for its init, and creates the workspace of its owner. */
 export async function machineWithoutCluster(bench: Harness, name: string, ...flags: readonly string[]) {
   await bench.must('mini', 'up', '--nodes-only', '--name', name, ...flags);
   const cluster = await bench.cluster(name);

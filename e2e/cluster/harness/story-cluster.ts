@@ -43,7 +43,7 @@ export class StoryCluster {
     await this.edit(edit);
   }
 
-  /** The operator's `cluster.yaml` by another hand; in force only when it is applied. */
+  /** Edits the operator's `cluster.yaml`. The change is active only after `config apply`. */
   async edit(change: (yaml: string) => string): Promise<void> {
     const path = join(await this.workspace(), 'cluster.yaml');
     await writeFile(path, change(await readFile(path, 'utf8')));
@@ -211,7 +211,7 @@ export function editJoinSettings(change: (config: JoinSettings) => void): (yaml:
   };
 }
 
-/** Who asks waits for an operator, whoever it is. */
+/** Every machine that asks to join waits for the approval of an operator. */
 export const requireApproval = editJoinSettings(({ join: joining }) => {
   joining.policy = 'approve';
   joining.inventory = [];

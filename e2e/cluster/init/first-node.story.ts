@@ -27,7 +27,7 @@ await test('the first node: its state, its secrets, and its restart', async (sto
     };
     return membership.value.nodeId;
   };
-  const born = await nodeId();
+  const firstNodeId = await nodeId();
 
   await story.test('the init port is closed once the owner has acknowledged', async () => {
     assert.equal(await probePort(address, 9000), 'ECONNREFUSED');
@@ -139,7 +139,7 @@ await test('the first node: its state, its secrets, and its restart', async (sto
     const [first] = nodes
       .map((line) => JSON.parse(line) as { type: string; data: unknown })
       .filter(({ type }) => type === 'result');
-    assert.match(JSON.stringify(first), new RegExp(born));
+    assert.match(JSON.stringify(first), new RegExp(firstNodeId));
   });
 
   await story.test('no disk of the node has the unlock key or secrets of the owner', async () => {
@@ -155,12 +155,12 @@ await test('the first node: its state, its secrets, and its restart', async (sto
       bytes.toString('base64').replaceAll('=', ''),
       bytes.toString('base64url'),
     ];
-    const places = '/var/lib/cluster /etc/cluster /etc/kubernetes /etc/systemd/system /run/cluster';
+    const directories = '/var/lib/cluster /etc/cluster /etc/kubernetes /etc/systemd/system /run/cluster';
     const search = (text: string): Promise<number> =>
       node.exitCode(
         'sh',
         '-c',
-        `{ grep -rhaF ${text} ${places} 2>/dev/null; journalctl | grep -aF ${text}; } | grep -q .`,
+        `{ grep -rhaF ${text} ${directories} 2>/dev/null; journalctl | grep -aF ${text}; } | grep -q .`,
       );
     // The search finds what is there: the owner's public half, with which the machine was provisioned.
     const pubKey = createPublicKey(owner).export({ format: 'der', type: 'spki' }).subarray(-32);
@@ -197,27 +197,27 @@ await test('the first node: its state, its secrets, and its restart', async (sto
     'a machine that is switched off and on is Ready again, with the same id and no admission',
     async () => {
       await bench.must('mini', 'stop', '--name', 'first', 'n1');
-      // Knocked at from the first moment on: no answer is ever to be an open port.
+      // Probes the port from the start of the boot on: the port must never be open.
       const answers: string[] = [];
-      const knocking = new AbortController();
-      const knocked = (async () => {
-        while (!knocking.signal.aborted) {
+      const probing = new AbortController();
+      const probes = (async () => {
+        while (!probing.signal.aborted) {
           answers.push(await probePort(address, 9000));
           await delay(20);
         }
       })();
       try {
         await bench.must('mini', 'start', '--name', 'first', 'n1');
-        // It has the link address that it had: neighbours find it at once.
+        // The machine keeps its MAC address, so the neighbour caches stay valid and it answers at once.
         assert.equal(await probePort(address, 9000), 'ECONNREFUSED');
         const ready = (): Promise<string> => node.kubectl('get', 'nodes', '--no-headers');
         await eventually('the node is Ready', 120, ready, (line) => /^n1 +Ready /.test(line));
       } finally {
-        knocking.abort();
-        await knocked;
+        probing.abort();
+        await probes;
       }
       assert.ok(!answers.includes('open'), answers.join());
-      assert.equal(await nodeId(), born);
+      assert.equal(await nodeId(), firstNodeId);
       await eventually(
         'the curator answers',
         60,

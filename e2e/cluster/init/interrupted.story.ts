@@ -34,14 +34,14 @@ await test('an interrupted init always ends in one cluster', async (story) => {
   });
 
   await story.test(
-    'a stranger is refused before the lock, and no log line of the node reaches it',
+    'the node refuses a client with an untrusted owner key before the lock and sends it no log line',
     async () => {
-      const stranger = join(bench.directory, 'stranger');
-      await mkdir(stranger);
-      await bench.must('--workspace', stranger, 'config', 'generate', '--local');
+      const otherWorkspace = join(bench.directory, 'other-workspace');
+      await mkdir(otherWorkspace);
+      await bench.must('--workspace', otherWorkspace, 'config', 'generate', '--local');
       const refused = await bench.cli(
         '--workspace',
-        stranger,
+        otherWorkspace,
         'init',
         '--node',
         address,

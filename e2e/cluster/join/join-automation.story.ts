@@ -77,7 +77,7 @@ async function place(cluster: StoryCluster, machine: string, path: string, text:
   await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
 }
 
-/** Where machines of a network ask what they are; it answers whoever asks. */
+/** A metadata service as clouds have it: it answers every client of its network. */
 async function metadataService(
   host: string,
   answer: () => { readonly status: number; readonly body: string },

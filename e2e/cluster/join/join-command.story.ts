@@ -27,8 +27,17 @@ await test('automation joins a machine with one command', async (story) => {
 
   await story.test('a duration without unit is a usage error, and only root may call the agent', async () => {
     assert.equal((await join('--wait', '--timeout', '10')).code, EXIT.usage);
-    const stranger = await cluster.try('n2', 'runuser', '-u', 'nobody', '--', 'cluster', 'join', '--wait');
-    assert.equal(stranger.code, EXIT.precondition, stranger.stderr);
+    const unprivileged = await cluster.try(
+      'n2',
+      'runuser',
+      '-u',
+      'nobody',
+      '--',
+      'cluster',
+      'join',
+      '--wait',
+    );
+    assert.equal(unprivileged.code, EXIT.precondition, unprivileged.stderr);
   });
 
   const first = `${await cluster.address('n1')}:9090`;

@@ -10,14 +10,14 @@ import { WrittenFiles } from '../harness/written-files.ts';
 
 const NAME = 'killjoin';
 const LOOK_MS = 2;
-/** How a file was struck: the agent wrote nothing between it and the blow. */
+/** The outcome of a kill that hit right after this file: the agent wrote no other file before it died. */
 const ALONE = 'behind it';
-/** How often it is tried to strike a file alone that was seen together with the next one. */
+/** How many times the story tries to kill the agent between a file and the next one. */
 const TRIES = 3;
-/** Where an agent writes on its way in. Each file there is struck, whatever its name. */
-const FOLDERS = ['enrolment', 'membership', 'credentials', 'kubernetes', 'ca'];
+/** The directories into which a joining agent writes. The story kills the agent after each file there. */
+const DIRECTORIES = ['enrolment', 'membership', 'credentials', 'kubernetes', 'ca'];
 const MEMBERSHIP = 'membership/membership.json';
-/** Those that there must be: admission, lock, keys to ask with, then what the ticket brought. */
+/** Files that a join must write: join request, lock, keys for the ticket request, then the content of the ticket. */
 const EXPECTED = [
   'enrolment/join.json',
   'enrolment/lock.json',
@@ -58,42 +58,49 @@ await test('kill -9 of the joining agent at every step: it resumes as one member
     pid = await machine.agentAfter(pid);
   };
 
-  await story.test('while it waits for admission: the same request continues', async () => {
-    const before = await waiting();
-    await kill();
-    assert.equal((await waiting())?.joinId, before?.joinId);
-  });
+  await story.test(
+    'an agent killed while it waits for approval continues the same join request',
+    async () => {
+      const before = await waiting();
+      await kill();
+      assert.equal((await waiting())?.joinId, before?.joinId);
+    },
+  );
 
-  const struck = new Map<string, string>();
+  const killedAt = new Map<string, string>();
   const over = new AbortController();
-  const written = new WrittenFiles(machine.state(''), FOLDERS);
+  const written = new WrittenFiles(machine.state(''), DIRECTORIES);
   await written.settle();
-  /** Behind each file as it is written: until the membership is there, each life of the agent writes most of them again. */
+  /** Kills the agent after each file. Until the membership file exists, each restarted agent writes most files again. */
   const atFiles = async (): Promise<void> => {
     const tries = new Map<string, number>();
-    while (!over.signal.aborted && !struck.has(MEMBERSHIP)) {
+    while (!over.signal.aborted && !killedAt.has(MEMBERSHIP)) {
       const fresh = await written.changed();
       const newest = fresh.at(-1);
-      const aim = fresh.findLast((path) => struck.get(path) !== ALONE && (tries.get(path) ?? 0) < TRIES);
+      const aim = fresh.findLast((path) => killedAt.get(path) !== ALONE && (tries.get(path) ?? 0) < TRIES);
       if (aim === undefined || newest === undefined) {
         await delay(LOOK_MS);
         continue;
       }
       await machine.signalAgent('SIGKILL', pid);
-      const meanwhile = await written.changed(); // before the strike fell
-      await written.settle(); // before its next life, which writes them again
+      const meanwhile = await written.changed(); // files that the agent wrote before the signal hit
+      await written.settle(); // before systemd restarts the agent, which writes the files again
       pid = await machine.agentAfter(pid);
-      for (const path of [...fresh, ...meanwhile]) if (!struck.has(path)) struck.set(path, `and ${newest}`);
-      struck.set(newest, ALONE);
+      for (const path of [...fresh, ...meanwhile])
+        if (!killedAt.has(path)) killedAt.set(path, `and ${newest}`);
+      killedAt.set(newest, ALONE);
       tries.set(aim, (tries.get(aim) ?? 0) + 1);
     }
   };
   const atPhases = async (): Promise<void> => {
     await machine.eachStart(
       async ({ event: { phase } }) => {
-        if (!struck.has(phase)) {
+        if (!killedAt.has(phase)) {
           await kill();
-          struck.set(phase, isInside(await machine.events(), phase) ? 'inside' : 'just behind its beginning');
+          killedAt.set(
+            phase,
+            isInside(await machine.events(), phase) ? 'inside' : 'just behind its beginning',
+          );
         }
         return 'go on';
       },
@@ -102,7 +109,7 @@ await test('kill -9 of the joining agent at every step: it resumes as one member
   };
 
   await story.test(
-    'as each thing reaches its disk and in every phase: it comes to be Ready',
+    'the node becomes Ready although its agent is killed after each written file and in every phase',
     async (step) => {
       await cluster.cliJson(
         'node',
@@ -119,16 +126,16 @@ await test('kill -9 of the joining agent at every step: it resumes as one member
       } finally {
         over.abort();
         await killing;
-        for (const [what, where] of struck) step.diagnostic(`${what.padEnd(28)} ${where}`);
+        for (const [what, where] of killedAt) step.diagnostic(`${what.padEnd(28)} ${where}`);
       }
       assert.deepEqual(
-        [...EXPECTED, ...JOINING_PHASES].filter((each) => !struck.has(each)),
+        [...EXPECTED, ...JOINING_PHASES].filter((each) => !killedAt.has(each)),
         [],
       );
     },
   );
 
-  await story.test('one member, one more voter, one admission', async () => {
+  await story.test('the machine is one member and one voter, and was admitted once', async () => {
     await eventually(
       'two voters',
       120,

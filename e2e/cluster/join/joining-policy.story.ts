@@ -31,12 +31,12 @@ await test('a configuration change is active at once, or refused', async (story)
   await cluster.init();
   const workspace = await cluster.workspace();
   const file = join(workspace, 'cluster.yaml');
-  const desk = (...args: readonly string[]): Promise<CliResult> =>
+  const runCli = (...args: readonly string[]): Promise<CliResult> =>
     bench.cli('--workspace', workspace, ...args);
   const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
   const show = () => cluster.cliJson<Shown>('config', 'show');
 
-  /** `cluster config edit` with somebody at the editor who replaces one text by another. */
+  /** `cluster config edit` with an editor that replaces one text with another. */
   const editor = join(bench.directory, 'editor');
   await writeFile(editor, '#!/bin/sh\nexec sed -i "$EDIT" "$1"\n');
   await chmod(editor, 0o755);
@@ -52,11 +52,11 @@ await test('a configuration change is active at once, or refused', async (story)
     );
   const explain = async (): Promise<Explained> => {
     const fingerprint = await cluster.fingerprint('n2');
-    const { stdout } = await desk('explain', fingerprint, '--output', 'json');
+    const { stdout } = await runCli('explain', fingerprint, '--output', 'json');
     const last = JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data: Explained };
     return last.data;
   };
-  /** Until the cluster judges n2 so, by this version of its configuration. */
+  /** Waits until the cluster refuses n2 with this code, by this revision of its configuration. */
   const judged = (code: string, revision: string | number, withinSeconds: number) =>
     eventually(
       `n2: ${code} by configuration-${revision}`,
@@ -79,7 +79,7 @@ await test('a configuration change is active at once, or refused', async (story)
     },
   );
 
-  await story.test('an edit is active at once: a waiting machine is refused', async () => {
+  await story.test('an edit is active at once: the join service refuses a waiting machine', async () => {
     const { code, stderr, stdout } = await edit('s/policy: approve/policy: inventory/');
     assert.equal(code, 0, stderr);
     assert.match(stdout + stderr, /Applied as revision[^]*join\.policy/);
@@ -102,7 +102,7 @@ await test('a configuration change is active at once, or refused', async (story)
         const path = join(bench.directory, 'bad.yaml');
         assert.ok(good.includes(from), `${from} is in ${good}`);
         await writeFile(path, good.replace(from, to));
-        const said = await desk('config', 'apply', '--file', path);
+        const said = await runCli('config', 'apply', '--file', path);
         assert.notEqual(said.code, 0);
         assert.match(said.stderr, new RegExp(code));
         assert.match(said.stderr, /bad\.yaml:\d+:\d+/);
@@ -112,7 +112,7 @@ await test('a configuration change is active at once, or refused', async (story)
   );
 
   await story.test(
-    'one that nobody can read is named in the log, and the one before stays in force',
+    'the join service logs an unreadable configuration by name and keeps the previous one',
     async () => {
       const { revision } = await show();
       const stored = await cluster.etcdctl('n1', 'get', DOCUMENT, '--print-value-only');
@@ -140,7 +140,7 @@ await test('a configuration change is active at once, or refused', async (story)
   );
 
   await story.test(
-    'two change different places: both hold, and the machine that is listed now comes in',
+    'concurrent edits of different settings are merged, and a newly listed machine is admitted',
     async () => {
       const { code, stderr } = await edit('s/nodeMinutes: .*/nodeMinutes: 4320/');
       assert.equal(code, 0, stderr);
@@ -163,12 +163,12 @@ await test('a configuration change is active at once, or refused', async (story)
   );
 
   await story.test(
-    'two change the same place: the second is told which, and nothing is overwritten',
+    'concurrent edits of the same setting conflict: the second editor sees which one, and nothing is overwritten',
     async () => {
       const { code, stderr } = await edit('s/policy: inventory/policy: auto/');
       assert.equal(code, 0, stderr);
       await cluster.edit((yaml) => yaml.replace('policy: inventory', 'policy: approve'));
-      const said = await desk('config', 'apply');
+      const said = await runCli('config', 'apply');
       assert.notEqual(said.code, 0);
       assert.match(said.stderr, /configuration-conflict/);
       assert.match(said.stderr, /cluster\.yaml:\d+:\d+: join\.policy/);
@@ -180,7 +180,7 @@ await test('a configuration change is active at once, or refused', async (story)
     const file = join(bench.directory, 'audit.export');
     assert.match(await must('audit', 'export', file), /Wrote \d+ entries/);
     const entries = await cluster.audit();
-    // A name space of its own has no network at all: what answers is the file and the checkpoints of the workspace.
+    // A network namespace without interfaces: only the exported file and the workspace's checkpoints are available.
     const offline = async (path: string): Promise<CliResult> =>
       waitForExit(bench.startCliOffline('--workspace', workspace, 'audit', 'verify', path));
     const whole = await offline(file);

@@ -18,7 +18,7 @@ const ISSUER = 'https://kubernetes.default.svc.cluster.local';
 const CONSENSUS = '/var/lib/cluster/consensus';
 const PKI = '/etc/kubernetes/pki';
 
-/** Everything of a control plane's disk that is of use to a thief. */
+/** The keys and certificates on a control plane's disk that an attacker can use. */
 const STOLEN = {
   etcdClients: `${CONSENSUS}/kubernetes/clients/ca`,
   etcdPeers: `${CONSENSUS}/kubernetes/peers/ca`,
@@ -32,7 +32,7 @@ const STOLEN = {
   cluster: '/var/lib/cluster/ca/ca',
 } as const;
 
-interface Paper {
+interface Credential {
   readonly cert?: string;
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -43,19 +43,22 @@ interface Pair {
   readonly keyPem: Secret<string>;
 }
 
-/** What a thief makes of a control plane's disk, with all the rights that its keys can give; and where it is shown. */
+/** An attacker with a copy of a control plane's disk, who forges credentials with its CA keys and tries them at endpoints. */
 export class CredentialThief {
-  readonly #papers: Readonly<Record<string, Paper>>;
+  readonly #credentials: Readonly<Record<string, Credential>>;
   readonly #cluster: Pair;
   readonly #clusterId: string;
 
-  private constructor(papers: Readonly<Record<string, Paper>>, of: { cluster: Pair; clusterId: string }) {
-    this.#papers = papers;
+  private constructor(
+    credentials: Readonly<Record<string, Credential>>,
+    of: { cluster: Pair; clusterId: string },
+  ) {
+    this.#credentials = credentials;
     this.#cluster = of.cluster;
     this.#clusterId = of.clusterId;
   }
 
-  /** Copies the disk of a machine that still runs, and makes the papers at once: no later key is of any help. */
+  /** Copies the keys of a running machine and forges the credentials at once, so they never come from a later key. */
   static async of(cluster: StoryCluster, machine: string): Promise<CredentialThief> {
     const pair = async (path: string): Promise<Pair> => ({
       certPem: `${await cluster.run(machine, 'cat', `${path}.crt`)}\n`,
@@ -71,8 +74,8 @@ export class CredentialThief {
     const tokenKey = new Secret(await cluster.run(machine, 'cat', `${PKI}/sa.key`));
     const admin = await issue(stolen.kubernetes, { commonName: 'thief', organization: 'system:masters' });
     const proxy = await issue(stolen.frontProxy, { commonName: 'front-proxy-client' });
-    const plain = ({ certPem, keyPem }: Pair): Paper => ({ cert: certPem, key: keyPem.reveal() });
-    const papers = {
+    const plain = ({ certPem, keyPem }: Pair): Credential => ({ cert: certPem, key: keyPem.reveal() });
+    const credentials = {
       'etcd root, as copied': plain(stolen.etcdRoot),
       'etcd root, forged': await issue(stolen.etcdClients, { commonName: 'root' }),
       'etcd peer, forged': await issue(stolen.etcdPeers, { commonName: 'n3' }),
@@ -89,12 +92,12 @@ export class CredentialThief {
     };
     const membership = await cluster.run(machine, 'cat', '/var/lib/cluster/membership/membership.json');
     const [, clusterId = ''] = /"clusterId": *"([0-9a-f]+)"/.exec(membership) ?? [];
-    return new CredentialThief(papers, { cluster: stolen.cluster, clusterId });
+    return new CredentialThief(credentials, { cluster: stolen.cluster, clusterId });
   }
 
-  /** "DOOR of HOST, PAPER: ANSWER" at every door of a control plane. */
+  /** Tries the credentials at every endpoint of a control plane: a line "ENDPOINT of HOST, CREDENTIAL: ANSWER" for each. */
   async atControlPlane(host: string): Promise<readonly string[]> {
-    const doors = [
+    const endpoints = [
       ['etcd clients', 2379, '/version', ['etcd root, as copied', 'etcd root, forged']],
       ['etcd peers', 2380, '/version', ['etcd peer, forged']],
       ['state etcd clients', 2382, '/version', ['state etcd root, as copied', 'state etcd root, forged']],
@@ -107,10 +110,10 @@ export class CredentialThief {
       ],
       ['API server', 6443, '/api/v1/namespaces', ['token, forged']],
     ] as const;
-    const said = doors.flatMap(([door, port, path, names]) =>
-      names.map((name) => this.#show({ door, host, port, path }, name)),
+    const answers = endpoints.flatMap(([endpoint, port, path, names]) =>
+      names.map((name) => this.#show({ endpoint, host, port, path }, name)),
     );
-    return Promise.all([...said, ...this.#atKubelet(host), this.#atCurator(host)]);
+    return Promise.all([...answers, ...this.#atKubelet(host), this.#atCurator(host)]);
   }
 
   atWorker(host: string): Promise<readonly string[]> {
@@ -118,18 +121,18 @@ export class CredentialThief {
   }
 
   #atKubelet(host: string): readonly Promise<string>[] {
-    const at = { door: 'kubelet', host, port: 10250, path: '/pods' };
+    const at = { endpoint: 'kubelet', host, port: 10250, path: '/pods' };
     return ['kubelet client, as copied', 'administrator, forged'].map((name) => this.#show(at, name));
   }
 
   async #show(
-    at: { readonly door: string; readonly host: string; readonly port: number; readonly path: string },
+    at: { readonly endpoint: string; readonly host: string; readonly port: number; readonly path: string },
     name: string,
   ): Promise<string> {
-    return `${at.door} of ${at.host}, ${name}: ${await knock(at, this.#papers[name] ?? {})}`;
+    return `${at.endpoint} of ${at.host}, ${name}: ${await tryCredential(at, this.#credentials[name] ?? {})}`;
   }
 
-  /** Curators go by the key on record: the one door that was never open. */
+  /** A curator compares the client's key with the node record, so it refuses a forged certificate of the right CA. */
   async #atCurator(host: string): Promise<string> {
     const keyPem = generateKeyPem();
     const clusterId = this.#clusterId;
@@ -148,7 +151,7 @@ export class CredentialThief {
     try {
       const { signal } = new AbortController();
       await createClient(Curator, channel).checkHealth({}, { signal, timeoutMs: 5000 });
-      return `${name}: let in`;
+      return `${name}: accepted`;
     } catch (error) {
       const code = error instanceof CodedError ? String(error.code) : String(error);
       return `${name}: ${code === 'curator-not-member' ? 'refused' : code}`;
@@ -163,7 +166,7 @@ function signerOf({ certPem, keyPem }: Pair): KeyCertificateSigner {
 async function issue(
   ca: Pair,
   subject: { readonly commonName: string; readonly organization?: string },
-): Promise<Paper> {
+): Promise<Credential> {
   const keyPem = generateKeyPem();
   const cert = await signerOf(ca).issue({
     ...subject,
@@ -192,17 +195,17 @@ function tokenOf(keyPem: Secret<string>, uid: string): string {
   return `${signed}.${signature.toString('base64url')}`;
 }
 
-/** "let in", "refused" for not being believed, or what else happened. */
-function knock(
+/** Answers "accepted", "refused" when the server does not trust the credential, or another error. */
+function tryCredential(
   at: { readonly host: string; readonly port: number; readonly path: string },
-  paper: Paper,
+  credential: Credential,
 ): Promise<string> {
   return new Promise((resolve) => {
     const { host, port, path } = at;
     const options = { host, port, path, rejectUnauthorized: false, agent: false, timeout: 5000 };
-    const asked = request({ ...options, ...paper }, ({ statusCode = 0 }) => {
+    const asked = request({ ...options, ...credential }, ({ statusCode = 0 }) => {
       asked.destroy();
-      if (statusCode === 200) resolve('let in');
+      if (statusCode === 200) resolve('accepted');
       else resolve(statusCode === 401 ? 'refused' : `HTTP ${statusCode}`);
     });
     asked.once('timeout', () => asked.destroy(new Error('no answer')));

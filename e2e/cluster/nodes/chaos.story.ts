@@ -45,8 +45,8 @@ const VICTIMS = [
   ]),
 ];
 const UNITS = [...new Set(VICTIMS.map(({ unit }) => unit))];
-/** Succeeds when there was a process to strike: a unit may be between two of its lives. */
-const strike = (unit: string): string =>
+/** A shell command that kills the main process of a unit. It fails while the unit restarts and has no process. */
+const killCommand = (unit: string): string =>
   `pid=$(systemctl show --property MainPID --value ${unit}) && [ "$pid" -gt 0 ] && kill -KILL "$pid"`;
 
 await test(`chaos with three control planes and two workers, seed ${seed}`, async (story) => {
@@ -95,11 +95,11 @@ await test(`chaos with three control planes and two workers, seed ${seed}`, asyn
         await using counter = await startApiCounter(`${workspace}/kubeconfig`, hosts);
         await using labels = startLabelWriter(bench, workspace, 'n5');
         const endMs = Date.now() + CHAOS_SECONDS * 1000;
-        const struck = new Map(UNITS.map((unit) => [unit, 0]));
+        const killCounts = new Map(UNITS.map((unit) => [unit, 0]));
         while (Date.now() < endMs) {
           const { machine, unit } = pick(VICTIMS);
-          if ((await shell(machine).exitCode('sh', '-c', strike(unit))) === 0)
-            struck.set(unit, (struck.get(unit) ?? 0) + 1);
+          if ((await shell(machine).exitCode('sh', '-c', killCommand(unit))) === 0)
+            killCounts.set(unit, (killCounts.get(unit) ?? 0) + 1);
           await delay(1_000 + random() * 5_000);
         }
         await allFine(120);
@@ -114,11 +114,11 @@ await test(`chaos with three control planes and two workers, seed ${seed}`, asyn
         );
         const counted = counter.seen();
         const labelled = await labels.end();
-        const kills = [...struck].map(([unit, times]) => `${unit} ${times}`).join(', ');
+        const kills = [...killCounts].map(([unit, times]) => `${unit} ${times}`).join(', ');
         step.diagnostic(
           `killed: ${kills}; ${counted.acknowledged} counts (${counted.refused} refused), ${labelled.acknowledged} labels (${labelled.refused} refused)`,
         );
-        for (const [unit, times] of struck) assert.ok(times > 0, `${unit} was killed`);
+        for (const [unit, times] of killCounts) assert.ok(times > 0, `${unit} was killed`);
         assert.deepEqual(counted.lost, []);
         assert.deepEqual(labelled.lost, []);
         assert.ok((await counter.read()) >= counted.acknowledged);
@@ -164,7 +164,7 @@ await test(`chaos with three control planes and two workers, seed ${seed}`, asyn
               : [];
             return processesOf(machines, name, [...units, 'kubelet', 'cluster-containerd', 'bootstrapper']);
           });
-          /** A beat that comes too late makes a new key. */
+          /** The creation revisions of all heartbeat keys. A node whose heartbeat lease expired creates its key again. */
           const heartbeats = async (): Promise<string> => {
             const got = await machines.etcdctl(
               'n1',

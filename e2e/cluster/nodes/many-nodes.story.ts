@@ -42,11 +42,11 @@ for (let round = 1; round <= ROUNDS; round++)
       '--empty-store',
     );
     const cluster = await bench.cluster(NAME);
-    const desk = ['--workspace', cluster.paths.workspace];
+    const globalFlags = ['--workspace', cluster.paths.workspace];
     const first = new NodeShell(bench, NAME);
 
     await story.test('all are members, healthy and Ready', async () => {
-      const { nodes } = await answer<{ nodes: NodeJson[] }>(bench, 'node', 'ls', ...desk);
+      const { nodes } = await answer<{ nodes: NodeJson[] }>(bench, 'node', 'ls', ...globalFlags);
       assert.deepEqual(nodes.map(({ name }) => name).toSorted(), MACHINES);
       for (const { state, health } of nodes) assert.deepEqual([state, health], ['up', 'healthy']);
       const ready = await first.kubectl(
@@ -79,7 +79,7 @@ for (let round = 1; round <= ROUNDS; round++)
         'node',
         'ls',
         '--joins',
-        ...desk,
+        ...globalFlags,
       );
       assert.deepEqual(
         joins.map(({ name, state }) => `${name} ${state}`).toSorted(),
@@ -89,12 +89,12 @@ for (let round = 1; round <= ROUNDS; round++)
         bench,
         'audit',
         'ls',
-        ...desk,
+        ...globalFlags,
       );
       const verdicts = entries.map(({ detail }) => detail.verdict);
       assert.equal(verdicts.filter((verdict) => verdict === 'joined').length, 4);
       assert.equal(verdicts.includes('refused'), false);
-      await bench.must('audit', 'verify', ...desk);
+      await bench.must('audit', 'verify', ...globalFlags);
     });
 
     await story.test('no first pod was delayed by its cgroup', async () => {
@@ -105,7 +105,7 @@ for (let round = 1; round <= ROUNDS; round++)
     });
 
     await story.test('each shows fresh evidence, and none reaches the internet', async () => {
-      for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...desk);
+      for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...globalFlags);
       await new StoryCluster(bench, NAME).expectNoInternet(MACHINES);
     });
 

@@ -9,13 +9,13 @@ const NAME = 'life';
 /** How often a node becomes a control plane and a worker again; 50 on demand. */
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
 const CONTROL_PLANE_PORTS = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10257, 10259];
-const PAPERS = ['crt', 'key'] as const;
+const PEM_FILES = ['crt', 'key'] as const;
 const ENDPOINTS = [
   ...['Kubernetes', 'state'].flatMap((etcd) => [`${etcd} etcd client port`, `${etcd} etcd peer port`]),
   'API server',
   'kubelet',
 ];
-const MARK = 'node-role.kubernetes.io/control-plane';
+const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
 const WATCH_ENDS = '/run/watch-ends';
 /** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */
 const WATCH_API = [
@@ -178,8 +178,8 @@ await test('a node changes its role over and over, is reset, joins again and fai
   );
 
   /** What somebody with a copy of the machine's disk has: asked of the API server as its kubelet. */
-  const stealPapers = async (): Promise<void> => {
-    for (const kind of PAPERS) {
+  const stealCredentials = async (): Promise<void> => {
+    for (const kind of PEM_FILES) {
       const pem = await second.run('sh', '-c', `cat ${KUBELET}.${kind}`);
       await first.run('sh', '-c', `umask 077; echo '${pem}' > /root/stolen.${kind}`);
     }
@@ -192,9 +192,9 @@ await test('a node changes its role over and over, is reset, joins again and fai
     );
 
   await story.test(
-    'reset of a control plane: it leaves in order, is a fresh machine, and nobody takes its old papers',
+    'reset removes a control plane in order, wipes its machine, and the API server refuses its old credentials',
     async () => {
-      await stealPapers();
+      await stealCredentials();
       assert.equal(await askAsStolen(), 'node/n2');
       const key = await cluster.nodeKey('n2');
       const proofs = await must('node', 'reset', '--yes', 'n2', '--force', '--delete-emptydir-data');
@@ -221,7 +221,9 @@ await test('a node changes its role over and over, is reset, joins again and fai
         () => cluster.nodeKey('n2'),
         (now) => now !== key,
       );
-      await eventually('the old papers are refused', 15, askAsStolen, (said) => /Forbidden/.test(said));
+      await eventually('the API server refuses the old credentials', 15, askAsStolen, (said) =>
+        /Forbidden/.test(said),
+      );
     },
   );
 
@@ -239,27 +241,32 @@ await test('a node changes its role over and over, is reset, joins again and fai
   );
 
   await story.test(
-    'the mark of a control plane that a demotion left behind is taken off by those that are one',
+    'the remaining control planes remove a control-plane label and taint that a demotion left behind',
     async () => {
       const scheduling = (): Promise<string> => first.kubectl('get', 'node', 'n2', '-o', SCHEDULING);
-      await first.kubectl('label', 'node', 'n2', `${MARK}=`);
-      await first.kubectl('taint', 'node', 'n2', `${MARK}:NoSchedule`);
+      await first.kubectl('label', 'node', 'n2', `${CONTROL_PLANE_LABEL}=`);
+      await first.kubectl('taint', 'node', 'n2', `${CONTROL_PLANE_LABEL}:NoSchedule`);
       assert.equal(await scheduling(), 'NoSchedule/');
       await first.run('systemctl', 'restart', 'bootstrapper'); // it looks when control planes change, and at its start
       await eventually('n2 takes ordinary pods', 120, scheduling, (now) => now === '/');
-      assert.equal((await first.kubectl('get', 'nodes', '-l', MARK, '-o', 'name')).trim(), 'node/n1');
+      assert.equal(
+        (await first.kubectl('get', 'nodes', '-l', CONTROL_PLANE_LABEL, '-o', 'name')).trim(),
+        'node/n1',
+      );
     },
   );
 
   await story.test(
-    'a machine that is lost is struck off without it, and cannot come back with what it has',
+    'node remove --lost deletes a node without its machine, and the machine cannot return with its old state',
     async () => {
-      await stealPapers();
+      await stealCredentials();
       await cluster.cutPower('n2');
       const said = await must('node', 'remove', '--yes', 'n2', '--lost');
       assert.match(said, /refuse/);
       assert.equal(await cluster.members(), 1);
-      await eventually('its papers are refused', 15, askAsStolen, (text) => /Forbidden/.test(text));
+      await eventually('the API server refuses its credentials', 15, askAsStolen, (text) =>
+        /Forbidden/.test(text),
+      );
       await cluster.start('n2');
       await eventually(
         'the node logs that it was removed',

@@ -113,7 +113,7 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
         await run('stat', '-c', '%a %U', '/var/lib/cluster/collateral/collateral.json'),
         '600 root\n',
       );
-      // Nothing that is laid beside the provisioning by a stranger's hand is believed for lying there.
+      // The agent ignores a collateral file that was put next to the provisioning file after the install.
       await run('sh', '-c', 'echo hello > /etc/cluster/collateral.json && systemctl restart bootstrapper');
       assert.match(await run('cat', '/var/lib/cluster/collateral/collateral.json'), /"bundle"/);
       await run('rm', '/etc/cluster/collateral.json');

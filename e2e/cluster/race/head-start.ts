@@ -2,8 +2,8 @@ const [STEP_MS, LONGEST_STEP_MS] = [3, 96];
 const SPREAD_MS = 12;
 
 /**
- * When either may go, so that it stays a race however fast the machine is: whoever won has to wait longer the next time,
- * in steps that double until the other one wins. Around that the moments are spread.
+ * Picks the delay between init and join so that both win at times, on fast and slow machines alike. The side that won waits
+ * longer in the next round. The added delay doubles until the other side wins. Random jitter spreads the moments.
  */
 export class HeadStart {
   readonly wins = { init: 0, join: 0 };
@@ -16,7 +16,7 @@ export class HeadStart {
     this.#next = next;
   }
 
-  /** By how much the ticket is granted before the init may go; negative: after. */
+  /** How long before the init the ticket is granted, ms; a negative value means after it. */
   leadMs(): number {
     return this.#headStartMs + (this.#next() * 2 - 1) * SPREAD_MS;
   }

@@ -1,18 +1,18 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** Longer than all that a CLI says in one go before its init, and shorter than that. */
+/** A threshold: each request of the CLI before the init is shorter, the init request is longer. */
 const INIT_BYTES = 4096;
 
 /**
- * A cable between workstation and machine on which an init waits for the word to go: what the CLI says passes, and so
- * does every answer, until it says something long. All but a part of that has then to wait.
+ * A TCP proxy between workstation and machine that delays the init request until the story releases it. Short requests and
+ * all responses pass. The first long request is the init: the proxy passes its beginning and holds the rest back.
  */
 export class HeldInit implements AsyncDisposable {
   readonly endpoint: string;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  #standing = Promise.withResolvers<void>();
+  #reached = Promise.withResolvers<void>();
   #held: { readonly far: Socket; readonly bytes: Buffer[] } | undefined;
   #open = false;
 
@@ -29,29 +29,29 @@ export class HeldInit implements AsyncDisposable {
     server.listen({ host, port: 0 });
     await once(server, 'listening');
     const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('a line without a place');
+    if (address === null || typeof address === 'string') throw new Error('the proxy has no TCP address');
     const line = new HeldInit(server, `${host}:${address.port}`);
     server.on('connection', (near) => line.#join(near, connect(machine)));
     return line;
   }
 
-  /** Resolves when an init stands here. */
+  /** Resolves when the proxy holds an init request. */
   get held(): Promise<void> {
-    return this.#standing.promise;
+    return this.#reached.promise;
   }
 
-  /** From now on everything passes. */
+  /** Forwards the held bytes, and every byte from now on. */
   release(): void {
     this.#open = true;
     for (const bytes of this.#held?.bytes ?? []) this.#held?.far.write(bytes);
     this.#held = undefined;
   }
 
-  /** For the next init. */
+  /** Holds the next init request. */
   hold(): void {
     this.release();
     this.#open = false;
-    this.#standing = Promise.withResolvers();
+    this.#reached = Promise.withResolvers();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -77,12 +77,12 @@ export class HeldInit implements AsyncDisposable {
     near.on('data', (bytes: Buffer) => {
       inOneGo += bytes.length;
       if (this.#open || (this.#held === undefined && inOneGo < INIT_BYTES)) far.write(bytes);
-      else (this.#held ??= this.#stand(far)).bytes.push(bytes);
+      else (this.#held ??= this.#holdBack(far)).bytes.push(bytes);
     });
   }
 
-  #stand(far: Socket): { readonly far: Socket; readonly bytes: Buffer[] } {
-    this.#standing.resolve();
+  #holdBack(far: Socket): { readonly far: Socket; readonly bytes: Buffer[] } {
+    this.#reached.resolve();
     return { far, bytes: [] };
   }
 }

@@ -132,7 +132,7 @@ async function expectJoined({ machine, cluster, cli, lock, context }: Race): Pro
   assert.equal(cluster.mintedForWhoAsked(), 1, context);
   assert.deepEqual(
     await machine.traces(),
-    { request: false, admission: true, kubeletPapers: true, clusterKeys: false },
+    { request: false, admission: true, kubeletCredentials: true, clusterKeys: false },
     context,
   );
 }
@@ -150,8 +150,8 @@ async function expectBegun(
   );
   assert.doesNotMatch(lock, new RegExp(cluster.clusterId), context);
   assert.equal(cluster.mintedForWhoAsked(), undefined, context);
-  const { clusterKeys: _, ...marks } = await machine.traces(); // which it may have made by now
-  assert.deepEqual(marks, { request: true, admission: false, kubeletPapers: false }, context);
+  const { clusterKeys: _, ...traces } = await machine.traces(); // which it may have made by now
+  assert.deepEqual(traces, { request: true, admission: false, kubeletCredentials: false }, context);
   assert.notEqual(await machine.memberOf(), cluster.clusterId, context);
   assert.ok(!cli.over, `${context}: ${cli.said()}`);
 }
@@ -159,9 +159,9 @@ async function expectBegun(
 /** To be called before the restart; what it answers, after it. */
 async function goesOnAsMember({ machine, cluster, context }: Race): Promise<() => Promise<void>> {
   const asked = cluster.saidSoFar();
-  cluster.forgetKnocks();
+  cluster.resetCuratorProbe();
   return Promise.resolve(async () => {
-    await within(`${context}: it knocks at the curator of its cluster`, cluster.knocked);
+    await within(`${context}: it connects to the curator of its cluster`, cluster.curatorProbed);
     assert.equal(await probePort(machine.node.address, INIT_PORT), 'ECONNREFUSED', context);
     assert.equal(await machine.memberOf(), cluster.clusterId, context);
     assert.equal(cluster.saidSoFar(), asked, `${context}: nobody asks for a second admission`);

@@ -7,20 +7,20 @@ import { FakeCluster } from '../../../internal/testing/cluster/fake-cluster.ts';
 const CURATOR_PORT = 9091;
 
 /**
- * Another cluster of the same owner, as a machine sees it: a join service with real keys that lets in whoever asks when it
- * is told to, and the door of a curator, at which members knock.
+ * Another cluster of the same owner, as a machine sees it. Its join service has real keys and grants a ticket when the story
+ * says so. Its curator only records that a member connects.
  */
 export class OtherCluster implements AsyncDisposable {
   readonly #cluster: FakeCluster;
   readonly #curator: Server;
-  #asking = createAsking();
-  #knock = Promise.withResolvers<void>();
+  #applicant = createApplicant();
+  #curatorProbe = Promise.withResolvers<void>();
 
   private constructor(cluster: FakeCluster, curator: Server) {
     this.#cluster = cluster;
     this.#curator = curator;
     curator.on('connection', (socket) => {
-      this.#knock.resolve();
+      this.#curatorProbe.resolve();
       socket.destroy();
     });
   }
@@ -35,51 +35,51 @@ export class OtherCluster implements AsyncDisposable {
     return this.#cluster.clusterId;
   }
 
-  /** Of its join service. */
+  /** Endpoint of the join service. */
   get endpoint(): string {
     return this.#cluster.endpoint;
   }
 
-  /** As machines are provisioned with it. */
+  /** The owner's public key in the format of a provisioning file. */
   get ownerKey(): string {
     return Buffer.from(this.#cluster.ownerKey).toString('base64');
   }
 
-  /** From now on whoever asks waits. */
+  /** From now on the join service lets every applicant wait. */
   close(): void {
-    const asking = (this.#asking = createAsking());
-    this.#cluster.behaviour.decide = (nodeId, signal) => this.#decide(asking, nodeId, signal);
+    const applicant = (this.#applicant = createApplicant());
+    this.#cluster.behaviour.decide = (nodeId, signal) => this.#decide(applicant, nodeId, signal);
   }
 
-  /** A machine stands before the door. */
+  /** Resolves when a machine has asked to join. */
   get asked(): Promise<void> {
-    return this.#asking.asked.promise;
+    return this.#applicant.asked.promise;
   }
 
   grant(): void {
-    this.#asking.granted.resolve();
+    this.#applicant.granted.resolve();
   }
 
-  /** Its question has ended, by its own doing. */
+  /** Resolves when the machine has canceled its request. */
   get left(): Promise<void> {
-    return this.#asking.left.promise;
+    return this.#applicant.left.promise;
   }
 
-  /** How many memberships there are of the machine that asked last. */
+  /** How many memberships the cluster has issued to the machine that asked last. */
   mintedForWhoAsked(): number | undefined {
-    return this.#cluster.minted.get(this.#asking.nodeId);
+    return this.#cluster.minted.get(this.#applicant.nodeId);
   }
 
   saidSoFar(): number {
     return this.#cluster.said.length;
   }
 
-  forgetKnocks(): void {
-    this.#knock = Promise.withResolvers();
+  resetCuratorProbe(): void {
+    this.#curatorProbe = Promise.withResolvers();
   }
 
-  get knocked(): Promise<void> {
-    return this.#knock.promise;
+  get curatorProbed(): Promise<void> {
+    return this.#curatorProbe.promise;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -87,24 +87,24 @@ export class OtherCluster implements AsyncDisposable {
     await this.#cluster[Symbol.asyncDispose]();
   }
 
-  async *#decide(asking: Asking, nodeId: string, signal: AbortSignal) {
-    asking.nodeId = nodeId;
-    asking.asked.resolve();
-    signal.addEventListener('abort', () => asking.left.resolve(), { once: true });
-    await asking.granted.promise;
+  async *#decide(applicant: Applicant, nodeId: string, signal: AbortSignal) {
+    applicant.nodeId = nodeId;
+    applicant.asked.resolve();
+    signal.addEventListener('abort', () => applicant.left.resolve(), { once: true });
+    await applicant.granted.promise;
     yield* this.#cluster.admitted(nodeId);
-    await asking.left.promise;
+    await applicant.left.promise;
   }
 }
 
-interface Asking {
+interface Applicant {
   nodeId: string;
   readonly asked: PromiseWithResolvers<void>;
   readonly granted: PromiseWithResolvers<void>;
   readonly left: PromiseWithResolvers<void>;
 }
 
-function createAsking(): Asking {
+function createApplicant(): Applicant {
   return {
     nodeId: '',
     asked: Promise.withResolvers(),

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { agentFromKubeconfig, connectToApi } from '../harness/api-counter.ts';
 
 const PATH = '/api/v1/namespaces/default/configmaps';
-/** Something changes all the time in these stories: who is silent for so long is cut off. */
+/** An API server that sends nothing for this long is cut off, because objects change all the time in these stories. */
 const SILENCE_MS = 10_000;
 const PAUSE_MS = 300;
 const GONE = 410;
@@ -22,8 +22,8 @@ interface WatchEvent {
 }
 
 /**
- * A client that follows ConfigMaps as controllers do: lists once, then watches from where it is, whatever breaks, at
- * whichever API server answers. It reads again only when it is told that what it knows is too old.
+ * A client that follows ConfigMaps as controllers do. It lists once and then watches from its last version; after an error it
+ * goes on at the next API server. It lists again only when a server reports that its version is too old.
  */
 export class ApiFollower implements AsyncDisposable {
   readonly #over = new AbortController();
@@ -34,7 +34,7 @@ export class ApiFollower implements AsyncDisposable {
   readonly #refusals: string[] = [];
   readonly #work: Promise<void>;
   #version: string | undefined;
-  #turn = 0;
+  #attempts = 0;
 
   private constructor(agent: Agent, list: () => Promise<Listed>, hosts: readonly string[]) {
     this.#agent = agent;
@@ -52,12 +52,12 @@ export class ApiFollower implements AsyncDisposable {
     );
   }
 
-  /** What it believes to be there. */
+  /** Whether the object exists according to the last list and the watch events since. */
   knows(name: string): boolean {
     return this.#names.has(name);
   }
 
-  /** Why it read again, each time. */
+  /** The server's reason for each new list. */
   get refusals(): readonly string[] {
     return this.#refusals;
   }
@@ -71,16 +71,16 @@ export class ApiFollower implements AsyncDisposable {
   async #follow(): Promise<void> {
     while (!this.#over.signal.aborted) {
       try {
-        if (this.#version === undefined) await this.#readAnew();
+        if (this.#version === undefined) await this.#relist();
         else await this.#watch(this.#version);
       } catch {
-        this.#turn++; // whatever the reason: the next one, from where we are
+        this.#attempts++; // after any error, go on from the same version at the next host
       }
       await delay(PAUSE_MS);
     }
   }
 
-  async #readAnew(): Promise<void> {
+  async #relist(): Promise<void> {
     const { metadata, items } = await this.#list();
     this.#names.clear();
     for (const { metadata: item } of items) this.#names.add(item.name);
@@ -119,15 +119,15 @@ export class ApiFollower implements AsyncDisposable {
   }
 
   #open(version: string): Promise<IncomingMessage> {
-    const host = this.#hosts[this.#turn % this.#hosts.length];
+    const host = this.#hosts[this.#attempts % this.#hosts.length];
     const query = `watch=1&allowWatchBookmarks=true&resourceVersion=${version}`;
     return new Promise((resolve, reject) => {
       const url = `https://${host}:6443${PATH}?${query}`;
-      const asking = request(url, { agent: this.#agent, timeout: SILENCE_MS, signal: this.#over.signal });
-      asking.once('response', resolve);
-      asking.once('timeout', () => asking.destroy(new Error('silence')));
-      asking.once('error', reject);
-      asking.end();
+      const sent = request(url, { agent: this.#agent, timeout: SILENCE_MS, signal: this.#over.signal });
+      sent.once('response', resolve);
+      sent.once('timeout', () => sent.destroy(new Error('silence')));
+      sent.once('error', reject);
+      sent.end();
     });
   }
 }

@@ -16,7 +16,7 @@ until_says() {
   done
   echo "$answer"
 }
-# "198.18.1.11:30080" spoken by bash: the guest has no curl.
+# "198.18.1.11:30080" spoken by bash: the virtual machine has no curl.
 hello() { exec 3<> /dev/tcp/198.18.1.11/30080 && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && timeout 5 tail -n 1 <&3; }
 host_facts() {
   cut -d' ' -f5,9- /proc/self/mountinfo

