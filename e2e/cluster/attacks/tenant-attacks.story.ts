@@ -113,7 +113,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
       .filter((port) => port !== '');
     assert.ok(ports.includes('6445') && ports.includes('9095'), ports.join());
     const endpoints = ports.flatMap((port) => [`127.0.0.1 ${port}`, `${address} ${port}`]);
-    for (const line of (await inPod(cluster, CONNECT, ...places)).split('\n')) {
+    for (const line of (await inPod(cluster, CONNECT, ...endpoints)).split('\n')) {
       const [host = '', port = '', code = ''] = line.split(' ');
       const isGuarded = host === address && GUARDED.some((each) => String(each) === port);
       assert.ok(isGuarded || code === 'ECONNREFUSED', line);

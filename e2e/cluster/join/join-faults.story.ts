@@ -9,14 +9,14 @@ import { WrongClock } from '../harness/wrong-clock.ts';
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const YEAR = 365 * 24 * HOUR;
-/** Both ends' hellos and evidence are shorter, and a ticket is longer: it brings the cluster's settings. */
+/** A threshold: hellos and evidence are shorter; a ticket is longer, because it contains the cluster's settings. */
 const SHORT_ANSWER = 8192;
-/** What one machine's clock may be off by before a test has run. */
+/** How much the measured clock offset may differ from the configured one. */
 const LATE_S = 30;
-/** Where a machine that joins calls its control plane: join service, curator, API server. */
+/** Ports of a control plane that a joining machine calls. */
 const PORTS = { join: 9090, curator: 9091, api: 6443 } as const;
 
-/** A rule of iptables: its table, and all behind `-I` or `-D`. */
+/** A rule of iptables: its table, and the arguments after `-I` or `-D`. */
 interface FirewallRule {
   readonly table: 'filter' | 'nat';
   readonly rule: string;
@@ -29,7 +29,7 @@ interface WaitingJoin {
   readonly clockOffsetMs: number;
 }
 
-await test('machines join through faults of network and clock', async (story) => {
+await test('machines join despite network faults and wrong clocks', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'faults');
   await cluster.machines({ controlPlanes: 1, workers: 4 }, requireApproval);
@@ -57,12 +57,12 @@ await test('machines join through faults of network and clock', async (story) =>
     await untilWaiting(machine);
     await cluster.cliJson('node', 'approve', await cluster.fingerprint(machine), '--name', machine);
   };
-  /** How often the cluster made a member of it. */
+  /** How often the audit log says that the machine joined. */
   const joinsOf = async (machine: string): Promise<number> => {
     const entries = await cluster.audit();
     return entries.filter(({ detail }) => detail.verdict === 'joined' && detail.name === machine).length;
   };
-  /** Rules of the machine's own firewall, for as long as the work takes. */
+  /** Applies firewall rules on the machine while the work runs. */
   const under = async (machine: string, rules: readonly FirewallRule[], work: () => Promise<void>) => {
     const each = (what: 'I' | 'D') =>
       cluster.sh(
@@ -77,7 +77,7 @@ await test('machines join through faults of network and clock', async (story) =>
     }
   };
 
-  await story.test('it resumes after its network was cut for a minute', async (step) => {
+  await story.test('a joining machine resumes after its network was cut for a minute', async (step) => {
     await untilWaiting('n2');
     await under('n2', dropping(`OUTPUT -d ${first}`, `INPUT -s ${first}`), async () => {
       const since = Date.now();
@@ -93,51 +93,54 @@ await test('machines join through faults of network and clock', async (story) =>
     const healedMs = Date.now();
     await cluster.allReady(['n1', 'n2'], 300);
     assert.equal(await joinsOf('n2'), 1);
-    step.diagnostic(`Ready ${Date.now() - healedMs} ms after the way was open again`);
+    step.diagnostic(`Ready ${Date.now() - healedMs} ms after the network was restored`);
   });
 
-  await story.test('with 5 % loss, and 50 ms on every way to its control plane, it joins', async (step) => {
-    for (const each of Object.values(wires)) each.delayMs = 50;
-    const lossy = dropping(
-      ...['INPUT ! -i lo', 'OUTPUT ! -o lo'].map(
-        (rule) => `${rule} -m statistic --mode random --probability 0.05`,
-      ),
-    );
-    // Connections of before stay as they are: the agent that is started under these rules has none.
-    const late = (['join', 'curator', 'api'] as const).map((way): FirewallRule => {
-      const called = `OUTPUT -d ${first} -p tcp --dport ${PORTS[way]}`;
-      return { table: 'nat', rule: `${called} -j DNAT --to-destination ${wires[way].endpoint}` };
-    });
-    await under('n3', [...lossy, ...late], async () => {
-      await cluster.run('n3', 'systemctl', 'restart', 'bootstrapper');
-      await approve('n3');
-      const approvedMs = Date.now();
-      await cluster.allReady(['n1', 'n2', 'n3'], 300);
-      step.diagnostic(`Ready ${Date.now() - approvedMs} ms after it was approved`);
-      for (const [way, { longestAnswer }] of Object.entries(wires)) {
-        step.diagnostic(`the longest answer of ${way} had ${longestAnswer} bytes`);
-        assert.ok(longestAnswer > 0, `nothing came over the wire to ${way}`);
-      }
-      assert.ok(wire.longestAnswer > SHORT_ANSWER, 'a ticket came over the wire');
-    });
-    for (const each of Object.values(wires)) each.delayMs = 0;
-    assert.equal(await joinsOf('n3'), 1);
-  });
+  await story.test(
+    'a machine joins with 5 % packet loss and a latency of 50 ms to its control plane',
+    async (step) => {
+      for (const each of Object.values(wires)) each.delayMs = 50;
+      const lossy = dropping(
+        ...['INPUT ! -i lo', 'OUTPUT ! -o lo'].map(
+          (rule) => `${rule} -m statistic --mode random --probability 0.05`,
+        ),
+      );
+      // NAT rules apply to new connections only, so the agent is restarted under these rules.
+      const late = (['join', 'curator', 'api'] as const).map((way): FirewallRule => {
+        const called = `OUTPUT -d ${first} -p tcp --dport ${PORTS[way]}`;
+        return { table: 'nat', rule: `${called} -j DNAT --to-destination ${wires[way].endpoint}` };
+      });
+      await under('n3', [...lossy, ...late], async () => {
+        await cluster.run('n3', 'systemctl', 'restart', 'bootstrapper');
+        await approve('n3');
+        const approvedMs = Date.now();
+        await cluster.allReady(['n1', 'n2', 'n3'], 300);
+        step.diagnostic(`Ready ${Date.now() - approvedMs} ms after it was approved`);
+        for (const [way, { longestAnswer }] of Object.entries(wires)) {
+          step.diagnostic(`the longest answer of ${way} had ${longestAnswer} bytes`);
+          assert.ok(longestAnswer > 0, `nothing came over the wire to ${way}`);
+        }
+        assert.ok(wire.longestAnswer > SHORT_ANSWER, 'a ticket came over the wire');
+      });
+      for (const each of Object.values(wires)) each.delayMs = 0;
+      assert.equal(await joinsOf('n3'), 1);
+    },
+  );
 
   const clock = await WrongClock.on(bench, cluster, 'n4');
   for (const seconds of [6 * MINUTE, -6 * MINUTE, HOUR, -HOUR, YEAR, -YEAR])
     await story.test(
-      `a clock that is ${seconds} s off: it is not let in, and both sides say how far`,
+      `a clock that is ${seconds} s off: the machine is not admitted, and machine and cluster report the offset`,
       async () => {
         await clock.shift(seconds);
         await eventually(
-          'the machine says how far its clock is off',
+          'the machine logs its clock offset',
           120,
           async () => lastOffsetIn(await cluster.log('n4')),
           (offset) => Math.abs(offset - seconds) < LATE_S,
         );
         await eventually(
-          'the cluster says so too',
+          'the join record shows the same offset',
           60,
           () => requestOf('n4'),
           (request) =>
@@ -148,7 +151,7 @@ await test('machines join through faults of network and clock', async (story) =>
     );
 
   await story.test(
-    'almost five minutes ahead it is let in; the answer to its ticket request is lost, and it is one member',
+    'a machine whose clock is almost five minutes ahead joins once, although the response with its ticket is lost',
     async () => {
       await reprovision(cluster, 'n4', (provisioning) => ({
         ...provisioning,
@@ -160,14 +163,14 @@ await test('machines join through faults of network and clock', async (story) =>
       await approve('n4');
       await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 300);
       assert.equal(wire.cuts, 1);
-      assert.match(await cluster.log('n4'), /the ticket did not come over the session that was admitted/);
+      assert.match(await cluster.log('n4'), /no ticket over the admitted session/);
       assert.deepEqual([await cluster.members(), await joinsOf('n4')], [4, 1]);
       await clock.restore();
       await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 60);
     },
   );
 
-  await story.test('with a clock almost five minutes behind it joins too', async () => {
+  await story.test('a machine whose clock is almost five minutes behind joins', async () => {
     const behind = await WrongClock.on(bench, cluster, 'n5');
     await behind.shift(LATE_S - 5 * MINUTE);
     await approve('n5');
@@ -184,7 +187,7 @@ function dropping(...rules: readonly string[]): readonly FirewallRule[] {
   return rules.map((rule) => ({ table: 'filter', rule: `${rule} -j DROP` }));
 }
 
-/** The newest offset that the agent told, s: ahead of the cluster or, negative, behind it. */
+/** The last clock offset in the agent's log, seconds; negative when the machine is behind the cluster. */
 function lastOffsetIn(log: string): number {
   const [, seconds, way] = [...log.matchAll(/this machine is (\d+)s (ahead|behind)/g)].at(-1) ?? [];
   return Number(seconds ?? Number.NaN) * (way === 'behind' ? -1 : 1);

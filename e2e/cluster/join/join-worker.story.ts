@@ -152,7 +152,7 @@ await test('a worker joins while its agent is killed, renews, and recovers from 
         () => worker.notAfterMs(),
         (at) => at > Date.now(),
       );
-      assert.match(await worker.log(), /ran out while it was off/);
+      assert.match(await worker.log(), /expired while the node was off/);
       assert.equal(await worker.nodeId(), key);
     },
   );

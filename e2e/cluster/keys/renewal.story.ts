@@ -5,16 +5,16 @@ import { ApiAvailability, certificateExpiryMs } from '../harness/api-availabilit
 import { StoryCluster, withLifetimes } from '../harness/story-cluster.ts';
 import { eventually } from '../harness/node-shell.ts';
 
-/** Renewed after four minutes; what is not ends what uses it two minutes later. */
+/** Certificate lifetime. The renewal is due after four minutes; a missed renewal breaks the component two minutes later. */
 const MINUTES = 6;
 const YEAR_MS = 365 * 24 * 3600 * 1000;
 const MACHINES = ['n1', 'n2'];
 
-/** Of a life, when a renewal is to be: at two thirds, and a look around it. */
+/** The allowed window of a renewal as fractions of the lifetime: two thirds, and the interval of the check around it. */
 const [EARLIEST, LATEST] = [0.55, 0.8];
 const [OWNERS_CERTIFICATE, OWNERS_KUBECONFIG] = ['owner certificate', 'owner kubeconfig'];
 
-/** What `cluster status` says of certificates. */
+/** The certificates in the output of `cluster status`. */
 interface Status {
   readonly yours: { readonly certificateMs: number; readonly kubeconfigMs: number };
   readonly curator: {
@@ -43,7 +43,7 @@ await test('every certificate of a cluster is renewed while it works', async (st
     ['the curator', first, 9091],
   ] as const;
 
-  /** Name → when it runs out, without those that live for years. It need not be healthy to be asked. */
+  /** Expiry by certificate name, without certificates that are valid for years. Works for an unhealthy cluster too. */
   const all = async (): Promise<ReadonlyMap<string, number>> => {
     const asked = await bench.cli('--workspace', await cluster.workspace(), '--output', 'json', 'status');
     const { yours, curator } = (JSON.parse(asked.stdout.trim().split('\n').at(-1) ?? '') as { data: Status })
@@ -57,7 +57,10 @@ await test('every certificate of a cluster is renewed while it works', async (st
     ] as const;
     return new Map([...ofNodes, ...ofOwner].filter(([, notAfterMs]) => notAfterMs < Date.now() + YEAR_MS));
   };
-  /** Without kubelets, which are restarted for what they show, and without those who look at their files every five minutes: lives of minutes are too short for them. */
+  /**
+   * Main processes that must not restart. Kubelets are left out, because a renewal restarts them. So are components that read
+   * their certificate files only every five minutes, because the certificates of this story are valid for minutes only.
+   */
   const pids = async (): Promise<readonly string[]> =>
     Promise.all([
       cluster.pidOf('n1', 'cluster-etcd-state.service'),
@@ -102,28 +105,33 @@ await test('every certificate of a cluster is renewed while it works', async (st
     );
   });
 
-  await story.test(`each is renewed at two thirds of its ${MINUTES} minutes`, async () => {
-    await using api = new ApiAvailability(first);
-    // Of its life, how much a certificate had left behind when the next one was made.
-    const renewedAt = new Map<string, number>();
-    await eventually(
-      'every certificate is a new one',
-      MINUTES * 60 + 60,
-      async () => {
-        for (const [name, endMs] of await all()) {
-          const aheadMs = endMs - (before.get(name) ?? endMs);
-          if (aheadMs > 0 && !renewedAt.has(name)) renewedAt.set(name, aheadMs / (MINUTES * 60_000));
-        }
-        return [...before.keys()].filter((name) => !renewedAt.has(name));
-      },
-      (old) => old.length === 0,
-    );
-    const parts = [...renewedAt.values()].toSorted();
-    story.diagnostic(`renewed after ${parts[0]?.toFixed(3)} to ${parts.at(-1)?.toFixed(3)} of their lives`);
-    const others = [...renewedAt].filter(([, part]) => part < EARLIEST || part > LATEST);
-    assert.deepEqual(others, []);
-    assert.ok(api.longestOutageMs < 10_000, `the API paused for ${api.longestOutageMs} ms`);
-  });
+  await story.test(
+    `every certificate is renewed at two thirds of its lifetime of ${MINUTES} minutes`,
+    async () => {
+      await using api = new ApiAvailability(first);
+      // At which fraction of its lifetime each certificate was replaced.
+      const renewedAt = new Map<string, number>();
+      await eventually(
+        'every certificate is a new one',
+        MINUTES * 60 + 60,
+        async () => {
+          for (const [name, endMs] of await all()) {
+            const aheadMs = endMs - (before.get(name) ?? endMs);
+            if (aheadMs > 0 && !renewedAt.has(name)) renewedAt.set(name, aheadMs / (MINUTES * 60_000));
+          }
+          return [...before.keys()].filter((name) => !renewedAt.has(name));
+        },
+        (old) => old.length === 0,
+      );
+      const parts = [...renewedAt.values()].toSorted();
+      story.diagnostic(
+        `renewed after ${parts[0]?.toFixed(3)} to ${parts.at(-1)?.toFixed(3)} of their lifetimes`,
+      );
+      const others = [...renewedAt].filter(([, part]) => part < EARLIEST || part > LATEST);
+      assert.deepEqual(others, []);
+      assert.ok(api.longestOutageMs < 10_000, `the API paused for ${api.longestOutageMs} ms`);
+    },
+  );
 
   await story.test('the same processes serve the renewed certificates', async () => {
     for (const [index, [what, host, port]] of listeners.entries())
@@ -139,13 +147,13 @@ await test('every certificate of a cluster is renewed while it works', async (st
   await story.test('everything works when all first certificates have expired', async () => {
     const lastMs = Math.max(...before.values());
     await eventually(
-      'the last of the first ones runs out',
+      'the last of the first certificates has expired',
       MINUTES * 60,
       () => Promise.resolve(Date.now()),
       (now) => now > lastMs + 1000,
     );
     await cluster.allReady(MACHINES, 60);
-    // A namespace gets its account from the controller manager, a pod its node from the scheduler.
+    // The controller manager creates the service account of a namespace; the scheduler assigns a node to a pod.
     await cluster.sh('n1', 'kubectl create namespace later');
     await eventually(
       'the controller manager works',
@@ -164,13 +172,13 @@ await test('every certificate of a cluster is renewed while it works', async (st
         ),
       (now) => /^n\d Running\n/.test(now),
     );
-    // The API server asks the kubelet with its client certificate.
+    // For logs, the API server calls the kubelet with its client certificate.
     const { code, stderr } = await cluster.try('n1', 'kubectl', '-n', 'later', 'logs', 'later');
     assert.equal(code, 0, stderr);
     assert.deepEqual(await pids(), pidsBefore);
     const { healthy } = await cluster.cliJson<{ healthy: boolean }>('status');
     assert.equal(healthy, true);
-    // By the owner's key alone: what the init gave has run out.
+    // The owner's certificate of the init has expired, so the CLI renews it with the owner's key.
     assert.match(await bench.must('--workspace', await cluster.workspace(), 'audit', 'ls'), /RenewOperator/);
   });
 

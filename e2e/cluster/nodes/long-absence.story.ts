@@ -7,16 +7,16 @@ import { eventually } from '../harness/node-shell.ts';
 import { addMachine } from '../harness/add-machine.ts';
 
 const NAME = 'absence';
-/** Long enough for the control plane to be another one before what the absent machine has runs out; that is waited for. */
+/** Certificate lifetime: long enough to replace the control plane before the absent worker's certificate expires. */
 const MINUTES = 7;
 const MEMBERSHIP = '/var/lib/cluster/membership';
-/** What a machine knows of its cluster, and where its balancer and relay lead. */
+/** Files with which a machine finds its cluster: addresses of curators, relays and API servers. */
 const KNOWLEDGE =
   'var/lib/cluster/membership var/lib/cluster/credentials etc/cluster-apilb etc/cluster-relay';
 const PROVISIONING = '/etc/cluster/provisioning.json';
 const RELAY_PORTS = [9093, 9094];
 
-await test('a machine returns when every control plane that it knew is gone', async (story) => {
+await test('a worker returns to its cluster although every control plane that it knew is gone', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
   await cluster.machines({ controlPlanes: 1, workers: 2 }, withLifetimes(MINUTES));
@@ -26,10 +26,10 @@ await test('a machine returns when every control plane that it knew is gone', as
   const key = await cluster.nodeKey('n3');
   const uid = await cluster.sh('n1', 'kubectl get node n3 -o jsonpath={.metadata.uid}');
   let fourth = '';
-  /** When the certificate that n3 was switched off with runs out. */
+  /** Expiry of the certificate that n3 had when its power was cut. */
   let endsMs = 0;
 
-  /** What its kubelet has said since then, to the API server of the new control plane. */
+  /** Waits until the kubelet of n3 reports Ready to the new control plane, at or after this time. */
   const isBack = async (sinceMs: number): Promise<void> => {
     const condition = '{range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}';
     await eventually(
@@ -42,7 +42,7 @@ await test('a machine returns when every control plane that it knew is gone', as
       },
     );
     assert.equal(await cluster.nodeKey('n3'), key);
-    // What it knows is in its ticket, unless it was told otherwise since.
+    // The curators that n3 knows are in its directory file or, before the first update, in its ticket.
     const known = await cluster.sh(
       'n3',
       `cd ${MEMBERSHIP}; cat directory.json 2>/dev/null || cat membership.json`,
@@ -54,7 +54,7 @@ await test('a machine returns when every control plane that it knew is gone', as
     await cluster.start('n3');
     return nowMs;
   };
-  /** As when it was first switched off: nothing that it has learned since. */
+  /** Restores the files that n3 had at its first power cut, so that it forgets later addresses. */
   const putBack = async (joinEndpoints: readonly string[]): Promise<void> => {
     const found = JSON.parse(await cluster.run('n3', 'cat', PROVISIONING)) as Record<string, unknown>;
     const base64 = Buffer.from(JSON.stringify({ ...found, joinEndpoints })).toString('base64');
@@ -70,7 +70,7 @@ await test('a machine returns when every control plane that it knew is gone', as
     async () => {
       for (const machine of ['n2', 'n3'])
         await eventually(
-          `${machine} has both on its disk`,
+          `${machine} has stored the addresses of both relays`,
           60,
           () => cluster.try(machine, 'cat', `${MEMBERSHIP}/relays.json`),
           ({ stdout }) => stdout.includes(second),
@@ -90,7 +90,7 @@ await test('a machine returns when every control plane that it knew is gone', as
     },
   );
 
-  await story.test('one worker is off while the only control plane becomes another one', async () => {
+  await story.test('one worker is off while another machine replaces the only control plane', async () => {
     await cluster.sh('n3', `cd /; tar -cf /root/before.tar ${KNOWLEDGE}; sync`);
     const pem = await cluster.run('n3', 'cat', '/var/lib/cluster/credentials/node.crt');
     endsMs = Date.parse(new X509Certificate(pem).validTo);
@@ -102,7 +102,7 @@ await test('a machine returns when every control plane that it knew is gone', as
     });
     fourth = await cluster.address('n4');
     await eventually(
-      'it asks and is let in',
+      'an operator approves the new machine',
       120,
       () => cluster.cliJson('node', 'approve', identity, '--name', 'n4', '--roles', 'control-plane'),
       () => true,
@@ -138,37 +138,37 @@ await test('a machine returns when every control plane that it knew is gone', as
     await cluster.cutPower('n1');
   });
 
-  await story.test('it returns through the relay of the other worker', async () => {
+  await story.test('the worker returns through the relay of the other worker', async () => {
     await cluster.sh('n2', 'systemctl stop cluster-relay');
-    assert.ok(Date.now() < endsMs, 'what it has is valid still');
+    assert.ok(Date.now() < endsMs, 'the certificate of n3 is still valid');
     const sinceMs = await switchOn();
     await eventually(
-      'it tries all that it knows',
+      'n3 tries the relay of the other worker',
       90,
       () => cluster.log('n3'),
       (log) => log.includes(`${second}:${String(RELAY_PORTS[0])}`),
     );
     await cluster.sh('n2', 'systemctl start cluster-relay');
     await isBack(sinceMs);
-    assert.doesNotMatch(await cluster.log('n3'), /ran out while it was off/);
+    assert.doesNotMatch(await cluster.log('n3'), /expired while the node was off/);
   });
 
   await story.test(
-    'with expired certificates it reaches the join service through the relay first',
+    'the worker with an expired certificate renews it at the join service through the relay',
     async () => {
       await putBack([`${first}:9090`]);
       await eventually(
-        'its certificate has run out',
+        'the certificate of n3 has expired',
         MINUTES * 60,
         () => Promise.resolve(Date.now()),
         (nowMs) => nowMs > endsMs + 1_000,
       );
       await isBack(await switchOn());
-      assert.match(await cluster.log('n3'), /ran out while it was off/);
+      assert.match(await cluster.log('n3'), /expired while the node was off/);
     },
   );
 
-  await story.test('without a relay it uses the address in its provisioning', async () => {
+  await story.test('the worker uses the join endpoint of its provisioning when no relay runs', async () => {
     await putBack([`${first}:9090`, `${fourth}:9090`]);
     await cluster.sh('n2', 'systemctl stop cluster-relay');
     await isBack(await switchOn());

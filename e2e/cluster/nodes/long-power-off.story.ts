@@ -49,7 +49,7 @@ await test('a cluster that was off until all certificates expired recovers by it
 
   await story.test('control planes renewed their certificates before their etcd started', async () => {
     for (const machine of CONTROL_PLANES) {
-      assert.match(await cluster.log(machine), /ran out while it was off/);
+      assert.match(await cluster.log(machine), /expired while the node was off/);
       const etcd = await cluster.sh(
         machine,
         'journalctl --boot --unit cluster-etcd-state --unit cluster-etcd-kubernetes --no-pager --output cat --lines all',
@@ -60,7 +60,7 @@ await test('a cluster that was off until all certificates expired recovers by it
   });
 
   await story.test('the worker renewed with fresh evidence, and no node joined again', async () => {
-    assert.match(await cluster.log('n4'), /ran out while it was off/);
+    assert.match(await cluster.log('n4'), /expired while the node was off/);
     const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
     assert.deepEqual(
       joins.map(({ state }) => state),

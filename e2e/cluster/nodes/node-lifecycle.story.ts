@@ -6,7 +6,7 @@ import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell, SCHEDULING, podPinnedTo } from '../harness/node-shell.ts';
 
 const NAME = 'life';
-/** How often a node becomes a control plane and a worker again; 50 on demand. */
+/** How often a node is promoted to a control plane and demoted again; set TOGGLES=50 for a long run. */
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
 const CONTROL_PLANE_PORTS = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10257, 10259];
 const PEM_FILES = ['crt', 'key'] as const;
@@ -17,7 +17,7 @@ const ENDPOINTS = [
 ];
 const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
 const WATCH_ENDS = '/run/watch-ends';
-/** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */
+/** Calls the API through the node-local balancer until a file ends it, and prints the longest outage in ms. */
 const WATCH_API = [
   'now() { echo $(($(date +%s%N) / 1000000)); }',
   'last=$(now); longest=0',
@@ -30,7 +30,7 @@ const WATCH_API = [
 ].join('\n');
 const KUBELET = '/var/lib/cluster/kubernetes/kubelet-client';
 
-await test('a node changes its role over and over, is reset, joins again and fails for good', async (story) => {
+await test('a node changes its roles repeatedly, is reset, joins again and is removed after a failure', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);
@@ -47,7 +47,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
     const { stdout } = await first.etcdctl('root', 'member', 'list');
     return stdout.trim().split('\n').length;
   };
-  /** What a role leaves behind when it does not clean up: processes, listening ports, mounts of pods and of units. */
+  /** What an incomplete demotion would leave behind: processes, listening ports, mounts of pods and of units. */
   const traces = async (): Promise<string> => {
     const processes = await second.run(
       'sh',
@@ -68,12 +68,12 @@ await test('a node changes its role over and over, is reset, joins again and fai
     return CONTROL_PLANE_PORTS.filter((port) => open.has(port));
   };
 
-  /** What no change of roles restarts. */
+  /** Main processes that a change of roles must not restart. */
   const pidsOf = async (machine: string): Promise<string> => {
     const units = ['bootstrapper', 'kubelet', 'cluster-containerd'];
     return (await Promise.all(units.map((unit) => cluster.pidOf(machine, unit)))).join(' ');
   };
-  /** What a promotion has waited for: asked once, as soon as the command has ended. */
+  /** Asserts without retries that the promotion was complete when its command ended. */
   const controlPlaneAnswers = async (): Promise<void> => {
     assert.equal(await voters(), 2);
     assert.equal(await second.kubectl('--server', 'https://127.0.0.1:6443', 'get', '--raw', '/readyz'), 'ok');
@@ -83,10 +83,10 @@ await test('a node changes its role over and over, is reset, joins again and fai
     must('node', 'set-role', '--yes', node, ...roles, '--force', '--delete-emptydir-data');
 
   await story.test(
-    `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind`,
+    `a worker is promoted and demoted ${TOGGLES} times and leaves no process, port or mount behind`,
     async (step) => {
       await eventually(
-        'the relay listens, behind the pods of its worker',
+        'the relay of the worker listens',
         60,
         () => second.run('ss', '-Hltn'),
         (listening) => /:9093 /.test(listening),
@@ -112,13 +112,13 @@ await test('a node changes its role over and over, is reset, joins again and fai
         step.diagnostic(`round ${round}: up ${promotedMs - startMs} ms, down ${Date.now() - promotedMs} ms`);
       }
       assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
-      await eventually('it looks as before', 120, traces, (now) => now === before);
+      await eventually('processes, ports and mounts are as before', 120, traces, (now) => now === before);
       await cluster.allReady(['n1', 'n2'], 60);
     },
   );
 
   await story.test(
-    'a worker becomes a control plane alone and a worker again: its pods leave, and come back',
+    'pods leave a worker that becomes a control plane only, and return after its demotion',
     async () => {
       const pids = await pidsOf('n2');
       await first.run('sh', '-c', `echo '${podPinnedTo('n2')}' | kubectl apply -f -`);
@@ -133,7 +133,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
         'ordinary pods are kept off, and it is cordoned no more',
       );
       assert.equal(await voters(), 2);
-      await eventually('nobody takes the pod', 60, visitor, (phase) => phase === 'Pending');
+      await eventually('no node accepts the pod', 60, visitor, (phase) => phase === 'Pending');
       await setRole('n2', '--worker');
       assert.equal(await scheduling(), '/');
       await eventually('the pod is back', 120, visitor, (phase) => phase === 'Running');
@@ -144,7 +144,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
   );
 
   await story.test(
-    'who made the cluster gives its roles to another and takes them back, in the same life',
+    'the first control plane passes its role to another node and takes it back without a restart of its processes',
     async (step) => {
       const pids = await pidsOf('n1');
       await setRole('n2', '--control-plane', '--worker');
@@ -158,7 +158,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
       const others = async (): Promise<string> => (await second.etcdctl('root', 'member', 'list')).stdout;
       assert.match(await others(), /^[^\n]*, started, [^\n]*false\n$/, 'etcd is of one member alone');
       await eventually(
-        'nothing of a control plane answers on n1',
+        'no control-plane port is open on n1',
         60,
         () => first.run('sh', '-c', `ss -Hltn | awk '{print $4}' | sed 's/.*://'`),
         (said) =>
@@ -177,7 +177,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
     },
   );
 
-  /** What somebody with a copy of the machine's disk has: asked of the API server as its kubelet. */
+  /** Copies the kubelet's client certificate and key, as an attacker with the machine's disk could. */
   const stealCredentials = async (): Promise<void> => {
     for (const kind of PEM_FILES) {
       const pem = await second.run('sh', '-c', `cat ${KUBELET}.${kind}`);
@@ -202,14 +202,14 @@ await test('a node changes its role over and over, is reset, joins again and fai
         assert.match(proofs, new RegExp(`credentials test: ${endpoint} on n1 .*refused`), endpoint);
       assert.equal(await members(), 1);
       await eventually(
-        'Kubernetes has forgotten it',
+        'Kubernetes has no Node object of n2',
         60,
         () => first.kubectl('get', 'nodes', '-o', 'name'),
         (text) => text.trim() === 'node/n1',
       );
-      // Only a restart clears the register of its TPM that shows the lock, and a local machine that restarts is off.
+      // Only a restart clears the TPM register with the node lock. A local machine powers off instead of restarting.
       await eventually(
-        'the machine has ended',
+        'the machine has powered off',
         120,
         () => cluster.try('n2', 'true'),
         ({ stderr }) => /node is not running/.test(stderr),
@@ -228,7 +228,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
   );
 
   await story.test(
-    'it joins again, as a new node with its old name: the inventory knows its TPM',
+    'the reset machine joins again as a new node with its old name from the inventory',
     async () => {
       await eventually(
         'it is Ready',
@@ -247,7 +247,7 @@ await test('a node changes its role over and over, is reset, joins again and fai
       await first.kubectl('label', 'node', 'n2', `${CONTROL_PLANE_LABEL}=`);
       await first.kubectl('taint', 'node', 'n2', `${CONTROL_PLANE_LABEL}:NoSchedule`);
       assert.equal(await scheduling(), 'NoSchedule/');
-      await first.run('systemctl', 'restart', 'bootstrapper'); // it looks when control planes change, and at its start
+      await first.run('systemctl', 'restart', 'bootstrapper'); // the role server checks this at its start and when control planes change
       await eventually('n2 takes ordinary pods', 120, scheduling, (now) => now === '/');
       assert.equal(
         (await first.kubectl('get', 'nodes', '-l', CONTROL_PLANE_LABEL, '-o', 'name')).trim(),

@@ -10,11 +10,11 @@ import { eventually, NodeShell } from '../harness/node-shell.ts';
 const NAME = 'upgrade';
 const NEWER = '99.0.0';
 const DIST = join(import.meta.dirname, '../../../dist');
-/** All that an upgrade of the agent must leave alone, by the name of its process. */
+/** Names of the processes that an upgrade of the agent must not restart. */
 const WORKLOADS =
   'etcd kube-apiserver kube-controller-manager kube-scheduler kubelet containerd kube-proxy coredns flanneld web';
 
-/** The agent's package as the next release would bring it: other programs, a higher version. */
+/** Builds a package of the agent with changed programs and a higher version, like a next release. */
 async function newerPackage(bench: Harness): Promise<string> {
   const name = (await readdir(DIST)).find((file) => /^cluster-agent_.*\.deb$/.test(file));
   assert.ok(name !== undefined, 'the package of the agent is built');
@@ -39,7 +39,7 @@ const processes = (node: NodeShell): Promise<string> =>
 const mainPid = (node: NodeShell, unit: string): Promise<string> =>
   node.run('systemctl', 'show', '--property', 'MainPID', '--value', unit);
 
-/** Answers which processes it has compared. */
+/** Upgrades the agent on one node, and returns the processes that it compared before and after. */
 async function upgrade(story: TestContext, bench: Harness, name: string, newer: string): Promise<string> {
   const node = new NodeShell(bench, NAME, name);
   const machine = await (await bench.cluster(NAME)).node(name);
@@ -99,7 +99,7 @@ await test('upgrading the agent on every node affects no workload', async (story
       'both nodes are healthy',
       60,
       () => bench.must('--workspace', cluster.paths.workspace, 'node', 'ls'),
-      (table) => (table.match(/\bhealthy\b/g) ?? []).length === 2,
+      (table) => (table.match(/\bHealthy\b/g) ?? []).length === 2,
     );
     const ready = await first.kubectl('get', 'nodes', '--no-headers');
     assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);

@@ -20,12 +20,12 @@ const ROUNDS = Number(env['RACE_ROUNDS'] ?? 100);
 const SEED = Number(env['RACE_SEED'] ?? Date.now() % 2 ** 31);
 const NAME = 'race';
 const INIT_PORT = 9000;
-/** So many rounds apart the machine has a TPM, which shows the lock: it is switched on again to be fresh. */
+/** In every 20th round the machine has a TPM. The node lock stays in its register, so a reset has to restart the machine. */
 const TPM_EVERY = 20;
 const WITHIN_S = 60;
 const EXIT_PRECONDITION = 5;
 
-/** Behind the winner's back. */
+/** One round after either side has won. */
 interface Race {
   readonly machine: RacingMachine;
   readonly cluster: OtherCluster;
@@ -34,7 +34,7 @@ interface Race {
   readonly context: string;
 }
 
-await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: one wins, the other ends cleanly, another life of the agent goes on with the winner`, async (story) => {
+await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: exactly one wins, the other ends cleanly, and a restarted agent continues with the winner`, async (story) => {
   const next = seededRandom(SEED);
   story.diagnostic(`RACE_SEED=${SEED}`);
   await using bench = await createHarness();
@@ -70,15 +70,15 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: o
     const workspace = join(bench.directory, `round-${round}`);
     await cp(owner, workspace, { recursive: true });
 
-    // Both stand at the line: the machine asks and is let in by a word, the CLI has said all but its init.
-    await within('the machine asks to be let in', cluster.asked);
+    // Both sides are ready: the join waits for its ticket, and the proxy holds the init request of the CLI.
+    await within('the machine asks to join', cluster.asked);
     const node = ['--node', line.endpoint, '--fingerprint', fingerprint];
     const cli = new InitRun(bench, ['--workspace', workspace, 'init', ...node], 'built');
     try {
       await within('the CLI is about to init', Promise.race([line.held, cli.ended]));
       assert.ok(!cli.over, cli.said());
       const before = await machine.agent();
-      assert.equal(await machine.lock(), undefined, 'nobody has it yet');
+      assert.equal(await machine.lock(), undefined, 'neither init nor join has locked the machine yet');
 
       const leadMs = contest.leadMs();
       await Promise.all([
@@ -90,9 +90,9 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: o
       contest.won(by);
       const context = `round ${round} of RACE_SEED=${SEED}, ${by} wins, ticket ${leadMs.toFixed(1)} ms ahead`;
       const race = { machine, cluster, cli, lock, context };
-      await within(`${context}: nobody goes on asking`, cluster.left);
+      await within(`${context}: the machine stops waiting for a ticket`, cluster.left);
       await (by === 'join' ? expectJoined(race) : expectBegun(race, before));
-      assert.deepEqual(await machine.agent(), before, `${context}: the agent lives`);
+      assert.deepEqual(await machine.agent(), before, `${context}: the agent was not restarted`);
 
       const goesOn = by === 'join' ? await goesOnAsMember(race) : await goesOnWithInit(race);
       await machine.restart(how, before);
@@ -117,13 +117,13 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: o
   assert.ok(Math.min(init, joined) >= Math.floor(ROUNDS / 10), `no race: ${init} to ${joined}`);
 });
 
-/** The CLI is refused by name; the machine is a member, and has nothing of the init. */
+/** Asserts that the machine joined the other cluster, has no file of the init, and refused the CLI with the cluster's ID. */
 async function expectJoined({ machine, cluster, cli, lock, context }: Race): Promise<void> {
   assert.equal(await within(`${context}: the CLI ends`, cli.ended), EXIT_PRECONDITION, cli.said());
   assert.equal(cli.outcome()?.code, 'initserver-other-cluster', `${context}: ${cli.said()}`);
   assert.match(cli.outcome()?.message ?? '', new RegExp(cluster.clusterId), context);
   await eventually(
-    `${context}: it is a member`,
+    `${context}: the machine is a member`,
     WITHIN_S,
     () => machine.memberOf(),
     (id) => id !== undefined,
@@ -137,26 +137,26 @@ async function expectJoined({ machine, cluster, cli, lock, context }: Race): Pro
   );
 }
 
-/** The init has begun; the machine asks nobody and has nothing that a cluster gives to members. */
+/** Asserts that the init runs, and that the machine has no admission and no credentials of the other cluster. */
 async function expectBegun(
   { machine, cluster, cli, lock, context }: Race,
   agent: AgentProcess,
 ): Promise<void> {
   await eventually(
-    `${context}: the agent says who has the machine`,
+    `${context}: the agent logs that an init has locked the machine`,
     WITHIN_S,
     () => machine.log(agent),
-    (log) => /an init has this machine/.test(log),
+    (log) => /init accepted, no longer requesting admission/.test(log),
   );
   assert.doesNotMatch(lock, new RegExp(cluster.clusterId), context);
   assert.equal(cluster.mintedForWhoAsked(), undefined, context);
-  const { clusterKeys: _, ...traces } = await machine.traces(); // which it may have made by now
+  const { clusterKeys: _, ...traces } = await machine.traces(); // the init may have created the cluster's keys already
   assert.deepEqual(traces, { request: true, admission: false, kubeletCredentials: false }, context);
   assert.notEqual(await machine.memberOf(), cluster.clusterId, context);
   assert.ok(!cli.over, `${context}: ${cli.said()}`);
 }
 
-/** To be called before the restart; what it answers, after it. */
+/** Call it before the restart of the agent, and the returned function after it. */
 async function goesOnAsMember({ machine, cluster, context }: Race): Promise<() => Promise<void>> {
   const asked = cluster.saidSoFar();
   cluster.resetCuratorProbe();
@@ -164,11 +164,11 @@ async function goesOnAsMember({ machine, cluster, context }: Race): Promise<() =
     await within(`${context}: it connects to the curator of its cluster`, cluster.curatorProbed);
     assert.equal(await probePort(machine.node.address, INIT_PORT), 'ECONNREFUSED', context);
     assert.equal(await machine.memberOf(), cluster.clusterId, context);
-    assert.equal(cluster.saidSoFar(), asked, `${context}: nobody asks for a second admission`);
+    assert.equal(cluster.saidSoFar(), asked, `${context}: the machine asks for no second admission`);
   });
 }
 
-/** To be called before the restart; what it answers, after it. */
+/** Call it before the restart of the agent, and the returned function after it. */
 async function goesOnWithInit({ machine, cluster, cli, context }: Race): Promise<() => Promise<void>> {
   const events = (await machine.events()).length;
   const asked = cluster.saidSoFar();
@@ -181,7 +181,7 @@ async function goesOnWithInit({ machine, cluster, cli, context }: Race): Promise
     );
     assert.ok(!cli.over, `${context}: ${cli.said()}`);
     assert.notEqual(await machine.memberOf(), cluster.clusterId, context);
-    assert.equal(cluster.saidSoFar(), asked, `${context}: nobody asks to be let in`);
+    assert.equal(cluster.saidSoFar(), asked, `${context}: the machine does not ask to join`);
   };
 }
 

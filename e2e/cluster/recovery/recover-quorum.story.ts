@@ -13,7 +13,7 @@ const OTHERS = ['n2', 'n3'];
 const ALL = [...CONTROL_PLANES, 'n4'];
 const EXIT = { usage: 2, precondition: 5 } as const;
 const BUMP = 1_000_000_000;
-/** Twice as long as a member waits before it asks the others again for their epoch. */
+/** Twice the interval at which a member asks the others for their epoch. */
 const TWO_LOOKS_MS = 21_000;
 
 await test('a cluster that lost its quorum recovers from the remaining control plane', async (story) => {
@@ -23,20 +23,20 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   const survivor = cluster.etcdOf('n1');
   const others = OTHERS.map((each) => cluster.hostOf(each));
 
-  // A pod that is nobody's but the worker's.
+  // A pod that runs on the worker.
   await machines.sh('n1', 'kubectl create deployment work --image=cluster.local/web:0.1.0');
   await machines.sh('n1', 'kubectl rollout status deployment work --timeout=90s');
   await machines.allReady(ALL, 60);
-  // An operator who has looked at the cluster once knows all of its curators.
+  // The first command stores the addresses of all curators in the workspace.
   await cluster.healthy(60);
   const memberNames = await survivor.members();
   const before = {
     keys: await Promise.all(ALL.map((each) => machines.nodeKey(each))),
     etcd: await survivor.status(),
   };
-  // Through the survivor alone, from here to the end: whatever it acknowledges must stay.
+  // Writes through the API server of the survivor until the end; no acknowledged write may be lost.
   await using counter = await startApiCounter(kubeconfig, [cluster.hostOf('n1')]);
-  // Sees what the others decide, and must forget what is lost.
+  // Follows the API servers of all three, and must forget writes that the recovery drops.
   await using follower = await ApiFollower.of(kubeconfig, [
     cluster.hostOf('n2'),
     cluster.hostOf('n3'),
@@ -46,7 +46,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   await cluster.cli('node', 'label', 'n4', 'kept=1');
 
   await story.test(
-    'cut off from its peers the survivor lags, and is refused while the others have a leader',
+    'cluster recover quorum refuses a member that is cut off from its peers while they have a leader',
     async (step) => {
       await eventually(
         'the counter counts',
@@ -62,7 +62,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
         ({ survey }) => survey?.own.hasLeader === false && survey.others.every(({ hasLeader }) => hasLeader),
       );
       await cluster.write('n2', 'lost', '1');
-      // The operator's program goes on to a curator that is not cut off.
+      // The CLI skips the curator that is cut off.
       const labelled = await cluster.cli('node', 'label', 'n4', 'lost=1');
       assert.equal(labelled.code, 0, labelled.stderr);
       assert.doesNotMatch((await cluster.cli('status')).stdout, /LOST/);
@@ -80,33 +80,39 @@ await test('a cluster that lost its quorum recovers from the remaining control p
     },
   );
 
-  await story.test('of two remaining control planes the more recent one is named', async () => {
-    await machines.cutPower('n3');
-    const traces = await survivor.traces();
-    const { exit, said } = await eventually(
-      'nobody leads',
-      60,
-      () => cluster.recover('--confirm', NAME),
-      ({ survey }) => survey?.others.every(({ hasLeader }) => !hasLeader) === true,
-    );
-    assert.equal(exit, EXIT.precondition, said);
-    assert.match(
-      said,
-      new RegExp(
-        `${cluster.hostOf('n2')}:23(79|82) is at raft index \\d+, this member at \\d+: recover from`,
-      ),
-    );
-    assert.equal(await survivor.traces(), traces);
-  });
-
-  await story.test('with both of the others off, the cluster says that its quorum is lost', async () => {
-    await machines.cutPower('n2');
-    await setPeerTraffic(machines, 'n1', 'D');
-    await cluster.quorumLost();
-  });
+  await story.test(
+    'cluster recover quorum on the older of two members names the more recent one',
+    async () => {
+      await machines.cutPower('n3');
+      const traces = await survivor.traces();
+      const { exit, said } = await eventually(
+        'nobody leads',
+        60,
+        () => cluster.recover('--confirm', NAME),
+        ({ survey }) => survey?.others.every(({ hasLeader }) => !hasLeader) === true,
+      );
+      assert.equal(exit, EXIT.precondition, said);
+      assert.match(
+        said,
+        new RegExp(
+          `${cluster.hostOf('n2')}:23(79|82) is at raft index \\d+, this member at \\d+: recover from`,
+        ),
+      );
+      assert.equal(await survivor.traces(), traces);
+    },
+  );
 
   await story.test(
-    'asked about a recovery it shows what would be lost and changes nothing, nor with a wrong name',
+    'cluster status reports the lost quorum when both other control planes are off',
+    async () => {
+      await machines.cutPower('n2');
+      await setPeerTraffic(machines, 'n1', 'D');
+      await cluster.quorumLost();
+    },
+  );
+
+  await story.test(
+    'cluster recover quorum without the right cluster name shows what would be lost and changes nothing',
     async () => {
       const traces = await survivor.traces();
       const running = await processesOf(machines, 'n4');
@@ -147,7 +153,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   const counted = counter.seen().acknowledged;
 
   await story.test(
-    'with its name the survivor comes back: one member, a new etcd, one epoch on, revisions far ahead',
+    'cluster recover quorum makes the survivor the only member of a new etcd with the next epoch and much higher revisions',
     async (step) => {
       const startMs = Date.now();
       const { exit, said, result } = await cluster.recover('--confirm', NAME);
@@ -156,7 +162,10 @@ await test('a cluster that lost its quorum recovers from the remaining control p
       step.diagnostic(`recovered in ${Date.now() - startMs} ms`);
       const now = await survivor.status();
       assert.equal((await survivor.members()).length, 1);
-      assert.ok(memberNames.includes((await survivor.members())[0] ?? ''), 'it is still called as its node');
+      assert.ok(
+        memberNames.includes((await survivor.members())[0] ?? ''),
+        'the etcd member keeps the name of its node',
+      );
       assert.notEqual(now.clusterId, before.etcd.clusterId);
       assert.ok(now.revision > before.etcd.revision + BUMP, `${now.revision}`);
       assert.match((await survivor.refusalAt(before.etcd.revision + 1)) ?? '', /compacted/);
@@ -182,16 +191,14 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   );
 
   await story.test(
-    'who watched reads again and forgets what is lost; no process of a pod, no kubelet was restarted',
+    'clients list again after the recovery and forget lost objects, and no pod process or kubelet restarts',
     async () => {
       await cluster.write('n1', 'after', '1');
-      await eventually(
-        'the follower sees what there is now',
-        60,
-        async () => follower.knows('after'),
-        Boolean,
+      await eventually('the follower sees a new object', 60, async () => follower.knows('after'), Boolean);
+      assert.ok(
+        follower.refusals.length > 0,
+        'the API server reported that the version of the follower is too old',
       );
-      assert.ok(follower.refusals.length > 0, 'it was told that what it knew is too old');
       assert.deepEqual([follower.knows('lost'), follower.knows('kept')], [false, true]);
       await eventually(
         'the counter goes on',
@@ -201,11 +208,11 @@ await test('a cluster that lost its quorum recovers from the remaining control p
       );
       assert.equal(await processesOf(machines, 'n1'), running.n1);
       assert.equal(await processesOf(machines, 'n4', ['bootstrapper', 'cluster-apilb']), running.n4);
-      // The controllers, the scheduler and the worker's kubelet and proxy have heard of the new etcd.
+      // These steps need controllers, scheduler, kubelet and kube-proxy to work with the new etcd.
       await machines.sh('n1', 'kubectl expose deployment work --type=NodePort --port=80 --target-port=8080');
       const port = await machines.sh('n1', 'kubectl get service work -o jsonpath={.spec.ports[0].nodePort}');
       await eventually(
-        'the worker passes a new service on',
+        'the worker forwards connections to a new service',
         60,
         async () => (await fetch(`http://${cluster.hostOf('n4')}:${port}/`)).status,
         (status) => status === 200,
@@ -219,7 +226,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   );
 
   await story.test(
-    'the old majority comes back: until it sees the survivor it decides over its own data alone, then it gives that up',
+    'the old majority serves only its own data until it reaches the survivor, then deletes that data and joins the survivor',
     async (step) => {
       await blockTraffic(machines, ['n1', 'n4'], others);
       await Promise.all(OTHERS.map((each) => machines.start(each)));
@@ -231,7 +238,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
           (members) => members.length === 3,
         );
       await eventually(
-        'an API server of theirs serves',
+        'the API server of n2 serves',
         180,
         () => cluster.seenAt('n2', 'lost'),
         (x) => x === '1',
@@ -240,10 +247,15 @@ await test('a cluster that lost its quorum recovers from the remaining control p
       await using theirs = await ApiFollower.of(kubeconfig, others);
       await cluster.write('n2', 'island', '1');
       await cluster.write('n2', 'kept', 'island');
-      await eventually('theirs is followed', 30, async () => theirs.knows('island'), Boolean);
+      await eventually(
+        'the second follower sees a write to the old majority',
+        30,
+        async () => theirs.knows('island'),
+        Boolean,
+      );
       const startMs = Date.now();
       await eventually(
-        'they have asked for the epoch twice',
+        'the old members have had time to ask for the epoch twice',
         60,
         async () => Date.now() - startMs,
         (ms) => ms > TWO_LOOKS_MS,
@@ -267,8 +279,8 @@ await test('a cluster that lost its quorum recovers from the remaining control p
         async () => (await survivor.members()).toSorted().join(),
         (now) => now === memberNames.toSorted().join(),
       );
-      step.diagnostic(`three voters ${Date.now() - healedMs} ms after they saw it`);
-      await eventually('their follower reads again', 90, async () => theirs.knows('after'), Boolean);
+      step.diagnostic(`three voters ${Date.now() - healedMs} ms after the partition healed`);
+      await eventually('the second follower lists again', 90, async () => theirs.knows('after'), Boolean);
       assert.deepEqual([theirs.knows('island'), theirs.knows('lost')], [false, false]);
       assert.ok(theirs.refusals.length > 0);
       for (const each of OTHERS)
@@ -277,39 +289,42 @@ await test('a cluster that lost its quorum recovers from the remaining control p
     },
   );
 
-  await story.test('no split brain, and no acknowledged and kept write is lost', async () => {
-    const { clusterId, revision } = await survivor.status();
-    const hash = async (each: string): Promise<string> => cluster.etcdOf(each).hashAt(revision);
-    for (const each of OTHERS) {
-      assert.equal((await cluster.etcdOf(each).status()).clusterId, clusterId);
-      assert.equal(await cluster.etcdOf(each).epoch(), 2);
-      assert.equal(await hash(each), await hash('n1'));
-      assert.equal(await cluster.etcdOf(each, 'state').epoch(), 2);
-    }
-    for (const each of CONTROL_PLANES) {
-      const seen = await eventually(
-        `the API server of ${each}`,
-        90,
-        async () =>
-          Promise.all(['kept', 'after', 'lost', 'island'].map((name) => cluster.seenAt(each, name))),
-        (now) => now[1] === '1',
-      );
-      assert.deepEqual(seen, ['2', '1', undefined, undefined], each);
-    }
-    const { acknowledged, lost } = counter.seen();
-    assert.deepEqual(lost, []);
-    for (const each of CONTROL_PLANES) {
-      await using other = await startApiCounter(kubeconfig, [cluster.hostOf(each)]);
-      assert.ok((await other.read()) >= acknowledged);
-    }
-    assert.deepEqual(await Promise.all(ALL.map((each) => machines.nodeKey(each))), before.keys);
-    assert.equal(await machines.members(), ALL.length);
-    await machines.allReady(ALL, 120);
-    await cluster.healthy(120);
-  });
+  await story.test(
+    'all control planes have the same data, and no acknowledged write of the survivor is lost',
+    async () => {
+      const { clusterId, revision } = await survivor.status();
+      const hash = async (each: string): Promise<string> => cluster.etcdOf(each).hashAt(revision);
+      for (const each of OTHERS) {
+        assert.equal((await cluster.etcdOf(each).status()).clusterId, clusterId);
+        assert.equal(await cluster.etcdOf(each).epoch(), 2);
+        assert.equal(await hash(each), await hash('n1'));
+        assert.equal(await cluster.etcdOf(each, 'state').epoch(), 2);
+      }
+      for (const each of CONTROL_PLANES) {
+        const seen = await eventually(
+          `the API server of ${each}`,
+          90,
+          async () =>
+            Promise.all(['kept', 'after', 'lost', 'island'].map((name) => cluster.seenAt(each, name))),
+          (now) => now[1] === '1',
+        );
+        assert.deepEqual(seen, ['2', '1', undefined, undefined], each);
+      }
+      const { acknowledged, lost } = counter.seen();
+      assert.deepEqual(lost, []);
+      for (const each of CONTROL_PLANES) {
+        await using other = await startApiCounter(kubeconfig, [cluster.hostOf(each)]);
+        assert.ok((await other.read()) >= acknowledged);
+      }
+      assert.deepEqual(await Promise.all(ALL.map((each) => machines.nodeKey(each))), before.keys);
+      assert.equal(await machines.members(), ALL.length);
+      await machines.allReady(ALL, 120);
+      await cluster.healthy(120);
+    },
+  );
 
   await story.test(
-    'lost again and for good, both are removed: the survivor and its worker are a cluster',
+    'after a second recovery both lost control planes are removed, and survivor and worker stay a healthy cluster',
     async () => {
       for (const each of OTHERS) await machines.cutPower(each);
       await cluster.quorumLost();
