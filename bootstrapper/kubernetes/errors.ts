@@ -1,6 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
-/** Error codes of Kubernetes on a node. */
+/** Error codes for Kubernetes on a node. */
 export const kubernetesErrors = defineErrors({
   'kubernetes-component-missing': {
     fault: 'operator',
@@ -79,8 +79,8 @@ export const kubernetesErrors = defineErrors({
   },
 });
 
-/** Code of a `KubernetesError`. */
+/** Error code of a `KubernetesError`. */
 export type KubernetesErrorCode = keyof typeof kubernetesErrors;
 
-/** A step of Kubernetes on this node that failed. */
+/** A failed step in setting up or running Kubernetes on this node. */
 export class KubernetesError extends errorClass(kubernetesErrors) {}

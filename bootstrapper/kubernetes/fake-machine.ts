@@ -53,7 +53,7 @@ export async function placeAuthority(files: FilePort): Promise<void> {
   await files.writeAtomic(`${PATHS.pki}/ca.key`, caKey.reveal());
 }
 
-/** kubeadm writes the static pods. */
+/** Fake commands in which kubeadm writes the static pods. */
 class KubeadmCommands extends FakeCommands {
   readonly #files: FilePort;
 

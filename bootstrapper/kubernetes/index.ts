@@ -1,9 +1,10 @@
 /**
- * Kubernetes on this node: pure builders of configuration and units, thin drivers over kubeadm, containerd and systemd.
+ * Kubernetes on this node: pure functions that build configuration and units, and thin drivers for kubeadm,
+ * containerd and systemd.
  *
  *   bundle ─▶ components (programs, images) ─▶ container runtime ─▶ pki ─▶ static pods + kubelet ─▶ settings
  *
- * Nothing here decides whether the node has the role; `roleserve` does.
+ * This directory does not decide whether the node has the control-plane role; `roleserve` does.
  */
 export { writeAuthorizationConfig } from './controlplane/authorization-config.ts';
 export { METADATA_GUARD_UNIT } from './node/metadata-guard.ts';

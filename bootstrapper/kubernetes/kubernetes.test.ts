@@ -47,7 +47,7 @@ describe('buildKubeadmConfig()', () => {
     expect(documents().get('InitConfiguration')?.['bootstrapTokens']).toEqual([]);
   });
 
-  test('has node, loopback and custom names in the certificate of the API server', () => {
+  test('includes node, loopback and custom names in the certificate of the API server', () => {
     expect(documents().get('ClusterConfiguration')?.['apiServer']).toMatchObject({
       certSANs: ['127.0.0.1', 'localhost', 'n1', '198.18.0.11', 'api.example.test', '192.0.2.7'],
     });
@@ -59,7 +59,7 @@ describe('buildKubeadmConfig()', () => {
     expect((own?.['apiServer'] as { certSANs: string[] }).certSANs).toContain('2001:db8::6');
   });
 
-  test('sets certificate lifetimes and mounts the credential directories of controller manager and scheduler', () => {
+  test('sets certificate lifetimes, and mounts the credential directories of controller manager and scheduler', () => {
     const certificates = { nodeMinutes: 2, kubeletMinutes: 3, controlPlaneMinutes: 6 };
     expect(documents({ certificates }).get('ClusterConfiguration')).toMatchObject({
       certificateValidityPeriod: '6m',
@@ -76,7 +76,7 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
-  test('encrypts secrets at rest', () => {
+  test('encrypts Secrets at rest', () => {
     const { apiServer } = documents().get('ClusterConfiguration') as unknown as {
       apiServer: { extraArgs: unknown[] };
     };
@@ -86,16 +86,16 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
-  test('has the same kubelet configuration as nodes', () => {
+  test('contains the same kubelet configuration as the agent writes on nodes', () => {
     expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_ROTATED));
   });
 
-  test('sets no taint', () => {
+  test('sets no taint on the node', () => {
     expect(documents().get('InitConfiguration')?.['nodeRegistration']).toMatchObject({ taints: [] });
   });
 });
 
-test('buildContainerdConfig() uses the runc of the bundle, pins the pause image and follows the host settings', () => {
+test('buildContainerdConfig() uses the runc of the bundle, pins the pause image and applies the host settings', () => {
   const config = buildContainerdConfig({ pauseImage: 'registry.k8s.io/pause:3.10.1', host: settings.host });
   expect(config).toContain('sandbox = "registry.k8s.io/pause:3.10.1"');
   expect(config).toContain('BinaryName = "/opt/cluster/bin/runc"');
@@ -114,7 +114,7 @@ const component = (name: string, more: Partial<Component>): Component => ({
 });
 
 describe('components', () => {
-  test('installBinaries() installs programs and CNI plugins, and none of the workstation', async () => {
+  test('installBinaries() installs programs and CNI plugins, but no workstation tools', async () => {
     const installed: string[] = [];
     const ports = {
       commands: new FakeCommands(),
@@ -145,7 +145,7 @@ describe('components', () => {
     expect(given(true)).toEqual(['kubelet', 'kubectl', 'kubeadm', 'etcd']);
   });
 
-  test('importImages() imports what containerd lacks and pins it', async () => {
+  test('importImages() imports and pins the images that containerd lacks', async () => {
     const commands = new FakeCommands((argv) =>
       argv.includes('list')
         ? 'REF TYPE\nexample/have:1 x io.cri-containerd.pinned=pinned\nexample/unpinned:1 x -\n'
@@ -174,9 +174,9 @@ describe('components', () => {
   });
 
   test.each([
-    { name: 'static pods need', controlPlane: true, first: ['kube-apiserver', 'pause'] },
-    { name: 'every worker runs', controlPlane: false, first: ['flannel-image', 'kube-proxy', 'pause'] },
-  ])('importImages() imports first what $name, and then calls onEssential', async (given) => {
+    { name: 'the images of static pods on a control plane', controlPlane: true, first: ['kube-apiserver', 'pause'] },
+    { name: 'the images of the pods that run on every worker', controlPlane: false, first: ['flannel-image', 'kube-proxy', 'pause'] },
+  ])('importImages() imports $name first, and then calls onEssential', async (given) => {
     const order: string[] = [];
     const packed: string[] = [];
     const commands = new FakeCommands((argv) => {
@@ -211,10 +211,10 @@ describe('components', () => {
     await importing;
     expect(order).toHaveLength(images.length + 1);
     expect(commands.runs.filter((argv) => argv.includes('list'))).toEqual([]);
-    expect(packed.toSorted()).toEqual(['coredns', 'web']); // containerd unpacks them with their first container
+    expect(packed.toSorted()).toEqual(['coredns', 'web']); // containerd unpacks these images when their first container starts
   });
 
-  test('startContainerRuntime() restarts containerd only when its configuration changed', async () => {
+  test('startContainerRuntime() restarts containerd only if its configuration has changed', async () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
     const units = new FakeUnits();

@@ -1,10 +1,13 @@
-/** kubeadm's and CoreDNS' default. */
+/** The default of kubeadm and CoreDNS. */
 export const CLUSTER_DOMAIN = 'cluster.local';
 
-/** Which addresses of the service network kubeadm gives away (cmd/kubeadm/app/constants: GetDNSIP, GetAPIServerVirtualIP). */
+/**
+ * Index of the address in the service network that kubeadm assigns to each service
+ * (cmd/kubeadm/app/constants: GetDNSIP, GetAPIServerVirtualIP).
+ */
 const INDEX_OF = { kubernetes: 1, dns: 10 } as const;
 
-/** Where a service that the cluster comes with answers. `subnet`: IPv4, with host bits or without. */
+/** The address of a built-in service. `subnet`: IPv4 network, with or without host bits. */
 export function serviceAddressIn(subnet: string, service: keyof typeof INDEX_OF): string {
   const [address = '', prefix = ''] = subnet.split('/');
   const value = address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);

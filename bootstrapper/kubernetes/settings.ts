@@ -4,7 +4,10 @@ import {
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
 
-/** How this node runs Kubernetes: values from the configuration of the cluster, the roles of the node and the machine. */
+/**
+ * Settings of Kubernetes on this node. The values come from the cluster's configuration, the node's roles and
+ * the machine.
+ */
 export interface KubernetesSettings {
   /** "vMAJOR.MINOR.PATCH" */
   readonly version: string;
@@ -26,11 +29,13 @@ export interface KubernetesSettings {
   readonly host: HostSettings;
 }
 
-/** Deviations from the defaults that the machine needs; from its provisioning. */
+/**
+ * Settings in which this machine must differ from the defaults. They come from the machine's provisioning.
+ */
 export interface HostSettings {
-  /** containerd: the host forbids negative OOM scores (no CAP_SYS_RESOURCE). */
+  /** Setting of containerd: true if the host forbids negative OOM scores (no CAP_SYS_RESOURCE). */
   readonly restrictOomScoreAdj: boolean;
-  /** kubelet: refuse cgroup v1 (default of the kubelet from 1.35 on). */
+  /** Setting of the kubelet: whether it refuses cgroup v1 (default of the kubelet since 1.35). */
   readonly failCgroupV1: boolean;
 }
 
@@ -54,12 +59,15 @@ export const PATHS = {
   manifests: '/etc/kubernetes/manifests',
 } as const;
 
-/** "host:port" at which programs of this node call an API server. */
+/** "host:port" at which programs of this node connect to an API server. */
 export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
   return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
 }
 
-/** Endpoint URL and client certificate of the API server for the local member of the Kubernetes etcd. */
+/**
+ * Endpoint URL and client certificate with which the API server connects to the local member of the
+ * Kubernetes etcd.
+ */
 export interface EtcdClientFiles {
   readonly endpoint: string;
   readonly caFile: string;

@@ -5,8 +5,9 @@ import { PATHS } from './settings.ts';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * Records which steps are complete, each with a hash of its inputs, in one file. A checkpoint is written after its step, so a
- * crash in between repeats the step; every step may be repeated. An unreadable file counts as empty for the same reason.
+ * Records in one file which steps are complete, each with a hash of its inputs. A checkpoint is written after
+ * its step, so a crash in between repeats the step; every step may be repeated. An unreadable file therefore
+ * counts as empty: the steps are repeated.
  */
 export class StepCheckpoints {
   readonly #files: FilePort;
@@ -26,7 +27,10 @@ export class StepCheckpoints {
     await this.#files.writeAtomic(PATHS.stepCheckpoints, `${JSON.stringify(checkpoints)}\n`);
   }
 
-  /** Forgets these steps in one write, so that parallel calls leave none of them behind. */
+  /**
+   * Deletes the checkpoints of these steps in one write. Parallel calls therefore leave none of these
+   * checkpoints behind.
+   */
   async clear(steps: readonly string[]): Promise<void> {
     const kept = Object.entries(await this.#read()).filter(([name]) => !steps.includes(name));
     await this.#files.writeAtomic(PATHS.stepCheckpoints, `${JSON.stringify(Object.fromEntries(kept))}\n`);

@@ -9,16 +9,16 @@ const upstream = { host: '2001:db8::1', port: 6443 };
 const healthy = { upstream, verdict: 'healthy', sinceMs: 5, why: '', connections: 2 };
 
 const refused = [
-  { name: 'no JSON', text: 'x' },
-  { name: 'null', text: 'null' },
-  { name: 'no list', text: '{"upstreams":{}}' },
-  { name: 'too many', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
+  { name: 'text that is not JSON', text: 'x' },
+  { name: 'the JSON value null', text: 'null' },
+  { name: 'upstreams that are not a list', text: '{"upstreams":{}}' },
+  { name: 'more than 64 upstreams', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
   ...Object.keys(healthy).map((name) => ({
     name: `an upstream without ${name}`,
     text: JSON.stringify({ upstreams: [{ ...healthy, [name]: undefined }] }),
   })),
   {
-    name: 'a verdict that it does not know',
+    name: 'an unknown health verdict',
     text: JSON.stringify({ upstreams: [{ ...healthy, verdict: 'fine' }] }),
   },
 ];
@@ -27,14 +27,14 @@ test.each(refused)('parseBalancerHealth() refuses $name', ({ text }) => {
   expect(() => parseBalancerHealth(text)).toThrow(SyntaxError);
 });
 
-test('parseBalancerHealth() formats host and port, and cuts long reasons', () => {
+test('parseBalancerHealth() joins host and port, and shortens long reasons', () => {
   const text = JSON.stringify({ upstreams: [{ ...healthy, verdict: 'silent', why: 'x'.repeat(1000) }] });
   expect(parseBalancerHealth(text)).toEqual([
     { server: '[2001:db8::1]:6443', verdict: 'silent', sinceMs: 5, why: 'x'.repeat(200), connections: 2 },
   ]);
 });
 
-/** A balancer that says `text` and hangs up, or that says nothing for ever. */
+/** A fake balancer that sends `text` and closes the connection, or that never answers. */
 async function answering(path: string, text: string | undefined): Promise<AsyncDisposable> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -47,14 +47,14 @@ async function answering(path: string, text: string | undefined): Promise<AsyncD
 
 const never = new AbortController().signal;
 
-test('readBalancerHealth() reads the answer of the balancer', async () => {
+test('readBalancerHealth() reads what the balancer writes to its health socket', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'health.sock');
   await using _server = await answering(path, JSON.stringify({ upstreams: [healthy] }));
   expect(await readBalancerHealth(path, { clock: new FakeClock(), signal: never })).toHaveLength(1);
 });
 
-test('readBalancerHealth() refuses a long answer', async () => {
+test('readBalancerHealth() refuses an answer above the size limit', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'health.sock');
   await using _server = await answering(path, ' '.repeat(200_000));
@@ -62,7 +62,7 @@ test('readBalancerHealth() refuses a long answer', async () => {
   await expect(asked).rejects.toThrow('the answer is too long');
 });
 
-test('readBalancerHealth() rejects after 1 s when the balancer hangs', async () => {
+test('readBalancerHealth() rejects after 1 s when the balancer does not answer', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'health.sock');
   await using _server = await answering(path, undefined);

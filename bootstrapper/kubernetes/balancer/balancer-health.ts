@@ -3,14 +3,14 @@ import { withTimeout } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint } from '../../../internal/endpoint/index.ts';
 
-/** The health socket of the balancer, in the RuntimeDirectory of its unit. */
+/** Health socket of the node-local balancer, in the RuntimeDirectory of its systemd unit. */
 export const APILB_HEALTH_SOCKET = '/run/cluster-apilb/health.sock';
 const ANSWER_MS = 1_000;
 const MAX_CHARS = 64 * 1024;
 const MAX_REASON_CHARS = 200;
 const MAX_UPSTREAMS = 64;
 
-/** The health of an API server as the balancer of this node sees it. */
+/** The health of an API server as the balancer of this node reports it. */
 export interface ApiServerHealth {
   /** "host:port" */
   readonly server: string;
@@ -23,8 +23,8 @@ export interface ApiServerHealth {
 const VERDICTS = ['unknown', 'healthy', 'unready', 'silent'] as const;
 
 /**
- * Reads the health of the API servers from the balancer of this node; rejects without an answer within 1 s. The balancer has
- * no privileges: its answer is only displayed.
+ * Reads the health of the API servers from the balancer of this node. Rejects if the balancer does not answer
+ * within 1 s. The balancer is unprivileged, so the agent only displays its answer and decides nothing by it.
  */
 export async function readBalancerHealth(
   path: string,
@@ -35,7 +35,7 @@ export async function readBalancerHealth(
   return parseBalancerHealth(text);
 }
 
-/** @throws SyntaxError for anything but the JSON of a balancer */
+/** @throws SyntaxError if the text is not the JSON that a balancer writes */
 export function parseBalancerHealth(text: string): readonly ApiServerHealth[] {
   const { upstreams } = (JSON.parse(text) ?? {}) as { readonly upstreams?: unknown };
   if (!Array.isArray(upstreams) || upstreams.length > MAX_UPSTREAMS)
@@ -43,7 +43,7 @@ export function parseBalancerHealth(text: string): readonly ApiServerHealth[] {
   return upstreams.map(serverFrom);
 }
 
-/** One sentence about the unhealthy API servers; undefined where all are healthy. */
+/** One sentence about the unhealthy API servers; undefined if all of them are healthy. */
 export function describeUnhealthyServers(servers: readonly ApiServerHealth[]): string | undefined {
   const bad = servers.filter(({ verdict }) => verdict === 'silent' || verdict === 'unready');
   if (bad.length === 0) return undefined;

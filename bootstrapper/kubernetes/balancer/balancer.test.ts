@@ -51,18 +51,18 @@ describe('ensureBalancer()', () => {
     }
   });
 
-  test('keeps the previous configuration while no API server is known, and starts nothing without one', async () => {
+  test('keeps the previous configuration while no API server is known, and does not start a balancer without a configuration', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
     await ensureBalancer({ files, units }, [], never);
     expect([units.active.size, await configuredUpstreams(files)]).toEqual([0, undefined]);
     await ensureBalancer({ files, units }, [one], never);
-    units.active.clear(); // a reboot
+    units.active.clear(); // simulates a reboot: no unit is running
     await ensureBalancer({ files, units }, [], never);
     expect([units.active.has(APILB_UNIT), await configuredUpstreams(files)]).toEqual([true, [one]]);
   });
 
-  test('adds the CA of the API servers to the configuration once this node has it', async () => {
+  test('adds the CA of the API servers to the configuration once this node has the CA', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
     const health = async (): Promise<unknown> => {
@@ -74,10 +74,10 @@ describe('ensureBalancer()', () => {
     await files.makeDirectory(dirname(KUBELET_FILES.ca));
     await files.writeAtomic(KUBELET_FILES.ca, 'CA');
     expect(await health()).toEqual({ caPem: 'CA' });
-    expect(units.moves).toEqual([`start ${APILB_UNIT}`]); // it follows its file
+    expect(units.moves).toEqual([`start ${APILB_UNIT}`]); // the balancer reloads its configuration file without a restart
   });
 
-  test('restarts a balancer whose unit has changed, once', async () => {
+  test('restarts the balancer exactly once when its unit file has changed', async () => {
     const files = new MemoryFiles();
     const units = new FakeUnits();
     units.installed.set(APILB_UNIT, 'old');

@@ -5,9 +5,12 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { buildForwarderUnit, ensureForwarder, type ServiceUnits } from '../../units/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 
-/** The balancer of the API servers on each node (bootstrapper/apilb). */
+/**
+ * Unit of the program that balances connections to the API servers; it runs on each node
+ * (bootstrapper/apilb).
+ */
 export const APILB_UNIT = 'cluster-apilb.service';
-/** The configuration that it follows. */
+/** Configuration file of the balancer, which reloads the file when it changes. */
 export const APILB_CONFIG = '/etc/cluster-apilb/config.json';
 
 const MAX_CA_BYTES = 64 * 1024;
@@ -18,9 +21,10 @@ const UNIT = buildForwarderUnit({
 });
 
 /**
- * What the programs of this node may use of its balancer. A node has a dozen clients; one more connection costs 40 kB. Go
- * clients ping a connection that was idle for 30 s, so a connection that is silent for 30 min is abandoned. There is no
- * limit per client and no maximum age: all clients have the same address, and a watch may live as long as its API server.
+ * Limits for the connections of local programs to the balancer. A node has about twelve clients; each further
+ * connection costs 40 kB of memory. Go clients ping a connection that was idle for 30 s, so a connection that
+ * is silent for 30 min is abandoned. There is no limit per client because all clients have the same address.
+ * There is no maximum age because a watch may last as long as its API server runs.
  */
 const LIMITS = {
   connections: 1024,
@@ -29,17 +33,18 @@ const LIMITS = {
   halfOpenMs: 60_000,
 } as const;
 
-/** A control plane; all API servers listen on the same port. */
+/** A control-plane node; all API servers listen on the same port. */
 export interface ApiServerHost {
   readonly nodeId: string;
   readonly host: string;
-  /** Whether it runs an API server. */
+  /** Whether this control-plane node runs an API server. */
   readonly apiServer: boolean;
 }
 
 /**
- * The API servers in order of preference: the one of this node first, then the others in an order that differs from node to
- * node, so that not all nodes use the same one. All control planes where none is known to run an API server. Pure.
+ * Orders the API servers by preference: the API server of this node first, then the others in an order that
+ * differs between nodes, so that not all nodes use the same one. If no control plane is known to run an API
+ * server, returns all control planes. Pure.
  */
 export function orderUpstreams(directory: readonly ApiServerHost[], ownNodeId: string): readonly HostPort[] {
   const running = directory.filter(({ apiServer }) => apiServer);
@@ -51,7 +56,10 @@ export function orderUpstreams(directory: readonly ApiServerHost[], ownNodeId: s
     .map(({ host }) => ({ host, port: PORTS.apiServer }));
 }
 
-/** Runs the balancer of this node for these API servers. It checks their health once this node has the CA of their certificates. */
+/**
+ * Runs the balancer of this node for these API servers. The balancer checks the health of the API servers
+ * once this node has the CA of their certificates.
+ */
 export async function ensureBalancer(
   ports: { readonly files: FilePort; readonly units: ServiceUnits },
   upstreams: readonly HostPort[],

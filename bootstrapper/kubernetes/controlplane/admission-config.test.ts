@@ -5,7 +5,7 @@ import { PATHS } from '../settings.ts';
 
 type Given = Parameters<typeof writeAdmissionConfig>[1];
 
-/** What the API server reads about Pod Security. */
+/** Returns the Pod Security settings that the API server would read from the written file. */
 async function placed(podSecurity: Given) {
   const files = new MemoryFiles();
   await writeAdmissionConfig(files, podSecurity);
@@ -26,17 +26,17 @@ async function placed(podSecurity: Given) {
 describe('writeAdmissionConfig()', () => {
   const levels: readonly { name: string; given: Given; want: Readonly<Record<string, string>> }[] = [
     {
-      name: 'a new cluster enforces baseline, warns about and audits restricted',
+      name: 'a new cluster enforces the level baseline, and warns about and audits the level restricted',
       given: { enforce: 'baseline', exemptNamespaces: [], allowCloudMetadata: false },
       want: { enforce: 'baseline', warn: 'restricted', audit: 'restricted' },
     },
     {
-      name: 'an operator’s own level is enforced',
+      name: 'the API server enforces the level that the operator configured',
       given: { enforce: 'restricted', exemptNamespaces: [], allowCloudMetadata: true },
       want: { enforce: 'restricted', warn: 'restricted', audit: 'restricted' },
     },
     {
-      name: 'a cluster that was made before refuses nothing and warns of what baseline would refuse',
+      name: 'a cluster created by an earlier release refuses no pods and warns about those that violate baseline',
       given: undefined,
       want: { enforce: 'privileged', warn: 'baseline', audit: 'restricted' },
     },
@@ -45,7 +45,7 @@ describe('writeAdmissionConfig()', () => {
     expect((await placed(given))?.defaults).toMatchObject(want);
   });
 
-  test('exempts system namespaces and those of the operator, and no user', async () => {
+  test('exempts the system namespaces and the operator’s exempt namespaces, but no user', async () => {
     const exemptNamespaces = ['storage'];
     const { exemptions } =
       (await placed({ enforce: 'baseline', exemptNamespaces, allowCloudMetadata: false })) ?? {};

@@ -3,14 +3,18 @@ import type { PodSecurityConfig } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS } from '../settings.ts';
 
-/** Namespaces of this product's own pods, which set up the network of the node and need privileges for it. */
+/**
+ * Namespaces of the distribution's own pods. These pods set up the network of the node and need privileges
+ * for it.
+ */
 const SYSTEM_NAMESPACES = ['kube-system', 'kube-flannel'] as const;
 
 /**
- * Writes the admission configuration, which API servers read only at their start. New clusters enforce Pod Security levels.
- * Clusters of earlier releases only warn and audit, because running pods would not come back; their API servers use this file
- * from the next time that their static pods are written. Labels of a namespace override the file; only administrators can set
- * them.
+ * Writes the admission configuration, which API servers read only when they start. New clusters enforce Pod
+ * Security levels. Clusters created by earlier releases only warn and audit: if they enforced a level,
+ * running pods could not be created again. Their API servers read this file the next time that the agent
+ * writes their static pods. Labels of a namespace override the file; only administrators can set these
+ * labels.
  */
 export async function writeAdmissionConfig(
   files: FilePort,
@@ -21,7 +25,7 @@ export async function writeAdmissionConfig(
   await files.writeAtomic(PATHS.admission, `${JSON.stringify(document, undefined, 2)}\n`);
 }
 
-/** apiserver.config.k8s.io/v1, pod-security.admission.config.k8s.io/v1. */
+/** Builds an AdmissionConfiguration (apiserver.config.k8s.io/v1, pod-security.admission.config.k8s.io/v1). */
 function admissionConfiguration(podSecurity: PodSecurityConfig | undefined): object {
   const enforce = podSecurity?.enforce ?? 'privileged';
   const warn = podSecurity === undefined ? 'baseline' : 'restricted';

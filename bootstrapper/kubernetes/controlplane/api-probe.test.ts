@@ -46,19 +46,19 @@ describe('probes of an API server', () => {
   const node = (nodeName: string, certPem = clientCert, ca = caPem): Promise<void> =>
     probeNode({ endpoint: `127.0.0.1:${port}`, nodeName, caPem: ca, certPem, keyPem, signal });
 
-  test('probeReadyz() rejects with the checks that failed', async () => {
+  test('probeReadyz() rejects with the names of the readiness checks that failed', async () => {
     const ready = (): Promise<void> => probeReadyz({ host: '127.0.0.1', port, caPem, signal });
     await ready();
     health = { status: 500, body: '[+]ping ok\n[-]etcd failed\n' };
     await expect(ready()).rejects.toThrow('readyz answered 500: [-]etcd failed');
   });
 
-  test('probeNode() resolves for a registered node and rejects with the response otherwise', async () => {
+  test('probeNode() resolves for a registered node and rejects with the API response otherwise', async () => {
     await node('n2');
     await expect(node('n3')).rejects.toThrow('answered 404: nodes "n3" not found');
   });
 
-  test('probeNode() refuses an API server of another CA', async () => {
+  test('probeNode() refuses an API server whose certificate is from another CA', async () => {
     const otherKey = generateKeyPem();
     const otherCaPem = await createCaCertPem({
       commonName: 'other',

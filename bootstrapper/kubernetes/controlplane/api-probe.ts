@@ -7,44 +7,53 @@ const TIMEOUT_MS = 2_000;
 const MAX_BODY_CHARS = 2_000;
 const MAX_REASON_CHARS = 200;
 
-/** Resolves when the API server at this address is ready; rejects with the reason. */
+/** Resolves when the API server at this address is ready; rejects with the reason why it is not. */
 export type ApiProbe = (options: {
   readonly host: string;
   readonly port: number;
-  /** The CA of the API server's certificate. */
+  /** The CA that must have issued the API server's certificate. */
   readonly caPem: string;
   readonly signal: AbortSignal;
 }) => Promise<void>;
 
-/** Requests `/readyz`, which needs no credentials (system:public-info-viewer). */
+/** Requests `/readyz`, which is readable without credentials (ClusterRole system:public-info-viewer). */
 export const probeReadyz: ApiProbe = async ({ host, port, caPem, signal }) => {
   refuseUnready('/readyz', await getHttps({ host, port, path: '/readyz', ca: caPem, signal }));
 };
 
-/** A health endpoint of a control-plane component of this machine. */
+/** A health endpoint of a control-plane component on this machine. */
 export interface HealthRequest {
   readonly host: string;
   readonly port: number;
   readonly path: string;
-  /** The CA of the server's certificate; undefined: the certificate is self-signed at each start. */
+  /**
+   * The CA of the server's certificate. undefined if the component signs its own certificate at each start.
+   */
   readonly caPem?: string;
   readonly signal: AbortSignal;
 }
 
-/** Resolves when the component is ready; rejects with the reason. */
+/** Resolves when the component is ready; rejects with the reason why it is not. */
 export type HealthProbe = (request: HealthRequest) => Promise<void>;
 
-/** Probes over connections that stay open: TLS handshakes would be most of the CPU time of an idle control plane. */
+/**
+ * Probes components over connections that stay open. New TLS handshakes would need most of the CPU time of an
+ * idle control plane.
+ */
 export function createHealthProbe(): HealthProbe {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   return async ({ host, port, path, caPem, signal }) => {
-    // Any program of this machine may answer without a certificate to verify: nothing trusted follows from the answer.
+    // Without a CA, any local program could answer this probe. The agent therefore only reports the answer
+    // and trusts nothing else to it.
     const trust = caPem === undefined ? { rejectUnauthorized: false } : { ca: caPem };
     refuseUnready(path, await getHttps({ host, port, path, agent, signal, ...trust }));
   };
 }
 
-/** Resolves when the API server at "host:port" returns the Node object to the kubelet of this node; rejects with the reason. */
+/**
+ * Resolves when the API server at "host:port" returns this node's Node object to the kubelet; rejects with
+ * the reason.
+ */
 export type NodeProbe = (options: {
   readonly endpoint: string;
   readonly nodeName: string;
@@ -54,7 +63,7 @@ export type NodeProbe = (options: {
   readonly signal: AbortSignal;
 }) => Promise<void>;
 
-/** Requests the Node object with a client certificate. */
+/** Requests the Node object with the kubelet's client certificate. */
 export const probeNode: NodeProbe = async ({ endpoint, nodeName, caPem, certPem, keyPem, signal }) => {
   const { status, body } = await getHttps({
     ...splitEndpoint(endpoint),
@@ -67,7 +76,7 @@ export const probeNode: NodeProbe = async ({ endpoint, nodeName, caPem, certPem,
   if (status !== 200) throw new Error(`${endpoint} answered ${status}: ${body.slice(0, MAX_REASON_CHARS)}`);
 };
 
-/** A response whose body is cut to 2,000 characters. */
+/** An HTTPS response. Its body is cut off after 2,000 characters. */
 export interface HttpsResponse {
   readonly status: number;
   readonly body: string;
@@ -80,7 +89,7 @@ function refuseUnready(path: string, { status, body }: HttpsResponse): void {
   throw new Error(`${path.slice(1)} answered ${status}: ${reason}`);
 }
 
-/** Sends one GET request. Rejects without a response within `timeout` (default: 2 s). */
+/** Sends one GET request. Rejects if there is no response within `timeout` (default: 2 s). */
 export function getHttps(options: RequestOptions): Promise<HttpsResponse> {
   const { timeout = TIMEOUT_MS } = options;
   return new Promise((resolve, reject) => {
@@ -97,7 +106,7 @@ export function getHttps(options: RequestOptions): Promise<HttpsResponse> {
   });
 }
 
-/** Whether a TCP connection to this port is not refused. */
+/** Whether a server listens on this TCP port: false only if the connection is refused. */
 export function isListening(host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: TIMEOUT_MS });
@@ -106,7 +115,8 @@ export function isListening(host: string, port: number): Promise<boolean> {
       resolve(isOpen);
     };
     socket.once('connect', answer(true));
-    // A server that accepts slowly still listens; only a refusal proves the contrary.
+    // A busy server may accept connections slowly, so a timeout counts as listening. Only a refused
+    // connection counts as not listening.
     socket.once('timeout', answer(true));
     socket.once('error', answer(false));
   });

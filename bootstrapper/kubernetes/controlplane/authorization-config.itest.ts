@@ -50,7 +50,7 @@ const asked: Review['spec'][] = [];
 const removed = new Set<string>();
 let output = '';
 
-/** A real API server of the bundle on a real etcd, with the configuration that a control plane gets. */
+/** Starts a real API server of the bundle and a real etcd, with the configuration of a control plane. */
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cluster-authorization-'));
   etcd = await TestEtcd.create();
@@ -113,7 +113,7 @@ function flags(etcdEndpoint: string): string[] {
     '--bind-address=127.0.0.1',
     `--secure-port=${apiPort}`,
     `--cert-dir=${at('serving')}`,
-    // As kubeadm has them.
+    // The same flags that kubeadm sets.
     `--requestheader-client-ca-file=${at('front-proxy-ca.crt')}`,
     '--requestheader-allowed-names=front-proxy-client',
     '--requestheader-username-headers=X-Remote-User',
@@ -143,7 +143,7 @@ async function nodeIdentity(
   return { tls: { keyPem, certPem: await signer.issue(leaf) }, nodeId: leaf.commonName };
 }
 
-/** The files that a control plane has in /etc, in the directory of this test. */
+/** Redirects the control plane's paths in /etc to the directory of this test. */
 function relocated(): FilePort {
   const etc = dirname(PATHS.authorization);
   const move = (text: string): string => text.replaceAll(etc, directory);
@@ -154,7 +154,10 @@ function relocated(): FilePort {
   });
 }
 
-/** Answers as the join service does: only the API server may ask, and no answer ever allows. */
+/**
+ * A stand-in for the join service's membership webhook: only the API server may call it, and it never answers
+ * "allowed".
+ */
 async function serveMembership(tls: TlsIdentity, callersCaPem: string): Promise<Server> {
   const server = createServer(
     {
@@ -223,11 +226,12 @@ async function untilReady(): Promise<void> {
   }
 }
 
-test('an API server calls the membership webhook for kubelets only, with the node id', async () => {
+test('an API server calls the membership webhook for kubelets only, and sends the node id', async () => {
   const one = await kubelet('w1', 'node-1');
-  // Its own node is what Kubernetes' node authorizer lets it read: 404, there is none yet.
+  // The node authorizer of Kubernetes lets a kubelet read its own Node object. The answer is 404 because the
+  // object does not exist yet.
   expect(await get('/api/v1/nodes/w1', one)).toBe(404);
-  // And nothing else: membership gives no right.
+  // The node authorizer still denies other requests: being a member grants no permissions.
   expect(await get('/api/v1/namespaces/kube-system/secrets', one)).toBe(403);
   expect(asked.at(-1)).toMatchObject({ user: 'system:node:w1', uid: 'node-1' });
   expect(asked.at(-1)?.groups).toContain('system:nodes');
@@ -238,7 +242,7 @@ test('an API server calls the membership webhook for kubelets only, with the nod
   expect(asked).toHaveLength(before);
 }, 30_000);
 
-test('a removed node is refused within 10 s, and a new node of the same name is not', async () => {
+test('an API server refuses a removed node within 10 s, and admits a new node of the same name', async () => {
   const [old, anew] = [await kubelet('w2', 'node-old'), await kubelet('w2', 'node-new')];
   expect(await get('/api/v1/nodes/w2', old)).toBe(404);
   removed.add('node-old');
@@ -247,12 +251,12 @@ test('a removed node is refused within 10 s, and a new node of the same name is 
     expect(nowMs() - removedMs).toBeLessThan(10_000);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
-  // Also what every authenticated user may read otherwise.
+  // The removed kubelet also cannot read what every authenticated user may otherwise read.
   expect(await get('/version', old)).toBe(403);
   expect(await get('/api/v1/nodes/w2', anew)).toBe(404);
 }, 30_000);
 
-test('an administrator can review the access of a kubelet at each API server', async () => {
+test('an administrator can run a SubjectAccessReview for a kubelet at each API server', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
   const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
@@ -288,10 +292,11 @@ test('an API server refuses the certificates of a removed node and admits certif
   });
   expect(await probe('node', otherCa)).toMatchObject({ outcome: 'refused' });
   expect(await probe('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: 'admitted' });
-  // A replaced CA: the same name with another key.
+  // A replaced CA has the same name and another key.
   expect(await probe('kubernetes-user', otherCa)).toMatchObject({ outcome: 'refused' });
   expect(await probe('kubelet', otherCa)).toMatchObject({ outcome: 'inconclusive' });
-  // The kubelet of a member is admitted; without this a refusal proves nothing.
+  // The API server must admit the kubelet of a member. Otherwise its refusals in this test would prove
+  // nothing.
   const member = `node-${'e'.repeat(32)}`;
   const asMember = await probeHttps(
     { ...at, path: `/api/v1/nodes/${member}` },
@@ -299,14 +304,14 @@ test('an API server refuses the certificates of a removed node and admits certif
     signal,
   );
   expect(judgeAnswer('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'admitted' });
-  // The front proxy has a CA of its own.
+  // The front proxy has a separate CA.
   expect(await probe('front-proxy', frontProxyCa)).toMatchObject({ outcome: 'admitted' });
   expect(await probe('front-proxy', await authority('front-proxy-ca'))).toMatchObject({
     outcome: 'refused',
   });
 }, 30_000);
 
-test('an API server admits a token signed with the trusted key and refuses any other', async () => {
+test('an API server admits a token signed with the trusted key and refuses other tokens', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
   const serverCaPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
@@ -323,19 +328,21 @@ test('an API server admits a token signed with the trusted key and refuses any o
   };
   expect(await tryToken(serviceAccountKey)).toBe('admitted');
   expect(await tryToken(generateKeyPem())).toBe('refused');
-  // A token of an unknown account is refused whatever its key is, so it proves nothing.
+  // The API server refuses a token of an unknown account even if the key is trusted. Such a refusal proves
+  // nothing about the key.
   expect(await tryToken(serviceAccountKey, 'another')).toBe('refused');
 }, 60_000);
 
 const removedOf = (nodeId: string) => ({ nodeId, clusterId: 'c0ffee' });
 
-test('a kubelet is denied while the membership webhook does not answer', async () => {
+test('an API server denies kubelets while the membership webhook does not answer', async () => {
   const one = await kubelet('w3', 'node-3');
   const { port } = membership.address() as AddressInfo;
   membership.close();
   membership.closeAllConnections();
   await once(membership, 'close');
-  // The API server's word for "could not be decided": to a kubelet that passes, other than 403.
+  // The API server returns 500, not 403, when no authorizer could decide. The kubelet treats 500 as
+  // temporary.
   expect(await get('/api/v1/nodes/w3', one)).toBe(500);
   membership.listen(port, '127.0.0.1');
   await once(membership, 'listening');

@@ -3,27 +3,33 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
 const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;
-/** How long an API server caches a decision: a removed kubelet is refused at the latest after this time. */
+/**
+ * How long an API server caches a webhook decision. A removed kubelet is refused after this time at the
+ * latest.
+ */
 const CACHE_TTL = '5s';
 const TIMEOUT = '3s';
-/** CEL: only requests of kubelets are sent to the webhook. */
+/** CEL expression: the API server sends only the requests of kubelets to the webhook. */
 const IS_KUBELET =
   "request.user.startsWith('system:node:') || (has(request.groups) && 'system:nodes' in request.groups)";
 
-/** What the authorization configuration names. */
+/** The values in the authorization configuration. */
 export interface AuthorizationOptions {
-  /** Id of this node, which is in the certificate of its join service. */
+  /** Id of this node. The certificate of its join service contains this id. */
   readonly nodeId: string;
   readonly clusterCaPem: string;
-  /** Port of the webhook on the loopback. */
+  /** Loopback port of the webhook. */
   readonly port: number;
-  /** Client certificate of the API server; the same as for etcd. */
+  /**
+   * Client certificate of the API server. It is the same certificate that the API server presents to etcd.
+   */
   readonly client: Pick<EtcdClientFiles, 'certFile' | 'keyFile'>;
 }
 
 /**
- * Writes the authorization configuration: the membership webhook of the join service, then the authorizers of Kubernetes. A
- * kubelet is denied where the webhook does not answer; otherwise a removed node could get in by overloading the join service.
+ * Writes the authorization configuration: the membership webhook of the join service, then the authorizers of
+ * Kubernetes. The API server denies a kubelet if the webhook does not answer. Otherwise a removed node could
+ * regain access by overloading the join service.
  */
 export async function writeAuthorizationConfig(
   files: FilePort,
@@ -34,7 +40,7 @@ export async function writeAuthorizationConfig(
   await files.writeAtomic(PATHS.authorization, text(authorizationConfiguration()));
 }
 
-/** apiserver.config.k8s.io/v1. */
+/** Builds an AuthorizationConfiguration (apiserver.config.k8s.io/v1). */
 function authorizationConfiguration(): object {
   return {
     apiVersion: 'apiserver.config.k8s.io/v1',
@@ -60,7 +66,10 @@ function authorizationConfiguration(): object {
   };
 }
 
-/** The server is the join service of this node, whose certificate has the node id. */
+/**
+ * Builds the kubeconfig for the webhook. Its server is the join service of this node, whose certificate
+ * contains the node id.
+ */
 function membershipKubeconfig({ nodeId, clusterCaPem, port, client }: AuthorizationOptions): object {
   const name = 'membership';
   return {

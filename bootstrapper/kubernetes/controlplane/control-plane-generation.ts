@@ -6,9 +6,10 @@ const MAX_BYTES = 64;
 const UUID = /^[0-9a-f-]{36}$/;
 
 /**
- * The control-plane generation: an id that changes with each demotion; undefined before the first one. Static pods carry it in
- * an environment variable. Without it, a pod after a promotion would have the manifest of the pod that the demotion stopped,
- * and the kubelet would delay it by up to 5 min as a crashed pod (CrashLoopBackOff).
+ * Reads the control-plane generation: an id that changes with each demotion, or undefined before the first
+ * demotion. Static pods have the id in an environment variable. Without it, a node that is promoted again
+ * would write the same manifest as before its demotion. The kubelet would then treat the pod as crashed and
+ * delay it by up to 5 min (CrashLoopBackOff).
  */
 export async function readControlPlaneGeneration(files: FilePort): Promise<string | undefined> {
   const text = Buffer.from((await files.read(PATHS.controlPlaneGeneration, MAX_BYTES)) ?? []).toString(
@@ -17,7 +18,7 @@ export async function readControlPlaneGeneration(files: FilePort): Promise<strin
   return UUID.test(text) ? text : undefined;
 }
 
-/** Ends the current generation: the next promotion has another id. */
+/** Ends the current generation, so that the next promotion gets another id. */
 export async function endControlPlaneGeneration(files: FilePort): Promise<void> {
   await files.writeAtomic(PATHS.controlPlaneGeneration, randomUUID());
 }

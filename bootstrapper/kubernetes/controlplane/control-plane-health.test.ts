@@ -34,7 +34,7 @@ async function createHealth() {
 }
 
 describe('ControlPlaneHealth.check()', () => {
-  test('probes each component at its own endpoint, the API server with the cluster CA', async () => {
+  test('probes each component at its own endpoint, and verifies the API server with the cluster CA', async () => {
     const { asked, look } = await createHealth();
     expect(await look()).toEqual({ apiserver: 'ready', 'controller-manager': 'ready', scheduler: 'ready' });
     expect(asked.sort()).toEqual([
@@ -44,7 +44,7 @@ describe('ControlPlaneHealth.check()', () => {
     ]);
   });
 
-  test('reports a component that has not answered yet as not ready', async () => {
+  test('reports a component that has never answered as not ready', async () => {
     const { files, down, look } = await createHealth();
     down.add(10257);
     await files.remove('/etc/kubernetes/pki/ca.crt');
@@ -55,7 +55,7 @@ describe('ControlPlaneHealth.check()', () => {
     });
   });
 
-  test('reports a ready component as not ready after two failed probes', async () => {
+  test('reports a ready component as not ready only after two failed probes', async () => {
     const { clock, down, health, look } = await createHealth();
     await look();
     const seen: string[] = [];
@@ -74,7 +74,7 @@ describe('ControlPlaneHealth.check()', () => {
     });
   });
 
-  test('probes a ready component every 20 s and a failed one at once', async () => {
+  test('probes a ready component every 20 s and a failed component at every call', async () => {
     const { asked, clock, down, look } = await createHealth();
     const apiServerAsked = () => asked.filter((each) => each.includes(':6443')).length;
     await look();
@@ -86,10 +86,10 @@ describe('ControlPlaneHealth.check()', () => {
     expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'connection refused' }, 3]);
   });
 
-  test('probes every time while the role comes or goes', async () => {
+  test('probes at every call while the node gains or loses the control-plane role', async () => {
     const { files, asked, down, look } = await createHealth();
     await look();
-    await files.remove(MANIFEST); // it gives its role up, and is given it back before it is down
+    await files.remove(MANIFEST); // the node loses the role, and regains it before the component has stopped
     expect(await look()).toMatchObject({ apiserver: 'ready' });
     down.add(6443);
     expect(await look()).toMatchObject({ apiserver: 'connection refused' });
@@ -104,7 +104,7 @@ describe('ControlPlaneHealth.check()', () => {
     ]);
   });
 
-  test('reports components until a demotion is complete, and then none', async () => {
+  test('reports components until a demotion is complete, and none afterwards', async () => {
     const { files, asked, down, look } = await createHealth();
     await look();
     expect(await look(false)).toMatchObject({ apiserver: 'ready' });

@@ -6,9 +6,12 @@ import type { HealthProbe } from './api-probe.ts';
 import { PATHS } from '../settings.ts';
 import { STATIC_PODS, type StaticPod } from '../credentials/shared-keys.ts';
 
-/** A component that does not answer once may only be busy. */
+/** One failed probe may only mean that the component is busy. */
 const MAX_FAILURES = 2;
-/** How long a ready component is not probed again: with each heartbeat it would be most of the work of an idle agent. */
+/**
+ * A component that was ready is not probed again for this time. Probing it with each heartbeat would be most
+ * of the work of an idle agent.
+ */
 const READY_CACHE_MS = 20_000;
 const MAX_BYTES = 256 * 1024;
 const API_SERVER_MANIFEST = `${PATHS.manifests}/kube-apiserver.yaml`;
@@ -17,9 +20,9 @@ const API_SERVER_MANIFEST = `${PATHS.manifests}/kube-apiserver.yaml`;
 export interface StaticPodHealth {
   readonly name: StaticPod;
   readonly isReady: boolean;
-  /** Since when it is ready or not ready, in Unix milliseconds. */
+  /** Time at which the component became ready or not ready, in Unix milliseconds. */
   readonly sinceMs: number;
-  /** Why it is not ready; empty when it is ready. */
+  /** Why the component is not ready; empty if it is ready. */
   readonly why: string;
 }
 
@@ -27,25 +30,25 @@ interface LastProbe {
   readonly isReady: boolean;
   readonly sinceMs: number;
   readonly failures: number;
-  /** Monotonic time of the last probe; -Infinity while the role comes or goes. */
+  /** Monotonic time of the last probe; -Infinity while the node gains or loses the role. */
   readonly probedMs: number;
 }
 
-/** Which control plane is checked. */
+/** The control plane to check. */
 export interface ControlPlaneHealthQuery {
   readonly nodeAddress: string;
   /** Whether this node has the control-plane role. */
   readonly hasRole: boolean;
 }
 
-/** What the health check uses. */
+/** Ports (injected dependencies) of the health check. */
 export interface HealthPorts {
   readonly files: FilePort;
   readonly clock: Clock;
   readonly probe: HealthProbe;
 }
 
-/** Checks whether API server, controller manager and scheduler of this node are ready, and since when. */
+/** Checks whether the API server, controller manager and scheduler of this node are ready, and since when. */
 export class ControlPlaneHealth {
   readonly #ports: HealthPorts;
   readonly #last = new Map<StaticPod, LastProbe>();
@@ -54,13 +57,16 @@ export class ControlPlaneHealth {
     this.#ports = ports;
   }
 
-  /** All three components from the promotion until the demotion is complete; otherwise none. */
+  /**
+   * Returns the health of all three components from the promotion until the demotion is complete; otherwise
+   * an empty list.
+   */
   async check(
     { nodeAddress, hasRole: isWanted }: ControlPlaneHealthQuery,
     signal: AbortSignal,
   ): Promise<readonly StaticPodHealth[]> {
     const { files } = this.#ports;
-    // A demotion deletes admin.conf last, also after a restart of the agent.
+    // A demotion deletes admin.conf last, even if the agent restarts during the demotion.
     const isRemaining = (await files.stat(PATHS.adminConf)) !== undefined;
     if (isWanted || isRemaining) {
       const isSteady = isWanted && (await files.stat(API_SERVER_MANIFEST)) !== undefined;
@@ -110,7 +116,7 @@ export class ControlPlaneHealth {
   }
 }
 
-/** Endpoints on the loopback, as kubeadm configures them. The controller manager has no `/readyz`. */
+/** Loopback endpoints as kubeadm configures them. The controller manager has no `/readyz`. */
 const LOCAL_ENDPOINTS = {
   'kube-controller-manager': { port: PORTS.controllerManager, path: '/healthz' },
   'kube-scheduler': { port: PORTS.scheduler, path: '/readyz' },

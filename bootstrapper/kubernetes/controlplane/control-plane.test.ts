@@ -19,7 +19,7 @@ import { PATHS } from '../settings.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
 
 describe('ControlPlane', () => {
-  test('runs kubeadm phases in order, none that creates tokens, and leaves no super-admin.conf', async () => {
+  test('runs the kubeadm phases in order, creates no tokens, and leaves no super-admin.conf on disk', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.files.writeAtomic(PATHS.superAdminConf, 'x');
@@ -34,7 +34,7 @@ describe('ControlPlane', () => {
     expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
   });
 
-  test('creates the certificates of the first kubelet from the new CA', async () => {
+  test('creates the certificates of the first node’s kubelet from the new CA', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().createPki(silent, never);
@@ -42,7 +42,8 @@ describe('ControlPlane', () => {
       Buffer.from((await bed.files.read(path, 65_536)) ?? []).toString('utf8');
     const client = new X509Certificate(await read(KUBELET_FILES.clientCert));
     const serving = new X509Certificate(await read(KUBELET_FILES.servingCert));
-    // By the last the API servers know which machine it is (./authorization.ts).
+    // The user id in the last field tells API servers which machine the kubelet runs on
+    // (./authorization-config.ts).
     expect(client.subject.split('\n')).toEqual([
       'CN=system:node:n1',
       'O=system:nodes',
@@ -55,7 +56,7 @@ describe('ControlPlane', () => {
     expect(await read(PATHS.kubeletConf)).not.toContain('PRIVATE KEY');
   });
 
-  test('a control plane that joins creates no shared keys and runs no phases of the first one', async () => {
+  test('a control plane that joins creates no shared keys and skips the phases of the first control plane', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     const said: string[] = [];
@@ -83,14 +84,14 @@ describe('ControlPlane', () => {
     expect(bed.units.moves.filter((move) => /restart|stop/.test(move))).toEqual([]);
   });
 
-  test('does not start a kubelet without its certificates', async () => {
+  test('a control plane does not start a kubelet without its certificates', async () => {
     const bed = createControlPlane();
     await expect(bed.kubelet().writeKubeconfig()).rejects.toMatchObject({
       code: 'kubernetes-credentials-missing',
     });
   });
 
-  test('repeats no step, but starts the kubelet after a reboot', async () => {
+  test('a second start() repeats no step, but starts the kubelet after a reboot', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await runAll(bed.create());
@@ -103,7 +104,7 @@ describe('ControlPlane', () => {
     expect(bed.units.active).toEqual(new Set([KUBELET_UNIT]));
   });
 
-  test('resumes with the phase that failed', async () => {
+  test('start() resumes with the kubeadm phase that failed', async () => {
     let broken = true;
     const bed = createControlPlane((argv) =>
       broken && argv.includes('addon') && argv.includes('coredns')
@@ -126,7 +127,7 @@ describe('ControlPlane', () => {
     ]);
   });
 
-  test('reports the response of the API where kubeadm reports only a timeout', async () => {
+  test('reports the API response when kubeadm reports only a timeout', async () => {
     const bed = createControlPlane((argv) =>
       argv.includes('upload-config') ? { exitCode: 1, output: 'would exceed context deadline' } : undefined,
     );
@@ -148,7 +149,7 @@ describe('ControlPlane', () => {
     expect(new X509Certificate(caPem ?? '').subject).toBe('CN=kubernetes');
   });
 
-  test('never replaces the key that encrypts secrets at rest', async () => {
+  test('never replaces the key that encrypts Secrets at rest', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().createPki(silent, never);
@@ -169,12 +170,12 @@ describe('ControlPlane', () => {
       want: 'log of the API server: one | etcd: permission denied',
     },
     {
-      name: 'the kubelet, where the log of the API server is too large',
+      name: 'the kubelet because the log of the API server is too large',
       logs: { '0.log': 'x'.repeat(17 * 1024 * 1024) },
       want: 'log of the kubelet: pulling',
     },
     {
-      name: 'the kubelet, where there is no log of an API server',
+      name: 'the kubelet because the API server has no log',
       logs: {},
       want: 'log of the kubelet: pulling',
     },
@@ -198,7 +199,7 @@ describe('ControlPlane', () => {
     });
   });
 
-  test('writes the admission configuration before the static pods', async () => {
+  test('writes the admission configuration before it writes the static pods', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     let isThere: boolean | undefined;
@@ -225,7 +226,7 @@ describe('ControlPlane', () => {
     });
   });
 
-  test('does not wait for a kubelet that keeps failing', async () => {
+  test('start() does not wait for a kubelet that fails repeatedly', async () => {
     const bed = createControlPlane();
     await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
     bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
@@ -244,7 +245,7 @@ describe('ControlPlane', () => {
   });
 });
 
-test('a change of runsWorkloads repeats no step, also after a restart of the agent', async () => {
+test('a change of runsWorkloads repeats no step, even after a restart of the agent', async () => {
   const bed = createControlPlane();
   await placeAuthority(bed.files);
   await runAll(bed.create({ runsWorkloads: false }));
@@ -253,7 +254,7 @@ test('a change of runsWorkloads repeats no step, also after a restart of the age
   expect(bed.phasesRun()).toHaveLength(before);
 });
 
-test('start() writes static pods again that a demotion has deleted', async () => {
+test('start() writes the static pods again after a demotion deleted them', async () => {
   const bed = createControlPlane();
   await placeAuthority(bed.files);
   await runAll(bed.create());
@@ -262,7 +263,7 @@ test('start() writes static pods again that a demotion has deleted', async () =>
   expect(bed.phasesRun().filter((phase) => phase === 'control-plane all')).toHaveLength(2);
 });
 
-test('StepCheckpoints.clear() in parallel leaves no checkpoint behind', async () => {
+test('parallel calls of StepCheckpoints.clear() leave no checkpoint behind', async () => {
   const files = new MemoryFiles();
   await files.makeDirectory('/var/lib/cluster/kubernetes');
   const checkpoints = new StepCheckpoints(files);
@@ -274,7 +275,7 @@ test('StepCheckpoints.clear() in parallel leaves no checkpoint behind', async ()
 });
 
 describe('retireControlPlane()', () => {
-  test('stops the static pods, waits until none listens, then deletes every key', async () => {
+  test('stops the static pods, waits until none of them listens, then deletes every control-plane key', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().createPki(silent, never);
@@ -297,7 +298,7 @@ describe('retireControlPlane()', () => {
     const retired = retireControlPlane(ports, { ...settings, signal: never });
     await bed.clock.advance(5_000);
     expect(await retired).toBe(true);
-    // While the API server still answered, its keys were there.
+    // The keys existed as long as the API server answered.
     expect(seen).toHaveLength(3);
     expect(seen).not.toContain(undefined);
     expect(await bed.files.list(PATHS.pki)).toEqual([]);
@@ -308,7 +309,7 @@ describe('retireControlPlane()', () => {
     expect(await retireControlPlane(ports, { ...settings, signal: never })).toBe(false);
   });
 
-  test('changes the generation in static pods, so that the kubelet does not delay them as crashed', async () => {
+  test('changes the control-plane generation in static pods, so that the kubelet does not treat them as crashed', async () => {
     const bed = createControlPlane();
     const ports = {
       ...bed,
@@ -333,13 +334,13 @@ describe('retireControlPlane()', () => {
       await bed.clock.advance(5_000);
       await retired;
       seen.push(await environments());
-      expect(await environments()).toEqual(seen.at(-1)); // another life of the agent
+      expect(await environments()).toEqual(seen.at(-1)); // after a restart of the agent
     }
     expect(seen[0]).toEqual([undefined, undefined, undefined]);
     expect(new Set(seen.flat().map((environment) => JSON.stringify(environment))).size).toBe(3);
   });
 
-  test('keeps the keys while a component still listens, and names it', async () => {
+  test('keeps the keys while a component still listens, and names that component in the error', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.files.writeAtomic(PATHS.adminConf, 'x');

@@ -23,21 +23,21 @@ const API_READY_MS = 240_000;
 const KEYS_POLL_MS = 500;
 const PEM_BYTES = 256 * 1024;
 
-/** What the control plane uses of the machine. */
+/** Ports (injected dependencies) of the control plane. */
 export interface ControlPlanePorts extends KubeletPorts {
   readonly kubeadm: Kubeadm;
   readonly probe: ApiProbe;
 }
 
-/** The control plane of this node. */
+/** Settings of this node's control plane. */
 export interface ControlPlaneOptions {
   readonly settings: KubernetesSettings;
   readonly etcd: EtcdClientFiles;
-  /** Whether this node creates the cluster: only then it creates the keys that all control planes share. */
+  /** Whether this node creates the cluster. Only this node creates the keys that all control planes share. */
   readonly createsCluster: boolean;
 }
 
-/** The Kubernetes control plane of this node, step by step. Each step may be repeated. */
+/** Sets up the Kubernetes control plane of this node in steps. Each step may be repeated. */
 export class ControlPlane {
   readonly #ports: ControlPlanePorts;
   readonly #options: ControlPlaneOptions;
@@ -49,14 +49,18 @@ export class ControlPlane {
     this.#kubelet = new Kubelet(ports, options.settings, options.etcd);
   }
 
-  /** Creates certificates, kubeconfigs and the key that encrypts secrets at rest. Needs no running component. */
+  /**
+   * Creates the certificates, the kubeconfigs and the key that encrypts Secrets at rest. Needs no running
+   * component.
+   */
   async createPki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints, clock } = this.#ports;
     const { createsCluster: creates, settings } = this.#options;
     await this.#kubelet.writeKubeadmConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
     if (await this.#isDone('pki')) {
-      // The node may have been off for long: renews expired certificates before anything uses them.
+      // The node may have been switched off for a long time. Renew expired certificates before any program
+      // uses them.
       await this.#renewLeaves(progress);
       await this.#kubelet.writeKubeconfig();
       return progress.reportUnchanged();
@@ -79,9 +83,10 @@ export class ControlPlane {
   }
 
   /**
-   * `start` for a node that waits for its slot to switch to new keys: existing static pods are not changed, although the keys on
-   * disk are new. `rekey` restarts them while no other control plane does, and waits for them: after a crash in its slot, this
-   * node keeps its position in the queue for seconds only.
+   * Like `start`, for a node that waits for its slot to switch to new keys. It leaves existing static pods
+   * unchanged although the keys on disk are new. `rekey` later restarts the static pods while no other
+   * control plane restarts, and waits until they are ready. After a crash in its slot, the node keeps its
+   * position in the queue only for seconds, so it must resume quickly.
    */
   async resume(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     if ((await this.#ports.files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) === undefined)
@@ -90,9 +95,10 @@ export class ControlPlane {
   }
 
   /**
-   * Switches a running control plane to the shared keys on disk (`placeKubernetesKeys`): renews its certificates and restarts the
-   * static pods that read keys only at their start. Resolves when they run with the new keys and the API server is ready. The
-   * kubelet is restarted last, because it stops and starts the static pods.
+   * Switches a running control plane to the shared keys on disk (`placeKubernetesKeys`). Renews the
+   * certificates and restarts the static pods that read keys only when they start. Resolves when the static
+   * pods run with the new keys and the API server is ready. The kubelet is restarted last, because it stops
+   * and starts the static pods.
    */
   async rekey(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     await this.#runPods(progress, signal, () => Promise.resolve());
@@ -103,7 +109,7 @@ export class ControlPlane {
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, checkpoints } = this.#ports;
     if (await this.#isDone('settings')) {
-      await files.remove(PATHS.superAdminConf); // the `pki` step may have written it again
+      await files.remove(PATHS.superAdminConf); // the `pki` step may have written this file again
       return progress.reportUnchanged();
     }
     await this.#begin('settings');
@@ -119,17 +125,24 @@ export class ControlPlane {
     await this.#kubelet.waitUntilRegistered(progress, signal);
     progress.report('labeling the node');
     await this.#callApi(['mark-control-plane'], signal);
-    // Its user passes every authorizer. It is not needed once the role binding of cluster-admins exists.
+    // The user in this kubeconfig bypasses all authorizers. The file is not needed once the role binding of
+    // cluster-admins exists.
     await files.remove(PATHS.superAdminConf);
     await checkpoints.record('settings', this.#inputs());
   }
 
-  /** A step that was begun with new inputs and interrupted must be repeated, even when the previous inputs come back. */
+  /**
+   * Forgets the checkpoint of a step before the step runs. If the step is interrupted, it must run again even
+   * if the previous inputs return.
+   */
   #begin(phase: 'pki' | 'control-plane' | 'settings'): Promise<void> {
     return this.#ports.checkpoints.clear([phase]);
   }
 
-  /** Runs a kubeadm phase that only calls the API. Its error has the response of the API, which kubeadm does not report. */
+  /**
+   * Runs a kubeadm phase that only calls the API. The error includes the API response, which kubeadm does not
+   * report.
+   */
   async #callApi(phase: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
     try {
       await this.#ports.kubeadm.initPhase(phase, signal);
@@ -143,7 +156,7 @@ export class ControlPlane {
     }
   }
 
-  /** @param prepare runs after the static pods are written and before the wait for them */
+  /** @param prepare runs after the static pods are written, and before this function waits for them */
   async #runPods(
     progress: PhaseProgress,
     signal: AbortSignal,
@@ -152,7 +165,7 @@ export class ControlPlane {
     const { files, kubeadm, checkpoints } = this.#ports;
     await writeAdmissionConfig(files, this.#options.settings.podSecurity);
     const keys = await readSharedKeyState(files, this.#options.etcd);
-    // The keys may be newer than the certificates.
+    // The keys on disk may be newer than the certificates.
     if (keys.podDigests !== undefined) await this.#renewLeaves(progress);
     const withKeys = (inputs: unknown): unknown =>
       keys.podDigests === undefined ? inputs : [inputs, keys.podDigests];
@@ -162,7 +175,7 @@ export class ControlPlane {
     if (isWritten) progress.reportUnchanged();
     else {
       progress.report('writing the static pods');
-      // The keys may be newer than the configuration.
+      // The keys on disk may be newer than the kubelet configuration.
       if (keys.podDigests !== undefined) await this.#kubelet.writeKubeadmConfiguration();
       await this.#begin('control-plane');
       await kubeadm.initPhase(['control-plane', 'all'], signal);
@@ -170,12 +183,12 @@ export class ControlPlane {
     await prepare();
     await this.#waitForApi(keys, progress, signal);
     if (isWritten) return;
-    // kubeadm does not sync: after a power cut the files would be empty although the checkpoint exists.
+    // kubeadm does not call fsync. After a power cut the files could be empty although the checkpoint exists.
     for (const pod of STATIC_PODS) await files.sync(`${PATHS.manifests}/${pod}.yaml`);
     await checkpoints.record('control-plane', withKeys(this.#inputs()));
   }
 
-  /** Renews certificates that are due, and those of a CA that no longer signs. */
+  /** Renews certificates that are due, and certificates of a CA that no longer signs. */
   async #renewLeaves(progress: PhaseProgress): Promise<void> {
     const { files, clock } = this.#ports;
     const { settings } = this.#options;
@@ -186,14 +199,17 @@ export class ControlPlane {
   }
 
   /**
-   * Removes retired CAs from what extension API servers trust. Call it when no API server trusts the previous CAs any more. May
-   * be repeated.
+   * Removes retired CAs from the list of CAs that extension API servers trust. Call this method when no API
+   * server trusts the previous CAs any more. May be repeated.
    */
   removeRetiredCas(signal: AbortSignal): Promise<void> {
     return removeRetiredCas(this.#ports, signal);
   }
 
-  /** Whether a step is complete. Checkpoints include `runsWorkloads`, but a change of it repeats no step. */
+  /**
+   * Whether a step is complete. Checkpoints include `runsWorkloads`, but changing this setting repeats no
+   * step.
+   */
   async #isDone(name: string, as = (inputs: unknown): unknown => inputs): Promise<boolean> {
     const { checkpoints } = this.#ports;
     const found = await Promise.all(
@@ -203,14 +219,14 @@ export class ControlPlane {
   }
 
   #inputs(runsWorkloads = this.#options.settings.runsWorkloads): unknown {
-    // New lifetimes of certificates repeat no step.
+    // Changing the lifetimes of certificates repeats no step.
     const { certificates: _, ...settings } = this.#options.settings;
     return [{ ...settings, runsWorkloads }, this.#options.etcd];
   }
 
   /**
-   * They are never created here: a second CA would be a second cluster. A node that joins has them already; a promoted node
-   * requests them when it learns its role.
+   * Waits for the shared keys. This method never creates them: a second CA would make a second cluster. A
+   * node that joins has the keys already; a promoted node requests them when it learns its role.
    */
   async #waitForKeys(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, clock } = this.#ports;
@@ -250,7 +266,7 @@ const SHARED_KEYS = [
   PATHS.encryption,
 ];
 
-/** Stops the kubelet of a node without roles. Files stay on disk. */
+/** Stops the kubelet of a node that has no roles. The kubelet's files stay on disk. */
 export async function stopKubernetes(units: UnitPort, signal: AbortSignal): Promise<void> {
   await units.stop(KUBELET_UNIT, signal);
 }

@@ -31,7 +31,7 @@ describe('ControlPlane and a key rotation', () => {
     const [previous, next] = await pairs;
     return { generation: 2, phase, previous, next };
   };
-  /** The static pods run with what is on disk, or with nothing. */
+  /** Simulates static pods that run with the keys on disk, or that do not run. */
   async function runPods(files: FilePort): Promise<void> {
     const { podDigests: digests } = await readSharedKeyState(files, etcd);
     for (const [index, pod] of STATIC_PODS.entries()) {
@@ -42,7 +42,7 @@ describe('ControlPlane and a key rotation', () => {
     }
   }
 
-  test('an upgraded agent repeats no step: its checkpoints still match', async () => {
+  test('after an upgrade, the agent repeats no step because the checkpoints still match', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await placeKubelet(bed.files);
@@ -104,7 +104,7 @@ describe('ControlPlane and a key rotation', () => {
     expect(restarts() - before).toBe(1);
   });
 
-  test('an API server that shuts down and waits for watches is terminated once it accepts no connections', async () => {
+  test('the agent terminates a stopping API server that still waits for watches, once it accepts no connections', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await runAll(bed.create());
@@ -124,7 +124,7 @@ describe('ControlPlane and a key rotation', () => {
     const rekeyed = bed.create().rekey({ ...silent, report: (text) => said.push(text) }, never);
     await settleUntil(() => said.includes('waiting for the API server'));
     await wait(5);
-    // It listens still.
+    // The API server still listens, so the agent sends no signal.
     expect(kills()).toEqual([]);
     const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
     bed.probes.push(...Array.from({ length: 100 }, () => refused));
@@ -139,7 +139,7 @@ describe('ControlPlane and a key rotation', () => {
     await rekeyed;
   });
 
-  test('certificates are reissued before a start when newer keys arrived', async () => {
+  test('start() reissues certificates when newer keys have arrived', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     await placeSharedKeys(bed.files);
@@ -154,7 +154,7 @@ describe('ControlPlane and a key rotation', () => {
     expect(new X509Certificate(scheduler).issuer).toBe('CN=kubernetes clients 2');
   });
 
-  test('a control plane that joins after a rotation has certificates of the signing CAs', async () => {
+  test('a control plane that joins after a rotation gets certificates of the CAs that sign', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);
     await placeSharedKeys(bed.files);

@@ -12,30 +12,30 @@ import { PATHS } from '../settings.ts';
 import { endControlPlaneGeneration } from './control-plane-generation.ts';
 
 const MANIFESTS = STATIC_PODS.map((name) => `${PATHS.manifests}/${name}.yaml`);
-/** Files that only a control plane may have, besides its certificates. */
+/** Files besides the certificates that only a control plane may have. */
 const CONTROL_PLANE_FILES = [
   PATHS.superAdminConf,
   ...Object.values(COMPONENT_CLIENTS).flatMap(({ conf, key, cert }) => [conf, key, cert]),
   PATHS.encryption,
   PATHS.adminConf,
 ];
-/** The API server completes requests before it exits. */
+/** Time for the API server to complete its requests before it exits. */
 const STOP_TIMEOUT_MS = 90_000;
 const DRAIN_MS = 2_000;
 const POLL_MS = 250;
 
-/** What taking a control plane down uses. */
+/** Ports (injected dependencies) of the removal of a control plane. */
 export interface RetirePorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly clock: Clock;
   readonly checkpoints: StepCheckpoints;
   readonly log: Logger;
-  /** Whether a TCP connection to this port is not refused. */
+  /** Whether a server listens on this TCP port: false only if the connection is refused. */
   isListening(host: string, port: number): Promise<boolean>;
 }
 
-/** The node that loses the role. */
+/** The node that loses the control-plane role. */
 export interface RetireOptions {
   readonly nodeName: string;
   readonly nodeAddress: string;
@@ -43,9 +43,10 @@ export interface RetireOptions {
 }
 
 /**
- * Removes the Kubernetes control plane from this node: its label and taint, then its static pods, and once none of them listens,
- * its keys. The kubelet and its workloads keep running. May be repeated after any crash.
- * @returns false where nothing of a control plane was found
+ * Removes the Kubernetes control plane from this node. It removes the label and taint, then the static pods,
+ * and deletes the keys once no static pod listens. The kubelet and its workloads keep running. May be
+ * repeated after any crash.
+ * @returns false if no part of a control plane was found
  * @throws KubernetesError `kubernetes-still-running` after 90 s
  */
 export async function retireControlPlane(ports: RetirePorts, options: RetireOptions): Promise<boolean> {
@@ -53,7 +54,8 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   const found = await findRemaining(files);
   if (found.length === 0) return false;
   if (found.includes(PATHS.adminConf)) {
-    // The balancers of all nodes drop this API server when the role is gone: lets requests on their way arrive.
+    // The balancers of all nodes stop using this API server when the role is gone. Wait for the requests that
+    // are still on their way.
     await clock.sleep(DRAIN_MS, options.signal);
     await removeOwnTaintAndLabels(ports, options);
   }
@@ -66,7 +68,7 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   return true;
 }
 
-/** The existing files that only a control plane may have. */
+/** Lists the existing files that only a control plane may have. */
 async function findRemaining(files: FilePort): Promise<readonly string[]> {
   const pki = await files.list(PATHS.pki);
   const paths = [...pki.map((name) => `${PATHS.pki}/${name}`), ...MANIFESTS, ...CONTROL_PLANE_FILES];

@@ -11,7 +11,7 @@ const [oldClients, newClients] = [previous, next].map((pairs) =>
 );
 const [oldProxy, newProxy] = [previous, next].map((pairs) => pairs['front-proxy-ca'].public.trim());
 
-/** Answers what it would patch, where the API servers have told this. */
+/** Returns the patch that removeRetiredCas() sends if the ConfigMap contains these CAs. */
 async function patchOf(told: Record<string, string>): Promise<unknown> {
   const files = new MemoryFiles();
   await placeKubernetesKeys(files, { generation: 2, phase: 'retire', previous, next });
@@ -35,7 +35,7 @@ describe('removeRetiredCas()', () => {
     });
   });
 
-  test('changes nothing where all listed CAs are trusted', async () => {
+  test('changes nothing if all listed CAs are trusted', async () => {
     expect(
       await patchOf({
         'client-ca-file': `${newClients?.replaceAll('\n', '\r\n')}`,
@@ -45,7 +45,7 @@ describe('removeRetiredCas()', () => {
     expect(await patchOf({})).toBeUndefined();
   });
 
-  test('does not call the API before the first rotation', async () => {
+  test('does not call the API before the first key rotation', async () => {
     const commands = new FakeCommands();
     await removeRetiredCas({ commands, files: new MemoryFiles() }, never);
     expect(commands.runs).toEqual([]);

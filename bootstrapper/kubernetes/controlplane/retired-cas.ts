@@ -10,10 +10,12 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 const shape = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
 /**
- * Removes CAs that are no longer trusted from the ConfigMap kube-system/extension-apiserver-authentication, which tells
- * extension API servers and the scheduler which clients to trust. API servers add their CAs to it and never remove one before
- * it expires (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust), so the holder of a lost front-proxy
- * key could act as any user there. An API server that still trusts a CA adds it again.
+ * Removes CAs that are no longer trusted from the ConfigMap kube-system/extension-apiserver-authentication.
+ * This ConfigMap tells extension API servers and the scheduler which clients to trust. API servers add their
+ * CAs to it and remove none before it expires
+ * (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust). Without this removal, the
+ * holder of a lost front-proxy key could act as any user at these servers. An API server that still trusts a
+ * removed CA adds it again.
  */
 export async function removeRetiredCas(
   { commands, files }: { readonly commands: CommandRunner; readonly files: FilePort },
@@ -42,7 +44,7 @@ export async function removeRetiredCas(
     await kubectl('patch', ...name, '--type', 'merge', '--patch', JSON.stringify({ data: kept }));
 }
 
-/** The certificates of a bundle, each in the same form. */
+/** The certificates in a PEM bundle, each normalized to the same form. */
 function certificatesIn(bundle: string): readonly string[] {
   return [...bundle.matchAll(CERTIFICATE)].map(([pem]) => `${pem.replaceAll(/\s*\r?\n\s*/g, '\n')}\n`);
 }

@@ -8,16 +8,17 @@ const MAX_BYTES = 256 * 1024;
 /** Linux cuts process names to 15 characters (TASK_COMM_LEN). */
 const COMM_CHARS = 15;
 /**
- * The systemd scope of a container of a static pod: the uid of a static pod is a digest of its manifest, and that of any other pod
- * is a UUID (kubelet, pkg/kubelet/config/common.go). API servers in workloads do not match.
+ * Matches the systemd scope of a container of a static pod. The uid of a static pod is a digest of its
+ * manifest; the uid of any other pod is a UUID (kubelet, pkg/kubelet/config/common.go). API servers that run
+ * as workloads therefore do not match.
  */
 const STATIC_SCOPE =
   /^[^:]*:[^:]*:\/kubepods\.slice\/(?:kubepods-[a-z]+\.slice\/)?kubepods-(?:[a-z]+-)?pod[0-9a-f]{32}\.slice\/(cri-containerd-[0-9a-f]+\.scope)$/m;
-/** Time for an API server that shuts down to complete its requests. */
+/** Time for a stopping API server to complete its requests. */
 const DRAIN_MS = 3_000;
 const KILL_MS = 10_000;
 
-/** Which static pods run with other keys than those on disk. */
+/** Static pods that run with other keys than the keys on disk. */
 export interface StaticPodState {
   /** Static pods that do not run with the keys on disk yet. */
   readonly stale: readonly StaticPod[];
@@ -26,8 +27,8 @@ export interface StaticPodState {
 }
 
 /**
- * Reads from /proc which static pods run with the keys on disk. An API server that answers may be the one that the kubelet is
- * about to stop.
+ * Reads from /proc which static pods run with the keys on disk. A readiness probe cannot tell, because the
+ * API server that answers may be the old one that the kubelet is about to stop.
  */
 export async function readStaticPodState(
   files: FilePort,
@@ -52,9 +53,9 @@ export async function readStaticPodState(
 }
 
 /**
- * Terminates API servers that shut down and no longer accept connections. They would wait for watches, which do not end by
- * themselves, until the kubelet kills them after 30 s, and the next API server starts only then. A second signal terminates an
- * API server at once (k8s.io/apiserver/pkg/server/signal.go).
+ * Terminates stopping API servers that accept no more connections. Such an API server waits for its watches,
+ * which do not end by themselves, until the kubelet kills it after 30 s. The next API server starts only
+ * then. A second signal terminates an API server at once (k8s.io/apiserver/pkg/server/signal.go).
  */
 export class ApiServerDrain {
   readonly #ports: { readonly commands: CommandRunner; readonly clock: Clock };
@@ -65,7 +66,7 @@ export class ApiServerDrain {
     this.#ports = ports;
   }
 
-  /** @param probe rejects with ECONNREFUSED where nothing listens */
+  /** @param probe rejects with ECONNREFUSED if no server listens */
   async check(
     { oldApiServers }: StaticPodState,
     probe: () => Promise<void>,
@@ -87,7 +88,7 @@ export class ApiServerDrain {
       const argv = ['systemctl', 'kill', '--signal=TERM', scope] as const;
       await commands.run({ argv: [...argv], timeoutMs: KILL_MS, signal });
     } catch {
-      signal.throwIfAborted(); // it has exited, or the kubelet kills it later
+      signal.throwIfAborted(); // the process has exited, or the kubelet kills it later
     }
   }
 }
@@ -101,7 +102,7 @@ async function isRefused(probe: () => Promise<void>): Promise<boolean> {
   }
 }
 
-/** Empty for a process that has exited meanwhile. */
+/** Reads a file of a process; returns an empty text if the process has exited in the meantime. */
 async function textOf(files: FilePort, path: string): Promise<string> {
   try {
     return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');

@@ -11,7 +11,7 @@ const POD_LOGS = '/var/log/pods';
 /** The kubelet rotates container logs at 10 MiB (containerLogMaxSize). */
 const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
-/** One wait: what for, how long, and where progress is reported. */
+/** One wait: its subject, its timeout, and its progress output. */
 export interface Wait {
   readonly what: string;
   readonly timeoutMs: number;
@@ -19,7 +19,7 @@ export interface Wait {
   readonly signal: AbortSignal;
 }
 
-/** What waiting uses of the machine. */
+/** Ports (injected dependencies) of the wait. */
 export interface WaitPorts {
   readonly files: FilePort;
   readonly units: UnitPort;
@@ -27,8 +27,8 @@ export interface WaitPorts {
 }
 
 /**
- * Repeats `attempt` until it resolves and reports its last error meanwhile. A timeout has the end of the log of the API server
- * or the kubelet.
+ * Repeats `attempt` until it resolves. Meanwhile, reports the last error of `attempt` as progress. The error
+ * after a timeout includes the end of the log of the API server or the kubelet.
  * @throws KubernetesError `kubernetes-api-timeout`, `kubernetes-kubelet-failed`
  */
 export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promise<void>): Promise<void> {
@@ -54,7 +54,7 @@ export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promi
   }
 }
 
-/** A kubelet that fails again and again has the reason in its log; waiting longer would only hide it. */
+/** Throws if the kubelet fails repeatedly: its log has the reason, and waiting longer would only hide it. */
 async function refuseFailingKubelet({ units }: WaitPorts, wait: Wait): Promise<void> {
   const status = await units.status(KUBELET_UNIT, wait.signal);
   if (status.restarts < 5 || status.sub === 'running') return;
@@ -65,13 +65,16 @@ async function refuseFailingKubelet({ units }: WaitPorts, wait: Wait): Promise<v
   );
 }
 
-/** The end of the log of the API server, or of the kubelet where the API server has none. Rejects only when the signal fires. */
+/**
+ * Reads the end of the log of the API server, or of the kubelet if the API server has no log. Rejects only if
+ * the signal is aborted.
+ */
 async function logTail(ports: WaitPorts, signal: AbortSignal): Promise<string> {
   try {
     const server = await apiServerLog(ports.files);
     if (server.length > 0) return `log of the API server: ${server.join(' | ')}`;
   } catch {
-    // The log is too large or was deleted meanwhile.
+    // The log is too large, or it was deleted in the meantime.
   }
   try {
     return `log of the kubelet: ${(await ports.units.recentLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
@@ -81,7 +84,10 @@ async function logTail(ports: WaitPorts, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** The end of the log of the newest container: earlier ones have lower numbers, and rotated files have a date. */
+/**
+ * Reads the end of the log of the newest container. Logs of earlier containers have lower numbers, and
+ * rotated logs have a date.
+ */
 async function apiServerLog(files: FilePort): Promise<readonly string[]> {
   const pods = await files.list(POD_LOGS);
   const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);

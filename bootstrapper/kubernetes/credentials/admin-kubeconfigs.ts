@@ -6,7 +6,10 @@ import type { OwnNodePorts } from '../kubelet/own-node.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
-/** Names and groups of kubeadm (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go); the second one creates the role binding of the first. */
+/**
+ * User names and groups that kubeadm uses (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go). The second user
+ * creates the role binding of the first user.
+ */
 const ADMINS = {
   admin: { path: PATHS.adminConf, commonName: 'kubernetes-admin', organization: 'kubeadm:cluster-admins' },
   'super-admin': {
@@ -16,7 +19,9 @@ const ADMINS = {
   },
 } as const;
 
-/** Creates kubeconfigs for kubeadm and kubectl on this node, each with a new key and certificate inside. */
+/**
+ * Creates the kubeconfigs for kubeadm and kubectl on this node. Each contains a new key and its certificate.
+ */
 export async function createAdminKubeconfigs(
   ports: CredentialPorts,
   settings: Pick<KubernetesSettings, 'apiEndpoint' | 'certificates'>,
@@ -54,8 +59,8 @@ export async function createAdminKubeconfigs(
 }
 
 /**
- * The response of the API to the administrator of this node; undefined where the request succeeds. kubeadm retries for a minute
- * and then reports only a timeout.
+ * Returns the API's response to the administrator of this node if the API refuses the request, otherwise
+ * undefined. kubeadm retries for a minute and then reports only a timeout.
  */
 export async function findAdminRefusal(
   { files, probeNode }: OwnNodePorts,

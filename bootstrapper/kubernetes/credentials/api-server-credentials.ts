@@ -8,8 +8,8 @@ import { PATHS, type KubernetesSettings } from '../settings.ts';
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
- * Creates the certificates of the API server for its clients, for kubelets and for extension API servers, with the names and
- * groups of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go). Valid ones are kept.
+ * Creates the API server's certificates: for its clients, for kubelets and for extension API servers. Names
+ * and groups are those of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go). Valid certificates are kept.
  */
 export async function createApiServerCredentials(
   ports: CredentialPorts,
@@ -44,7 +44,10 @@ export async function createApiServerCredentials(
   }
 }
 
-/** Names in the certificate of an API server: of the service for pods, of the balancer for nodes, and the operator's own. */
+/**
+ * Names in the certificate of an API server: the service name for pods, the balancer's name for nodes, and
+ * names from the configuration.
+ */
 export function apiServerNames(
   settings: Pick<
     KubernetesSettings,

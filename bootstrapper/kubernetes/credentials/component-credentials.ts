@@ -7,8 +7,10 @@ const MAX_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
- * Creates certificates and kubeconfigs of controller manager and scheduler for the API server of this node. The kubeconfigs name
- * files, which the components reload; kubeadm would embed key and certificate, which they read once. Valid ones are kept.
+ * Creates certificates and kubeconfigs with which the controller manager and the scheduler call the API
+ * server of this node. The kubeconfigs refer to files, because the components reload files. kubeadm would
+ * embed the key and certificate, which the components read only once. Valid certificates and kubeconfigs are
+ * kept.
  */
 export async function createComponentCredentials(
   ports: CredentialPorts,
@@ -30,7 +32,8 @@ export async function createComponentCredentials(
     });
     await files.writeAtomic(`${directory}/ca.crt`, serverCaPem, { mode: 0o644 });
     const found = await files.read(conf, MAX_BYTES);
-    // The pods mount this single file: an unchanged one must stay the same file.
+    // The pods mount this single file. An unchanged file must keep its inode, otherwise the pods would keep
+    // the old file.
     if (found === undefined || Buffer.from(found).toString('utf8') !== config)
       await files.writeAtomic(conf, config);
   }

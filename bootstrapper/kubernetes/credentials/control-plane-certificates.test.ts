@@ -18,7 +18,9 @@ import { placeKubernetesKeys } from './shared-keys.ts';
 const DAY_MS = 24 * 3600 * 1000;
 const YEAR = { controlPlaneMinutes: 365 * 24 * 60 };
 
-/** A control plane's disk as kubeadm leaves it, and a year's certificates of two CAs. */
+/**
+ * Files of a control plane as kubeadm creates them, with certificates of two CAs that are valid for one year.
+ */
 async function createDisk() {
   const files = new MemoryFiles();
   const clock = new FakeClock();
@@ -59,7 +61,7 @@ describe('renewControlPlaneCertificates()', () => {
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 
-  test('renews each certificate once at two thirds of its lifetime, by its CA and for its key', async () => {
+  test('renews each certificate once after two thirds of its lifetime, with its CA and for its existing key', async () => {
     const { clock, ports, text } = await createDisk();
     const before = new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`));
     await clock.advance(244 * DAY_MS);
@@ -72,7 +74,7 @@ describe('renewControlPlaneCertificates()', () => {
     expect(await renewControlPlaneCertificates(ports, YEAR)).toEqual([]);
   });
 
-  test('reissues certificates of a replaced CA for their keys, and none before the first rotation', async () => {
+  test('reissues certificates of a replaced CA for their keys, and reissues none before the first rotation', async () => {
     const { clock, files, ports, text } = await createDisk();
     const [previous, next] = [await createPairs(1, clock.nowMs()), await createPairs(2, clock.nowMs())];
     const before = { kubelets: await text(`${PATHS.pki}/apiserver-kubelet-client.crt`) };
@@ -91,7 +93,7 @@ describe('renewControlPlaneCertificates()', () => {
       'CN=kubernetes clients 2',
     );
     expect(new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`)).issuer).toBe('CN=ca');
-    // What they call is a server: its CA is still the one that was there first.
+    // These components call a server. The CA of servers does not change in a rotation.
     expect(await text(`${COMPONENT_CLIENTS.scheduler.directory}/ca.crt`)).toBe(
       await text(`${PATHS.pki}/ca.crt`),
     );
@@ -110,7 +112,7 @@ describe('renewControlPlaneCertificates()', () => {
     expect(Date.parse(certificate.validTo)).toBeGreaterThan(clock.nowMs());
   });
 
-  test('renews the others when one fails, and rejects', async () => {
+  test('renews the other certificates when one renewal fails, and rejects', async () => {
     const { clock, files, ports, text } = await createDisk();
     await files.remove(`${PATHS.pki}/front-proxy-ca.key`);
     await clock.advance(244 * DAY_MS);
@@ -121,7 +123,7 @@ describe('renewControlPlaneCertificates()', () => {
     expect(Date.parse(scheduler.validTo) - clock.nowMs()).toBe(365 * DAY_MS);
   });
 
-  test('controlPlaneCertificateTimes() lists readable certificates only', async () => {
+  test('controlPlaneCertificateTimes() lists only readable certificates', async () => {
     const { files } = await createDisk();
     expect(await controlPlaneCertificateTimes(files)).toHaveLength(6);
     await files.writeAtomic(`${PATHS.pki}/apiserver.crt`, 'no certificate');
@@ -132,7 +134,7 @@ describe('renewControlPlaneCertificates()', () => {
 });
 
 describe('createComponentCredentials()', () => {
-  test('writes kubeconfigs that name files, and keeps valid certificates', async () => {
+  test('writes kubeconfigs that refer to files, and keeps valid certificates', async () => {
     const { clock, ports, text } = await createDisk();
     const { conf, cert, key, user } = COMPONENT_CLIENTS.scheduler;
     const before = [await text(conf), await text(cert), await text(key)];

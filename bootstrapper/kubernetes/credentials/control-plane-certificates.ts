@@ -13,15 +13,18 @@ const MAX_BYTES = 256 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
 
-/** A certificate of the Kubernetes control plane that this node signs itself. */
+/** A certificate of the Kubernetes control plane that this node issues to itself. */
 export interface ControlPlaneCertificate {
   readonly path: string;
   readonly ca: CaName;
-  /** In a file of its own, or inside a kubeconfig beside its key. */
+  /** "pem": a separate file. "kubeconfig": inside a kubeconfig, next to its key. */
   readonly form: 'pem' | 'kubeconfig';
 }
 
-/** All of them. Their consumers reload them without a restart (docs/certificates.md). */
+/**
+ * All certificates of this kind. The components that use them reload them without a restart
+ * (docs/certificates.md).
+ */
 export const CONTROL_PLANE_CERTIFICATES: readonly ControlPlaneCertificate[] = [
   { path: `${PATHS.pki}/apiserver.crt`, ca: 'servers', form: 'pem' },
   { path: `${PATHS.pki}/apiserver-kubelet-client.crt`, ca: 'clients', form: 'pem' },
@@ -31,15 +34,19 @@ export const CONTROL_PLANE_CERTIFICATES: readonly ControlPlaneCertificate[] = [
   { path: PATHS.adminConf, ca: 'clients', form: 'kubeconfig' },
 ];
 
-/** Validity of the existing certificates. Unreadable ones are left out; the component that uses them reports them. */
+/**
+ * Validity of the existing certificates. Omits unreadable certificates; the component that uses such a
+ * certificate reports it.
+ */
 export async function controlPlaneCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
   const found = await Promise.all(CONTROL_PLANE_CERTIFICATES.map((own) => timesOf(files, own)));
   return found.filter((times) => times !== undefined);
 }
 
 /**
- * Renews certificates that are due, and those of a CA that was replaced, for their existing keys. Each renewal is one rename, so
- * readers get the old or the new certificate, and after a crash every certificate matches its key.
+ * Renews certificates that are due and certificates of a replaced CA, and keeps their keys. Each renewal is
+ * one rename: readers get the old or the new certificate, and after a crash every certificate matches its
+ * key.
  * @returns the paths of renewed certificates
  */
 export async function renewControlPlaneCertificates(
@@ -57,7 +64,7 @@ export async function renewControlPlaneCertificates(
       await renew(ports, own, controlPlaneMinutes / MINUTES_PER_DAY);
       renewed.push(own.path);
     } catch (error) {
-      failures.push(error); // the others are renewed nevertheless
+      failures.push(error); // the other certificates are renewed nevertheless
     }
   }
   if (failures.length > 0) throw failures[0];
@@ -74,7 +81,10 @@ async function renew(ports: CredentialPorts, own: ControlPlaneCertificate, valid
   await files.writeAtomic(own.path, text.replace(EMBEDDED, `$1${data}`));
 }
 
-/** Whether another CA has issued it. Before the first rotation always false: a certificate of the operator's own CA is kept. */
+/**
+ * Whether another CA issued the certificate. Always false before the first rotation, because the operator may
+ * have installed a certificate of a private CA.
+ */
 async function isOfOtherCa(ports: CredentialPorts, own: ControlPlaneCertificate): Promise<boolean> {
   const { files } = ports;
   if (own.ca === 'servers' || (await files.stat(ROTATED_FILES.issuerCert)) === undefined) return false;
@@ -86,7 +96,7 @@ async function timesOf(files: FilePort, own: ControlPlaneCertificate): Promise<C
   try {
     return certificateTimesOf(certificateIn(await read(files, own.path), own.form));
   } catch {
-    return undefined; // missing or unreadable
+    return undefined; // the file is missing or unreadable
   }
 }
 

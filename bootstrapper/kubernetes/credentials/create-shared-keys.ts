@@ -7,7 +7,7 @@ import { KubernetesError } from '../errors.ts';
 import { isOfKey, readText, type CredentialPorts } from './key-pair.ts';
 import { PATHS } from '../settings.ts';
 
-/** The two files of one key. */
+/** The private and the public file of one key. */
 interface KeyFilePair {
   readonly keyFile: string;
   readonly publicFile: string;
@@ -16,13 +16,14 @@ interface KeyFilePair {
 }
 
 /**
- * Creates the keys of Kubernetes that all control planes share, on the node that creates the cluster. Each file is written
- * atomically, the private key before its public part, and existing keys are never replaced: a second CA would be a second
- * cluster. kubeadm writes in place, and does not repair a file that a crash has cut off.
+ * Creates the Kubernetes keys that all control planes share, on the node that creates the cluster. Each file
+ * is written atomically, the private key before its public part. Existing keys are never replaced, because a
+ * second CA would make a second cluster. kubeadm writes files in place and does not repair a file that a
+ * crash truncated.
  * @throws KubernetesError `kubernetes-keys-damaged`
  */
 export async function createSharedKeys({ files, nowMs }: CredentialPorts): Promise<void> {
-  // Names of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go).
+  // File names and common names are those of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go).
   const authority = (name: string, commonName: string): KeyFilePair => ({
     keyFile: `${PATHS.pki}/${name}.key`,
     publicFile: `${PATHS.pki}/${name}.crt`,
@@ -77,7 +78,7 @@ async function makeEncryptionKey(files: FilePort): Promise<void> {
       },
     ],
   };
-  // Never replaced: existing Secrets could not be decrypted.
+  // Never replace this key: existing Secrets could no longer be decrypted.
   await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
 }
 

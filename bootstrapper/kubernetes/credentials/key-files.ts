@@ -3,8 +3,8 @@ import { PATHS } from '../settings.ts';
 const KUBELET = '/var/lib/cluster/kubernetes';
 
 /**
- * Files of the kubelet. Keys are created on the node; certificates and CA come with the join ticket, or on the node that creates
- * the cluster from its new CA. Keys have mode 0600 and belong to root.
+ * Files of the kubelet. The node creates the keys. The certificates and the CA come with the join ticket, or
+ * from the new CA on the node that creates the cluster. Keys have mode 0600 and belong to root.
  */
 export const KUBELET_FILES = {
   clientKey: `${KUBELET}/kubelet-client.key`,
@@ -16,14 +16,15 @@ export const KUBELET_FILES = {
 } as const;
 
 /**
- * CA certificates that the kubelet trusts for its clients. The file exists from the first key rotation on; before, the kubelet
- * trusts the Kubernetes CA. It has no secret, so a demoted node keeps it.
+ * CA certificates that the kubelet trusts for its clients. The file exists from the first key rotation on;
+ * before that, the kubelet trusts the Kubernetes CA. The file contains no secret, so a demoted node keeps it.
  */
 export const KUBELET_CLIENTS_CA = `${KUBELET}/clients-ca.crt`;
 
 /**
- * Files of a control plane that exist from the first key rotation on. From then on the Kubernetes CA signs only server
- * certificates, because pods, kubeconfigs and kubelets pin it. Client certificates have a CA of their own.
+ * Files of a control plane that exist from the first key rotation on. From then on, the Kubernetes CA signs
+ * only server certificates, because pods, kubeconfigs and kubelets pin this CA. A separate CA signs client
+ * certificates.
  */
 export const ROTATED_FILES = {
   /** Trusted CAs of client certificates, PEM. */
@@ -31,13 +32,13 @@ export const ROTATED_FILES = {
   /** The CA that signs client certificates. */
   issuerCert: `${PATHS.pki}/clients-issuer.crt`,
   issuerKey: `${PATHS.pki}/clients-issuer.key`,
-  /** Trusted CAs of API servers as clients of extension API servers, PEM. */
+  /** Trusted CAs with which extension API servers verify API servers as their clients, PEM. */
   frontProxyTrustBundle: `${PATHS.pki}/front-proxy-believed.crt`,
 } as const;
 
 /**
- * Client certificates of controller manager and scheduler. Their static pods mount whole directories: a container that mounts a
- * single file keeps the old file when it is replaced.
+ * Client certificates of the controller manager and the scheduler. Their static pods mount whole directories,
+ * because a container that mounts a single file keeps the old file after a replacement.
  */
 export const COMPONENT_CLIENTS = {
   'controller-manager': client('controller-manager', 'system:kube-controller-manager'),
@@ -56,8 +57,8 @@ function client(name: string, user: string) {
 }
 
 /**
- * Paths of the keys that all control planes share, by their names in `Ticket.control_plane_keys`. A node has all of them before
- * it starts etcd. Contents are PEM, and JSON for `encryption.json`.
+ * Paths of the keys that all control planes share, by their names in `Ticket.control_plane_keys`. A node has
+ * all of these keys before it starts etcd. Contents are PEM, or JSON for `encryption.json`.
  */
 export const CONTROL_PLANE_KEY_FILES = {
   'etcd-clients-ca.crt': '/var/lib/cluster/consensus/kubernetes/clients/ca.crt',
@@ -79,5 +80,8 @@ export const CONTROL_PLANE_KEY_FILES = {
   'cluster-ca.key': '/var/lib/cluster/ca/ca.key',
 } as const;
 
-/** Exists from the first key rotation on: the key set with both generations and the phase (internal/keyset). */
+/**
+ * The key set with both generations and the phase of the rotation (internal/keyset). Exists from the first
+ * key rotation on.
+ */
 export const OPTIONAL_KEY_FILES = { 'rotation.json': '/var/lib/cluster/keys/rotation.json' } as const;

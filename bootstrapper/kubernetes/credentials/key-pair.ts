@@ -15,13 +15,16 @@ import { PATHS } from '../settings.ts';
 
 const MAX_BYTES = 64 * 1024;
 
-/** What creating certificates uses. */
+/** Ports (injected dependencies) for the creation of certificates. */
 export interface CredentialPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
 }
 
-/** The CAs of a control plane: for servers, for clients, and for API servers as clients of extension API servers. */
+/**
+ * The CAs of a control plane: `servers` and `clients` of Kubernetes, and `front-proxy` for API servers as
+ * clients of extension API servers.
+ */
 export type CaName = 'servers' | 'clients' | 'front-proxy';
 
 const KUBEADM_CA = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.key` };
@@ -33,7 +36,7 @@ export async function loadCa({ files, nowMs }: CredentialPorts, name: CaName): P
   return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs });
 }
 
-/** Paths of a CA. The CA of clients is the Kubernetes CA before the first key rotation. */
+/** Paths of a CA. Before the first key rotation, the Kubernetes CA is also the CA of clients. */
 export async function caFilesOf(
   files: FilePort,
   name: CaName,
@@ -51,8 +54,8 @@ export async function caFilesOf(
 }
 
 /**
- * Creates a key and its certificate unless valid ones exist. The key is written first: after a crash, the certificate is created
- * for the existing key. An unreadable key is replaced.
+ * Creates a key and its certificate unless valid ones exist. The key is written first: after a crash in
+ * between, the next call creates the certificate for the existing key. An unreadable key is replaced.
  */
 export async function ensureKeyPair(
   files: FilePort,
@@ -81,7 +84,7 @@ export async function readText(files: FilePort, path: string): Promise<string> {
   return Buffer.from(bytes).toString('utf8');
 }
 
-/** A kubeconfig, as JSON, that names files, so that clients reload renewed certificates. */
+/** Builds a kubeconfig (JSON) that refers to files, so that clients reload renewed certificates. */
 export function kubeconfigOfFiles(of: {
   readonly server: string;
   readonly caFile: string;
@@ -100,7 +103,7 @@ export function kubeconfigOfFiles(of: {
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 
-/** Creates a key unless a readable one exists. @returns its SubjectPublicKeyInfo, DER */
+/** Creates a key unless a readable key exists. @returns the key's SubjectPublicKeyInfo, DER */
 async function ensureKey(files: FilePort, path: string): Promise<Uint8Array> {
   const found = await files.read(path, MAX_BYTES);
   if (found !== undefined)
@@ -122,7 +125,7 @@ function isIssuedTo(certPem: string, { pubKeyDer, names }: LeafSpec, caPem: stri
   return isOf(certificate, pubKeyDer) && names.every(isNamed);
 }
 
-/** Whether certificate and key match; false for unreadable ones. */
+/** Whether certificate and key match; false if one of them is unreadable. */
 export function isOfKey(certPem: string, keyPem: string): boolean {
   try {
     return isOf(new X509Certificate(certPem), pubKeyDerOf(new Secret(keyPem)));

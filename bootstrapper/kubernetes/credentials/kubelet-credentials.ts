@@ -15,8 +15,8 @@ import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
- * Creates the certificates of the kubelet on the node that creates the cluster; other nodes get them with the join ticket. Valid
- * ones are kept.
+ * Creates the certificates of the kubelet on the node that creates the cluster. Other nodes get them with the
+ * join ticket. Valid certificates are kept.
  */
 export async function createKubeletCredentials(
   ports: CredentialPorts,
@@ -30,7 +30,7 @@ export async function createKubeletCredentials(
   const subject = {
     commonName: `system:node:${nodeName}`,
     organization: 'system:nodes',
-    // The membership webhook checks it (authorization-config.ts).
+    // The membership webhook checks this user id (authorization-config.ts).
     userId: nodeId,
     validDays: certificates.kubeletMinutes / MINUTES_PER_DAY,
   };
@@ -51,8 +51,9 @@ export async function createKubeletCredentials(
 }
 
 /**
- * Writes the kubeconfig of the kubelet, which names files, so that the kubelet reloads renewed certificates. The certificate
- * directory of kubeadm stays empty on a worker: kubeadm would take a CA without its key for an external CA.
+ * Writes the kubeconfig of the kubelet. It refers to files, so that the kubelet reloads renewed certificates.
+ * On a worker, kubeadm's certificate directory stays empty: kubeadm would treat a CA without its key as an
+ * external CA.
  * @throws KubernetesError `kubernetes-credentials-missing`
  */
 export async function writeKubeletKubeconfig(

@@ -19,7 +19,7 @@ import { PATHS } from '../settings.ts';
 
 const pki = (name: string): string => `${PATHS.pki}/${name}`;
 const [toManager, toScheduler] = [COMPONENT_CLIENTS['controller-manager'], COMPONENT_CLIENTS.scheduler];
-/** Certificate, key and authority of each pair. */
+/** The paths of certificate, key and CA of each key pair. */
 const PAIRS = [
   { cert: pki('ca.crt'), key: pki('ca.key'), by: pki('ca.crt') },
   { cert: pki('front-proxy-ca.crt'), key: pki('front-proxy-ca.key'), by: pki('front-proxy-ca.crt') },
@@ -56,7 +56,7 @@ async function made(): Promise<MemoryFiles> {
   return files;
 }
 
-/** Everything is there, is of its key and of its authority. */
+/** Checks that every certificate exists and matches its key and its CA. */
 async function expectWhole(files: FilePort): Promise<void> {
   const wrong: string[] = [];
   const check = (what: string, [cert = '', key = '', by = '']: readonly (string | undefined)[]): void => {
@@ -85,7 +85,7 @@ async function expectWhole(files: FilePort): Promise<void> {
 }
 
 describe('ControlPlane.createPki() on the node that creates the cluster', () => {
-  test('completes after a crash at any write and creates shared keys once', async () => {
+  test('completes after a crash at any write, and creates the shared keys only once', async () => {
     const points: string[] = [];
     const faults = everyFault({
       faults: ['crash-before'],
@@ -112,7 +112,7 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
       { path, what: 'is empty', damaged: '' },
       { path, what: 'is cut', damaged: '-----BEGIN CERTIFICATE-----\nMIIB' },
     ]),
-  )('replaces $path that $what before the checkpoint', async ({ path, damaged }) => {
+  )('replaces $path if the file $what and the step has no checkpoint', async ({ path, damaged }) => {
     const files = await made();
     const before = await textsOf(files, MADE_ONCE);
     if (damaged === undefined) await files.remove(path);
@@ -122,7 +122,7 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
     expect(await textsOf(files, MADE_ONCE)).toEqual(before);
   });
 
-  test.each(LEAVES)('replaces $cert of another key or CA before the checkpoint', async ({ cert, key }) => {
+  test.each(LEAVES)('replaces $cert if it is of another key or CA and the step has no checkpoint', async ({ cert, key }) => {
     const files = await made();
     await files.writeAtomic(key, generateKeyPem().reveal());
     await makePki(files);
@@ -159,7 +159,7 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
       { path: cert, what: 'is cut', damaged: '-----BEGIN' },
       { path: cert, what: 'is of another key', damaged: 'another' },
     ]),
-  )('$path that $what is refused by name, and nothing is touched', async ({ path, damaged }) => {
+  )('refuses a damaged key pair and names it ($path $what), and changes no file', async ({ path, damaged }) => {
     const files = await made();
     const other = damaged === 'another' ? ((await textOf(await made(), path)) ?? '') : damaged;
     if (other === undefined) await files.remove(path);
@@ -212,7 +212,7 @@ test('a control plane that joins gets no super-admin.conf', async () => {
   expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
 });
 
-test('storeSettings() deletes super-admin.conf also when createPki() was repeated', async () => {
+test('storeSettings() deletes super-admin.conf even if createPki() was repeated', async () => {
   const bed = createControlPlane();
   await runAll(bed.create());
   await new StepCheckpoints(bed.files).clear(['pki']);
@@ -222,7 +222,7 @@ test('storeSettings() deletes super-admin.conf also when createPki() was repeate
   expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
 });
 
-test('a step interrupted with new settings is repeated when the previous settings come back', async () => {
+test('repeats a step that was interrupted with new settings when the previous settings return', async () => {
   const names = ['other.example.test'];
   const bed = createControlPlane((argv) =>
     /control-plane|upload-config/.test(argv.join(' ')) && isBroken

@@ -14,7 +14,10 @@ import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../
 import { removeRetiredCas } from '../controlplane/retired-cas.ts';
 import { placeKubernetesKeys } from './shared-keys.ts';
 
-/** A real API server of the bundle on a real etcd, started with the files that `settleKubernetes` writes. */
+/**
+ * These tests run a real API server of the bundle and a real etcd, with the files that `placeKubernetesKeys`
+ * writes.
+ */
 const nowMs = (): number => Date.now();
 const signal = new AbortController().signal;
 const READY_MS = 90_000;
@@ -73,7 +76,7 @@ async function reach(phase: KeySet['phase']): Promise<void> {
   await placeKubernetesKeys(files, set);
 }
 
-/** The absolute places of a control plane, below the directory of this test. */
+/** Redirects the absolute paths of a control plane to the directory of this test. */
 function relocated(): FilePort {
   const disk = new DiskFiles();
   const move = (path: string): string => join(directory, path);
@@ -209,7 +212,7 @@ async function newToken(): Promise<string> {
   return (JSON.parse(text) as { status: { token: string } }).status.token;
 }
 
-test('an API server that trusts two CAs admits clients of both, and refuses the previous one after it is removed, without a restart', async () => {
+test('an API server that trusts two CAs admits clients of both, and refuses the previous CA without a restart once it is removed', async () => {
   const { previous, next } = set;
   const [old, anew] = [previous, next].map((pairs) => pairs['kubernetes-clients-ca']);
   const [oldProxy, newProxy] = [previous, next].map((pairs) => pairs['front-proxy-ca']);
@@ -241,13 +244,13 @@ test('an API server verifies tokens with the keys that it read at its start', as
   const anew = await newToken();
   expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([200, 200]);
   await reach('retire');
-  // It has not read it.
+  // The API server has not read the new file.
   expect(await statusOf(bearer(old))).toBe(200);
   await restartApiServer();
   expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([401, 200]);
 }, 180_000);
 
-test('the ConfigMap for extension API servers keeps previous CAs until they are removed, and does not get them back', async () => {
+test('the ConfigMap for extension API servers keeps previous CAs until they are removed, and API servers do not add them again', async () => {
   const identity = await clientOf(active('kubernetes-clients-ca'));
   const config = join(directory, 'admin.conf');
   const data = (pem: string): string => Buffer.from(pem, 'utf8').toString('base64');
@@ -267,7 +270,7 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
   const commands: CommandRunner = {
     run: (command) => {
       const [, , , ...args] = command.argv;
-      // Without a home it would keep its cache in the checkout.
+      // Without its own cache directory, kubectl would write its cache into the repository.
       const own = ['--kubeconfig', config, '--cache-dir', join(directory, 'kubectl-cache')] as const;
       return runner.run({ ...command, argv: [kubectl, ...own, ...args] });
     },
@@ -279,7 +282,7 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
   const oldProxy = set.previous['front-proxy-ca'].public.trim();
   expect((await told())['requestheader-client-ca-file']).toContain(oldProxy);
   await removeRetiredCas({ commands, files }, signal);
-  // Each API server looks once a minute, and at each change.
+  // Each API server updates the ConfigMap once a minute and after each change.
   await new Promise((resolve) => setTimeout(resolve, 3_000));
   expect((await told())['requestheader-client-ca-file']?.trim()).toBe(
     trustedPem(set, 'front-proxy-ca').trim(),
@@ -287,7 +290,7 @@ test('the ConfigMap for extension API servers keeps previous CAs until they are 
   expect((await told())['client-ca-file']?.trim()).toBe(trustedPem(set, 'kubernetes-clients-ca').trim());
 }, 60_000);
 
-test('an API server that shuts down waits for watches, and a second signal terminates it at once', async () => {
+test('a stopping API server waits for watches, and a second signal terminates it at once', async () => {
   const identity = await clientOf(active('kubernetes-clients-ca'));
   const own = { cert: identity.certPem, key: identity.keyPem.reveal(), rejectUnauthorized: false };
   const watch = request(

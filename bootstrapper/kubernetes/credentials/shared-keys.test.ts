@@ -34,7 +34,7 @@ let files: MemoryFiles;
 const text = async (path: string): Promise<string> =>
   Buffer.from((await files.read(path, 65_536)) ?? []).toString('utf8');
 
-/** A control plane whose keys were never replaced. */
+/** Creates a control plane whose keys were never rotated. */
 async function create(pairs: RotatingPairs = first): Promise<void> {
   files = new MemoryFiles();
   await files.makeDirectory(PATHS.pki);
@@ -58,7 +58,7 @@ const everything = async (): Promise<readonly string[]> => {
 beforeEach(() => create());
 
 describe('placeKubernetesKeys()', () => {
-  test('changes nothing in phase hand', async () => {
+  test('changes nothing in the phase `hand`', async () => {
     const before = await everything();
     await placeKubernetesKeys(files, at('hand'));
     expect(await everything()).toEqual(before);
@@ -66,7 +66,7 @@ describe('placeKubernetesKeys()', () => {
   });
 
   test.each(KEY_PHASES.filter((phase) => phase !== 'hand'))(
-    'writes trusted CAs and signing keys in phase %s',
+    'writes the trusted CAs and the signing keys in phase %s',
     async (phase) => {
       const set = at(phase);
       await placeKubernetesKeys(files, set);
@@ -84,21 +84,22 @@ describe('placeKubernetesKeys()', () => {
       expect(await text(`${PATHS.pki}/front-proxy-ca.key`)).toBe(signs['front-proxy-ca'].private.reveal());
       expect((await text(`${PATHS.pki}/sa.pub`)).trim()).toBe(trustedPem(set, 'service-account').trim());
       expect(await text(`${PATHS.pki}/sa.key`)).toBe(signs['service-account'].private.reveal());
-      // Servers' certificates are pinned by what nobody can reach: they stay of the CA that was there first.
+      // Clients pin the CA of server certificates and some of them cannot be updated, so the first CA keeps
+      // signing server certificates.
       expect(await text(`${PATHS.pki}/ca.crt`)).toBe(first['kubernetes-clients-ca'].public);
       for (const key of [ROTATED_FILES.issuerKey, `${PATHS.pki}/front-proxy-ca.key`, `${PATHS.pki}/sa.key`])
         expect((await files.stat(key))?.mode).toBe(0o600);
     },
   );
 
-  test('writes nothing the second time', async () => {
+  test('writes nothing when it is called a second time', async () => {
     await placeKubernetesKeys(files, at('believe'));
     const before = await everything();
     await placeKubernetesKeys(files, at('believe'));
     expect(await everything()).toEqual(before);
   });
 
-  test('writes the CA of clients in phase hand after an earlier rotation', async () => {
+  test('writes the CA of clients in the phase `hand` after an earlier rotation', async () => {
     await placeKubernetesKeys(files, at('hand', 3));
     expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(
       trustedPem(at('done'), 'kubernetes-clients-ca'),
@@ -107,7 +108,7 @@ describe('placeKubernetesKeys()', () => {
   });
 });
 
-test('writeKubeletClientsCa() is all that a worker needs', async () => {
+test('a worker needs only writeKubeletClientsCa()', async () => {
   files = new MemoryFiles();
   await writeKubeletClientsCa(files, second['kubernetes-clients-ca'].public);
   expect(await readSharedKeyState(files, etcd)).toEqual({ hasKubeletClientsCa: true, podDigests: undefined });
@@ -122,9 +123,9 @@ describe('podDigests', () => {
     STATIC_PODS.filter((pod) => before?.[pod] !== after?.[pod]);
   const all = [...STATIC_PODS];
 
-  test('change for static pods that read a key only at their start', async () => {
+  test('changes the digest of static pods that read a key only at their start', async () => {
     let before = await digestsIn(at('believe'));
-    // Its own authority is still the same.
+    // The CA that signs the scheduler's certificate has not changed yet.
     expect(before?.['kube-scheduler']).toBeUndefined();
     const steps: (readonly string[])[] = [];
     for (const set of [
@@ -143,7 +144,7 @@ describe('podDigests', () => {
     expect(steps).toEqual([all, [], ['kube-apiserver'], [], [], ['kube-apiserver'], all]);
   });
 
-  test('of the API server changes with the trusted CA of etcd', async () => {
+  test('the digest of the API server changes with the trusted CA of etcd', async () => {
     const before = await digestsIn(at('believe'));
     await files.writeAtomic(etcd.caFile, 'etcd, and another');
     expect(changed(before, await digestsIn(at('believe')))).toEqual(['kube-apiserver']);
@@ -166,13 +167,13 @@ describe('buildKubeadmConfig() with shared keys', () => {
   };
   const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };
 
-  test('is unchanged before the first rotation', () => {
+  test('returns the same configuration before the first rotation', () => {
     const config = buildKubeadmConfig(settings, client);
     for (const word of ['client-ca-file', 'cluster-signing', 'extraEnvs', 'clients-ca', 'requestheader'])
       expect(config).not.toContain(word);
   });
 
-  test('has separate CAs for clients and servers, and restarts the scheduler only for a new issuer', async () => {
+  test('uses separate CAs for clients and servers, and restarts the scheduler only for a new issuer', async () => {
     await placeKubernetesKeys(files, at('believe'));
     const keys = await readSharedKeyState(files, etcd);
     const [, cluster, kubelet] = buildKubeadmConfig(settings, client, {
@@ -215,11 +216,11 @@ describe('readStaticPodState()', () => {
     await files.writeAtomic(`/proc/${pid}/cgroup`, `9:name=systemd:${scope(pid)}\n0::${scope(pid)}\n`);
   };
 
-  test('is empty before the first rotation', async () => {
+  test('returns an empty state before the first rotation', async () => {
     expect(await readStaticPodState(files, NEVER_ROTATED)).toEqual({ stale: [], oldApiServers: [] });
   });
 
-  test('lists static pods that do not run or run with other keys', async () => {
+  test('lists static pods that do not run or that run with other keys', async () => {
     await placeKubernetesKeys(files, at('issue'));
     const keys = await readSharedKeyState(files, etcd);
     const stale = async () => (await readStaticPodState(files, keys)).stale;
@@ -236,10 +237,10 @@ describe('readStaticPodState()', () => {
   });
 
   test.each([
-    { name: 'a pod that came by the API', cgroup: scope(7, '5093894b_551e_4c33_b667_cde82bb6c950') },
-    { name: 'a cluster in a container', cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}` },
-    { name: 'a program of the machine', cgroup: '/system.slice/kube-apiserver.service' },
-  ])('ignores workloads: $name', async ({ cgroup }) => {
+    { name: 'a pod that was created over the API', cgroup: scope(7, '5093894b_551e_4c33_b667_cde82bb6c950') },
+    { name: 'an API server of a cluster inside a container', cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}` },
+    { name: 'a system service on the machine', cgroup: '/system.slice/kube-apiserver.service' },
+  ])('does not treat $name as a static pod', async ({ cgroup }) => {
     await placeKubernetesKeys(files, at('issue'));
     const keys = await readSharedKeyState(files, etcd);
     await run(7, 'kube-apiserver', 'PATH=/');

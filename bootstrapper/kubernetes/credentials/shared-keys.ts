@@ -8,9 +8,9 @@ import { PATHS, type EtcdClientFiles } from '../settings.ts';
 const MAX_BYTES = 256 * 1024;
 
 /**
- * Writes the shared keys of the control planes where Kubernetes reads them, for the phase of a key rotation. Before the first
- * rotation nothing is written: servers and clients have one CA, as with kubeadm. Unchanged files are not written. May be
- * repeated after any crash.
+ * Writes the control planes' shared keys to the paths that Kubernetes reads, for the current phase of a key
+ * rotation. Before the first rotation, this function writes nothing: servers and clients have one CA, as with
+ * kubeadm. Unchanged files are not written. May be repeated after any crash.
  */
 export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise<void> {
   const clients = {
@@ -32,7 +32,7 @@ export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise
   await put(files, ROTATED_FILES.clientsTrustBundle, clients.trusted);
   await put(files, ROTATED_FILES.frontProxyTrustBundle, trustedPem(set, 'front-proxy-ca'));
   await put(files, `${PATHS.pki}/sa.pub`, trustedPem(set, 'service-account'));
-  // The controller manager reloads this pair, and keeps its current one while the two files do not match.
+  // The controller manager reloads this key pair. It keeps its current pair while the two files do not match.
   await put(files, ROTATED_FILES.issuerKey, clients.signs.private.reveal(), 0o600);
   await put(files, ROTATED_FILES.issuerCert, clients.signs.public);
   await put(files, `${PATHS.pki}/front-proxy-ca.key`, frontProxy.private.reveal(), 0o600);
@@ -46,18 +46,19 @@ export async function writeKubeletClientsCa(files: FilePort, trustedPemText: str
   await put(files, KUBELET_CLIENTS_CA, trustedPemText);
 }
 
-/** How the shared keys change the configuration of Kubernetes. */
+/** The effect of the shared keys on the configuration of Kubernetes. */
 export interface SharedKeyState {
-  /** Whether the kubelet trusts other CAs for its clients than the Kubernetes CA. */
+  /** Whether the kubelet trusts other CAs than the Kubernetes CA for its clients. */
   readonly hasKubeletClientsCa: boolean;
   /**
-   * Digest of the files that a static pod reads only at its start; a new digest restarts the pod. undefined for a pod that is as
-   * kubeadm writes it, and for all of them before the first rotation.
+   * Digest of the files that a static pod reads only at its start; a new digest restarts the pod. undefined
+   * for a pod that has no variable in addition to kubeadm's settings, and for all static pods before the
+   * first rotation.
    */
   readonly podDigests: Readonly<Record<StaticPod, string | undefined>> | undefined;
 }
 
-/** Static pods of a control plane. */
+/** The static pods of a control plane. */
 export const STATIC_PODS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 /** Name of a static pod. */
 export type StaticPod = (typeof STATIC_PODS)[number];
@@ -80,7 +81,8 @@ export async function readSharedKeyState(
   };
   const { issuerCert } = ROTATED_FILES;
   const hasSameIssuer = isSame(await textOf(files, issuerCert), await textOf(files, `${PATHS.pki}/ca.crt`));
-  // They reload trusted CAs, but notice a new issuer of their own certificates only after up to 5 min, hence `issuerCert`.
+  // These components reload trusted CAs at once. They notice a new issuer of their own certificates only
+  // after up to 5 min, so the digest includes `issuerCert`.
   const [pub, key] = [`${PATHS.pki}/sa.pub`, `${PATHS.pki}/sa.key`];
   const digests = {
     'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert]),

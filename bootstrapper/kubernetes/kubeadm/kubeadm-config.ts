@@ -6,8 +6,8 @@ import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } f
 import { NEVER_ROTATED, type SharedKeyState, type StaticPod } from '../credentials/shared-keys.ts';
 
 /**
- * The configuration file of kubeadm (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1, kubeproxy.config.k8s.io/v1alpha1),
- * as JSON documents, which are YAML.
+ * Builds the configuration file of kubeadm (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1,
+ * kubeproxy.config.k8s.io/v1alpha1) as JSON documents, which are valid YAML.
  */
 export function buildKubeadmConfig(
   settings: KubernetesSettings,
@@ -24,12 +24,15 @@ export function buildKubeadmConfig(
 }
 
 const KUBEADM_API = 'kubeadm.k8s.io/v1beta4';
-/** Environment variable with the digest of the keys that a static pod runs with. */
+/** Environment variable with the digest of the keys with which a static pod runs. */
 export const KEYS_VARIABLE = 'CLUSTER_KEYS';
 /** Environment variable with the control-plane generation. */
 const GENERATION_VARIABLE = 'CLUSTER_TENURE';
 
-/** What distinguishes a static pod from an earlier one with the same settings; a change restarts the pod. */
+/**
+ * Values that distinguish a static pod from an earlier one with the same settings. A changed value restarts
+ * the pod.
+ */
 export interface StaticPodVariant {
   readonly keys: SharedKeyState;
   readonly controlPlaneGeneration: string | undefined;
@@ -41,14 +44,16 @@ function initConfiguration(settings: KubernetesSettings): object {
   return {
     apiVersion: KUBEADM_API,
     kind: 'InitConfiguration',
-    // Without a list kubeadm creates a token, and one token is enough for a certificate of any node name.
+    // Without this empty list, kubeadm would create a bootstrap token. One token is enough to get a
+    // certificate for any node name.
     bootstrapTokens: [],
     localAPIEndpoint: { advertiseAddress: settings.nodeAddress, bindPort: PORTS.apiServer },
     nodeRegistration: {
       name: settings.nodeName,
       criSocket: `unix://${PATHS.containerdSocket}`,
       imagePullPolicy: 'IfNotPresent',
-      // Without a list kubeadm sets its taint; here it depends on the roles (taints/control-plane-taint.ts).
+      // Without this empty list, kubeadm would set its taint. Here, the taint depends on the roles
+      // (taints/control-plane-taint.ts).
       taints: [],
       kubeletExtraArgs: [{ name: 'node-ip', value: settings.nodeAddress }],
     },
@@ -91,13 +96,15 @@ function clusterConfiguration(
       extraArgs: [
         { name: 'encryption-provider-config', value: PATHS.encryption },
         { name: 'encryption-provider-config-automatic-reload', value: 'true' },
-        // Removed nodes are refused before the authorizers of Kubernetes (controlplane/authorization-config.ts).
+        // The membership webhook refuses removed nodes before the authorizers of Kubernetes run
+        // (controlplane/authorization-config.ts).
         { name: 'authorization-config', value: PATHS.authorization },
-        // Pod Security (controlplane/admission-config.ts).
+        // Configures Pod Security (controlplane/admission-config.ts).
         { name: 'admission-control-config-file', value: PATHS.admission },
-        // Without it the API server verifies no kubelet (logs, exec, metrics).
+        // Without this CA, the API server would not verify kubelets when it reads logs, runs commands or
+        // reads metrics.
         { name: 'kubelet-certificate-authority', value: `${PATHS.pki}/ca.crt` },
-        // No bootstrap tokens exist, and none would be accepted.
+        // No bootstrap tokens exist, and the API server must accept none.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
         ...(digests === undefined ? [] : CLIENT_CAS),
@@ -121,11 +128,12 @@ function clusterConfiguration(
 function controllerManager(variant: StaticPodVariant): object {
   return {
     extraArgs: [
-      // kubeadm would add the controllers of bootstrap tokens.
+      // kubeadm would also enable the controllers for bootstrap tokens.
       { name: 'controllers', value: '*' },
       { name: 'profiling', value: 'false' },
-      // The controller manager requests a token for each controller at its start. At the default rate (20 per second) the first
-      // pods of a cluster would wait for seconds. The API server limits requests itself (priority and fairness).
+      // The controller manager requests a token for each of its controllers when it starts. At the default
+      // rate (20 per second), the first pods of a cluster would wait for seconds. The API server limits its
+      // clients anyway (priority and fairness).
       { name: 'kube-api-qps', value: '100' },
       { name: 'kube-api-burst', value: '200' },
       ...(variant.keys.podDigests === undefined ? [] : [...CLIENT_CAS, ...REQUEST_SIGNERS]),
@@ -135,15 +143,15 @@ function controllerManager(variant: StaticPodVariant): object {
   };
 }
 
-/** Trusted CAs of clients; API server and controller manager reload these files. */
+/** Trusted CAs of clients. The API server and the controller manager reload these files. */
 const CLIENT_CAS = [
   { name: 'client-ca-file', value: ROTATED_FILES.clientsTrustBundle },
   { name: 'requestheader-client-ca-file', value: ROTATED_FILES.frontProxyTrustBundle },
 ];
 
-/** CAs for CertificateSigningRequests: one for clients, another for servers. */
+/** CAs that sign CertificateSigningRequests: one for clients, another for servers. */
 const REQUEST_SIGNERS = [
-  // kubeadm sets one CA for all signers, which excludes the settings per signer.
+  // kubeadm sets one CA for all signers. That setting excludes separate settings per signer.
   { name: 'cluster-signing-cert-file', value: '' },
   { name: 'cluster-signing-key-file', value: '' },
   ...['kube-apiserver-client', 'kubelet-client'].flatMap((name) =>
@@ -161,7 +169,9 @@ function requestSigner(name: string, certFile: string, keyFile: string): readonl
   ];
 }
 
-/** The kubelet restarts a static pod when one of these variables changes. */
+/**
+ * Builds the environment variables of a static pod. The kubelet restarts the pod when one of them changes.
+ */
 function variantEnv(pod: StaticPod, { keys, controlPlaneGeneration }: StaticPodVariant): object {
   const values = { [KEYS_VARIABLE]: keys.podDigests?.[pod], [GENERATION_VARIABLE]: controlPlaneGeneration };
   const extraEnvs = Object.entries(values).flatMap(([name, value]) =>
@@ -179,7 +189,8 @@ function proxyConfiguration(): object {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
     mode: 'iptables',
-    // kube-proxy must not set nf_conntrack_max: it belongs to the machine, and is read-only in a network namespace.
+    // kube-proxy must not set nf_conntrack_max: this limit applies to the whole machine, and is read-only in
+    // a network namespace.
     conntrack: { maxPerCore: 0, min: 0 },
   };
 }

@@ -6,7 +6,7 @@ import { PATHS } from '../settings.ts';
 
 const PHASE_MS = 300_000;
 
-/** Runs single phases of `kubeadm init`: each may be repeated, unlike the whole command. */
+/** Runs single phases of `kubeadm init`. Each phase may be repeated, unlike the whole command. */
 export class Kubeadm {
   readonly #commands: CommandRunner;
   readonly #log: Logger;
@@ -49,7 +49,7 @@ export class Kubeadm {
   }
 }
 
-/** The last lines of kubeadm have the error, before a general hint. */
+/** Returns the last lines of kubeadm's output. They contain the error and precede a general hint. */
 function errorLines(tail: string): string {
   const lines = tail
     .split('\n')

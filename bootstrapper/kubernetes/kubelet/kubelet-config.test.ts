@@ -37,11 +37,11 @@ describe('kubeletFiles()', () => {
 
 test.each([
   {
-    name: 'systemd-resolved’s list where that runs',
+    name: 'the resolver list of systemd-resolved if that service runs',
     running: true,
     want: '/run/systemd/resolve/resolv.conf',
   },
-  { name: 'the machine’s own otherwise', running: false, want: undefined },
+  { name: 'the machine’s /etc/resolv.conf if systemd-resolved does not run', running: false, want: undefined },
 ])('Kubelet.start() uses $name', async ({ running, want }) => {
   const bed = createControlPlane();
   await placeKubelet(bed.files);

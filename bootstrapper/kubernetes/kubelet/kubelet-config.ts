@@ -3,14 +3,17 @@ import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 import type { SharedKeyState } from '../credentials/shared-keys.ts';
 
-/** Configuration file of the kubelet, at the path of kubeadm. */
+/** Configuration file of the kubelet, at the path that kubeadm uses. */
 export const KUBELET_CONFIG = '/var/lib/kubelet/config.yaml';
-/** Environment file with flags of the kubelet, at the path of kubeadm. */
+/** Environment file with flags of the kubelet, at the path that kubeadm uses. */
 export const KUBELET_FLAGS = '/var/lib/kubelet/kubeadm-flags.env';
 
 type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host'>;
 
-/** kubelet.config.k8s.io/v1beta1; other settings have the defaults of the kubelet. */
+/**
+ * Builds the KubeletConfiguration (kubelet.config.k8s.io/v1beta1). Settings that are not listed keep the
+ * defaults of the kubelet.
+ */
 export function kubeletConfiguration(
   { serviceSubnet, host }: KubeletSettings,
   { hasKubeletClientsCa }: Pick<SharedKeyState, 'hasKubeletClientsCa'>,
@@ -24,7 +27,8 @@ export function kubeletConfiguration(
     staticPodPath: PATHS.manifests,
     clusterDNS: [serviceAddressIn(serviceSubnet, 'dns')],
     clusterDomain: CLUSTER_DOMAIN,
-    // The agent renews certificates: a kubelet would need a signer that everybody with its key could call.
+    // The agent renews the certificates. For renewal by the kubelet, the cluster would need a signer that
+    // anyone with the kubelet's key could call.
     rotateCertificates: false,
     serverTLSBootstrap: false,
     authentication: {
@@ -33,7 +37,7 @@ export function kubeletConfiguration(
       x509: { clientCAFile: hasKubeletClientsCa ? KUBELET_CLIENTS_CA : KUBELET_FILES.ca },
     },
     authorization: { mode: 'Webhook' },
-    // The kubelet reloads them, but not for clients that connect by address (serving-certificate.ts).
+    // The kubelet reloads these files, except for clients that connect by address (serving-certificate.ts).
     tlsCertFile: KUBELET_FILES.servingCert,
     tlsPrivateKeyFile: KUBELET_FILES.servingKey,
     evictionHard: {
@@ -46,8 +50,9 @@ export function kubeletConfiguration(
 }
 
 /**
- * The files of the kubelet, text by path. The agent writes them instead of kubeadm: a worker then does not need the 73 MB of
- * kubeadm, whose defaulting turns `rotateCertificates: false` into true and which reloads systemd.
+ * Builds the files of the kubelet: their text by path. The agent writes these files instead of kubeadm. A
+ * worker therefore does not need the 73 MB of kubeadm, which also changes `rotateCertificates: false` to true
+ * and reloads systemd.
  * @param resolvConf resolver configuration for pods; undefined: /etc/resolv.conf
  */
 export function kubeletFiles(

@@ -21,12 +21,12 @@ const REGISTERED_MS = 120_000;
 const MAX_CONFIG_BYTES = 64 * 1024;
 const KUBELET_DIRECTORY = '/var/lib/kubelet';
 /**
- * Resolver configuration of systemd-resolved. Where it runs, /etc/resolv.conf names 127.0.0.53, which is not reachable from pods
- * (kubeadm, componentconfigs/kubelet.go).
+ * Resolver configuration of systemd-resolved. If systemd-resolved runs, /etc/resolv.conf contains 127.0.0.53,
+ * which pods cannot reach (kubeadm, componentconfigs/kubelet.go).
  */
 const RESOLVER_CONF = '/run/systemd/resolve/resolv.conf';
 
-/** What the kubelet uses of the machine. */
+/** Ports (injected dependencies) of the kubelet. */
 export interface KubeletPorts extends WaitPorts, OwnNodePorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -34,7 +34,10 @@ export interface KubeletPorts extends WaitPorts, OwnNodePorts {
   readonly checkpoints: StepCheckpoints;
 }
 
-/** The kubelet of a node. Its certificates come with the join ticket, or from the new CA. */
+/**
+ * Runs the kubelet of a node. The kubelet's certificates come with the join ticket, or from the new CA on the
+ * first node.
+ */
 export class Kubelet {
   readonly #ports: KubeletPorts;
   readonly #settings: KubernetesSettings;
@@ -46,7 +49,7 @@ export class Kubelet {
     this.#etcd = etcd;
   }
 
-  /** Writes the configuration of kubeadm on a control plane. */
+  /** Writes the configuration file of kubeadm on a control plane. */
   async writeKubeadmConfiguration(): Promise<void> {
     const { files } = this.#ports;
     await files.makeDirectory(dirname(PATHS.kubeadmConfig));
@@ -61,8 +64,8 @@ export class Kubelet {
   }
 
   /**
-   * Starts the kubelet, and restarts a running one only when its configuration has changed; pods keep running.
-   * @returns whether it was restarted
+   * Starts the kubelet. Restarts a running kubelet only if its configuration has changed; pods keep running.
+   * @returns whether the kubelet was restarted
    */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<boolean> {
     const { files, checkpoints, units } = this.#ports;
@@ -70,7 +73,8 @@ export class Kubelet {
     const inputs = this.#inputs(keys);
     await this.#ensureMetadataGuard(signal);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
-    // Also for a running kubelet: its next start must not use the configuration of an earlier agent.
+    // Write the configuration even if the kubelet runs: its next start must not use the configuration of an
+    // earlier agent version.
     await this.#writeConfiguration(keys);
     if (await checkpoints.isDone('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
@@ -85,7 +89,7 @@ export class Kubelet {
     return true;
   }
 
-  /** Resolves when the API has the Node object of this node. */
+  /** Resolves when the API contains the Node object of this node. */
   async waitUntilRegistered(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const what = `waiting for node ${this.#settings.nodeName} to register`;
     await waitFor(this.#ports, { what, timeoutMs: REGISTERED_MS, progress, signal }, () =>
@@ -93,10 +97,14 @@ export class Kubelet {
     );
   }
 
-  /** Runs before the first pod: a machine that cannot protect its cloud credentials must run none. */
+  /**
+   * Call this before the first pod runs: a machine that cannot protect its cloud credentials must run no
+   * pods.
+   */
   async #ensureMetadataGuard(signal: AbortSignal): Promise<void> {
     const { podSecurity } = this.#settings;
-    // Without the setting, from an earlier release, workloads may depend on the metadata service.
+    // Clusters of earlier releases do not have this setting. Their workloads may depend on the metadata
+    // service.
     const isEnabled = podSecurity?.allowCloudMetadata === false;
     try {
       await ensureMetadataGuard(this.#ports, isEnabled, signal);
@@ -108,7 +116,7 @@ export class Kubelet {
 
   async #writeConfiguration(keys: SharedKeyState): Promise<void> {
     const { files } = this.#ports;
-    // Also on workers: without the directory the kubelet logs an error every second.
+    // Workers need this directory too: without it, the kubelet logs an error every second.
     await files.makeDirectory(PATHS.manifests);
     await files.makeDirectory(KUBELET_DIRECTORY, 0o750);
     const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
@@ -120,7 +128,10 @@ export class Kubelet {
     }
   }
 
-  /** The settings in the configuration of the kubelet, and no others: a promotion must not restart it. */
+  /**
+   * Only the settings that affect the configuration of the kubelet. Other settings would restart the kubelet
+   * at a promotion.
+   */
   #inputs({ hasKubeletClientsCa }: SharedKeyState): unknown {
     const { version, nodeName, nodeAddress, serviceSubnet, host } = this.#settings;
     const own = [version, nodeName, nodeAddress, serviceSubnet, host];
@@ -128,7 +139,7 @@ export class Kubelet {
   }
 }
 
-/** Translates a failed start of the unit into `kubernetes-kubelet-failed`. */
+/** Converts a failed start of the unit to `kubernetes-kubelet-failed`. */
 async function translated(start: Promise<void>): Promise<void> {
   try {
     await start;

@@ -5,13 +5,16 @@ import { readText } from '../credentials/key-pair.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 import { apiEndpointOf, type KubernetesSettings } from '../settings.ts';
 
-/** What the request for the own Node object uses. */
+/** Ports (injected dependencies) of the request for this node's Node object. */
 export interface OwnNodePorts {
   readonly files: FilePort;
   readonly probeNode: NodeProbe;
 }
 
-/** Resolves when the API returns the Node object to the kubelet of this node, which tests the kubelet's certificate too. */
+/**
+ * Resolves when the API returns this node's Node object to the kubelet. This request also tests the kubelet's
+ * certificate.
+ */
 export async function findOwnNode(
   { files, probeNode }: OwnNodePorts,
   settings: Pick<KubernetesSettings, 'nodeName' | 'apiEndpoint'>,

@@ -28,12 +28,12 @@ async function createKubelet() {
 }
 
 describe('servedCertificateTimes()', () => {
-  test('is undefined while the kubelet presents the certificate on disk', async () => {
+  test('returns undefined while the kubelet presents the certificate on disk', async () => {
     const { ports } = await createKubelet();
     expect(await servedCertificateTimes(ports, never)).toBeUndefined();
   });
 
-  test('is the validity of the presented certificate until the kubelet is restarted', async () => {
+  test('returns the validity of the presented certificate until the kubelet is restarted', async () => {
     const { files, units, ports, first, second } = await createKubelet();
     await files.writeAtomic(KUBELET_FILES.servingCert, second);
     expect(await servedCertificateTimes(ports, never)).toEqual(certificateTimesOf(first));
@@ -42,7 +42,7 @@ describe('servedCertificateTimes()', () => {
     expect(await servedCertificateTimes(ports, never)).toBeUndefined();
   });
 
-  test('is long expired where the presented certificate is unknown', async () => {
+  test('returns a validity that expired long ago if the presented certificate is unknown', async () => {
     const { files, ports } = await createKubelet();
     await files.remove(SERVED_CERT_COPY);
     expect(await servedCertificateTimes(ports, never)).toEqual({ issuedMs: 0, notAfterMs: 0 });
@@ -50,7 +50,7 @@ describe('servedCertificateTimes()', () => {
     expect(await servedCertificateTimes(ports, never)).toEqual({ issuedMs: 0, notAfterMs: 0 });
   });
 
-  test('is undefined without a running kubelet or a certificate', async () => {
+  test('returns undefined without a running kubelet or without a certificate', async () => {
     const { files, units, ports, second } = await createKubelet();
     await files.writeAtomic(KUBELET_FILES.servingCert, second);
     units.active.clear();

@@ -9,13 +9,13 @@ export const SERVED_CERT_COPY = `${KUBELET_FILES.servingCert}.shown`;
 const MAX_BYTES = 64 * 1024;
 const LONG_DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
-/** What the renewal of the serving certificate uses. */
+/** Ports (injected dependencies) of the renewal of the serving certificate. */
 export interface ServingCertificatePorts {
   readonly files: FilePort;
   readonly units: Pick<UnitPort, 'status' | 'restart'>;
 }
 
-/** Copies the serving certificate on disk: the kubelet is being started with it. */
+/** Copies the serving certificate on disk. Call this when the kubelet starts with this certificate. */
 export async function recordServingCertificate({
   files,
 }: Pick<ServingCertificatePorts, 'files'>): Promise<void> {
@@ -24,9 +24,11 @@ export async function recordServingCertificate({
 }
 
 /**
- * The validity of the serving certificate that a running kubelet presents, where another one is on disk. The kubelet reloads the
- * file, but not for clients that connect by address, as the API server does: Go's crypto/tls requests a current certificate only
- * for connections with a server name (Config.getCertificate). A new certificate needs no restart before the presented one is due.
+ * Returns the validity of the serving certificate that a running kubelet presents, if another certificate is
+ * on disk. The kubelet reloads the file, but not for clients that connect by address, as the API server does.
+ * The reason is Go's crypto/tls, which requests a current certificate only for connections with a server name
+ * (Config.getCertificate). A new certificate requires no restart until the presented certificate is due for
+ * renewal.
  */
 export async function servedCertificateTimes(
   { files, units }: ServingCertificatePorts,
@@ -40,11 +42,14 @@ export async function servedCertificateTimes(
   try {
     return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));
   } catch {
-    return LONG_DUE; // unreadable: only a restart tells which certificate is presented
+    return LONG_DUE; // unreadable copy: the presented certificate is unknown until a restart
   }
 }
 
-/** Restarts the kubelet; pods keep running. After a crash before the copy is written it is restarted once more. */
+/**
+ * Restarts the kubelet; pods keep running. After a crash before the copy is written, the kubelet is restarted
+ * once more.
+ */
 export async function restartForServingCertificate(
   ports: ServingCertificatePorts,
   signal: AbortSignal,

@@ -7,33 +7,39 @@ const IMPORT_MS = 300_000;
 const AT_ONCE = 2;
 const FETCHES_AT_ONCE = 3;
 const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
-/** Programs for control planes only: workers have no kubeconfig of an administrator. */
+/** Programs that only control planes get: workers have no administrator kubeconfig. */
 const CONTROL_PLANE_TOOLS: readonly string[] = ['kubectl', 'kubeadm'];
 const PINNED = 'io.cri-containerd.pinned=pinned';
-/** Images of the DaemonSets of kubeadm and flannel, and of every pod sandbox. */
+/**
+ * Images that every node needs: those of the DaemonSets of kubeadm and flannel, and the image of every pod
+ * sandbox.
+ */
 const ON_EVERY_NODE: readonly string[] = ['pause', 'kube-proxy', 'flannel-image'];
-/** Scopes of components for the workstation only. */
+/** Scopes of components that only the operator's workstation needs. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
 
-/** How components of the bundle get onto this machine. */
+/** How components of the bundle are fetched and installed on this machine. */
 export interface ComponentPorts {
   readonly commands: CommandRunner;
-  /** Copies a verified blob to this path, executable and synced to disk, unless the file already has this hash. */
+  /**
+   * Copies a verified blob to this path, executable and synced to disk. Does nothing if the file already has
+   * this hash.
+   */
   install(component: Component, path: string): Promise<'installed' | 'already'>;
-  /** Fetches a blob into the store unless it has it. Resolves with whether it was fetched. */
+  /** Fetches a blob into the store unless the store has it. Resolves with whether the blob was fetched. */
   fetch(component: Component, signal: AbortSignal, onFetch: () => void): Promise<boolean>;
-  /** Path of a blob whose hash was just verified; it is fetched where the store does not have it. */
+  /** Path of a blob whose hash was just verified. The blob is fetched if the store does not have it. */
   blobPath(component: Component): Promise<string>;
 }
 
 type ImagePorts = Pick<ComponentPorts, 'commands' | 'blobPath'>;
 
-/** Whether any node needs a component. */
+/** Whether a node of any role needs the component. */
 export function isForNode(component: Component): boolean {
   return component.kind !== 'chart' && !NOT_ON_NODES.includes(component.scope);
 }
 
-/** Whether a node of these roles needs a component. */
+/** Whether a node with these roles needs the component. */
 export function isForRole(component: Component, roles: { readonly controlPlane: boolean }): boolean {
   if (!isForNode(component)) return false;
   return (
@@ -42,7 +48,7 @@ export function isForRole(component: Component, roles: { readonly controlPlane: 
   );
 }
 
-/** Fetches the components that the store lacks, three at a time. @returns their number */
+/** Fetches the components that the store lacks, three at a time. @returns the number of fetched components */
 export async function fetchComponents(
   components: readonly Component[],
   ports: Pick<ComponentPorts, 'fetch'>,
@@ -67,7 +73,7 @@ export async function fetchComponents(
   return fetched;
 }
 
-/** Path of a program of the bundle. */
+/** Path at which a program of the bundle is installed. */
 export function installPath(name: string): string {
   return CNI_PLUGINS.includes(name) ? `${PATHS.cniBin}/${name}` : `${PATHS.bin}/${name}`;
 }
@@ -88,25 +94,31 @@ export async function installBinaries(
 }
 
 /**
- * Whether an image is imported first, so that the kubelet starts while the others are imported: images of static pods on a control
- * plane, and of pods without which a worker is not Ready.
+ * Whether an image is imported first. The kubelet then starts while the other images are imported. These are
+ * the images of static pods on a control plane, and of the pods without which a worker is not Ready.
  */
 function isEssential({ name, scope }: Component, roles: { readonly controlPlane: boolean }): boolean {
   return roles.controlPlane ? scope === 'controlplane' || name === 'pause' : ON_EVERY_NODE.includes(name);
 }
 
-/** Imports the images that containerd lacks, two at a time, pinned against garbage collection. @returns their number */
+/**
+ * Imports the images that containerd lacks, two at a time, and pins them against garbage collection. @returns
+ * the number of imported images
+ */
 export async function importImages(
   components: readonly Component[],
   ports: ImagePorts,
   options: {
     readonly onProgress: (done: number, total: number) => void;
     readonly controlPlane: boolean;
-    /** Whether containerd has run before and may have images. */
+    /** Whether containerd has run before and may already have images. */
     readonly hasRun: boolean;
-    /** Called once, when the images without which this node is not Ready are imported. */
+    /** Called once, after the images without which this node is not Ready are imported. */
     readonly onEssential: () => void;
-    /** Resolves when the other images may be imported: they would slow down the start of the essential pods. */
+    /**
+     * Resolves when the other images may be imported. An earlier import would slow down the start of the
+     * essential pods.
+     */
     readonly mayFollow: () => Promise<void>;
     readonly signal: AbortSignal;
   },
@@ -136,8 +148,8 @@ export async function importImages(
 }
 
 /**
- * Whether an image is unpacked now. containerd unpacks the others with their first container: most nodes never run one, and
- * unpacking needs most of the disk and time.
+ * Whether an image is unpacked at its import. containerd unpacks the other images when their first container
+ * starts: most nodes never run such a container, and unpacking takes most of the disk space and time.
  */
 function isUnpacked(image: Component, roles: { readonly controlPlane: boolean }): boolean {
   return ON_EVERY_NODE.includes(image.name) || isEssential(image, roles);
@@ -150,7 +162,7 @@ async function importImage(
 ): Promise<void> {
   const path = await ports.blobPath(image);
   try {
-    // `--local`: the transfer service of containerd would copy the same bytes once more.
+    // `--local`: the transfer service of containerd would copy the same bytes a second time.
     const options = [
       '--local',
       `--no-unpack=${!isUnpacked(image, { controlPlane })}`,
@@ -179,7 +191,7 @@ async function ctr(commands: CommandRunner, args: readonly string[], signal: Abo
     'k8s.io',
     ...args,
   ] as const;
-  // ctr copies what it reads and exits: garbage collection would be a sixth of its work.
+  // ctr copies its input and exits. Without garbage collection, it needs a sixth less CPU time.
   const { stdout } = await commands.run({
     argv: [...argv],
     env: { GOGC: 'off', GOMEMLIMIT: '64MiB' },

@@ -24,7 +24,7 @@ function restarts(): number {
   return commands.runs.filter((argv) => argv[1] === 'restart').length;
 }
 
-test('startContainerRuntime() restarts containerd once for a new configuration, also after a crash at any write', async () => {
+test('startContainerRuntime() restarts containerd once for a new configuration, even after a crash at any write', async () => {
   for (let point = 0, isOver = false; !isOver; point++) {
     const disk = new MemoryFiles();
     await disk.makeDirectory('/etc/systemd/system');

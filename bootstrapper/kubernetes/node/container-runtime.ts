@@ -12,12 +12,13 @@ import {
   CONTAINERD_UNIT,
 } from './units.ts';
 
-/** Image metadata of containerd (core/metadata), written at its first start. */
+/** containerd's metadata of images (core/metadata). containerd creates this file at its first start. */
 const METADATA = '/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db';
 
 /**
- * Writes the configuration of containerd and starts it. A changed configuration restarts it; containers keep running.
- * @returns whether it has run before, and so may have images
+ * Writes the configuration of containerd and starts containerd. A changed configuration restarts containerd;
+ * containers keep running.
+ * @returns whether containerd has run before, and so may have images
  */
 export async function startContainerRuntime(
   ports: { readonly files: FilePort; readonly units: UnitPort },
@@ -39,7 +40,7 @@ export async function startContainerRuntime(
   const hasRun = (await ports.files.stat(METADATA)) !== undefined;
   await ports.files.makeDirectory('/etc/containerd', 0o755);
   if (found === undefined || Buffer.from(found).toString('utf8') !== config) {
-    await ports.units.requireRestart(CONTAINERD_UNIT); // before the write: after a crash in between, the next start of the agent restarts it
+    await ports.units.requireRestart(CONTAINERD_UNIT); // before the write: after a crash in between, the agent's next start restarts containerd
     await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
   }
   await ports.units.install(CONTAINER_SCOPES_DROPIN, buildContainerScopes(), options.signal);

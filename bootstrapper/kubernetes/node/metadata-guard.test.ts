@@ -7,7 +7,7 @@ import { METADATA_GUARD_RULES, METADATA_GUARD_UNIT, ensureMetadataGuard } from '
 import { KUBELET_UNIT } from './units.ts';
 
 describe('ensureMetadataGuard()', () => {
-  test('loads rules that reject both addresses, forwarded and local, except DNS', async () => {
+  test('loads rules that reject both metadata addresses for forwarded and local packets, but allow DNS', async () => {
     const [files, units] = [new MemoryFiles(), new FakeUnits()];
     await ensureMetadataGuard({ files, units }, true, never);
     const rules = Buffer.from((await files.read(METADATA_GUARD_RULES, 65_536)) ?? []).toString('utf8');
@@ -24,7 +24,7 @@ describe('ensureMetadataGuard()', () => {
     expect(units.moves).toHaveLength(1);
   });
 
-  test('removes the rules where pods may connect', async () => {
+  test('removes the rules if the configuration allows pods to use the metadata service', async () => {
     const [files, units] = [new MemoryFiles(), new FakeUnits()];
     await ensureMetadataGuard({ files, units }, true, never);
     await ensureMetadataGuard({ files, units }, false, never);
@@ -44,13 +44,13 @@ describe('Kubelet.start() and the metadata guard', () => {
     return { units, start: () => kubelet({ podSecurity }).start(silent, never) };
   };
 
-  test('starts the kubelet after the guard', async () => {
+  test('starts the metadata guard before the kubelet', async () => {
     const { units, start } = await create(blocking);
     await start();
     expect(units.moves).toEqual([`start ${METADATA_GUARD_UNIT}`, `start ${KUBELET_UNIT}`]);
   });
 
-  test('does not start the kubelet when the guard fails', async () => {
+  test('does not start the kubelet if the guard fails', async () => {
     const { units, start } = await create(blocking);
     units.start = (unit) =>
       Promise.reject(new PlatformError('platform-unit-failed', `starting ${unit}: nft: not found`));
@@ -59,9 +59,9 @@ describe('Kubelet.start() and the metadata guard', () => {
   });
 
   test.each([
-    { name: 'the operator allows it', podSecurity: { ...blocking, allowCloudMetadata: true } },
-    { name: 'the cluster was made before there was a guard', podSecurity: undefined },
-  ])('starts the kubelet without the guard where $name', async ({ podSecurity }) => {
+    { name: 'the operator allows access to the metadata service', podSecurity: { ...blocking, allowCloudMetadata: true } },
+    { name: 'an earlier release without the guard created the cluster', podSecurity: undefined },
+  ])('starts the kubelet without the guard if $name', async ({ podSecurity }) => {
     const { units, start } = await create(podSecurity);
     await start();
     expect(units.moves).toEqual([`start ${KUBELET_UNIT}`]);

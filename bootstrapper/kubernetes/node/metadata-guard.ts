@@ -3,17 +3,18 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
 import { ensureUnit } from '../../units/index.ts';
 
-/** Loads the rules that block pods from the metadata service of the cloud. */
+/** Unit that loads the rules which block pods from the metadata service of the cloud. */
 export const METADATA_GUARD_UNIT = 'cluster-metadata-guard.service';
-/** The nftables rules. */
+/** File with the nftables rules. */
 export const METADATA_GUARD_RULES = '/var/lib/cluster/kubernetes/metadata-guard.nft';
 const TABLE = 'inet cluster_metadata';
 
 /**
- * nftables rules that block pods from the metadata service of the cloud, which returns credentials of the machine to every client:
- * packets from other interfaces than the loopback are rejected, both forwarded ones and those to an agent on this machine. The
- * machine itself may connect. DNS is allowed, because some clouds have the resolver of cluster DNS at the same address. The
- * table is replaced as a whole, so that it can be loaded again.
+ * nftables rules that block pods from the metadata service of the cloud, which returns the machine's
+ * credentials to every client. The rules reject packets that arrive on any interface except the loopback,
+ * both forwarded packets and packets to a metadata agent on this machine. The machine itself may connect. DNS
+ * is allowed, because some clouds serve DNS at the same address. Loading the rules replaces the whole table,
+ * so they can be loaded repeatedly.
  */
 function buildMetadataRules(): string {
   const chain = (hook: 'forward' | 'input'): string => `  chain ${hook} {
@@ -32,7 +33,7 @@ ${chain('forward')}${chain('input')}}
 `;
 }
 
-/** The unit is started before the kubelet and outlives the agent. */
+/** The unit starts before the kubelet and keeps its rules when the agent stops. */
 function buildMetadataGuardUnit(): string {
   return `[Unit]
 Description=Keeps pods away from the metadata service of the cloud

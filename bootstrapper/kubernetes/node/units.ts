@@ -1,17 +1,17 @@
 import { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 import { PATHS, type HostSettings } from '../settings.ts';
 
-/** containerd. */
+/** Unit of containerd. */
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
-/** The kubelet. */
+/** Unit of the kubelet. */
 export const KUBELET_UNIT = 'kubelet.service';
 
 /** Drop-in for the scopes of all containers (systemd.unit(5), "prefix" drop-ins). */
 export const CONTAINER_SCOPES_DROPIN = 'cri-containerd-.scope.d/50-cluster.conf';
 
 /**
- * Containers stop before the services that they use: an API server whose etcd stops first would delay the shutdown of the machine
- * until its timeout.
+ * Makes containers stop before the services that they use. If etcd stopped before its API server, the
+ * machine's shutdown would wait for the API server's timeout.
  */
 export function buildContainerScopes(): string {
   return `[Unit]
@@ -22,16 +22,16 @@ TimeoutStopSec=15s
 `;
 }
 
-/** One in each slice in which the kubelet creates the cgroups of pods. */
+/** One slice below each slice in which the kubelet creates the cgroups of pods. */
 export const PLACEHOLDER_SLICES = [
   'kubepods-besteffort-kept.slice',
   'kubepods-burstable-kept.slice',
 ] as const;
 
 /**
- * Keeps its parent cgroup in the devices hierarchy of cgroup v1. systemd removes empty cgroups from hierarchies that no unit uses,
- * also while the kubelet creates the first pods of a new node in them: "mkdir: no such file", and the kubelet retries a pod only
- * after 10 s. This slice uses the hierarchy and has no processes.
+ * A slice without processes that keeps its parent cgroup in the devices hierarchy of cgroup v1. systemd
+ * removes empty cgroups from hierarchies that no unit uses, even while the kubelet creates the first pods of
+ * a new node in them. The kubelet then fails with "mkdir: no such file" and retries the pod only after 10 s.
  */
 export function buildPlaceholderSlice(): string {
   return `[Unit]
@@ -43,7 +43,7 @@ DevicePolicy=closed
 `;
 }
 
-/** containerd 2.x configuration, version 3. */
+/** Builds the configuration of containerd 2.x (configuration version 3). */
 export function buildContainerdConfig(options: {
   readonly pauseImage: string;
   readonly host: HostSettings;
@@ -73,7 +73,10 @@ state = "/run/containerd"
 `;
 }
 
-/** containerd outlives the agent, and containers outlive containerd (KillMode=process). */
+/**
+ * containerd keeps running when the agent stops, and containers keep running when containerd stops
+ * (KillMode=process).
+ */
 export function buildContainerdUnit(): string {
   return `[Unit]
 Description=containerd (cluster)
@@ -97,8 +100,9 @@ OOMScoreAdjust=-999
 }
 
 /**
- * The kubelet with the files of kubelet/kubelet-config.ts. It feeds the watchdog of systemd (pkg/kubelet/watchdog): a kubelet that
- * hangs is killed and restarted before the node lease of 40 s expires. SIGKILL, because a stopped process handles no other signal.
+ * The unit of the kubelet, with the files of kubelet/kubelet-config.ts. The kubelet notifies the systemd
+ * watchdog (pkg/kubelet/watchdog), so systemd kills and restarts a kubelet that hangs before the node lease
+ * of 40 s expires. The unit uses SIGKILL because a process that SIGSTOP stopped handles no other signal.
  */
 export function buildKubeletUnit(): string {
   const before = `network-online.target ${METADATA_GUARD_UNIT} ${PLACEHOLDER_SLICES.join(' ')}`;

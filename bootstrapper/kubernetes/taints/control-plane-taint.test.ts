@@ -7,13 +7,13 @@ import { reconcileControlPlaneTaint, removeOwnTaintAndLabels } from './control-p
 
 const TAINT = 'node-role.kubernetes.io/control-plane:NoSchedule';
 
-/** Where this life of the agent is killed: before its n-th step is done, or right after. */
+/** The point at which this run of the agent is killed: before or after its n-th step. */
 interface Kill {
   readonly step: number;
   readonly when: 'before' | 'after';
 }
 
-/** Each write is a step of the agent. */
+/** A file system in which each write counts as a step of the agent. */
 class SteppedFiles extends MemoryFiles {
   step: (work: () => Promise<void>) => Promise<void> = (work) => work();
 
@@ -22,7 +22,7 @@ class SteppedFiles extends MemoryFiles {
   }
 }
 
-/** A node in an API that remembers its taint, and an agent that can be killed at each of its steps. */
+/** A node whose API stores its taint, and whose agent can be killed at each of its steps. */
 class TaintedNode extends FakeCommands {
   isTainted = false;
   steps = 0;
@@ -70,7 +70,7 @@ class TaintedNode extends FakeCommands {
 const pods = (runsWorkloads: boolean) => ({ nodeName: 'n2', runsWorkloads, signal: never });
 
 describe('reconcileControlPlaneTaint()', () => {
-  test('sets the taint on a control plane that is no worker, and removes it when it becomes one', async () => {
+  test('adds the taint to a control plane that is not a worker, and removes it when the node becomes a worker', async () => {
     const node = await TaintedNode.create();
     const seen: boolean[] = [];
     for (const runsWorkloads of [false, true, false, true]) {
@@ -80,17 +80,17 @@ describe('reconcileControlPlaneTaint()', () => {
     expect(seen).toEqual([true, false, true, false]);
   });
 
-  test('does not call the API where nothing has changed', async () => {
+  test('does not call the API if nothing has changed', async () => {
     const node = await TaintedNode.create();
     await node.follow(true);
     expect(node.runs).toEqual([]);
     await node.follow(false);
-    node.isTainted = false; // by an operator
+    node.isTainted = false; // an operator removes the taint
     await node.follow(false);
     expect([node.runs.length, node.isTainted]).toEqual([1, false]);
   });
 
-  test('sets the right taint after a crash at any point and any change of roles', async () => {
+  test('sets the right taint after a crash at any point and after any change of roles', async () => {
     for (const before of [false, true])
       for (const then of [false, true])
         for (const when of ['before', 'after'] as const)
@@ -113,7 +113,7 @@ describe('reconcileControlPlaneTaint()', () => {
 });
 
 describe('removeOwnTaintAndLabels()', () => {
-  /** An API that fails so often, with this. */
+  /** Runs the removal against an API whose first calls fail with these errors. */
   async function unmark(failures: readonly string[]) {
     const left = [...failures];
     const commands = new FakeCommands(() => {
@@ -129,7 +129,7 @@ describe('removeOwnTaintAndLabels()', () => {
     return { verbs: commands.runs.map((argv) => argv[3]), lines: records.map(({ message }) => message) };
   }
 
-  test('removes taint and labels, and retries while the API does not answer', async () => {
+  test('removes the taint and the labels, and retries while the API does not answer', async () => {
     expect(
       await unmark([
         'The connection to the server was refused',
@@ -141,7 +141,7 @@ describe('removeOwnTaintAndLabels()', () => {
     });
   });
 
-  test('tries once where the node is deleted, and gives up where the API does not answer', async () => {
+  test('tries only once if the node is deleted, and gives up if the API does not answer', async () => {
     const gone = await unmark(['Error from server (NotFound): nodes "n2" not found']);
     expect(gone).toEqual({ verbs: ['taint'], lines: ['removing the control-plane taint and labels failed'] });
     const silent = await unmark(Array.from({ length: 100 }, () => 'connection refused'));

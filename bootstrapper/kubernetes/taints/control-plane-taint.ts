@@ -6,18 +6,18 @@ import { PATHS } from '../settings.ts';
 
 /** The taint that keeps ordinary pods off a control plane. */
 export const CONTROL_PLANE_TAINT = 'node-role.kubernetes.io/control-plane';
-/** Labels that kubeadm sets on every control plane; the first one identifies it. */
+/** Labels that kubeadm sets on every control plane. The first label identifies a control plane. */
 export const CONTROL_PLANE_LABELS = [
   'node-role.kubernetes.io/control-plane',
   'node.kubernetes.io/exclude-from-external-load-balancers',
 ] as const;
 const STEP = 'tainted';
 const KUBECTL_MS = 15_000;
-/** How long a demotion waits for an API that does not answer. */
+/** Time after which a demotion stops waiting for an API that does not answer. */
 const API_TIMEOUT_MS = 30_000;
 const RETRY_MS = 1_000;
 
-/** What setting the taint uses. */
+/** Ports (injected dependencies) for changes of the taint. */
 export interface TaintPorts {
   readonly commands: CommandRunner;
   readonly checkpoints: StepCheckpoints;
@@ -32,9 +32,10 @@ export interface TaintOptions {
 }
 
 /**
- * Sets the taint on a control plane that runs no workloads, and removes it when it may; running pods are not affected. The
- * checkpoint is `perhaps` while the taint may be set and `surely` once it is, so that a crash in between only repeats a call.
- * Where nothing has changed the API is not called, so that a taint that the operator has set or removed stays as it is.
+ * Adds the taint to a control plane that may not run workloads, and removes it from one that may. Running
+ * pods are not affected. The checkpoint is `perhaps` while the taint may be set and `surely` once the taint
+ * is set, so a crash in between only repeats a call. If nothing has changed, this function does not call the
+ * API, so it does not undo an operator's change of the taint.
  */
 export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintOptions): Promise<void> {
   const { checkpoints } = ports;
@@ -55,8 +56,9 @@ export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintO
 }
 
 /**
- * Removes the taint and labels of a control plane from this node during its demotion, while it still has a kubeconfig that may.
- * After 30 s it gives up: another control plane removes stale labels (stale-labels.ts), but keys must not stay on the node.
+ * Removes the control-plane taint and labels from this node during its demotion, while the node still has a
+ * kubeconfig that permits it. Gives up after 30 s: another control plane removes stale labels later
+ * (stale-labels.ts), but the keys must not stay on the node.
  */
 export async function removeOwnTaintAndLabels(
   ports: TaintPorts & { readonly clock: Clock; readonly log: Logger },
@@ -79,7 +81,10 @@ export async function removeOwnTaintAndLabels(
   }
 }
 
-/** Whether to retry. A refusal counts too: an API server that has just started has no RBAC rules yet. */
+/**
+ * Whether to retry. Retries even if the API denies the request, because an API server that has just started
+ * has no RBAC rules yet.
+ */
 function isRetryable(error: unknown): boolean {
   return error instanceof ExecError && !/\(NotFound\)/.test(error.outputTail);
 }
@@ -92,7 +97,7 @@ async function untaint(ports: TaintPorts, options: ApiOptions): Promise<void> {
   try {
     await kubectl(ports, options, ['taint', 'node', options.nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule-`]);
   } catch (error) {
-    // kubectl fails where the node does not have the taint.
+    // kubectl fails if the node does not have the taint.
     if (!(error instanceof ExecError) || !/taint ".*" not found/.test(error.outputTail)) throw error;
   }
   await checkpoints.clear([STEP]);

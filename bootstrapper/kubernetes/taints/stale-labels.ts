@@ -14,14 +14,16 @@ const shape = z.object({
   ),
 });
 
-/** A node with the label of a control plane, at one resource version. */
+/** A node that has the control-plane label, at one resource version. */
 export interface LabeledNode {
   readonly name: string;
   readonly resourceVersion: string;
   readonly taints: readonly Readonly<Record<string, unknown>>[];
 }
 
-/** Lists the nodes with the label of a control plane. Needs admin.conf, which only control planes have. */
+/**
+ * Lists the nodes that have the control-plane label. Needs admin.conf, which exists only on control planes.
+ */
 export async function listLabeledNodes(
   commands: CommandRunner,
   signal: AbortSignal,
@@ -32,8 +34,8 @@ export async function listLabeledNodes(
 }
 
 /**
- * Removes label and taint from a node that is no longer a control plane. Fails where the node has changed since it was listed: it
- * may have become a control plane again.
+ * Removes the label and the taint from a node that is no longer a control plane. Fails if the Node object has
+ * changed since it was listed, because the node may have become a control plane again.
  */
 export async function removeTaintAndLabels(
   commands: CommandRunner,
