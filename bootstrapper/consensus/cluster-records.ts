@@ -16,7 +16,7 @@ import { fingerprintOfKey, nodeIdOf } from '../../internal/pki/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import { ConsensusError } from './errors.ts';
 
-/** What the first records of a cluster say. */
+/** The content of a new cluster's first records. */
 export interface NewCluster {
   readonly clusterId: string;
   readonly clusterName: string;
@@ -24,11 +24,11 @@ export interface NewCluster {
   readonly caPem: string;
   readonly node: {
     readonly name: string;
-    /** SubjectPublicKeyInfo, DER. A node is a member by its key in the records. */
+    /** SubjectPublicKeyInfo, DER. A node is a member if the records contain its key. */
     readonly pubKeyDer: Uint8Array;
     readonly roles: readonly Role[];
     readonly labels: Readonly<Record<string, string>>;
-    /** The identity of the machine, where evidence proves one. */
+    /** The identity of the machine, if evidence proves one. */
     readonly admission: NodeRecord['admission'];
   };
   /** Kubernetes settings of all nodes. */
@@ -39,7 +39,10 @@ export interface NewCluster {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   /** The configuration document (cluster.yaml), UTF-8. */
   readonly configuration: Uint8Array;
-  /** Owner documents (internal/ownerdocument), each with its record key; every program that uses them verifies them. */
+  /**
+   * Owner documents (internal/ownerdocument), each with its record key. Every program that uses a document
+   * verifies it.
+   */
   readonly documents?: readonly { readonly key: string; readonly bytes: Uint8Array }[];
   readonly nowMs: number;
 }
@@ -55,7 +58,8 @@ export interface NamedKey {
  * Writes the first records of the cluster in one transaction, which creates all of them or none.
  * @param etcd the records of the cluster (`new Namespace(admin, CLUSTER_PREFIX)`)
  * @returns the cluster record, and whether an earlier call had written it
- * @throws ConsensusError `consensus-other-cluster` where the records are of another cluster or first node
+ * @throws ConsensusError `consensus-other-cluster` if the existing records are of another cluster or first
+ * node
  */
 export async function createClusterRecords(
   etcd: KeySpace,
@@ -115,7 +119,9 @@ export async function createClusterRecords(
   );
 }
 
-/** Saves the result of the init, which every curator can return to the owner. A result that exists is kept. */
+/**
+ * Saves the result of the init, so that every curator can return it to the owner. An existing result is kept.
+ */
 export async function saveInitResult(
   etcd: KeySpace,
   init: { readonly initId: string; readonly result: Uint8Array },
@@ -150,13 +156,16 @@ function nodeWrites({ node, nowMs }: NewCluster, nodeId: string) {
   ];
 }
 
-/** Reserves the identity of the machine: one machine can be one node only. */
+/** Reserves the identity of the machine, so that one machine can only be one node. */
 function identityWrite({ identity, akName }: NonNullable<NodeRecord['admission']>, nodeId: string) {
   const record = { version: 1 as const, nodeId, ...(akName === undefined ? {} : { akName }) };
   return put(records.identity.key(identity), records.identity.encode(record));
 }
 
-/** Saves the owner's signature, which every join service can present. A signature that exists is kept. */
+/**
+ * Saves the owner's signature of the cluster ownership, so that every join service can present it. An
+ * existing signature is kept.
+ */
 export async function saveOwnership(
   etcd: KeySpace,
   ownership: Omit<OwnershipRecord, 'version'>,
@@ -166,7 +175,7 @@ export async function saveOwnership(
   await etcd.commit({ when: [absent(OWNERSHIP_KEY)], then: [put(OWNERSHIP_KEY, value)] }, { signal });
 }
 
-/** The saved signature of the owner, base64; undefined before the owner has acknowledged the init. */
+/** Reads the saved signature of the owner (base64). undefined until the owner acknowledges the init. */
 export async function readOwnership(etcd: KeySpace, signal: AbortSignal): Promise<string | undefined> {
   const entry = await etcd.get(OWNERSHIP_KEY, { signal });
   return entry === undefined ? undefined : records.ownership.decode(entry.key, entry.value).signature;

@@ -9,59 +9,64 @@ import type { ConsensusLayout, EtcdClientFiles } from './consensus-layout.ts';
 import type { OwnMember } from './membership/membership.ts';
 import type { ServiceUnits } from '../units/index.ts';
 
-/** One member of one etcd cluster. */
+/** Configuration of one member of one etcd cluster. */
 export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   readonly etcd: EtcdInstance;
-  /** Whether this node creates the cluster: it is the first member and creates the CAs. */
+  /** Whether this node creates the cluster: it then is the first member and creates the CAs. */
   readonly createsCluster: boolean;
-  /** Client endpoints of the other members, "host:port"; none where this is the only one. */
+  /** Client endpoints of the other members, "host:port"; empty if this is the only member. */
   readonly peers: readonly string[];
   readonly etcdBinary: string;
-  /** "/var/lib/cluster" */
+  /** State directory of the agent, e.g. "/var/lib/cluster". */
   readonly stateDir: string;
-  /** Lifetime of the certificates, fractions allowed; default: 365. */
+  /** Lifetime of the certificates in days, fractions allowed; default: 365. */
   readonly validDays?: number | undefined;
-  /** Time until etcd must serve; default: 60,000. */
+  /** Milliseconds within which etcd must serve requests; default: 60,000. */
   readonly readyTimeoutMs?: number;
 }
 
-/** A member that is started. */
+/** Configuration for starting a member. */
 export interface ConsensusStart extends ConsensusConfig {
-  /** Whether a running member is not restarted now: `rekey` restarts it when it holds the slot. */
+  /**
+   * Whether a running member must not be restarted now. `rekey` then restarts the member when this node holds
+   * the membership slot.
+   */
   readonly keepRunning?: boolean;
 }
 
-/** What an etcd member uses of the machine. */
+/** Ports (injected dependencies) of an etcd member. */
 export interface ConsensusPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly units: ServiceUnits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called while the member waits: what for ("waiting for …"), and the last error. */
+  /** Called while the member waits, with the reason ("waiting for …") and the last error. */
   readonly onWait?: (what: string, lastError: unknown) => void;
 }
 
-/** Removal of lost members while this one serves. */
+/** Configuration for the removal of lost members while this member serves. */
 export interface RepairConfig extends Pick<ConsensusConfig, 'etcd' | 'nodeId' | 'ports' | 'stateDir'> {
-  /** Client port of the local member of the state etcd, which has the records of the nodes. */
+  /** Client port of the local member of the state etcd, which stores the records of the nodes. */
   readonly recordsPort: number;
-  /** Returns the client endpoints of the other members, "host:port"; called again and again. */
+  /**
+   * Returns the client endpoints of the other members, "host:port". Called repeatedly, because they change.
+   */
   readonly peers: () => readonly string[];
 }
 
-/** A member that serves, with access control enabled. */
+/** A member that serves requests and has access control enabled. */
 export interface RunningConsensus extends Disposable {
-  /** Client of the local member as etcd's root user; disposed with this object. */
+  /** Client of the local member, authenticated as etcd's root user. Disposed with this object. */
   readonly admin: EtcdClient;
-  /** "127.0.0.1:2379" */
+  /** Client endpoint of the local member, e.g. "127.0.0.1:2379". */
   readonly endpoint: string;
   readonly metricsUrl: string;
-  /** Endpoint and certificate files for a client of the local member. */
+  /** Endpoint and certificate files with which the named client connects to the local member. */
   client(name: EtcdClientName): EtcdClientFiles;
 }
 
-/** A running member from its client and configuration. */
+/** Builds a `RunningConsensus` from a member's client and configuration. */
 export function runningFrom(
   admin: EtcdClient,
   config: ConsensusConfig,
@@ -81,7 +86,7 @@ export function ownEndpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
   return `127.0.0.1:${config.ports.client}`;
 }
 
-/** This node as a member of etcd. */
+/** This node as a member of etcd, built from its configuration. */
 export function ownMemberOf({ nodeId, address, ports }: ConsensusConfig): OwnMember {
   return { nodeId, peerUrl: urlOf(address, ports.peer) };
 }

@@ -6,7 +6,10 @@ export interface KeyPairFiles {
   readonly keyFile: string;
 }
 
-/** What a client of etcd needs, in a directory of its own: kubeadm mounts the directory of each file into the API server. */
+/**
+ * Files for a client of etcd, in a separate directory: kubeadm mounts the directory of each file into the API
+ * server.
+ */
 export interface EtcdClientFiles extends KeyPairFiles {
   /** URL of the local member. */
   readonly endpoint: string;
@@ -14,17 +17,17 @@ export interface EtcdClientFiles extends KeyPairFiles {
 }
 
 /**
- * Where a member keeps its files. STATE is the state directory of the agent, NAME is "state" or "kubernetes".
+ * Paths of a member's files. STATE is the state directory of the agent, NAME is "state" or "kubernetes".
  *
  * ```
- * STATE/consensus/NAME/    root only
- *   clients/ca.{key,crt}   signs etcd's client and server certificates; beside it believed.crt after a key rotation
- *   peers/ca.{key,crt}     signs peer certificates only: a client certificate must never be accepted from a peer
+ * STATE/consensus/NAME/    readable by root only
+ *   clients/ca.{key,crt}   signs etcd's client and server certificates; believed.crt is added by a key rotation
+ *   peers/ca.{key,crt}     signs only peer certificates: etcd must not accept a client certificate from a peer
  *   users/CLIENT/          ca.crt, client.{key,crt}
  *   formed                 exists once this node has been a member with data
- *   epoch                  epoch of that data; absent: 1
+ *   epoch                  epoch of that data; if the file does not exist, the epoch is 1
  *   recovery/              the data of etcd before each recovery
- * STATE/etcd-NAME/         all that etcd sees of STATE; owned by its system user
+ * STATE/etcd-NAME/         the only part of STATE that etcd can access; owned by etcd's system user
  *   data/                  written by etcd
  *   pki/                   server.*, peer.*, clients-ca.crt, peers-ca.crt
  *   etcd.json              configuration
@@ -34,24 +37,30 @@ export interface ConsensusLayout {
   readonly root: string;
   readonly clientsCa: KeyPairFiles;
   readonly peersCa: KeyPairFiles;
-  /** CA certificates to trust in place of `clientsCa` and `peersCa`; they exist from the first key rotation on. */
+  /**
+   * CA certificates that are trusted instead of `clientsCa` and `peersCa`. They exist from the first key
+   * rotation on.
+   */
   readonly clientsTrustBundle: string;
   readonly peersTrustBundle: string;
-  /** Exists once this node has been a member with data. */
+  /** This file exists once this node has been a member with data. */
   readonly memberMarker: string;
-  /** The epoch of the data as decimal digits. */
+  /** File with the epoch of the data, as decimal digits. */
   readonly epochFile: string;
-  /** Directory of the data before each recovery. */
+  /** Directory in which each recovery saves the previous data. */
   readonly recovery: string;
-  /** Exists from when the restored data is complete until the new epoch is written: such a recovery must be completed. */
+  /**
+   * Exists from the time when the restored data is complete until the new epoch is written. If it exists, the
+   * recovery must be completed.
+   */
   readonly recoveryMarker: string;
-  /** A copy of the data that a recovery examines. */
+  /** The copy of the data that a recovery examines. */
   readonly copiedData: string;
-  /** Where a recovery writes the restored data. */
+  /** Directory into which a recovery writes the restored data. */
   readonly restoredData: string;
   readonly etcdHome: string;
   readonly data: string;
-  /** Exists once etcd has written anything. */
+  /** Exists once etcd has written any data. */
   readonly memberData: string;
   readonly server: KeyPairFiles;
   readonly peer: KeyPairFiles;
@@ -61,7 +70,7 @@ export interface ConsensusLayout {
   user(name: EtcdClientName): KeyPairFiles & { readonly caFile: string; readonly directory: string };
 }
 
-/** The paths of one etcd member. `stateDir`: "/var/lib/cluster". */
+/** The paths of one etcd member. `stateDir`: e.g. "/var/lib/cluster". */
 export function consensusLayout(stateDir: string, etcd: EtcdName): ConsensusLayout {
   const root = `${stateDir}/consensus/${etcd}`;
   const etcdHome = `${stateDir}/etcd-${etcd}`;

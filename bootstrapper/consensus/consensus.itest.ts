@@ -78,7 +78,7 @@ async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
 const denied: unknown = expect.objectContaining({ code: 'etcd-denied' });
 
 describe('start()', () => {
-  test('creates a member of the state etcd whose curator user reaches only the records and whose signer user only reads them', async () => {
+  test('creates a member of the state etcd; its curator user accesses only the records, and its signer user only reads them', async () => {
     const { start } = await createNode();
     const running = await start();
     const curator = await connect(running.client('curator'));
@@ -101,7 +101,7 @@ describe('start()', () => {
     }
   }, 20_000);
 
-  test('changes nothing the second time, and serves all data after a power cut', async () => {
+  test('changes nothing when start() is called again, and serves all data after a power cut', async () => {
     const { start, units, ran, config } = await createNode();
     const first = await start();
     await first.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
@@ -147,9 +147,9 @@ describe('start()', () => {
   }, 60_000);
 
   test.each([
-    { name: "the clients' CA", file: 'clientsCa' as const, part: 'certFile' as const },
-    { name: "the clients' CA key", file: 'clientsCa' as const, part: 'keyFile' as const },
-    { name: "the peers' CA", file: 'peersCa' as const, part: 'certFile' as const },
+    { name: 'the CA certificate of clients', file: 'clientsCa' as const, part: 'certFile' as const },
+    { name: 'the CA key of clients', file: 'clientsCa' as const, part: 'keyFile' as const },
+    { name: 'the CA certificate of peers', file: 'peersCa' as const, part: 'certFile' as const },
   ])(
     'refuses to start with data but without $name, and changes nothing',
     async ({ file, part }) => {
@@ -166,7 +166,7 @@ describe('start()', () => {
     20_000,
   );
 
-  test('rejects after the configured time when etcd does not serve', async () => {
+  test('rejects after the configured time if etcd does not serve', async () => {
     const { start, config } = await createNode();
     const etcdBinary = join(config.stateDir, 'deaf-etcd');
     await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
@@ -179,7 +179,7 @@ describe('start()', () => {
     expect(performance.now() - startedMs).toBeGreaterThan(1_000);
   }, 20_000);
 
-  test('refuses to start an empty etcd in the place of lost data', async () => {
+  test('refuses to start an empty etcd if the data of a former member is lost', async () => {
     const { start, layout, units } = await createNode();
     (await start())[Symbol.dispose]();
     await units.kill(STATE_ETCD.unit);
@@ -216,7 +216,7 @@ describe('createClusterRecords()', () => {
     nowMs: 1,
   };
 
-  test('writes all records once, also when called repeatedly and in parallel, and refuses another cluster', async () => {
+  test('writes all records once despite repeated and parallel calls, and refuses another cluster', async () => {
     const { start } = await createNode();
     const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
     const results = await Promise.all(
@@ -250,7 +250,7 @@ describe('createClusterRecords()', () => {
 
 class PowerCut extends Error {}
 
-/** A real disk that fails for good at the n-th change. */
+/** A real disk that fails permanently at the n-th change. */
 class CrashingFiles extends DiskFiles {
   #left: number;
   crashed = false;

@@ -21,41 +21,41 @@ const settings: EtcdSettings = {
 describe('mayCreateCas()', () => {
   const ca = layout.clientsCa.certFile;
   const cases: readonly { name: string; given: EtcdDiskState; want: boolean | string }[] = [
-    { name: 'a fresh disk', given: { hasData: false, wasMember: false, missing: [ca] }, want: true },
+    { name: 'an empty disk', given: { hasData: false, wasMember: false, missing: [ca] }, want: true },
     {
-      name: 'a crash before etcd ran',
+      name: 'a disk after a crash before etcd ran',
       given: { hasData: false, wasMember: false, missing: [] },
       want: false,
     },
-    { name: 'a member', given: { hasData: true, wasMember: true, missing: [] }, want: false },
+    { name: 'the disk of a member', given: { hasData: true, wasMember: true, missing: [] }, want: false },
     {
-      name: 'a crash in the first start of etcd',
+      name: 'a disk after a crash during the first start of etcd',
       given: { hasData: true, wasMember: false, missing: [] },
       want: false,
     },
     {
-      name: 'data without its PKI',
+      name: 'a disk with etcd data but without a CA certificate',
       given: { hasData: true, wasMember: false, missing: [ca] },
       want: 'consensus-pki-missing',
     },
     {
-      name: 'a former member without PKI and data',
+      name: 'the disk of a former member that lost its CA certificate and data',
       given: { hasData: false, wasMember: true, missing: [ca] },
       want: 'consensus-pki-missing',
     },
     {
-      name: 'a former member without data',
+      name: 'the disk of a former member that lost its data',
       given: { hasData: false, wasMember: true, missing: [] },
       want: 'consensus-data-missing',
     },
   ];
-  test.each(cases)('$name: $want', ({ given, want }) => {
+  test.each(cases)('returns or throws for $name: $want', ({ given, want }) => {
     const at = { layout, createsCluster: true, alone: true };
     if (typeof want === 'boolean') expect(mayCreateCas(given, at)).toBe(want);
     else expect(() => mayCreateCas(given, at)).toThrow(expect.objectContaining({ code: want }));
   });
 
-  test('refuses a node that joins and has no CA keys yet', () => {
+  test('refuses a joining node that has no CA keys yet', () => {
     const at = { layout, createsCluster: false, alone: false };
     const fresh = { hasData: false, wasMember: false, missing: [ca] };
     expect(() => mayCreateCas(fresh, at)).toThrow(
@@ -64,7 +64,7 @@ describe('mayCreateCas()', () => {
     expect(mayCreateCas({ ...fresh, missing: [] }, at)).toBe(false);
   });
 
-  test('lets a member without data join again, but refuses it when it is the only node', () => {
+  test('lets a member without data join again, but refuses it if it is the only node', () => {
     const lost = { hasData: false, wasMember: true, missing: [] };
     expect(mayCreateCas(lost, { layout, createsCluster: false, alone: false })).toBe(false);
     expect(() => mayCreateCas(lost, { layout, createsCluster: false, alone: true })).toThrow(
@@ -77,7 +77,7 @@ describe('buildEtcdConfig()', () => {
   const configOf = (over: Partial<EtcdSettings> = {}) =>
     JSON.parse(buildEtcdConfig({ ...settings, ...over }, layout)) as Record<string, unknown>;
 
-  test('listens for clients on loopback and address and for peers on the address, and requires certificates', () => {
+  test('etcd listens for clients on loopback and node address, for peers on the node address, and requires certificates', () => {
     expect(configOf()).toMatchObject({
       'listen-client-urls': 'https://127.0.0.1:2379,https://192.0.2.1:2379',
       'listen-peer-urls': 'https://192.0.2.1:2380',
@@ -87,21 +87,21 @@ describe('buildEtcdConfig()', () => {
     });
   });
 
-  test('trusts different CAs for clients and for peers', () => {
+  test('etcd trusts different CAs for clients and for peers', () => {
     expect(layout.trustedClientsCa).not.toBe(layout.trustedPeersCa);
     expect(layout.clientsCa.keyFile).not.toBe(layout.peersCa.keyFile);
   });
 
-  test('sends progress notifications to watches every 5 s, as kubeadm configures it', () => {
+  test('etcd sends progress notifications to watches every 5 s, as kubeadm configures it', () => {
     expect(configOf()['watch-progress-notify-interval']).toBe(5_000_000_000);
   });
 
-  test('has IPv6 addresses in brackets', () => {
+  test('writes IPv6 addresses in brackets', () => {
     expect(urlOf('2001:db8::1', 2380)).toBe('https://[2001:db8::1]:2380');
     expect(configOf({ address: '2001:db8::1' })['initial-cluster']).toBe('node-1=https://[2001:db8::1]:2380');
   });
 
-  test('of an added member lists all members and joins the existing cluster', () => {
+  test('the configuration of an added member lists all members and joins the existing cluster', () => {
     const members = { 'node-1': 'https://192.0.2.1:2380', 'node-2': 'https://192.0.2.2:2380' };
     expect(configOf({ origin: { kind: 'added', members } })).toMatchObject({
       'initial-cluster': 'node-1=https://192.0.2.1:2380,node-2=https://192.0.2.2:2380',
@@ -110,13 +110,13 @@ describe('buildEtcdConfig()', () => {
   });
 });
 
-test('buildEtcdUnit() runs etcd without root and capabilities, with only its own state directory', () => {
+test('buildEtcdUnit() runs etcd without root and capabilities, with access only to its own state directory', () => {
   const unit = buildEtcdUnit({
     ...{ etcd: KUBERNETES_ETCD, etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout },
   });
   const value = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1];
   expect(value('User')).toBe('cluster-etcd-kubernetes');
-  expect([value('Restart'), value('StartLimitIntervalSec')]).toEqual(['always', '0']); // however often it ends
+  expect([value('Restart'), value('StartLimitIntervalSec')]).toEqual(['always', '0']); // systemd restarts etcd, no matter how often etcd exits
   expect(value('CapabilityBoundingSet')).toBe('');
   expect(value('NoNewPrivileges')).toBe('yes');
   expect(value('TemporaryFileSystem')).toBe('/var/lib/cluster:ro');
@@ -127,7 +127,7 @@ test('buildEtcdUnit() runs etcd without root and capabilities, with only its own
 });
 
 describe('the two etcd clusters', () => {
-  test('the state etcd lets curators write and the signer read the records, and has no client certificate for Kubernetes', () => {
+  test('the state etcd lets curators write and the signer read the records, and gives Kubernetes no client certificate', () => {
     const { access = [], clients } = STATE_ETCD;
     expect(Object.fromEntries(access.map(({ name, permissions: grants }) => [name, grants]))).toEqual({
       root: [],
@@ -137,12 +137,12 @@ describe('the two etcd clusters', () => {
     expect(clients).toEqual(['root', 'curator', 'signer']);
   });
 
-  test('the Kubernetes etcd has no access control and no client certificate for curator and signer', () => {
+  test('the Kubernetes etcd has no access control, and gives curator and signer no client certificate', () => {
     expect(KUBERNETES_ETCD.access).toBeUndefined();
     expect(KUBERNETES_ETCD.clients).toEqual(['root', 'apiserver']);
   });
 
-  test('share no unit, user, port, directory or CA', () => {
+  test('the two etcd clusters share no unit, user, port, directory or CA', () => {
     const all = Object.values(ETCD_INSTANCES).map((etcd) => {
       const { root, etcdHome } = consensusLayout('/state', etcd.name);
       const { unit, systemUser, cas } = etcd;
@@ -174,7 +174,7 @@ describe('certificates of etcd', () => {
     return { clock, kept, ports, signer, ensure };
   }
 
-  test('ensureCa() creates a CA once, also after a crash between its two files', async () => {
+  test('ensureCa() creates a CA only once, even after a crash between its two files', async () => {
     const { kept, ports, signer } = await createPki();
     const again = await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     expect(again.caPem).toBe(signer.caPem);
@@ -208,7 +208,7 @@ describe('certificates of etcd', () => {
     expect(kept).toEqual(before);
   });
 
-  test('ensureLeaf() renews a certificate of minutes at two thirds of its lifetime and keeps its key', async () => {
+  test('ensureLeaf() renews a certificate with a lifetime of minutes at two thirds of it, and keeps the key', async () => {
     const { clock, kept, ports, signer } = await createPki();
     const ensure = () => ensureLeaf(ports, layout.server, { signer, template, validDays: 6 / (24 * 60) });
     expect(await ensure()).toBe(true);
@@ -231,13 +231,13 @@ describe('certificates of etcd', () => {
 
   test.each([
     {
-      name: 'less than a third of its year is left',
+      name: 'less than a third of its lifetime of one year is left',
       change: async ({ clock }: Pki) => clock.advance(250 * DAY_MS),
     },
-    { name: 'the address is another one', over: { names: [{ type: 'ip', value: '192.0.2.2' }] } },
-    { name: 'the name is another one', over: { commonName: 'node-2' } },
+    { name: 'the node has another address', over: { names: [{ type: 'ip', value: '192.0.2.2' }] } },
+    { name: 'the node has another name', over: { commonName: 'node-2' } },
     {
-      name: 'a crash left a new key beside the old certificate',
+      name: 'a crash left a new key with the old certificate',
       change: async ({ kept }: Pki) =>
         void kept.set(layout.server.keyFile, kept.get(layout.clientsCa.keyFile) ?? ''),
     },
@@ -246,7 +246,7 @@ describe('certificates of etcd', () => {
       change: async ({ kept }: Pki) => void kept.delete(layout.server.certFile),
     },
     {
-      name: 'the certificate is garbage',
+      name: 'the certificate is unreadable',
       change: async ({ kept }: Pki) => void kept.set(layout.server.certFile, '-----'),
     },
   ] as readonly LeafCase[])('ensureLeaf() replaces a certificate when $name', async ({ change, over }) => {
@@ -267,7 +267,7 @@ describe('certificates of etcd', () => {
   }
 });
 
-/** The part of a disk that keys need. */
+/** The file operations that the creation of keys needs, in memory. */
 function memoryFiles(kept: Map<string, string>): FilePort {
   const files: Pick<FilePort, 'read' | 'writeAtomic' | 'createExclusive'> = {
     read: async (path) => {

@@ -26,12 +26,13 @@ import { connectAsRoot, originOf, runEtcd } from './unit/run-etcd.ts';
 import { hasUsableData } from './membership/usable-data.ts';
 
 const KEYS_POLL_MS = 500;
-/** How often other members are asked for their epoch. */
+/** Pause between two requests for the epochs of the other members. */
 const EPOCH_POLL_MS = 10_000;
 
 /**
- * One etcd member on this node: its PKI, unit and access control. `start` may be repeated at any time and after any crash:
- * it creates what is missing and keeps what is valid. A running etcd is restarted only when its configuration has changed.
+ * One etcd member on this node: its PKI, unit and access control. `start` may be repeated at any time and
+ * after any crash: it creates missing files and keeps valid ones. A running etcd is restarted only if its
+ * configuration has changed.
  */
 export class Consensus {
   readonly #ports: ConsensusPorts;
@@ -42,7 +43,10 @@ export class Consensus {
     this.#pki = { files: ports.files, nowMs: () => ports.clock.nowMs() };
   }
 
-  /** Creates or joins the etcd cluster, or starts the existing member, and resolves when it serves. */
+  /**
+   * Creates or joins the etcd cluster, or starts the existing member. Resolves when the member serves
+   * requests.
+   */
   async start(
     { keepRunning = false, ...config }: ConsensusStart,
     signal: AbortSignal,
@@ -58,7 +62,8 @@ export class Consensus {
         layout,
         signal,
       });
-      // Members that missed a recovery would add this one to an outdated etcd cluster.
+      // Use only members of the newest epoch: members that missed a recovery would add this node to an
+      // outdated etcd cluster.
       const current = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
       const context = { config: current, layout, admin, signal };
       if (!config.createsCluster && !(await hasUsableData(ports, { ...context, newest })))
@@ -82,8 +87,8 @@ export class Consensus {
   }
 
   /**
-   * Renews the certificates that are due. etcd and the API server read theirs for each connection; this process and the
-   * curator need a new client, which the result has.
+   * Renews the certificates that are due. etcd and the API server read their certificates for each
+   * connection. This process and the curator need a new client, which this method returns.
    */
   async renew(config: ConsensusConfig): Promise<RunningConsensus> {
     const layout = consensusLayout(config.stateDir, config.etcd.name);
@@ -91,7 +96,10 @@ export class Consensus {
     return runningFrom(await connectAsRoot(this.#ports, layout, [ownEndpointOf(config)]), config, layout);
   }
 
-  /** Restarts etcd with CAs that were replaced on disk, and then runs `work`, while this node holds the slot. */
+  /**
+   * Restarts etcd after its CAs were replaced on disk, and then runs `work`. This node holds the membership
+   * slot during both.
+   */
   async rekey(
     config: ConsensusConfig,
     work: (signal: AbortSignal) => Promise<void>,
@@ -112,33 +120,40 @@ export class Consensus {
       `127.0.0.1:${config.recordsPort}`,
     ]);
     using running = childSignal(signal);
-    // A member of an older epoch has nothing to repair: the first of the two to end aborts the other.
+    // A member of an older epoch has nothing to repair. Whichever of the two tasks ends first aborts the
+    // other one.
     await Promise.race([
       repairMembers({ admin, recordsEtcd, clock, log }, config.nodeId, running.signal),
       this.#untilOutdated(config, layout, running.signal),
     ]).finally(() => running.abort(new Error('the other one has ended')));
   }
 
-  /** @throws ConsensusError `consensus-last-member` or `consensus-quorum` where `leave` would refuse; never without data */
+  /**
+   * @throws ConsensusError `consensus-last-member` or `consensus-quorum` if `leave` would refuse; never
+   * throws without data
+   */
   async checkLeave(config: ConsensusConfig, signal: AbortSignal): Promise<void> {
     await checkLeave(this.#ports, config, signal);
   }
 
   /**
-   * Leaves etcd, and then deletes data and keys. Refused while the other members have no quorum without this one. May be
-   * repeated after any crash.
-   * @returns false where nothing of etcd was on this node
+   * Leaves etcd, and then deletes data and keys. Refuses if the other members have no quorum without this
+   * member. May be repeated after any crash.
+   * @returns false if this node had no files of etcd
    */
   async leave(config: ConsensusConfig, signal: AbortSignal): Promise<boolean> {
     return leaveEtcd(this.#ports, config, signal);
   }
 
-  /** A node that joins as control plane has the CAs of etcd already; a promoted node requests them when it learns its role. */
+  /**
+   * Waits for the CA keys of etcd. A node that joins as a control plane has them already; a promoted node
+   * requests them when it learns its role.
+   */
   async #waitForKeys(layout: ConsensusLayout, signal: AbortSignal): Promise<void> {
     const { files, clock, onWait } = this.#ports;
     for (;;) {
       const { hasData, wasMember: wasFormed, missing } = await inspectDisk(files, layout);
-      // `ensurePki` refuses data without CAs with an error of its own.
+      // `ensurePki` refuses data without CAs with a separate error.
       if (missing.length === 0 || hasData || wasFormed) return;
       onWait?.(`the shared keys of the control planes: ${missing.join(', ')}`, undefined);
       await clock.sleep(KEYS_POLL_MS, signal);

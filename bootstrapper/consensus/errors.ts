@@ -3,7 +3,7 @@ import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 const GIVE_UP_NODE =
   'Or remove the node with `cluster node remove NODE --lost`, readmit it as an owner with `cluster node readmit NODE`, and reset the machine as root (`cluster node reset --help` shows how).';
 
-/** Error codes of the etcd members of a control plane. */
+/** Error codes for the etcd members of a control plane. */
 export const consensusErrors = defineErrors({
   'consensus-pki-missing': {
     fault: 'system',
@@ -135,7 +135,7 @@ export const consensusErrors = defineErrors({
   },
 });
 
-/** Code of a `ConsensusError`. */
+/** Error code of a `ConsensusError`. */
 export type ConsensusErrorCode = keyof typeof consensusErrors;
 
 /** An etcd member that cannot start, join, leave or be recovered. */

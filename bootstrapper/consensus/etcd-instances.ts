@@ -5,7 +5,10 @@ import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 
 type AuthorityKey = keyof typeof CA_COMMON_NAMES;
 
-/** The two etcd clusters of a control plane. They have the same nodes as members and share nothing else. */
+/**
+ * The two etcd clusters of a control plane. The same nodes are members of both; the clusters share nothing
+ * else.
+ */
 export const ETCD_NAMES = ['state', 'kubernetes'] as const;
 /** Name of an etcd cluster in paths and units. */
 export type EtcdName = (typeof ETCD_NAMES)[number];
@@ -14,30 +17,36 @@ export type EtcdName = (typeof ETCD_NAMES)[number];
 export interface ListenPorts {
   readonly client: number;
   readonly peer: number;
-  /** Loopback only, without TLS: metrics hold sizes and counters, no keys. */
+  /** Listens on the loopback without TLS: the metrics contain sizes and counters, but no keys. */
   readonly metrics: number;
 }
 
-/** What is the same for all members of an etcd cluster; `ConsensusConfig` has the rest. */
+/**
+ * Properties that all members of an etcd cluster have in common. `ConsensusConfig` has the properties of one
+ * member.
+ */
 export interface EtcdInstance {
   readonly name: EtcdName;
-  /** Name in messages, e.g. "the state etcd". */
+  /** Name of the etcd cluster in messages, e.g. "the state etcd". */
   readonly title: string;
   readonly unit: string;
-  /** The system user of the process. */
+  /** The system user that runs the etcd process. */
   readonly systemUser: string;
-  /** Common names of the client certificates that each member creates; "root" is the agent. */
+  /** Common names of the client certificates that each member creates. The agent uses "root". */
   readonly clients: readonly EtcdClientName[];
-  /** etcd's users and roles; undefined: every client certificate may do everything. */
+  /** Users and roles in etcd. undefined: etcd permits everything to every client certificate. */
   readonly access: readonly EtcdUser[] | undefined;
-  /** The CAs, by their names in a key rotation. */
+  /** The CAs, by the names that a key rotation uses for them. */
   readonly cas: { readonly clients: AuthorityKey; readonly peers: AuthorityKey };
 }
 
 /** Common name of a client certificate. */
 export type EtcdClientName = 'root' | 'curator' | 'signer' | 'apiserver';
 
-/** Holds the records of the cluster itself. The curator may write, the signer may read; Kubernetes has no certificate for it. */
+/**
+ * Stores the records of the cluster itself. The curator may write and the signer may read them. Kubernetes
+ * has no certificate for this etcd.
+ */
 export const STATE_ETCD: EtcdInstance = {
   name: 'state',
   title: 'the state etcd',
@@ -53,9 +62,9 @@ export const STATE_ETCD: EtcdInstance = {
 };
 
 /**
- * The etcd of Kubernetes, without access control as with kubeadm: the API server may call everything. If it could not call
- * `Maintenance.Status`, it would send no progress requests and its watches would stall
- * (docs/decisions/two-etcd-clusters.md).
+ * The etcd of Kubernetes. As with kubeadm, it has no access control: the API server may make all calls.
+ * Without permission for `Maintenance.Status`, the API server would send no progress requests, and its
+ * watches would stall (docs/decisions/two-etcd-clusters.md).
  */
 export const KUBERNETES_ETCD: EtcdInstance = {
   name: 'kubernetes',
@@ -70,13 +79,16 @@ export const KUBERNETES_ETCD: EtcdInstance = {
 /** Both etcd clusters by name. */
 export const ETCD_INSTANCES = { state: STATE_ETCD, kubernetes: KUBERNETES_ETCD } as const;
 
-/** Where the members of each listen. */
+/** Ports on which the members of each etcd cluster listen. */
 export const ETCD_PORTS: Readonly<Record<EtcdName, ListenPorts>> = {
   kubernetes: PORTS.kubernetesEtcd,
   state: PORTS.stateEtcd,
 };
 
-/** etcd recommends at most 8 GiB; 4 GiB leave room to raise the quota in an emergency. The records are small. */
+/**
+ * Storage quotas. etcd recommends at most 8 GiB; 4 GiB leave room to raise the quota in an emergency. The
+ * records are small.
+ */
 export const QUOTA_BYTES: Readonly<Record<EtcdName, number>> = {
   kubernetes: 4 * 1024 ** 3,
   state: 1024 ** 3,

@@ -63,7 +63,7 @@ async function connect(identity: EtcdClientFiles, at: EtcdClientFiles = identity
   return client;
 }
 
-test('the API server may make all calls that it makes to an etcd of kubeadm, also Status', async () => {
+test('the API server may make all calls that it makes to an etcd of kubeadm, including Status', async () => {
   const { kubernetes } = await (await createNode()).start();
   const apiServer = await connect(kubernetes.client('apiserver'));
   expect((await apiServer.maintenance.status({ signal })).leaderId).not.toBe(0n);
@@ -88,7 +88,7 @@ test('an idle watch of the API server gets progress notifications within seconds
   await events.return?.();
 }, 30_000);
 
-test('a client certificate of one etcd is refused by the other one in the TLS handshake', async () => {
+test('each etcd refuses a client certificate of the other etcd in the TLS handshake', async () => {
   const { state, kubernetes } = await (await createNode()).start();
   const others = [
     ...['root', 'curator', 'signer'].map(
@@ -106,7 +106,7 @@ test('a client certificate of one etcd is refused by the other one in the TLS ha
   }
 }, 30_000);
 
-test('start() starts a killed member with its data and does not restart the other one', async () => {
+test('start() starts a killed member with its data and does not restart the other member', async () => {
   const { start, units } = await createNode();
   const first = await start();
   await first.state.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
@@ -132,7 +132,7 @@ test('start() rejects when one etcd fails, and a repeated start() succeeds', asy
   expect(await running.kubernetes.admin.members.list({ signal })).toHaveLength(1);
 }, 40_000);
 
-test('leave() refuses the last member of either etcd and changes nothing', async () => {
+test('leave() refuses if this node is the last member of either etcd, and changes nothing', async () => {
   const { pair, config, start, units } = await createNode();
   await start();
   await expect(pair.leave({ ...config, createsCluster: false }, signal)).rejects.toMatchObject({

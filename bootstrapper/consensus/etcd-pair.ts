@@ -12,11 +12,11 @@ import {
   type ListenPorts,
 } from './etcd-instances.ts';
 
-/** The configuration of both members of this node. */
+/** The configuration that both members of this node have in common. */
 export interface EtcdPairConfig extends Omit<ConsensusConfig, 'etcd' | 'ports' | 'quotaBytes' | 'peers'> {
-  /** Ports of the two members; all other nodes use the same. */
+  /** Ports of the two members. All nodes use the same ports. */
   readonly ports: Readonly<Record<EtcdName, ListenPorts>>;
-  /** Addresses of the other control planes, IPv6 in brackets; none where this is the only one. */
+  /** Addresses of the other control planes, IPv6 in brackets; empty if this is the only control plane. */
   readonly peerHosts: readonly string[];
 }
 
@@ -38,7 +38,7 @@ export class EtcdPair {
     this.#ports = ports;
   }
 
-  /** See `Consensus.start`; both members in parallel. */
+  /** Starts both members in parallel. See `Consensus.start`. */
   async start(
     { keepRunning, ...config }: EtcdPairConfig & { readonly keepRunning?: boolean },
     signal: AbortSignal,
@@ -72,7 +72,8 @@ export class EtcdPair {
     signal: AbortSignal,
   ): Promise<void> {
     const one = new Consensus(this.#ports);
-    // Always in this order: otherwise two nodes could each hold one slot and wait for the other.
+    // The order must be the same on all nodes: otherwise two nodes could each hold one slot and wait for the
+    // other slot.
     await one.rekey(
       configOf(config, STATE_ETCD),
       (holding) => one.rekey(configOf(config, KUBERNETES_ETCD), work, holding),
@@ -102,7 +103,10 @@ export class EtcdPair {
       await new Consensus(this.#ports).checkLeave(configOf(config, etcd), signal);
   }
 
-  /** See `Consensus.leave`. The Kubernetes etcd first: after a crash in between, this node is still a member of the state etcd. */
+  /**
+   * See `Consensus.leave`. Leaves the Kubernetes etcd first: after a crash in between, this node is still a
+   * member of the state etcd.
+   */
   async leave(config: EtcdPairConfig, signal: AbortSignal): Promise<boolean> {
     await this.checkLeave(config, signal);
     let wasHere = false;
@@ -113,7 +117,7 @@ export class EtcdPair {
   }
 }
 
-/** Client endpoints "host:port" of these hosts; an IPv6 host has brackets. */
+/** Client endpoints "host:port" of these hosts. An IPv6 host must be in brackets. */
 export function clientEndpointsOf(
   hosts: readonly string[],
   { client }: Pick<ListenPorts, 'client'>,
@@ -122,8 +126,8 @@ export function clientEndpointsOf(
 }
 
 /**
- * Refuses a control plane of an earlier release, which had one etcd for everything. Its data is neither converted nor
- * changed.
+ * Refuses to start a control plane of an earlier release, which had a single etcd for all data. That data is
+ * neither converted nor changed.
  * @throws ConsensusError `consensus-single-etcd`
  */
 export async function refuseSingleEtcd(files: Pick<FilePort, 'stat'>, stateDir: string): Promise<void> {

@@ -2,8 +2,8 @@ import { childSignal } from '../../internal/cleanup/index.ts';
 import { ETCD_INSTANCES, type EtcdInstance, type EtcdName } from './etcd-instances.ts';
 
 /**
- * Runs `work` for both etcd clusters in parallel. The first failure aborts the other one and is thrown once that has ended;
- * `dispose` is called for a result that is then dropped.
+ * Runs `work` for both etcd clusters in parallel. The first failure aborts the work for the other cluster and
+ * is thrown once that work has ended. `dispose` is called for the result that is then not returned.
  */
 export async function forBothEtcds<T>(
   work: (etcd: EtcdInstance, signal: AbortSignal) => Promise<T>,

@@ -9,16 +9,19 @@ import { runEtcd } from '../unit/run-etcd.ts';
 
 const POLL_MS = 200;
 const PROBE_MS = 2_000;
-/** Peers may still be down; the caller tries again. */
+/** Peers may still be down. After this time, the caller tries again. */
 const READY_TIMEOUT_MS = 60_000;
 
-/** A member of this node that is about to serve. */
+/** A member of this node that is about to serve requests. */
 export interface JoinContext extends PeerContext {
   /** Client of the local member as root. */
   readonly admin: EtcdClient;
 }
 
-/** Joins etcd while this node holds the slot: it is added as a learner, started, and promoted once it has caught up. */
+/**
+ * Joins etcd while this node holds the membership slot. This node is added as a learner, started, and
+ * promoted to a voting member once it has the data of the other members.
+ */
 export async function joinEtcd(ports: ConsensusPorts, context: JoinContext): Promise<void> {
   const { config, layout, admin } = context;
   await withServingPeers(ports, context, (peers) =>
@@ -32,7 +35,10 @@ export async function joinEtcd(ports: ConsensusPorts, context: JoinContext): Pro
   );
 }
 
-/** Waits until an existing member serves. A learner of an interrupted join is promoted first: a learner does not serve. */
+/**
+ * Waits until an existing member serves requests. A learner from an interrupted join is promoted first,
+ * because a learner does not serve.
+ */
 export async function resumeMember(ports: ConsensusPorts, context: JoinContext): Promise<void> {
   const { config, layout, admin, signal } = context;
   const wasMember = config.createsCluster || (await ports.files.stat(layout.memberMarker)) !== undefined;
@@ -45,7 +51,10 @@ export async function resumeMember(ports: ConsensusPorts, context: JoinContext):
   await waitUntilServing(ports, admin, config, signal);
 }
 
-/** Updates the peer URL of this member where the address of the machine has changed. Certificates are for it already. */
+/**
+ * Updates the peer URL of this member if the address of the machine has changed. The certificates already
+ * contain the new address.
+ */
 export async function updatePeerUrl(
   { log }: Pick<ConsensusPorts, 'log'>,
   { config, admin, signal }: JoinContext,

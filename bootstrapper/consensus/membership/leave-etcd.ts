@@ -5,7 +5,10 @@ import { countAnswering, withMembershipSlot, withPeers } from './peers.ts';
 
 const PROBE_MS = 2_000;
 
-/** @throws ConsensusError `consensus-last-member` or `consensus-quorum` where `leaveEtcd` would refuse; never without data */
+/**
+ * @throws ConsensusError `consensus-last-member` or `consensus-quorum` if `leaveEtcd` would refuse; never
+ * throws without data
+ */
 export async function checkLeave(
   ports: ConsensusPorts,
   config: ConsensusConfig,
@@ -23,7 +26,10 @@ export async function checkLeave(
   });
 }
 
-/** Removes this node from the members, and then deletes data and keys. @returns false where nothing was on this node */
+/**
+ * Removes this node from the members, and then deletes its data and keys. @returns false if this node had no
+ * files of etcd
+ */
 export async function leaveEtcd(
   ports: ConsensusPorts,
   config: ConsensusConfig,
@@ -47,7 +53,10 @@ export async function leaveEtcd(
   return true;
 }
 
-/** Whether etcd may count on this member. Data and root key are deleted last: without one of them this node has left already. */
+/**
+ * Whether etcd may count this node as a member. Data and root key are deleted last: if one of them is
+ * missing, this node has already left.
+ */
 async function isCounted(
   { files }: Pick<ConsensusPorts, 'files'>,
   layout: ConsensusLayout,
@@ -56,7 +65,10 @@ async function isCounted(
   return stats.every((stat) => stat !== undefined);
 }
 
-/** Data before keys: while data exists, the keys are needed to ask the other members about this one. */
+/**
+ * Deletes the data before the keys: while data exists, the keys are needed to ask the other members about
+ * this member.
+ */
 async function deleteFiles({ files }: Pick<ConsensusPorts, 'files'>, layout: ConsensusLayout): Promise<void> {
   for (const path of [layout.memberData, layout.data, layout.memberMarker, layout.etcdHome, layout.root])
     await files.remove(path);

@@ -34,7 +34,7 @@ interface TestNode {
   start(files?: FilePort, life?: AbortSignal): Promise<RunningConsensus>;
 }
 
-/** Nodes of one cluster, each with its own disk and etcd, all of them on the loopback. */
+/** Creates nodes of one cluster, each with a separate disk and etcd, all of them on the loopback. */
 async function createNodes(count: number): Promise<readonly [TestNode, ...TestNode[]]> {
   const nodes: TestNode[] = [];
   const clientPorts = await Promise.all(Array.from({ length: count }, () => findFreePort()));
@@ -78,7 +78,7 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
   return [first, ...more];
 }
 
-/** What the ticket brings to a later control plane. */
+/** Copies the keys that a further control plane gets with its join ticket. */
 async function shareKeys(from: TestNode, to: TestNode): Promise<void> {
   for (const ca of ['state/clients', 'state/peers']) {
     await mkdir(join(to.config.stateDir, 'consensus', 'state'), { recursive: true });
@@ -97,7 +97,7 @@ const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
 describe('Consensus.start() of further members', () => {
-  test('two nodes that join at once become voting members one after the other and survive a power cut of all', async () => {
+  test('two nodes that join at the same time become voting members one after the other, and all members survive a power cut', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
@@ -112,12 +112,12 @@ describe('Consensus.start() of further members', () => {
     isStarting = false;
     await looking;
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2', 'node-3']);
-    // A learner has no name before it has started; each of the two was one under its own.
+    // A learner has no name before its first start. Each of the two nodes was at some time the only learner.
     expect([...seen]).toEqual(expect.arrayContaining(['node-2?', 'node-3?']));
     expect((await three.admin.get('/registry/before', { signal }))?.key).toBe('/registry/before');
     await write(two.admin, '/registry/after');
     expect([...second.waits, ...third.waits].join()).toMatch(/the slot to change the members .*position 1/);
-    // Nothing of the slot is left.
+    // No key of the membership slot is left.
     const slots = await one.admin.list(`${CLUSTER_PREFIX}slots/control-plane/`, { signal });
     expect(slots.entries.map(({ key }) => key)).toEqual([`${CLUSTER_PREFIX}slots/control-plane/pace`]);
     for (const node of [first, second, third]) await node.units.kill(STATE_ETCD.unit);
@@ -127,7 +127,7 @@ describe('Consensus.start() of further members', () => {
     expect(moves).toEqual([]);
   }, 90_000);
 
-  test('completes a join that was killed between any two writes, without a second member', async () => {
+  test('completes a join that was killed between any two writes, without adding a second member', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -162,7 +162,7 @@ describe('Consensus.start() of further members', () => {
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
   }, 120_000);
 
-  test('the next node to join removes the learner of a node that died while it joined', async () => {
+  test('a joining node removes the learner of a node that died during its join', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
@@ -177,7 +177,7 @@ describe('Consensus.start() of further members', () => {
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-3']);
   }, 60_000);
 
-  test('a member without data and a removed member join again', async () => {
+  test('a member without data and a removed member can join again', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -187,7 +187,7 @@ describe('Consensus.start() of further members', () => {
     await second.units.start(STATE_ETCD.unit);
     await second.start();
     const own = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
-    // For five seconds after a member has started, etcd calls itself unhealthy.
+    // etcd reports itself unhealthy for five seconds after a member has started.
     for (let refused = true; refused;) {
       refused = await one.admin.members.remove(own?.id ?? 0n, { signal }).then(
         () => false,
@@ -204,7 +204,7 @@ describe('Consensus.start() of further members', () => {
 });
 
 describe('Consensus.repair()', () => {
-  test('removes the member of a lost node once its record is deleted, not before', async () => {
+  test('removes the member of a lost node once the node’s record is deleted, not before', async () => {
     const nodes = await createNodes(3);
     const [first, second, third] = nodes;
     if (second === undefined || third === undefined) throw new Error('three nodes');
@@ -225,7 +225,7 @@ describe('Consensus.repair()', () => {
         ),
     );
     await third.units.kill(STATE_ETCD.unit);
-    // Whatever is said of others, or of a node that is only switched off, takes nobody out.
+    // Records of other nodes, or of a node that is only switched off, must not remove a member.
     await putNode(space, 'node-4', 'UP');
     await space.commit({ when: [], then: [remove(recordKey('node-4'))] }, { signal });
     await write(two.admin, '/registry/meanwhile');
@@ -239,14 +239,14 @@ describe('Consensus.repair()', () => {
   }, 90_000);
 
   test.each([
-    { name: 'no record', nodes: [], want: ['a'] },
+    { name: 'no record of its node', nodes: [], want: ['a'] },
     {
-      name: 'a record that says decommissioned',
+      name: 'a record of its node in the state DECOMMISSIONED',
       nodes: [{ nodeId: 'a', state: 'DECOMMISSIONED' }],
       want: ['a'],
     },
-    { name: 'a record of a member', nodes: [{ nodeId: 'a', state: 'UP' }], want: [] },
-  ] as const)('struckMembers() of a member with $name', ({ nodes, want }) => {
+    { name: 'a record of its node in the state UP', nodes: [{ nodeId: 'a', state: 'UP' }], want: [] },
+  ] as const)('membersOfRemovedNodes() decides about a member with $name', ({ nodes, want }) => {
     const member = { id: 1n, name: 'a', peerUrls: [], clientUrls: [], isLearner: false };
     const joining = { ...member, id: 2n, name: '' };
     expect(membersOfRemovedNodes([member, joining], nodes).map(({ name }) => name)).toEqual(want);
@@ -262,7 +262,7 @@ async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISS
 }
 
 describe('Consensus.leave()', () => {
-  test('removes the member, then data and keys; the node can join again', async () => {
+  test('leaves etcd, then deletes data and keys; the node can join again', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -282,7 +282,7 @@ describe('Consensus.leave()', () => {
     }
   }, 90_000);
 
-  test('refuses the last member and a loss of quorum, and changes nothing', async () => {
+  test('refuses to remove the last member or to lose the quorum, and changes nothing', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();

@@ -7,13 +7,13 @@ import { ConsensusError } from '../errors.ts';
 import type { Slot } from './slot.ts';
 
 const POLL_MS = 300;
-/** How long a change of members is retried that etcd refuses for the moment. */
+/** Time for which a change of members is retried while etcd refuses it temporarily. */
 const CHANGE_MS = 120_000;
 const LIST_MS = 5_000;
 
-/** What a change of members uses. */
+/** Ports (injected dependencies) for a change of members. */
 export interface MembershipPorts {
-  /** The other members, as root. */
+  /** Client of the other members, authenticated as root. */
   readonly members: Pick<EtcdClient, 'members'>['members'];
   readonly clock: Clock;
   readonly log: Logger;
@@ -37,9 +37,10 @@ export function findOwnMember(
 }
 
 /**
- * Adds this node, which has no data, as a learner. It removes the learner of a node that died while it held the slot, and an
- * earlier member of this node; a learner of this node that has not started yet is used.
- * @returns the peer URL of each member by name, this one included, and the member id of this node
+ * Adds this node, which has no data, as a learner. First removes the learner of a node that died while it
+ * held the slot, and an earlier member of this node. A learner of this node that has not started yet is
+ * reused.
+ * @returns the peer URL of each member by name, including this node, and the member id of this node
  * @throws ConsensusError `consensus-address-taken`, `consensus-not-ready`
  */
 export async function addLearner(
@@ -88,7 +89,10 @@ export async function addLearner(
   });
 }
 
-/** Makes this learner a voting member once it has caught up. Retried while etcd reports itself unhealthy after another change. */
+/**
+ * Promotes this learner to a voting member once it has the data of the leader. Retries while etcd reports
+ * itself unhealthy after another change.
+ */
 export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self: OwnMember): Promise<void> {
   const { members } = ports;
   await retrying(ports, { what: 'this member of etcd to catch up', signal: slot.signal }, async () => {
@@ -101,7 +105,7 @@ export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self:
 }
 
 /**
- * The guard of a role change, checked again with the voters that answer this node.
+ * Repeats the check of the role change, with the voting members that answer this node.
  * @throws ConsensusError `consensus-last-member`, `consensus-quorum`
  */
 export function checkLeaveGuard(others: number, answering: number): void {
@@ -117,7 +121,7 @@ export function checkLeaveGuard(others: number, answering: number): void {
     );
 }
 
-/** Removes this node from the members; does nothing where it is none. */
+/** Removes this node from the members. Does nothing if this node is not a member. */
 export async function removeOwnMember(
   ports: MembershipPorts,
   slot: Slot,
@@ -135,7 +139,10 @@ export async function removeOwnMember(
   });
 }
 
-/** Retries while etcd refuses for the moment or may not have received the request; each attempt reads the members first. */
+/**
+ * Retries while etcd refuses temporarily, or if etcd may not have received the request. Each attempt reads
+ * the members first.
+ */
 async function retrying<T>(
   { clock, onProgress: say }: MembershipPorts,
   wait: { readonly what: string; readonly signal: AbortSignal },

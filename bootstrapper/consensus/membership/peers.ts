@@ -12,7 +12,7 @@ import { withSlot, type Slot } from './slot.ts';
 
 const PROBE_MS = 2_000;
 
-/** Where a call to the other members comes from. */
+/** Configuration of the node that calls the other members. */
 export interface PeerContext {
   readonly config: ConsensusConfig;
   readonly layout: ConsensusLayout;
@@ -20,7 +20,8 @@ export interface PeerContext {
 }
 
 /**
- * Runs `work` with a client of the other members as root; the first that answers is used.
+ * Runs `work` with a client of the other members, authenticated as root. The first member that answers is
+ * used.
  * @throws ConsensusError `consensus-no-peers`
  */
 export async function withPeers<T>(
@@ -39,8 +40,8 @@ export async function withPeers<T>(
 }
 
 /**
- * `withPeers` at a member that serves: a failed read tries the next member, a failed write does not. Two nodes that join at
- * the same time know each other, and neither serves yet.
+ * Like `withPeers`, but uses a member that serves requests: a failed read tries the next member, a failed
+ * write does not. Two nodes that join at the same time know each other although neither of them serves yet.
  */
 export async function withServingPeers<T>(
   ports: ConsensusPorts,
@@ -53,7 +54,7 @@ export async function withServingPeers<T>(
   });
 }
 
-/** Runs `work` while this node holds the slot for changing the members. */
+/** Runs `work` while this node holds the slot in which it may change the members. */
 export async function withMembershipSlot<T>(
   { clock, log, onWait }: ConsensusPorts,
   peers: EtcdClient,
@@ -74,7 +75,7 @@ export async function withMembershipSlot<T>(
   );
 }
 
-/** How many of these members answer, each asked directly. */
+/** Counts the members that answer. Each member is asked directly. */
 export async function countAnswering(
   ports: ConsensusPorts,
   layout: ConsensusLayout,
@@ -89,7 +90,7 @@ export async function countAnswering(
         await client.maintenance.status({ signal, timeoutMs: PROBE_MS });
         return true;
       } catch {
-        return false; // whatever the reason: it does not count for the quorum
+        return false; // whatever the reason: a member that fails does not count for the quorum
       }
     }),
   );
@@ -97,7 +98,7 @@ export async function countAnswering(
   return answers.filter(Boolean).length;
 }
 
-/** The newest epoch of these members, each asked directly. */
+/** Returns the newest epoch of these members. Each member is asked directly. */
 export async function findNewestEpoch(
   ports: ConsensusPorts,
   endpoints: readonly string[],

@@ -12,23 +12,23 @@ import {
 import { isMemberState } from '../../../internal/role/index.ts';
 import { withSlot } from './slot.ts';
 
-/** Pause before a removal is retried. */
+/** Pause before a failed removal is retried. */
 const RETRY_MS = 3_000;
 const LIST_MS = 5_000;
 
-/** What the removal of lost members uses. */
+/** Ports (injected dependencies) for the removal of lost members. */
 export interface RepairPorts {
-  /** Client of the local member as root. */
+  /** Client of the local member, authenticated as root. */
   readonly admin: Pick<EtcdClient, 'members'> & KeySpace;
-  /** Client of the state etcd, from which only the records of the nodes are read. */
+  /** Client of the state etcd. Only the records of the nodes are read from it. */
   readonly recordsEtcd: KeySpace;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Removes members whose node was removed from the records, until the signal fires: a lost node cannot leave by itself. Every
- * control plane watches the records; the slot lets one of them act.
+ * Removes members whose node was removed from the records, until the signal is aborted. A lost node cannot
+ * leave etcd by itself. Every control plane watches the records; the slot ensures that only one of them acts.
  */
 export async function repairMembers(ports: RepairPorts, nodeId: string, signal: AbortSignal): Promise<void> {
   const cluster = new Namespace(ports.recordsEtcd, CLUSTER_PREFIX);
@@ -43,7 +43,10 @@ export async function repairMembers(ports: RepairPorts, nodeId: string, signal: 
   }
 }
 
-/** Members without a node. A member that has not started has no name; the next node that joins removes it. */
+/**
+ * Returns the members whose node was removed. A member that has not started has no name and is left out; the
+ * next node that joins removes it.
+ */
 export function membersOfRemovedNodes(
   members: readonly Member[],
   nodes: readonly Pick<NodeRecord, 'nodeId' | 'state'>[],
@@ -73,7 +76,7 @@ async function untilRepaired(ports: RepairPorts, nodeId: string, signal: AbortSi
   }
 }
 
-/** Reads the records after the members, so that the record of every member in the list exists already. */
+/** Reads the records after the list of members, so that the record of every listed member already exists. */
 async function findRemoved(
   { admin, recordsEtcd }: RepairPorts,
   signal: AbortSignal,
@@ -83,6 +86,6 @@ async function findRemoved(
   const nodes = entries
     .filter(({ key }) => parseNodeKey(key)?.part === 'record')
     .map(({ key, value }) => records.node.decode(key, value));
-  // Before the first records of the cluster exist, no member can be compared.
+  // Before the first records of the cluster exist, members cannot be compared with records.
   return nodes.length === 0 ? [] : membersOfRemovedNodes(listed, nodes);
 }

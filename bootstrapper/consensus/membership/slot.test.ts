@@ -6,7 +6,7 @@ const never = new AbortController().signal;
 const lost: unknown = expect.objectContaining({ code: 'consensus-slot-lost' });
 const intent = { nodeId: 'a', peerUrl: 'https://192.0.2.1:2380' };
 
-/** A node that works in the slot until it is told that it is done. */
+/** A node that works in the slot until the test ends its work. */
 class Holder {
   readonly positions: [place: number, estimateMs: number][] = [];
   readonly held: Promise<unknown>;
@@ -34,7 +34,7 @@ function ports(): SlotPorts & { readonly etcd: MemoryEtcd; readonly clock: FakeC
 }
 
 describe('withSlot()', () => {
-  test('runs one node at a time in the order of requests, and reports position and estimate to the others', async () => {
+  test('runs one node at a time in the order of requests, and reports position and estimate to the waiting nodes', async () => {
     const world = ports();
     const a = new Holder(world, 'a');
     await settle();
@@ -56,21 +56,21 @@ describe('withSlot()', () => {
     await c.done();
   });
 
-  test('refuses writes of a holder whose lease has expired', async () => {
+  test('refuses writes of a slot holder whose lease has expired', async () => {
     const world = ports();
     const a = new Holder(world, 'a');
     await settle();
     await a.slot?.writeIntent(intent);
     const b = new Holder(world, 'b');
     await settle();
-    // Its lease ends while it itself knows nothing of that: a machine that stood still.
+    // The holder's lease ends without its knowledge, as on a machine that was suspended.
     const [queued] = (await world.etcd.list('slots/control-plane/queue/', { signal: never })).entries;
     await world.etcd.revokeLease(queued?.leaseId ?? 0n, { signal: never });
     await settle();
     expect(b.slot).toBeDefined();
     await expect(a.slot?.writeIntent({ ...intent, memberId: 'ab' })).rejects.toEqual(lost);
     await expect(a.slot?.writeIntent(undefined)).rejects.toEqual(lost);
-    expect(await b.slot?.readIntent()).toEqual(intent); // for the next one to clear up
+    expect(await b.slot?.readIntent()).toEqual(intent); // so that the next holder can clean up
     await b.slot?.writeIntent({ nodeId: 'b', peerUrl: 'https://192.0.2.2:2380' });
     await b.done();
   });

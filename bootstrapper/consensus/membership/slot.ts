@@ -19,24 +19,25 @@ import {
 import { ConsensusError } from '../errors.ts';
 
 /**
- * The slot in which a node may change the members of etcd: one node at a time, in the order of their requests. Its keys are
- * in internal/records/control-plane-slot.ts. Writes of the holder are conditional on its queue key, so a holder whose lease
- * has expired cannot write.
+ * Lifetime of the lease of the membership slot. A node may change the members of etcd only while it holds
+ * this slot: one node at a time, in the order of their requests. The keys are in
+ * internal/records/control-plane-slot.ts. The holder's writes are conditional on its queue key, so a holder
+ * whose lease has expired cannot write.
  */
 const TTL_SECONDS = 15;
 const RENEW_MS = 4_000;
 const RELEASE_MS = 3_000;
 const MAX_JSON = 4096;
 
-/** The change of the members that the holder of the slot has begun. */
+/** A change of the members that the slot holder has begun. */
 export interface Intent {
   readonly nodeId: string;
   readonly peerUrl: string;
-  /** Lower-case hex; absent until etcd has assigned it. */
+  /** Lower-case hex; absent until etcd has assigned an id. */
   readonly memberId?: string;
 }
 
-/** What the slot uses. */
+/** Ports (injected dependencies) of the slot. */
 export interface SlotPorts {
   /** The records of the cluster. */
   readonly etcd: KeySpace;
@@ -47,17 +48,20 @@ export interface SlotPorts {
 /** A request for the slot. */
 export interface SlotOptions {
   readonly nodeId: string;
-  /** Called while other nodes are first: the position in the queue, 1 for the next node, and an estimate of the wait. */
+  /**
+   * Called while other nodes are ahead in the queue, with the position (1 for the next node) and an estimate
+   * of the wait.
+   */
   readonly onPosition: (position: number, estimateMs: number) => void;
   readonly signal: AbortSignal;
 }
 
-/** The slot while this node holds it. */
+/** The membership slot while this node holds it. */
 export interface Slot {
-  /** Fires when the caller's signal fires, and when the slot is lost. */
+  /** Aborted when the caller's signal is aborted, and when this node loses the slot. */
   readonly signal: AbortSignal;
   readIntent(): Promise<Intent | undefined>;
-  /** @throws ConsensusError `consensus-slot-lost` where another node holds the slot by now */
+  /** @throws ConsensusError `consensus-slot-lost` if another node holds the slot by now */
   writeIntent(intent: Intent | undefined): Promise<void>;
 }
 
@@ -74,7 +78,7 @@ export async function withSlot<T>(
   const renewing = keepAlive(ports, leaseId, held).catch((error: unknown) => held.abort(error));
   try {
     const key = SLOT_QUEUE_PREFIX + nodeId;
-    // An earlier run of this agent may be in the queue: its position is kept, its lease is not.
+    // An earlier run of this agent may be in the queue. Its position is kept, its lease is replaced.
     const queued = await etcd.commit(
       { when: [], then: [put(key, encode({ leaseId: leaseId.toString(16) }), leaseId)] },
       { signal: held.signal },
@@ -145,7 +149,8 @@ async function keepAlive(
       endMs = clock.monotonicMs() + left * 1000;
     } catch (error) {
       if (isAbort(error, held.signal) || error instanceof ConsensusError) throw error;
-      // etcd has no leader for a moment after each change of members; the lease ends only by its time.
+      // etcd has no leader for a moment after each change of members. The lease ends only when its time is
+      // over.
       log.info('renewing the slot failed, retrying', { error });
       if (clock.monotonicMs() > endMs)
         throw new ConsensusError('consensus-slot-lost', 'renewing the slot', { cause: error });
@@ -153,7 +158,7 @@ async function keepAlive(
   }
 }
 
-/** A slot that cannot be released expires. */
+/** Releases the slot. If that fails, the slot expires. */
 async function release({ etcd, clock, log }: SlotPorts, leaseId: bigint): Promise<void> {
   const { signal } = new AbortController();
   try {

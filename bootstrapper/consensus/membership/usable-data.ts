@@ -6,15 +6,15 @@ import { withPeers, type PeerContext } from './peers.ts';
 
 const PROBE_MS = 2_000;
 
-/** What is known of the other members before this one starts. */
+/** Facts about the other members that are known before this member starts. */
 export interface StartContext extends PeerContext {
   readonly newest: NewestEpoch;
 }
 
 /**
- * Whether the data on disk can be used. A node that was removed from etcd and has its role again deletes its data, and so does
- * a member of an older epoch. Where no member answers, the data is used. Members of an older epoch are not asked: they may
- * have removed a member that was recovered without them.
+ * Whether the data on disk can be used. The data is deleted if this node was removed from etcd and later got
+ * its role again, and if the data is of an older epoch. If no member answers, the data is used. Members of an
+ * older epoch are not asked, because they may have removed a member that was recovered without them.
  */
 export async function hasUsableData(ports: ConsensusPorts, context: StartContext): Promise<boolean> {
   const { config, newest, layout } = context;
@@ -33,7 +33,7 @@ export async function hasUsableData(ports: ConsensusPorts, context: StartContext
   return false;
 }
 
-/** undefined where no member answered. */
+/** Returns undefined if no member answered. */
 async function isStillMember(ports: ConsensusPorts, context: StartContext): Promise<boolean | undefined> {
   const { config, signal } = context;
   try {

@@ -2,7 +2,7 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { ConsensusError } from '../errors.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 
-/** What exists on disk of an etcd member. It decides whether CAs may be created. */
+/** The state of an etcd member's files on disk. It decides whether CAs may be created. */
 export interface EtcdDiskState {
   readonly hasData: boolean;
   /** Whether this node has been a member with data. */
@@ -28,8 +28,8 @@ export async function inspectDisk(files: FilePort, layout: ConsensusLayout): Pro
 }
 
 /**
- * Whether missing CAs may be created: only by the node that creates the cluster, and only before etcd has data. A new CA
- * beside old data, or an empty etcd in the place of a lost one, would be a second cluster.
+ * Whether missing CAs may be created: only by the node that creates the cluster, and only before etcd has
+ * data. A new CA with old data, or an empty etcd in place of a lost one, would make a second cluster.
  * @throws ConsensusError `consensus-keys-awaited`, `consensus-pki-missing` or `consensus-data-missing`
  */
 export function mayCreateCas(
@@ -48,7 +48,8 @@ export function mayCreateCas(
       details: { path: missing },
     });
   }
-  // A node that joins gets its data from the other members; a single node would start a second cluster.
+  // A node that joins gets its data from the other members. A single node without its data would start a
+  // second cluster.
   if ((createsCluster || alone) && facts.wasMember && !facts.hasData) {
     throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is missing`, {
       details: { path: layout.memberData },

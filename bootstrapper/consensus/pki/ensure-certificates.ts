@@ -16,15 +16,15 @@ import type { KeyPairFiles } from '../consensus-layout.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 
-/** What creating certificates uses of the machine. */
+/** Ports (injected dependencies) for the creation of certificates. */
 export interface PkiPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
 }
 
 /**
- * Loads a CA, or creates it. The key is written before the certificate: after a crash in between, the certificate is created
- * for the existing key.
+ * Loads a CA, or creates it. The key is written before the certificate: after a crash in between, the next
+ * call creates the certificate for the existing key.
  * @throws ConsensusError `consensus-pki-missing` or `consensus-pki-damaged`
  */
 export async function ensureCa(
@@ -49,14 +49,14 @@ export async function ensureCa(
   return new KeyCertificateSigner({ caPem, keyPem, nowMs: ports.nowMs });
 }
 
-/** The wanted content of a certificate. Key and lifetime are added. */
+/** The wanted content of a certificate, without its key and lifetime. */
 export type LeafTemplate = Omit<LeafSpec, 'pubKeyDer' | 'validDays'>;
 
 /**
- * Keeps a valid key and certificate, and replaces others: a missing or unreadable key, a missing certificate, or one of
- * another key (after a crash between the two writes), of another CA, with other content, or due for renewal. A renewal
- * keeps the key, so it is one rename, and etcd, which reads both files for each handshake, never reads a pair that does not
- * match.
+ * Keeps a valid key and certificate, and replaces invalid ones. Replaces a missing or unreadable key, and a
+ * certificate that is missing, is of another key (after a crash between the two writes) or CA, has other
+ * content, or is due for renewal. A renewal keeps the key and is one rename. etcd reads both files for each
+ * handshake, so it never reads a key and a certificate that do not match.
  * @returns whether anything was replaced
  */
 export async function ensureLeaf(
@@ -114,7 +114,7 @@ function isUsable(
   );
 }
 
-/** undefined for anything but a private key. */
+/** Returns undefined if the text is not a private key. */
 function keyFrom(text: string): Secret<string> | undefined {
   try {
     const keyPem = new Secret(text);
@@ -125,13 +125,13 @@ function keyFrom(text: string): Secret<string> | undefined {
   }
 }
 
-/** Whether certificate and key match; false also for unreadable ones. */
+/** Whether certificate and key match; false if one of them is unreadable. */
 function isPair(certPem: string, keyPem: Secret<string>): boolean {
   try {
     createPrivateKey(keyPem.reveal());
     return Buffer.compare(spkiDerOf(new X509Certificate(certPem).publicKey), pubKeyDerOf(keyPem)) === 0;
   } catch {
-    return false; // unreadable: callers replace a certificate and refuse a CA
+    return false; // unreadable: the callers replace a certificate and refuse a CA
   }
 }
 

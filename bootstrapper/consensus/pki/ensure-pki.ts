@@ -7,14 +7,14 @@ import { readTrustBundles } from './shared-keys.ts';
 
 const YEAR_DAYS = 365;
 
-/** Certificates of one etcd member. */
+/** Configuration of one etcd member's certificates. */
 export interface PkiConfig {
   readonly etcd: Pick<EtcdInstance, 'clients' | 'cas'>;
   readonly nodeId: string;
   readonly address: string;
   readonly createsCluster: boolean;
   readonly peers: readonly string[];
-  /** Lifetime of each certificate, fractions allowed; default: 365. */
+  /** Lifetime of each certificate in days, fractions allowed; default: 365. */
   readonly validDays?: number | undefined;
 }
 

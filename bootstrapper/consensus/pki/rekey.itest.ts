@@ -83,7 +83,7 @@ async function createNode(
   return { config, units, consensus, start, settle };
 }
 
-/** The authorities as the first node has made them. */
+/** Reads the CAs that the first node created. */
 async function readPrevious({ config }: TestNode): Promise<RotatingPairs> {
   const layout = consensusLayout(config.stateDir, 'state');
   const text = async (path: string): Promise<string> =>
@@ -117,7 +117,7 @@ async function createCluster(count: number) {
 const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
-/** The result of a connection with a client certificate of this CA. */
+/** Connects with a client certificate of this CA and returns the HTTP status or the error code. */
 async function knock(
   port: number,
   pair: RotatingPairs['state-peers-ca'],
@@ -152,7 +152,7 @@ const doorsOf = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promis
 
 const REFUSED = 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA';
 
-test('rekey() restarts three members one after the other while a client writes; old certificates are refused afterwards', async () => {
+test('rekey() restarts three members one after the other while a client writes; etcd refuses old certificates afterwards', async () => {
   const { nodes, at, previous } = await createCluster(3);
   const [first] = nodes;
   if (first === undefined) throw new Error('no node');
@@ -164,7 +164,7 @@ test('rekey() restarts three members one after the other while a client writes; 
         node.consensus.rekey(
           node.config,
           async () => {
-            expect(++turns).toBe(1); // nobody else in the middle
+            expect(++turns).toBe(1); // no other node is in its restart
             using admin = await client(node);
             await write(admin, `/registry/${phase}/${node.config.nodeId}`);
             turns--;
@@ -178,7 +178,7 @@ test('rekey() restarts three members one after the other while a client writes; 
     expect([phase, ...new Set(old)]).toEqual([phase, isRefused ? REFUSED : 'HTTP 200']);
   }
   expect(new Set(await doorsOf(nodes, next))).toEqual(new Set(['HTTP 200']));
-  // To believe both, and to believe the new ones alone.
+  // Two restarts for each member: one to trust both CAs, and one to trust only the new CA.
   const restarts = nodes.map(({ units }) => units.moves.filter((move) => move.startsWith('restart')));
   expect(restarts.map(({ length }) => length)).toEqual([2, 2, 2]);
   using admin = await client(first);
@@ -193,7 +193,7 @@ test('start() before rekey() does not restart a running member with new keys on 
   const restarts = (): number => node.units.moves.filter((move) => move.startsWith('restart')).length;
   const seen: unknown[] = [];
   for (const phase of KEY_PHASES) {
-    await node.settle(at(phase)); // and there the agent is killed
+    await node.settle(at(phase)); // the agent is killed at this point
     const before = restarts();
     using again = await node.consensus.start(
       { ...node.config, createsCluster: false, keepRunning: true },
@@ -207,7 +207,7 @@ test('start() before rekey() does not restart a running member with new keys on 
   expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
 }, 120_000);
 
-test('rekey() that waits for a lost member does not block its removal', async () => {
+test('rekey() that waits for a lost member does not block the removal of that member', async () => {
   const { nodes, at } = await createCluster(3);
   const [one, two, three] = nodes;
   if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
@@ -229,7 +229,7 @@ test('rekey() that waits for a lost member does not block its removal', async ()
   expect(one.units.moves).toContain(`restart ${STATE_ETCD.unit}`);
 }, 60_000);
 
-/** As root, with what is on the node's disk now. */
+/** A client that is authenticated as root, with the certificates that are now on the node's disk. */
 async function client(node: TestNode): Promise<EtcdClient> {
   return (await node.consensus.renew(node.config)).admin;
 }
@@ -240,7 +240,7 @@ test.each(KEY_PHASES.slice(1))(
     const { nodes, running, at } = await createCluster(2);
     const [one, two] = nodes;
     if (one === undefined || two === undefined) throw new Error('two nodes');
-    // Both are at the phase before; only the second one comes to this one.
+    // Both members are in the previous phase. Only the second member enters this phase.
     const before = at(KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'hand');
     for (const upTo of KEY_PHASES.slice(0, KEY_PHASES.indexOf(before.phase) + 1))
       for (const node of nodes) {
@@ -251,7 +251,7 @@ test.each(KEY_PHASES.slice(1))(
     await two.units.kill(STATE_ETCD.unit);
     const again = await two.start();
     await write(again.admin, '/registry/after');
-    // The other one still speaks with it, and can follow.
+    // The first member can still talk to the second member, so it can enter the phase too.
     await one.settle(at(phase));
     await one.consensus.rekey(one.config, () => Promise.resolve(), signal);
     await two.consensus.rekey(two.config, () => Promise.resolve(), signal);

@@ -15,9 +15,9 @@ const LIST_MS = 5_000;
 const POLL_MS = 1_000;
 
 /**
- * Switches etcd to the CAs on disk (`placeEtcdKeys`). Certificates are renewed at once; trusted CAs need a restart of etcd.
- * The restart happens while this node holds the membership slot and the other members have a quorum. `work` runs in the
- * same slot once etcd serves again.
+ * Switches etcd to the CAs on disk (`placeEtcdKeys`). Certificates are renewed at once. New trusted CAs
+ * require a restart of etcd, which happens while this node holds the membership slot and the other members
+ * have a quorum. `work` runs in the same slot once etcd serves again.
  */
 export async function rekey(
   ports: ConsensusPorts,
@@ -36,7 +36,8 @@ export async function rekey(
   const at = { config, layout, admin };
   for (;;) {
     try {
-      // Checked before the slot, too: waiting inside it would block the removal of a lost member.
+      // Check before this node takes the slot, too: waiting inside the slot would block the removal of a lost
+      // member.
       if (await canRestartNow(ports, at, signal)) {
         const options = { nodeId: config.nodeId, onPosition, signal };
         const isDone = await withSlot({ etcd, clock, log }, options, async (slot) => {
@@ -50,7 +51,7 @@ export async function rekey(
         if (isDone) return;
       }
     } catch (error) {
-      // Other members restart as well, and etcd then has no leader for a moment.
+      // Other members may be restarting as well. etcd then has no leader for a moment.
       if (isAbort(error, signal) || !(error instanceof EtcdError && error.retryable)) throw error;
       onWait?.('etcd', error);
     }
@@ -75,7 +76,10 @@ function votersExcept(nodeId: string, members: readonly Member[]): readonly Memb
   return members.filter(({ name, isLearner }) => !isLearner && name !== nodeId);
 }
 
-/** Whether the answering members are a quorum; without one, whether all of them answer and lose only seconds. Pure. */
+/**
+ * Whether the answering members are a quorum without this member. If no quorum is possible without this
+ * member: whether all members answer, so that the quorum is lost only for seconds. Pure.
+ */
 export function canRestart({
   others,
   answering,

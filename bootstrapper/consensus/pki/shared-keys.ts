@@ -9,8 +9,9 @@ import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * Writes the CAs of both etcd clusters where `ensurePki` reads them, for the phase of a key rotation. Unchanged files are not
- * written. May be repeated after a crash, and must be called before the files are used.
+ * Writes the CAs of both etcd clusters to the paths that `ensurePki` reads, for the current phase of a key
+ * rotation. Unchanged files are not written. Call this function before the files are used. May be repeated
+ * after a crash.
  */
 export async function placeEtcdKeys(files: FilePort, stateDir: string, set: KeySet): Promise<void> {
   const kinds = Object.values(ETCD_INSTANCES).flatMap(({ name, cas }) => {
@@ -30,7 +31,10 @@ export async function placeEtcdKeys(files: FilePort, stateDir: string, set: KeyS
   }
 }
 
-/** PEM certificates of the CAs to trust for clients and for peers: the signing CA, or the trust bundle of a rotation. */
+/**
+ * PEM certificates of the CAs to trust for clients and for peers: the signing CA, or the trust bundle during
+ * a rotation.
+ */
 export async function readTrustBundles(
   files: FilePort,
   layout: ConsensusLayout,
@@ -45,7 +49,9 @@ export async function readTrustBundles(
   };
 }
 
-/** SHA-256 of the trust bundles, which etcd reads only at its start; undefined before the first rotation. */
+/**
+ * SHA-256 of the trust bundles, which etcd reads only when it starts. undefined before the first rotation.
+ */
 export async function trustDigest(files: FilePort, layout: ConsensusLayout): Promise<string | undefined> {
   if ((await files.stat(layout.clientsTrustBundle)) === undefined) return undefined;
   const hash = createHash('sha256');

@@ -8,9 +8,9 @@ const COPY_MS = 10 * 60_000;
 const SAVE_MS = 10 * 60_000;
 
 /**
- * Runs `work` with a temporary etcd of one member on a copy of this member's data: etcd without a quorum answers no requests,
- * so its log cannot be read otherwise. The data itself is not changed. The copy listens on ports of its own on the loopback,
- * and is deleted afterwards.
+ * Runs `work` with a temporary one-member etcd on a copy of this member's data. etcd without a quorum answers
+ * no requests, so its log cannot be read otherwise. The original data is not changed. The temporary etcd
+ * listens on separate loopback ports, and the copy is deleted afterwards.
  */
 export async function withDataCopy<T>(
   ports: RecoverPorts,
@@ -52,7 +52,9 @@ export async function withDataCopy<T>(
   }
 }
 
-/** Saves a snapshot of the copy, with a hash that the restore checks. @returns its path */
+/**
+ * Saves a snapshot of the copied data, with a hash that the restore checks. @returns the path of the snapshot
+ */
 export async function saveSnapshot(
   { files, commands }: RecoverPorts,
   { layout, recoveryPorts, etcdctlBinary }: RecoverConfig,

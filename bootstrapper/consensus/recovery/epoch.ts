@@ -13,13 +13,19 @@ import type { ConsensusLayout } from '../consensus-layout.ts';
 
 const MAX_BYTES = 64;
 const PROBE_MS = 2_000;
-/** The state etcd has its epoch in the cluster record; the Kubernetes etcd has a record for the epoch alone. */
+/**
+ * The state etcd stores its epoch in the cluster record; the Kubernetes etcd has a separate record for its
+ * epoch.
+ */
 const EPOCH_KEYS: Readonly<Record<EtcdName, string>> = {
   state: CLUSTER_KEY,
   kubernetes: records.etcdEpoch.key('epoch'),
 };
 
-/** The epoch of the data on this disk. Each recovery of the quorum raises it: members of two epochs are two etcd clusters. */
+/**
+ * Reads the epoch of the data on this disk. Each recovery of the quorum increases the epoch: members with
+ * different epochs belong to different etcd clusters.
+ */
 export async function readEpoch(files: FilePort, layout: ConsensusLayout): Promise<number> {
   const bytes = await files.read(layout.epochFile, MAX_BYTES);
   if (bytes === undefined) return 1;
@@ -33,7 +39,7 @@ export async function writeEpoch(files: FilePort, layout: ConsensusLayout, epoch
   await files.writeAtomic(layout.epochFile, `${epoch}\n`);
 }
 
-/** Reads the epoch from a member that has a quorum; undefined before the first record. */
+/** Reads the epoch from a member that has a quorum; undefined before the first record exists. */
 export async function fetchEpoch(
   etcd: Pick<EtcdClient, 'get'>,
   name: EtcdName,
@@ -49,7 +55,7 @@ export async function fetchEpoch(
 
 /** Creates the epoch record of the Kubernetes etcd unless it exists. */
 export async function ensureEpoch(etcd: KeySpace, name: EtcdName, signal: AbortSignal): Promise<void> {
-  if (name === 'state') return; // part of the cluster record
+  if (name === 'state') return; // the epoch of the state etcd is in the cluster record
   const key = EPOCH_KEYS.kubernetes;
   const value = records.etcdEpoch.encode({ version: 1, epoch: 1 });
   await new Namespace(etcd, CLUSTER_PREFIX).commit(
@@ -59,8 +65,8 @@ export async function ensureEpoch(etcd: KeySpace, name: EtcdName, signal: AbortS
 }
 
 /**
- * Raises the epoch above its current value and above `before`.
- * @returns the new epoch; undefined where etcd has no records of a cluster
+ * Sets the epoch to a value above its current value and above `before`.
+ * @returns the new epoch; undefined if etcd has no records of a cluster
  */
 export async function raiseEpoch(
   etcd: KeySpace,
@@ -89,15 +95,18 @@ function next<T extends { readonly epoch: number }>(
   return [epoch, encode({ ...record, epoch })];
 }
 
-/** The newest epoch of several members. */
+/** The newest epoch that several members reported. */
 export interface NewestEpoch {
-  /** 0 where none of them answered. */
+  /** 0 if none of the members answered. */
   readonly epoch: number;
-  /** "host:port" of the members that serve it; the others may have missed a recovery. */
+  /** "host:port" of the members that serve this epoch; the other members may have missed a recovery. */
   readonly endpoints: readonly string[];
 }
 
-/** Pure. An answer of 0 means that the member did not answer. */
+/**
+ * Returns the newest of these epochs and its members. An epoch of 0 means that the member did not answer.
+ * Pure.
+ */
 export function newestEpochOf(
   answers: readonly { readonly endpoint: string; readonly epoch: number }[],
 ): NewestEpoch {

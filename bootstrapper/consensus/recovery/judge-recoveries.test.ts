@@ -34,21 +34,21 @@ const cases: readonly Case[] = [
     refusals: undefined,
   },
   {
-    name: 'another machine is ahead in the only etcd without a quorum',
+    name: 'another machine has newer data in the only etcd without a quorum',
     state: survey(9n, 9n, true),
     kubernetes: survey(7n, 8n),
     lost: ['kubernetes'],
     refusals: /^kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'another machine is ahead in the state etcd',
+    name: 'another machine has newer data in the state etcd',
     state: survey(7n, 8n),
     kubernetes: survey(9n, 8n),
     lost: ['state', 'kubernetes'],
     refusals: /^state etcd: b is at raft index 8/,
   },
   {
-    name: 'this machine is ahead in the state etcd and another one in the Kubernetes etcd',
+    name: 'this machine has newer data in the state etcd and another one in the Kubernetes etcd',
     state: survey(9n, 8n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
@@ -56,7 +56,7 @@ const cases: readonly Case[] = [
     losses: /kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'both are equal in the state etcd and another machine is ahead in the Kubernetes etcd',
+    name: 'both machines have equal data in the state etcd and another machine has newer data in the Kubernetes etcd',
     state: survey(9n, 9n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
@@ -72,7 +72,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-test.each(cases)('judgeRecoveries() where $name', ({ state, kubernetes, lost, refusals, losses }) => {
+test.each(cases)('judgeRecoveries() if $name', ({ state, kubernetes, lost, refusals, losses }) => {
   const verdict = judgeRecoveries({ state, kubernetes });
   expect(verdict.lost).toEqual(lost);
   if (refusals === undefined) expect(verdict.refusals).toEqual([]);

@@ -1,22 +1,22 @@
 import { ETCD_NAMES, type EtcdName } from '../etcd-instances.ts';
 import { hasLeader, judgeRecovery, type Survey } from './recover-member.ts';
 
-/** What is known of both etcd clusters. */
+/** The known status of the members of both etcd clusters. */
 export type Surveys = Readonly<Record<EtcdName, Survey>>;
 
-/** Whether both etcd clusters can be recovered from this machine. */
+/** Whether this machine's data can be used to recover the etcd clusters. */
 export interface RecoveryVerdict {
   /** The etcd clusters without a quorum; the others are not changed. */
   readonly lost: readonly EtcdName[];
-  /** Why to recover from another machine or not at all; empty where this machine is the right one. */
+  /** Reasons to recover from another machine or not at all; empty if this machine is the right one. */
   readonly refusals: readonly string[];
-  /** What the recovery may lose. */
+  /** Data that the recovery may lose. */
   readonly losses: readonly string[];
 }
 
 /**
- * Whether to recover both etcd clusters from this machine. Where two machines are each ahead in one of them, the state etcd
- * decides, because it records which nodes were removed. Pure.
+ * Decides whether to recover both etcd clusters from this machine. If two machines each have the newest data
+ * of one cluster, the state etcd decides, because it records which nodes were removed. Pure.
  */
 export function judgeRecoveries(surveys: Surveys): RecoveryVerdict {
   const lost = ETCD_NAMES.filter((name) => !hasLeader(surveys[name]));

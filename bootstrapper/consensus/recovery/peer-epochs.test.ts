@@ -6,10 +6,10 @@ const signal = new AbortController().signal;
 const NAMES = { clusterId: 'c0ffee', clusterName: 'blue', firstNodeId: 'node-1' };
 const CLUSTER = { ...NAMES, version: 1, caPem: '', createdMs: 0 } as const;
 
-/** Members by endpoint, each with its epoch; one that has none is down. */
+/** Fake members by endpoint, each with its epoch; a member without an epoch is down. */
 class StubMembers {
   readonly epochs = new Map<string, number>();
-  /** Every connection that was made, and what became of it. */
+  /** Every connection that was opened, and its state. */
   readonly made: { readonly endpoint: string; isOpen: boolean; isBroken: boolean }[] = [];
 
   readonly connect = (endpoint: string) => {

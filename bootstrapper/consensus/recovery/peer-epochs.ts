@@ -3,8 +3,9 @@ import { fetchEpoch, newestEpochOf, type NewestEpoch } from './epoch.ts';
 import type { EtcdName } from '../etcd-instances.ts';
 
 /**
- * Asks members for their epoch again and again, over connections that stay open: a new connection costs both ends ten times
- * as much as the request. A failed connection is replaced, with the current certificates.
+ * Requests the epochs of members repeatedly, over connections that stay open: a new connection costs both
+ * ends ten times as much as the request. A failed connection is replaced by one with the current
+ * certificates.
  */
 export class PeerEpochs implements Disposable {
   readonly #connect: (endpoint: string) => Promise<Peer>;
@@ -21,8 +22,9 @@ export class PeerEpochs implements Disposable {
   }
 
   /**
-   * The newest epoch that any of these members serves. Each is asked directly: members that missed a recovery would confirm
-   * each other. A member without a quorum cannot answer. Connections to members that are not listed are closed.
+   * Returns the newest epoch that any of these members serves. Each member is asked directly, because members
+   * that missed a recovery would confirm each other. A member without a quorum cannot answer. Connections to
+   * members that are not listed are closed.
    */
   async newest(endpoints: readonly string[], signal: AbortSignal): Promise<NewestEpoch> {
     for (const endpoint of [...this.#open.keys()]) if (!endpoints.includes(endpoint)) this.#close(endpoint);
@@ -41,7 +43,7 @@ export class PeerEpochs implements Disposable {
       return (await fetchEpoch(etcd, this.#name, signal)) ?? 0;
     } catch {
       this.#close(endpoint);
-      // The connection may have been closed before the request: try a new one.
+      // The peer may have closed the connection before the request: try a new connection.
       return wasOpen && !signal.aborted ? this.#epochOf(endpoint, signal) : 0;
     }
   }

@@ -4,12 +4,12 @@ import type { EtcdInstance, ListenPorts } from '../etcd-instances.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 import type { RunEtcdPorts } from '../unit/run-etcd.ts';
 
-/** What a recovery uses of the machine. */
+/** Ports (injected dependencies) of a recovery. */
 export interface RecoverPorts extends RunEtcdPorts {
   readonly clock: Clock;
 }
 
-/** A member from which the quorum is recovered. */
+/** Configuration of the member from which the quorum is recovered. */
 export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
   readonly etcd: EtcdInstance;
   /** Client endpoints of the other members, "host:port". */
@@ -19,6 +19,6 @@ export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
   readonly etcdutlBinary: string;
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
-  /** Free ports of the loopback for a temporary member. */
+  /** Free loopback ports for a temporary member. */
   readonly recoveryPorts: ListenPorts;
 }

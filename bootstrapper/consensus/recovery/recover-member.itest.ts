@@ -28,7 +28,7 @@ afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
 });
 
-/** One control plane with its own disk and etcd, on the loopback. */
+/** One control plane with a separate disk and etcd, on the loopback. */
 class TestControlPlane {
   readonly config: ConsensusConfig;
   readonly recovering: RecoverConfig;
@@ -48,7 +48,8 @@ class TestControlPlane {
     return {
       files: new DiskFiles(),
       commands: {
-        // Users of the machine are systemd's and root's to make; programs of etcd are run.
+        // Only systemd and root can create system users, so this test skips those commands and runs only the
+        // programs of etcd.
         run: (command: Parameters<ExecaRunner['run']>[0]) =>
           /^(systemd-sysusers|chown)$/.test(command.argv[0])
             ? Promise.resolve({ exitCode: 0, stdout: '', stderr: '' })
@@ -60,14 +61,18 @@ class TestControlPlane {
     };
   }
 
-  /** A disk that dies at the first change of this kind that matters: the swap of the data, or the new epoch. */
+  /**
+   * A disk that fails at the first critical change of this kind: the replacement of the data, or the write of
+   * the new epoch.
+   */
   dyingAt(step: 'rename' | 'writeAtomic') {
     const { ports } = this;
     const { epochFile } = this.recovering.layout;
     const files = Object.assign(Object.create(ports.files) as DiskFiles, {
       [step]: async (path: string, ...rest: [string]) => {
         if (step === 'writeAtomic' && path !== epochFile) return ports.files.writeAtomic(path, ...rest);
-        // The first swap has happened when the second one is tried.
+        // The recovery renames two directories. The disk completes the first rename and fails at the second
+        // one.
         if (step === 'rename' && !this.#hasDied) await ports.files.rename(path, ...rest);
         this.#hasDied = true;
         await this.units.kill(STATE_ETCD.unit);
@@ -172,7 +177,7 @@ const votersOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
     .map(({ name }) => name)
     .toSorted();
 
-/** Follows a watch from now on, over whatever happens to its member. */
+/** Follows a watch from now on, even if its member fails. */
 function follow(etcd: EtcdClient, afterRevision: bigint) {
   const life = new AbortController();
   const seen: WatchEvent[] = [];
@@ -193,24 +198,25 @@ async function until(what: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await what())) await clock.sleep(100, signal);
 }
 
-test('recoverMember() continues with one lagging member in a new epoch, and the old majority joins it again', async () => {
+test('recoverMember() continues with one lagging member in a new epoch, and the members of the old majority join it again', async () => {
   const [first, second, third] = await createThree();
   const running = await first.start();
-  // Twice: a member's log says of an entry that it was decided with the next one, and a copy keeps what was decided.
+  // Write twice: a member's log shows an entry as committed only with the next entry, and the data copy
+  // contains only committed entries.
   await write(running.admin, 'before');
   await write(running.admin, 'before');
   const { revision } = await running.admin.list('/registry/', { signal });
   const watched = follow(running.admin, revision);
   await until(async () => (await keysOf(running.admin)).includes('before'));
 
-  // With a leader there is nothing to recover.
+  // While etcd has a leader, there is nothing to recover.
   const whole = await surveyMembers(first.ports, first.recovering, signal);
   expect(judgeRecovery(whole).refusals.join()).toMatch(/has a leader/);
   await expect(recoverAlone(first.ports, first.recovering, signal)).rejects.toMatchObject({
     code: 'consensus-not-recoverable',
   });
 
-  // The survivor misses what the other two decide, and then they are gone.
+  // The other two members commit data that the survivor misses. Then both are lost.
   await first.kill();
   const two = await second.start();
   await write(two.admin, 'lost');
@@ -220,11 +226,12 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const survey = await surveyMembers(first.ports, first.recovering, signal);
   const { refusals, losses } = judgeRecovery(survey);
   expect(refusals).toEqual([]);
-  // It answers only if it was restarted; in any case it has fewer log entries.
+  // The survivor answers only if it was restarted. In either case it has fewer log entries.
   expect(survey.own.raftIndex ?? 0n).toBeLessThan(lostAt);
   expect(losses).toHaveLength(3);
 
-  // Power cuts at each change of the disk after the restored data is complete; a repeated call completes the recovery.
+  // Simulate power cuts at each change of the disk after the restored data is complete; a repeated call
+  // completes the recovery.
   for (const step of ['rename', 'rename', 'writeAtomic'] as const)
     await expect(recoverAlone(first.dyingAt(step), first.recovering, signal)).rejects.toThrow('power cut');
   expect(await recoverAlone(first.ports, first.recovering, signal)).toBeGreaterThanOrEqual(2);
@@ -233,10 +240,10 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   expect(await keysOf(alone.admin)).toEqual(['before']);
   await write(alone.admin, 'after');
   expect((await alone.admin.list('/registry/', { signal })).revision).toBeGreaterThan(revision + BUMP);
-  // A watcher from an old revision lists again.
+  // A watch from an old revision must list the keys again.
   await until(() => watched.some(({ kind }) => kind === 'relist'));
 
-  // Partitioned from the survivor the old majority still decides, but over its own data alone.
+  // The old majority is partitioned from the survivor. It still commits, but only its own data.
   const isolated = ({ config }: TestControlPlane) => ({
     peers: config.peers.filter((peer) => !peer.endsWith(`:${first.config.ports.client}`)),
   });
@@ -246,14 +253,16 @@ test('recoverMember() continues with one lagging member in a new epoch, and the 
   const oldRevision = (await back.admin.list('/registry/', { signal })).revision;
   const watchedThere = follow(back.admin, oldRevision);
 
-  // They treat the survivor as lost. It restarts while they run, and ignores members that missed its recovery.
+  // The old majority treats the survivor as lost. The survivor restarts while they run, and ignores members
+  // that missed its recovery.
   const removed = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
   await back.admin.members.remove(removed?.id ?? 0n, { signal });
   const again = await first.start({ createsCluster: false });
   expect(await votersOf(again.admin)).toEqual(['node-1']);
   expect(await keysOf(again.admin)).toEqual(['after', 'before']);
 
-  // The partition heals: both learn that they are outdated, give their data up and join what there is now.
+  // The partition heals. Both members of the old majority learn that they are outdated, delete their data and
+  // join the recovered cluster.
   for (const node of [second, third])
     expect(await node.repair()).toMatchObject({ code: 'consensus-outdated' });
   const [joined] = await Promise.all([second.start(), third.start()]);

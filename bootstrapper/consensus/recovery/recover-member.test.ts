@@ -19,31 +19,31 @@ describe('judgeRecovery()', () => {
     refusal: RegExp | undefined;
   }[] = [
     {
-      name: 'the only member that answers may be recovered from',
+      name: 'allows a recovery from the only member that answers',
       own: member('a', 7n),
       others: [member('b', undefined), member('c', undefined)],
       refusal: undefined,
     },
     {
-      name: 'the member with the highest raft index may be recovered from',
+      name: 'allows a recovery from the member with the highest raft index',
       own: member('a', 7n),
       others: [member('b', 7n)],
       refusal: undefined,
     },
     {
-      name: 'a member with a lower raft index is refused',
+      name: 'refuses a recovery from a member with a lower raft index',
       own: member('a', 7n),
       others: [member('b', 8n)],
       refusal: /b is at raft index 8, this member at 7/,
     },
     {
-      name: 'every member is refused while etcd has a leader',
+      name: 'refuses every recovery while etcd has a leader',
       own: member('a', 7n),
       others: [member('b', 8n, true)],
       refusal: /its quorum is not lost/,
     },
     {
-      name: 'a member that does not serve may be recovered from: its data is compared when the recovery begins',
+      name: 'allows a recovery from a member that does not serve: its data is compared when the recovery begins',
       own: member('a', undefined),
       others: [member('b', 5n)],
       refusal: undefined,
@@ -67,7 +67,7 @@ describe('judgeRecovery()', () => {
   });
 });
 
-test('newestEpochOf() lists the members that serve the newest epoch, and none where no member answered', () => {
+test('newestEpochOf() lists the members that serve the newest epoch, and no members if none answered', () => {
   const answers = [
     { endpoint: 'a', epoch: 1 },
     { endpoint: 'b', epoch: 2 },
@@ -82,7 +82,7 @@ test('newestEpochOf() lists the members that serve the newest epoch, and none wh
 describe('the epoch of the data', () => {
   const layout = consensusLayout('/var/lib/cluster', 'state');
 
-  test('is 1 before it is written, and what was written afterwards', async () => {
+  test('readEpoch() returns 1 before writeEpoch(), and the written value afterwards', async () => {
     const files = new MemoryFiles();
     expect(await readEpoch(files, layout)).toBe(1);
     await files.makeDirectory(layout.root);
@@ -90,7 +90,7 @@ describe('the epoch of the data', () => {
     expect(await readEpoch(files, layout)).toBe(3);
   });
 
-  test.each(['', '0', '-1', 'two', '1e99'])('is not read from %j', async (text) => {
+  test.each(['', '0', '-1', 'two', '1e99'])('readEpoch() refuses the content %j', async (text) => {
     const files = new MemoryFiles();
     await files.makeDirectory(layout.root);
     await files.writeAtomic(layout.epochFile, text);

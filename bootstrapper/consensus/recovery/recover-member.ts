@@ -8,32 +8,41 @@ import type { EtcdName } from '../etcd-instances.ts';
 import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
 import { connectAsRoot, runEtcd } from '../unit/run-etcd.ts';
 
-/** The value of etcd's documentation: more revisions than can have been written since the snapshot. */
+/**
+ * The value from etcd's documentation. It exceeds the number of revisions that can have been written since
+ * the snapshot.
+ */
 const REVISION_BUMP = 1_000_000_000;
 const RESTORE_MS = 10 * 60_000;
 const ANSWER_MS = 2_000;
 const READY_MS = 60_000;
 const POLL_MS = 200;
-/** A copy that serves alone writes a few log entries of its own: removed members, a leader, its address. */
+/**
+ * A copy that serves alone adds a few log entries: removed members, a leader, its address. This is an upper
+ * bound.
+ */
 const ENTRIES_OF_COPY = 16n;
 
-/** How far one member of etcd is. */
+/** The progress of one etcd member. */
 export interface MemberProgress {
   readonly nodeId: string;
   readonly endpoint: string;
-  /** Lower bound of its commit index; undefined where the member did not answer. */
+  /** Lower bound of the member's commit index; undefined if the member did not answer. */
   readonly raftIndex: bigint | undefined;
   readonly hasLeader: boolean;
 }
 
-/** What is known of an etcd cluster without a quorum. */
+/** The known status of the members of an etcd cluster that may have lost its quorum. */
 export interface Survey {
   readonly own: MemberProgress;
   readonly others: readonly MemberProgress[];
   readonly epoch: number;
 }
 
-/** Asks this member and every other one for its status. A member that started without a quorum does not answer. */
+/**
+ * Requests the status of this member and of every other member. A member that started without a quorum does
+ * not answer.
+ */
 export async function surveyMembers(
   ports: Pick<RecoverPorts, 'files' | 'clock'>,
   config: Pick<RecoverConfig, 'layout' | 'nodeId' | 'ports' | 'peers'>,
@@ -52,7 +61,10 @@ export async function surveyMembers(
   return { own, others, epoch: await readEpoch(ports.files, layout) };
 }
 
-/** `surveyMembers`; where this member does not answer, reads a copy of its data. Its etcd is stopped afterwards. */
+/**
+ * Like `surveyMembers`, but reads a copy of this member's data if this member does not answer. Its etcd is
+ * stopped afterwards.
+ */
 export async function surveyWithDataCopy(
   ports: RecoverPorts,
   config: RecoverConfig,
@@ -64,12 +76,12 @@ export async function surveyWithDataCopy(
   return { ...survey, own: { ...survey.own, raftIndex } };
 }
 
-/** Whether any member that answers has a leader: then the quorum is not lost. */
+/** Whether any member that answers has a leader. If so, the quorum is not lost. */
 export function hasLeader({ own, others }: Survey): boolean {
   return [own, ...others].some((member) => member.hasLeader);
 }
 
-/** Why not to recover from this member, and what the recovery may lose. Pure. */
+/** Returns the reasons not to recover from this member, and the data that the recovery may lose. Pure. */
 export function judgeRecovery({ own, others }: Survey): {
   readonly refusals: readonly string[];
   readonly losses: readonly string[];
@@ -103,7 +115,7 @@ export function judgeRecovery({ own, others }: Survey): {
   };
 }
 
-/** `recoverMember`, unless it would lose more than it must. */
+/** Like `recoverMember`, but throws if the recovery would lose more data than necessary. */
 export async function recoverAlone(
   ports: RecoverPorts,
   config: RecoverConfig,
@@ -115,9 +127,10 @@ export async function recoverAlone(
 }
 
 /**
- * Makes this member the only one of a new etcd cluster with its data: it gets a new cluster id, and revisions far ahead with
- * all earlier ones compacted, so that every watcher lists again. The other members are of an older epoch. The previous data
- * is kept. May be repeated after any crash.
+ * Makes this member the only member of a new etcd cluster with its data. The cluster gets a new id. Its
+ * revisions jump far ahead and all earlier revisions are compacted, so that every watcher lists the keys
+ * again. The other members then have an older epoch. The previous data is kept. May be repeated after any
+ * crash.
  * @returns the new epoch
  */
 export async function recoverMember(
@@ -151,7 +164,7 @@ export async function recoverMember(
       'consensus-data-missing',
       `recovering ${nodeId}: neither data nor restored data found`,
     );
-  // The restored data has the members: etcd ignores the origin.
+  // The restored data contains the members, so etcd ignores the origin.
   const settings = { ...config, origin: { kind: 'first' } } as const;
   await runEtcd(ports, { ...config, settings }, signal);
   using admin = await connectAsRoot(ports, layout, [`127.0.0.1:${config.ports.client}`]);
@@ -162,7 +175,7 @@ export async function recoverMember(
   return epoch;
 }
 
-/** Asked once more, at the last moment: the others may have come back. */
+/** Repeats the check at the last moment: the other members may have returned. */
 async function refuseLoss(ports: RecoverPorts, config: RecoverConfig, signal: AbortSignal): Promise<void> {
   const { refusals } = judgeRecovery(await surveyWithDataCopy(ports, config, signal));
   if (refusals.length > 0)
@@ -224,7 +237,7 @@ async function indexOf(
     return { ...at, raftIndex, hasLeader: leaderId !== 0n };
   } catch (error) {
     if (isAbort(error, signal)) throw error;
-    return { ...at, raftIndex: undefined, hasLeader: false }; // whatever the reason: it did not answer
+    return { ...at, raftIndex: undefined, hasLeader: false }; // whatever the reason: the member did not answer
   }
 }
 

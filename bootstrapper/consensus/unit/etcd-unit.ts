@@ -3,18 +3,24 @@ import { SERVICE_SANDBOX } from '../../../internal/platform/index.ts';
 import type { EtcdInstance, ListenPorts } from '../etcd-instances.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 
-/** The value of kubeadm (cmd/kubeadm/app/phases/etcd/local.go), in nanoseconds as etcd's configuration file has it. */
+/**
+ * The value that kubeadm uses (cmd/kubeadm/app/phases/etcd/local.go), in nanoseconds as in etcd's
+ * configuration file.
+ */
 const PROGRESS_INTERVAL_NS = 5_000_000_000;
 
-/** How this member was created; etcd reads it only while its data directory is empty. */
+/** How this member was created. etcd reads this setting only while its data directory is empty. */
 export type MemberOrigin =
   | { readonly kind: 'first' }
-  /** Added to a running cluster as a learner: the peer URL of each member by name, this one included. */
+  /**
+   * The member was added to a running cluster as a learner. `members`: the peer URL of each member by name,
+   * including this member.
+   */
   | { readonly kind: 'added'; readonly members: Readonly<Record<string, string>> };
 
-/** What the configuration file of a member says. */
+/** Settings in the configuration file of a member. */
 export interface EtcdSettings {
-  /** The member's name: the node's id. */
+  /** The member's name, which is the id of its node. */
   readonly nodeId: string;
   /** Address at which other nodes reach this one, without port and brackets. */
   readonly address: string;
@@ -24,7 +30,7 @@ export interface EtcdSettings {
   readonly origin: MemberOrigin;
 }
 
-/** The origin in a configuration file; `first` for an empty or unreadable one. */
+/** Reads the origin from a configuration file; returns `first` for an empty or unreadable file. */
 export function originFromConfig(text: string): MemberOrigin {
   let config: { readonly 'initial-cluster'?: unknown; readonly 'initial-cluster-state'?: unknown };
   try {
@@ -38,12 +44,12 @@ export function originFromConfig(text: string): MemberOrigin {
   return { kind: 'added', members: Object.fromEntries(members) };
 }
 
-/** "https://ADDRESS:PORT"; IPv6 in brackets. */
+/** "https://ADDRESS:PORT". An IPv6 address is put in brackets. */
 export function urlOf(address: string, port: number): string {
   return `https://${formatEndpoint(address, port)}`;
 }
 
-/** etcd's configuration file. JSON is YAML; unknown names are refused by etcd itself. */
+/** Builds etcd's configuration file. JSON is valid YAML. etcd itself refuses unknown names. */
 export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout): string {
   const { nodeId, address, ports, origin } = settings;
   const peerUrl = urlOf(address, ports.peer);
@@ -63,12 +69,14 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
     'initial-cluster-state': origin.kind === 'first' ? 'new' : 'existing',
     'initial-cluster-token': settings.clusterId,
     'quota-backend-bytes': settings.quotaBytes,
-    // The API server compacts its own history every 5 min; nothing else compacts the records of the cluster.
+    // The API server compacts the history of its own keys every 5 min. Without this setting, nothing would
+    // compact the records of the cluster.
     'auto-compaction-mode': 'periodic',
     'auto-compaction-retention': '1h',
     'watch-progress-notify-interval': PROGRESS_INTERVAL_NS,
     'strict-reconfig-check': true,
-    // The gateway would connect with the server's certificate, and so as the user of its common name.
+    // The gateway would connect with the server's certificate, and so would act as the user named in that
+    // certificate.
     'enable-grpc-gateway': false,
     'tls-min-version': 'TLS1.3',
     'client-transport-security': {
@@ -88,18 +96,22 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
 }
 
 /**
- * etcd as a unit: its own user, no capability, and of the state directory only its own part. Type=exec although etcd could
- * notify systemd: it does so only with a quorum, and agents of nodes that boot one after the other must not block each
- * other. The agent checks with a read whether etcd serves. StartLimitIntervalSec=0, because systemd would otherwise give up
- * after five failures in 10 s. The unit is not enabled at boot: the agent starts it after it has checked the disk and
- * renewed expired certificates.
+ * The systemd unit of etcd. It has a separate user, no capabilities, and access only to its own part of the
+ * state directory. Type=exec although etcd can notify systemd: etcd notifies only with a quorum, and agents
+ * of nodes that boot one after the other must not block each other. The agent checks with a read whether etcd
+ * serves. StartLimitIntervalSec=0, because systemd would otherwise give up after five failures in 10 s. The
+ * unit is not enabled at boot: the agent starts it after it has checked the disk and renewed expired
+ * certificates.
  */
 export function buildEtcdUnit(options: {
   readonly etcd: Pick<EtcdInstance, 'name' | 'systemUser'>;
   readonly etcdBinary: string;
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
-  /** Digest of the trusted CAs after a key rotation. etcd reads them at its start, so a new digest restarts the unit. */
+  /**
+   * Digest of the trusted CAs after a key rotation. etcd reads them only when it starts, so a new digest
+   * restarts the unit.
+   */
   readonly trustBundleSha256?: string | undefined;
 }): string {
   const { trustBundleSha256, etcd } = options;

@@ -34,7 +34,7 @@ function restarts(): number {
   return commands.runs.filter((argv) => argv[1] === 'restart').length;
 }
 
-test('runEtcd() restarts etcd once for a new configuration, also after a crash at any write', async () => {
+test('runEtcd() restarts etcd once for a new configuration, even after a crash at any write', async () => {
   for (let point = 0, isOver = false; !isOver; point++) {
     const disk = new MemoryFiles();
     for (const directory of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(directory);
@@ -56,7 +56,7 @@ test('runEtcd() restarts etcd once for a new configuration, also after a crash a
   }
 });
 
-test('runEtcd() with keepRunning changes nothing; the next call without it restarts etcd', async () => {
+test('runEtcd() with keepRunning changes nothing; the next call without keepRunning restarts etcd', async () => {
   const disk = new MemoryFiles();
   for (const directory of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(directory);
   await run(disk, 1024);

@@ -19,7 +19,7 @@ import { trustDigest } from '../pki/shared-keys.ts';
 
 const MAX_CONFIG_BYTES = 64 * 1024;
 
-/** What running etcd uses of the machine. */
+/** Ports (injected dependencies) of the function that runs etcd. */
 export interface RunEtcdPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -28,8 +28,9 @@ export interface RunEtcdPorts {
 }
 
 /**
- * Writes the configuration and the unit of an etcd member and starts it. A running member is restarted only when one of them
- * has changed. With `keepRunning` it is not restarted at all: it waits for its slot.
+ * Writes the configuration and the unit of an etcd member and starts the member. A running member is
+ * restarted only if one of the two files has changed. With `keepRunning`, this function does not restart the
+ * member, because the node does not hold the slot yet.
  */
 export async function runEtcd(
   { files, commands, units, log }: RunEtcdPorts,
@@ -65,7 +66,7 @@ export async function runEtcd(
     log.info('restarted etcd with a new configuration', { etcd: etcd.name });
 }
 
-/** The origin in the configuration on disk: a member keeps the one it was first started with. */
+/** Reads the origin from the configuration on disk, because a member keeps the origin of its first start. */
 export async function originOf(files: FilePort, layout: ConsensusLayout): Promise<MemberOrigin> {
   const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
   return originFromConfig(Buffer.from(found ?? []).toString('utf8'));
