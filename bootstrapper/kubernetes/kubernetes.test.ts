@@ -174,8 +174,16 @@ describe('components', () => {
   });
 
   test.each([
-    { name: 'the images of static pods on a control plane', controlPlane: true, first: ['kube-apiserver', 'pause'] },
-    { name: 'the images of the pods that run on every worker', controlPlane: false, first: ['flannel-image', 'kube-proxy', 'pause'] },
+    {
+      name: 'the images of static pods on a control plane',
+      controlPlane: true,
+      first: ['kube-apiserver', 'pause'],
+    },
+    {
+      name: 'the images of the pods that run on every worker',
+      controlPlane: false,
+      first: ['flannel-image', 'kube-proxy', 'pause'],
+    },
   ])('importImages() imports $name first, and then calls onEssential', async (given) => {
     const order: string[] = [];
     const packed: string[] = [];

@@ -122,18 +122,21 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
     expect(await textsOf(files, MADE_ONCE)).toEqual(before);
   });
 
-  test.each(LEAVES)('replaces $cert if it is of another key or CA and the step has no checkpoint', async ({ cert, key }) => {
-    const files = await made();
-    await files.writeAtomic(key, generateKeyPem().reveal());
-    await makePki(files);
-    await expectWhole(files);
-    const other = new MemoryFiles();
-    await makePki(other);
-    for (const path of [cert, key]) await files.writeAtomic(path, (await textOf(other, path)) ?? '');
-    await new StepCheckpoints(files).clear(['pki']);
-    await makePki(files);
-    await expectWhole(files);
-  });
+  test.each(LEAVES)(
+    'replaces $cert if it is of another key or CA and the step has no checkpoint',
+    async ({ cert, key }) => {
+      const files = await made();
+      await files.writeAtomic(key, generateKeyPem().reveal());
+      await makePki(files);
+      await expectWhole(files);
+      const other = new MemoryFiles();
+      await makePki(other);
+      for (const path of [cert, key]) await files.writeAtomic(path, (await textOf(other, path)) ?? '');
+      await new StepCheckpoints(files).clear(['pki']);
+      await makePki(files);
+      await expectWhole(files);
+    },
+  );
 
   test.each([...AUTHORITIES.map(({ cert }) => cert), pki('sa.pub')])(
     'creates a missing %s for the existing key',
@@ -159,19 +162,22 @@ describe('ControlPlane.createPki() on the node that creates the cluster', () => 
       { path: cert, what: 'is cut', damaged: '-----BEGIN' },
       { path: cert, what: 'is of another key', damaged: 'another' },
     ]),
-  )('refuses a damaged key pair and names it ($path $what), and changes no file', async ({ path, damaged }) => {
-    const files = await made();
-    const other = damaged === 'another' ? ((await textOf(await made(), path)) ?? '') : damaged;
-    if (other === undefined) await files.remove(path);
-    else await files.writeAtomic(path, other);
-    const paths = [...MADE_ONCE, ...PAIRS.map(({ cert }) => cert), ...KUBECONFIGS];
-    const before = await textsOf(files, paths);
-    await expect(makePki(files)).rejects.toMatchObject({
-      code: 'kubernetes-keys-damaged',
-      details: { path },
-    });
-    expect(await textsOf(files, paths)).toEqual(before);
-  });
+  )(
+    'refuses a damaged key pair and names it ($path $what), and changes no file',
+    async ({ path, damaged }) => {
+      const files = await made();
+      const other = damaged === 'another' ? ((await textOf(await made(), path)) ?? '') : damaged;
+      if (other === undefined) await files.remove(path);
+      else await files.writeAtomic(path, other);
+      const paths = [...MADE_ONCE, ...PAIRS.map(({ cert }) => cert), ...KUBECONFIGS];
+      const before = await textsOf(files, paths);
+      await expect(makePki(files)).rejects.toMatchObject({
+        code: 'kubernetes-keys-damaged',
+        details: { path },
+      });
+      expect(await textsOf(files, paths)).toEqual(before);
+    },
+  );
 
   test('reissues certificates for new names with the existing key', async () => {
     const files = await made();

@@ -238,7 +238,10 @@ describe('readStaticPodState()', () => {
 
   test.each([
     { name: 'a pod that was created over the API', cgroup: scope(7, '5093894b_551e_4c33_b667_cde82bb6c950') },
-    { name: 'an API server of a cluster inside a container', cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}` },
+    {
+      name: 'an API server of a cluster inside a container',
+      cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}`,
+    },
     { name: 'a system service on the machine', cgroup: '/system.slice/kube-apiserver.service' },
   ])('does not treat $name as a static pod', async ({ cgroup }) => {
     await placeKubernetesKeys(files, at('issue'));

@@ -41,7 +41,11 @@ test.each([
     running: true,
     want: '/run/systemd/resolve/resolv.conf',
   },
-  { name: 'the machine’s /etc/resolv.conf if systemd-resolved does not run', running: false, want: undefined },
+  {
+    name: 'the machine’s /etc/resolv.conf if systemd-resolved does not run',
+    running: false,
+    want: undefined,
+  },
 ])('Kubelet.start() uses $name', async ({ running, want }) => {
   const bed = createControlPlane();
   await placeKubelet(bed.files);

@@ -59,7 +59,10 @@ describe('Kubelet.start() and the metadata guard', () => {
   });
 
   test.each([
-    { name: 'the operator allows access to the metadata service', podSecurity: { ...blocking, allowCloudMetadata: true } },
+    {
+      name: 'the operator allows access to the metadata service',
+      podSecurity: { ...blocking, allowCloudMetadata: true },
+    },
     { name: 'an earlier release without the guard created the cluster', podSecurity: undefined },
   ])('starts the kubelet without the guard if $name', async ({ podSecurity }) => {
     const { units, start } = await create(podSecurity);
