@@ -10,11 +10,11 @@ import { escapeCell, publishPage } from './page.ts';
 
 interface Row {
   readonly behaviour: string;
-  /** Where ours differs by intent from the behaviour as first written down. */
+  /** How our behaviour differs on purpose from the behaviour that was specified first. */
   readonly difference?: string;
-  /** Why no test carries it; such a row is open or belongs to later. */
+  /** Why no test covers the behaviour. Such a row is open, or belongs to a later version. */
   readonly open?: string;
-  /** The tests that turn red when the behaviour is broken. */
+  /** The tests that fail when the behaviour is broken. */
   readonly tests?: readonly NamedTest[];
 }
 
@@ -29,8 +29,8 @@ const ROWS = 'docs/behaviours.json';
 const PAGE = 'docs/behaviours.md';
 
 /**
- * The page, and what is wrong with the rows.
- * @param hasTest whether the file has a test of this title.
+ * The text of the page, and the problems of the rows. @param hasTest whether the file has a test with this
+ * title.
  */
 export function renderPage(
   rows: Readonly<Record<string, Row>>,
@@ -65,7 +65,7 @@ ${Object.keys(rows).length} rows, ${open} open.
   return { page: `${intro}${lines.join('\n')}\n`, problems };
 }
 
-/** Whether the title stands in the file as a string of its own. */
+/** Whether the title occurs in the file as a complete string. */
 function hasTest({ file, title }: NamedTest): boolean {
   const path = resolve(ROOT, file);
   if (!existsSync(path)) return false;

@@ -117,7 +117,7 @@ async function main({ architecture, formats, onlyPrograms, sea }: Options): Prom
   }
 }
 
-/** Does the work and prints its result with size and duration. */
+/** Runs `work`, and prints its result with size and duration. */
 async function step<T>(work: () => T | Promise<T>, targetOf: (result: T) => string): Promise<T> {
   const startedMs = performance.now();
   const result = await work();

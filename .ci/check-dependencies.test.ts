@@ -4,7 +4,7 @@ import { findingsOf, reasonsIn } from './check-dependencies.ts';
 const PAGE =
   '# A\n\n| x | y |\n\n## Dependencies\n\n| package | why |\n|---|---|\n| tea, @s/milk | taste |\n| cup |  |\n\n## Z\n\n| z | zz |\n';
 
-test('reads the reasons of that table and of no other', () => {
+test('reasonsIn() reads the table below "Dependencies" and no other table', () => {
   expect([...reasonsIn(PAGE)]).toEqual([
     ['tea', 'taste'],
     ['@s/milk', 'taste'],
@@ -12,7 +12,7 @@ test('reads the reasons of that table and of no other', () => {
   ]);
 });
 
-test('names a dependency without a reason, and a reason without a dependency', () => {
+test('reports a dependency without a reason, and a reason without a dependency', () => {
   expect(findingsOf(['tea', 'cup', 'spoon'], reasonsIn(PAGE))).toEqual([
     'cup has no reason in ARCHITECTURE.md',
     'spoon has no reason in ARCHITECTURE.md',
@@ -20,7 +20,7 @@ test('names a dependency without a reason, and a reason without a dependency', (
   ]);
 });
 
-test('is content when each has one', () => {
+test('reports nothing when each dependency has a reason', () => {
   expect(
     findingsOf(
       ['tea', '@s/milk'],

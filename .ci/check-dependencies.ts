@@ -1,6 +1,6 @@
 /**
- * Every dependency has its reason in ARCHITECTURE.md, and every reason its dependency. `node .ci/check-dependencies.ts`
- * says what is missing or too many.
+ * Checks that every dependency has its reason in ARCHITECTURE.md, and every reason its dependency. `node
+ * .ci/check-dependencies.ts` prints what is missing or superfluous.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, '..');
 /** The packages and their reasons in the table below `## Dependencies`. */
 export function reasonsIn(architecture: string): ReadonlyMap<string, string> {
   const section = architecture.split(/^## /m).find((each) => each.startsWith('Dependencies\n')) ?? '';
-  const rows = [...section.matchAll(/^\| (.+) \| (.*) \|$/gm)].slice(1); // without the heading
+  const rows = [...section.matchAll(/^\| (.+) \| (.*) \|$/gm)].slice(1); // slice(1) skips the heading
   return new Map(
     rows.flatMap(([, names = '', reason = '']) =>
       names.split(',').map((name): [string, string] => [name.trim(), reason.trim()]),

@@ -1,7 +1,7 @@
 /**
  * Collects every error catalogue of the three programs into `cli/app/explained-errors.json`, so that
- * `cluster help errors CODE` explains what a node said too, although programs never import one another.
- * `node .ci/collect-errors.ts` writes it; with `--check` it fails when the file is not what the sources say.
+ * `cluster help errors CODE` also explains errors of nodes, although programs never import one another.
+ * `node .ci/collect-errors.ts` writes the file; with `--check` it fails when the file is stale.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -11,7 +11,7 @@ import type { ErrorSpec } from '../internal/errors/index.ts';
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const TARGET = resolve(ROOT, 'cli/app/explained-errors.json');
 
-/** Every catalogue by code, sorted. A code that two directories use is refused. */
+/** Every error catalogue by code, sorted. Throws if two directories use the same code. */
 export async function collectErrors(): Promise<Record<string, ErrorSpec & { readonly source: string }>> {
   const collected = new Map<string, ErrorSpec & { readonly source: string }>();
   for (const source of sources()) {

@@ -3,15 +3,15 @@ import { purposeOf, withMap } from './directories.ts';
 
 describe('purposeOf()', () => {
   test.each([
-    { name: 'a sentence', text: '/** Reads files. Never writes. */\nexport {};', want: 'Reads files.' },
-    { name: 'a layer in front', text: '/** Port: one TPM 2.0. More. */', want: 'Port: one TPM 2.0.' },
+    { name: 'a docstring with one sentence', text: '/** Reads files. Never writes. */\nexport {};', want: 'Reads files.' },
+    { name: 'a docstring that follows a layer name', text: '/** Port: one TPM 2.0. More. */', want: 'Port: one TPM 2.0.' },
     {
-      name: 'a picture behind',
+      name: 'a docstring before a diagram',
       text: '/**\n * Charts, in\n * order:\n *\n *   a ─▶ b\n */',
       want: 'Charts, in order.',
     },
-    { name: 'no docstring', text: 'export {};', want: undefined },
-  ])('takes the first sentence: $name', ({ text, want }) => {
+    { name: 'a file without a docstring', text: 'export {};', want: undefined },
+  ])('purposeOf() returns the first sentence: $name', ({ text, want }) => {
     expect(purposeOf(text)).toBe(want);
   });
 });
@@ -20,14 +20,14 @@ describe('withMap()', () => {
   const page =
     'a\n<!-- directories: written by `node .ci/directories.ts` -->\nold\n<!-- /directories -->\nz\n';
 
-  test('replaces what is between the comments', () => {
+  test('withMap() replaces the text between the two marker comments', () => {
     const written = withMap(page, [{ path: 'cli/app', purpose: 'Runs commands.' }]);
     expect(written).toContain('| `cli/app` | Runs commands. |');
     expect(written).not.toContain('old');
     expect(withMap(written, [{ path: 'cli/app', purpose: 'Runs commands.' }])).toBe(written);
   });
 
-  test('refuses a page without them', () => {
+  test('withMap() refuses a page without the marker comments', () => {
     expect(() => withMap('nothing', [])).toThrow('no comments');
   });
 });

@@ -1,6 +1,7 @@
 /**
- * Writes the map of second-level directories in ARCHITECTURE.md: the first sentence of each directory's `index.ts`.
- * `node .ci/directories.ts` writes it; `--check` fails when it is stale, or when a directory does not say what it is for.
+ * Writes the map of second-level directories in ARCHITECTURE.md: the first sentence of each directory's
+ * `index.ts`. `node .ci/directories.ts` writes the map; `--check` fails when the map is stale, or when a
+ * directory has no purpose.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -22,7 +23,7 @@ const WITHOUT_INDEX: Readonly<Record<string, string>> = {
   'joinservice/signerproto': 'The contract between join service and signer (protobuf).',
 };
 
-/** The first sentence of the docstring that a file begins with, or undefined without one. */
+/** The first sentence of the docstring at the start of a file; undefined if the file has none. */
 export function purposeOf(text: string): string | undefined {
   const comment = /^\s*\/\*\*([\s\S]*?)\*\//m.exec(text)?.[1];
   if (comment === undefined) return undefined;
@@ -39,7 +40,7 @@ function purposeAfter(plain: string, prefix: string): string {
   return `${prefix} ${sentence.replace(/:$/, '.')}`;
 }
 
-/** The page with these tables between its two comments. */
+/** The page with these tables between its two marker comments. */
 export function withMap(
   page: string,
   rows: readonly { readonly path: string; readonly purpose: string }[],

@@ -9,17 +9,17 @@ describe('findProblems()', () => {
   });
 
   test.each([
-    { name: 'a feature that works without a test', feature: { ...tea, proof: [] }, want: 'names no test' },
-    { name: 'a test that does not exist', feature: { ...tea, proof: ['gone.ts'] }, want: 'gone.ts does not' },
-    { name: 'a page that does not exist', feature: { ...tea, docs: 'gone.md' }, want: 'gone.md does not' },
-    { name: 'half a feature without a note', feature: { ...tea, state: 'partial' as const }, want: 'which' },
-  ])('refuses $name', ({ feature, want }) => {
+    { name: 'a working feature without a test', feature: { ...tea, proof: [] }, want: 'names no test' },
+    { name: 'a feature with a test that does not exist', feature: { ...tea, proof: ['gone.ts'] }, want: 'gone.ts does not' },
+    { name: 'a feature with a page that does not exist', feature: { ...tea, docs: 'gone.md' }, want: 'gone.md does not' },
+    { name: 'a partial feature without a note', feature: { ...tea, state: 'partial' as const }, want: 'which' },
+  ])('findProblems() refuses $name', ({ feature, want }) => {
     const problems = findProblems([feature], (path) => !path.startsWith('gone'));
     expect(problems).toEqual([expect.stringContaining(want)]);
   });
 });
 
-test('withFeatures() replaces the table between the comments', () => {
+test('withFeatures() replaces the table between the marker comments', () => {
   const page =
     'a\n<!-- features: written by `node .ci/features.ts`, from docs/features.json -->\nold\n<!-- /features -->\nz\n';
   const written = withFeatures(page, [tea]);

@@ -1,7 +1,7 @@
 /**
- * Writes the README's table of what works, what works in part and what is missing, from docs/features.json.
- * `node .ci/features.ts` writes it; `--check` fails when it is stale, when a named test or page does not exist, or when
- * something that is said to work names no test.
+ * Writes the README's table of features that work, work in part or are missing, from docs/features.json.
+ * `node .ci/features.ts` writes the table; `--check` fails when it is stale, when a named test or page does
+ * not exist, or when a working feature names no test.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -16,9 +16,9 @@ export interface Feature {
   readonly state: keyof typeof STATES;
   /** What is limited or missing. */
   readonly note?: string;
-  /** The page that describes it. */
+  /** The page that describes the feature. */
   readonly docs?: string;
-  /** Tests that fail without it, or directories of them. */
+  /** Tests that fail without the feature, or directories of such tests. */
   readonly proof: readonly string[];
 }
 
@@ -28,7 +28,7 @@ const PAGE = 'README.md';
 const BEGIN = '<!-- features: written by `node .ci/features.ts`, from docs/features.json -->';
 const END = '<!-- /features -->';
 
-/** What is wrong with the list. */
+/** The problems of the feature list. */
 export function findProblems(
   features: readonly Feature[],
   exists: (path: string) => boolean,
@@ -44,7 +44,7 @@ export function findProblems(
   ]);
 }
 
-/** The page with the table between its two comments. */
+/** The page with the table between its two marker comments. */
 export function withFeatures(page: string, features: readonly Feature[]): string {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
   if (begin < 0 || end < begin) throw new Error(`${PAGE} has no comments that enclose the table of features`);

@@ -6,18 +6,18 @@ import { loadFuzzTargets } from './fuzz-targets.ts';
 const SECONDS = 0.2;
 const targets = await loadFuzzTargets();
 
-describe('every parser of what strangers send', () => {
-  test.each(targets)('$name reads or refuses by code, in time', (target) => {
+describe('every parser of untrusted input', () => {
+  test.each(targets)('$name parses an input or refuses it with an error code, within its time limit', (target) => {
     const { refused } = fuzz(target, { seconds: SECONDS });
     expect(refused).toBeGreaterThan(20);
   });
 
-  test('accepts at least one of its seeds, so that more than its first check is tried', () => {
+  test('the parser accepts at least one of its seeds, so that inputs get past its first check', () => {
     const deaf = targets.filter(({ seeds, parse }) => !seeds.some((seed) => isAccepted(() => parse(seed))));
     expect(deaf.map(({ name }) => name)).toEqual([]);
   });
 
-  test('has a name of its own', () => {
+  test('every target has its own name', () => {
     expect(new Set(targets.map(({ name }) => name)).size).toBe(targets.length);
   });
 });
@@ -34,7 +34,7 @@ describe('fuzz()', () => {
   });
   const seeds = [new Uint8Array(16)];
 
-  test('gives the same inputs for the same seed', () => {
+  test('fuzz() makes the same inputs from the same seed', () => {
     const seen = (seed: number): string[] => {
       const inputs: string[] = [];
       const parse = (input: Uint8Array): void => void inputs.push(Buffer.from(input).toString('hex'));
@@ -45,14 +45,14 @@ describe('fuzz()', () => {
     expect(seen(7)).not.toEqual(seen(8));
   });
 
-  test('finds a parser that throws something else, and says how to repeat it', () => {
+  test('fuzz() finds a parser that throws another error, and prints how to repeat it', () => {
     const parse = (input: Uint8Array): void => {
       if (input.length < 16) throw new RangeError('out of bounds');
     };
     expect(() => fuzz({ seeds, parse, codes: ['sample-'] }, { seed: 7 })).toThrow(/FUZZ_SEED=7, input /);
   });
 
-  test('takes a refusal with a code of the parser’s own, and no other', () => {
+  test("fuzz() accepts a refusal only with an error code of the parser's own", () => {
     const parse = (): void => {
       throw new CodedError(errors, 'sample-refused', 'sampling');
     };

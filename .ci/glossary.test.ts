@@ -12,7 +12,7 @@ describe('wordsOf()', () => {
     ['LEASE_TIMEOUT', 'lease timeout'],
     ['cli/admin/lease-timeout.ts', 'cli admin lease timeout ts'],
     ['parseDERKey', 'parse der key'],
-  ])('%s is the words "%s"', (name, words) => {
+  ])('wordsOf() splits %s into the words "%s"', (name, words) => {
     expect(wordsOf(name)).toBe(words);
   });
 });
@@ -28,11 +28,11 @@ describe('findRefused()', () => {
       want: ['x.ts:1: text: not "desks"'],
     },
     { name: 'a template', text: 'const a = `the desk ${1}`;', want: ['x.ts:1: text: not "desk"'] },
-  ])('finds the word in $name', ({ text, want }) => {
+  ])('findRefused() finds the word in $name', ({ text, want }) => {
     expect(findRefused('x.ts', text, TERMS)).toEqual(want.map((start) => expect.stringContaining(start)));
   });
 
-  test('finds the word in the name of a file and in a page', () => {
+  test('findRefused() finds the word in a file name and in a page', () => {
     expect(findRefused('cli/desk.ts', '', TERMS)).toHaveLength(1);
     expect(findRefused('docs/x.md', 'one\nthe Desk', TERMS)).toEqual([
       expect.stringContaining('docs/x.md:2'),
@@ -40,7 +40,7 @@ describe('findRefused()', () => {
   });
 
   test.each(["const a = 'desk';", "import { x } from './a b/desk.ts';", 'const desktop = 1;', 'foo.desk();'])(
-    'accepts %s: a value, an import, another word, or a name declared elsewhere',
+    'findRefused() accepts %s: a value, an import, another word, or a name declared elsewhere',
     (text) => {
       expect(findRefused('x.ts', text, TERMS)).toEqual([]);
     },
@@ -53,7 +53,7 @@ test('findRefused() accepts an exempt word below its path, and no other word', (
   expect(findRefused('internal/x.ts', 'const desk = 1;', TERMS, exempt)).toHaveLength(1);
 });
 
-test('renderPage() replaces the table and keeps what is above', () => {
+test('renderPage() replaces the table and keeps the text above it', () => {
   const page = 'Rules\n\n| not | but |\n|---|---|\n| old | row |\n';
   expect(renderPage(page, TERMS)).toBe(
     'Rules\n\n| not | but |\n|---|---|\n| desk | service |\n| way on | resume point |\n',

@@ -1,7 +1,8 @@
 /**
- * Writes the table of docs/glossary.md from docs/glossary.json and refuses the words that the table replaces: in the names of
- * files and declarations, in comments and in sentences (string literals with a space in them, Markdown pages).
- * `node .ci/glossary.ts` writes the page; `--check` fails on a stale page and prints every place that has a refused word.
+ * Writes the table of docs/glossary.md from docs/glossary.json, and refuses the words that the table
+ * replaces: in names of files and declarations, in comments and in sentences (string literals with a space,
+ * Markdown pages). `node .ci/glossary.ts` writes the page; `--check` fails on a stale page and prints every
+ * position of a refused word.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,16 +13,19 @@ import { escapeCell, publishPage } from './page.ts';
 
 /** One replaced term. */
 export interface Term {
-  /** What readers may not meet, as the table prints it. */
+  /** The refused term, as the table prints it. */
   readonly not: string;
   readonly use: string;
-  /** Refused in names: words in lower case; several words stand for a sequence (`way on` is `wayOn`, `way-on`). */
+  /**
+   * Refused in names: words in lower case. Several words are a sequence: `way on` matches `wayOn` and
+   * `way-on`.
+   */
   readonly names?: readonly string[];
   /** Refused in sentences: regular expressions that match whole words in any case. */
   readonly texts?: readonly string[];
 }
 
-/** Where a refused word may stand, and why. */
+/** A path where a refused word is allowed, and the reason. */
 export interface Exemption {
   /** A file or the beginning of paths. */
   readonly path: string;
@@ -31,7 +35,10 @@ export interface Exemption {
 
 interface Glossary {
   readonly terms: readonly Term[];
-  /** Words that a path may use, because the name there is not ours to choose; without `words`, all of them. */
+  /**
+   * Words that a path may use, because the project cannot choose the name there. Without `words`, all words
+   * are allowed.
+   */
   readonly exempt: readonly Exemption[];
 }
 
@@ -39,7 +46,10 @@ const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const SOURCE = 'docs/glossary.json';
 const PAGE = 'docs/glossary.md';
 
-/** The words of a name: `leaseTimeoutMs`, `LEASE_TIMEOUT` and `lease-timeout.ts` are words with one space between. */
+/**
+ * The words of a name, separated by spaces: `leaseTimeoutMs`, `LEASE_TIMEOUT` and `lease-timeout.ts` have
+ * the same first words.
+ */
 export function wordsOf(name: string): string {
   return name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -50,7 +60,7 @@ export function wordsOf(name: string): string {
     .trim();
 }
 
-/** Names that the file declares and sentences that it holds, with their lines. */
+/** The names that a file declares and the sentences in it, with their lines. */
 export function findTexts(path: string, text: string): readonly Found[] {
   if (!path.endsWith('.ts')) {
     return text.split('\n').map((line, index) => ({ kind: 'text', text: line, line: index + 1 }));

@@ -1,5 +1,6 @@
 /**
- * Refuses pages that point to nothing: relative links, and paths of this repository in backticks. `node .ci/links.ts`.
+ * Refuses pages with broken references: relative links, and paths of this repository in backticks. `node
+ * .ci/links.ts`.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -9,7 +10,9 @@ const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const PAGES = ['*.md', 'docs/**/*.md'];
 const TOP_LEVEL = /^(cli|bootstrapper|joinservice|initproto|internal|e2e|docs|\.ci)\//;
 
-/** The targets of a page that do not exist. `exists` takes a path from the root of the repository. */
+/**
+ * The targets of a page that do not exist. `exists` takes a path relative to the root of the repository.
+ */
 export function findBroken(page: string, text: string, exists: (path: string) => boolean): readonly string[] {
   const links = [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
     .map(([, target = '']) => target)

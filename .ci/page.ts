@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
 /**
- * Writes a page that is made from the code. With `--check` writes nothing and fails when the page on disk is another one;
- * fails in both cases when there are problems.
+ * Writes a page that is generated from the code. With `--check`, writes nothing and fails when the page on
+ * disk differs. Fails in both cases when there are problems.
  */
 export function publishPage(made: {
   readonly root: string;

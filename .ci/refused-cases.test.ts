@@ -25,12 +25,12 @@ describe('assertsCode()', () => {
     { title: 'a bad one', code: 'x-bad', want: 'yes' },
     { title: 'a long one', code: 'x-bad', want: 'no-code' },
     { title: 'a good one', code: 'x-bad', want: 'no-title' },
-  ])('$title as $code: $want', ({ title, code, want }) => {
+  ])('assertsCode() finds $title with $code: $want', ({ title, code, want }) => {
     expect(assertsCode(TEXT, title, code)).toBe(want);
   });
 });
 
-test('a case without tests and without an answer, or with both, is a problem', () => {
+test('a case with neither tests nor an answer, or with both, is a problem', () => {
   const refused = [['a', 'a bad one', 'x-bad']] as const;
   const cases = [{ case: 'empty' }, { case: 'both', refused, answer: 'none' }, { case: 'fine', refused }];
   const { page, problems } = renderCases(

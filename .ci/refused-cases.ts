@@ -1,9 +1,9 @@
 /**
- * Writes docs/refused-cases.md: every way in which evidence, certificates, policies and sessions can be wrong, and the test
- * that refuses each for its stated reason. The cases are in docs/refused-cases.json; a test is [alias of its file, title,
- * code of the refusal], and a case that the product cannot meet has an `answer` in place of tests.
- * `node .ci/refused-cases.ts` writes; with `--check` it fails when the page is not what the cases say, when a file has no
- * such title, or when the test of that title does not assert the code.
+ * Writes docs/refused-cases.md: every fault of evidence, certificates, policies and sessions, and the test
+ * that refuses it for the stated reason. The cases are in docs/refused-cases.json. A test is [alias of its
+ * file, title, code of the refusal]; a case that cannot reach the product has an `answer` instead of tests.
+ * `node .ci/refused-cases.ts` writes the page; with `--check` it fails when the page is stale, when a file
+ * has no such title, or when the test does not assert the code.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -15,7 +15,7 @@ type Refusal = readonly [alias: string, title: string, code: string];
 interface Case {
   readonly case: string;
   readonly refused?: readonly Refusal[];
-  /** Why nothing of the kind can reach the product. */
+  /** Why such a case cannot reach the product. */
   readonly answer?: string;
 }
 
@@ -27,12 +27,12 @@ interface Cases {
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const SOURCE = 'docs/refused-cases.json';
 const PAGE = 'docs/refused-cases.md';
-/** Where the next test or row of a table begins. */
+/** The start of the next test or table row. */
 const NEXT = /\bname: ['"`]|\n\s*\[['"`]|\b(?:test|it)(?:\.each)?\(|\bdescribe\(|\bt\.test\(/g;
 
 /**
- * Whether the test of this title asserts the code: in its own row or body, or, where its row names none, in the body that
- * the whole table shares.
+ * Whether the test of this title asserts the code: in its own row or body. If its row has no code, the
+ * shared body of the table must assert it.
  */
 export function assertsCode(text: string, title: string, code: string): 'yes' | 'no-title' | 'no-code' {
   const starts = ["'", '"', '`']

@@ -6,7 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 
 const ROOT = resolve(import.meta.dirname, '..');
 
-/** Each import that must be refused, and by which rule. A `cycle` is one of types only, in both files. */
+/**
+ * Each forbidden import, and the rule that refuses it. A `cycle` consists of type imports in both files.
+ */
 const REFUSED: readonly {
   readonly from: string;
   readonly to: string;
@@ -37,7 +39,7 @@ const REFUSED: readonly {
   { from: 'internal/role/u.ts', to: 'internal/role/missing.ts', rule: 'imports-resolve' },
 ];
 
-/** Imports that look similar and are right. */
+/** Imports that look similar and are allowed. */
 const ALLOWED: readonly (readonly [string, string])[] = [
   ['cli/a/ok.ts', 'internal/role/index.ts'],
   ['cli/a/ok2.ts', 'initproto/gen/init_pb.js'],
@@ -90,14 +92,14 @@ describe('import rules', () => {
   }, 60_000);
   afterAll(() => rmSync(tree, { recursive: true, force: true }));
 
-  test.each(REFUSED)('$rule refuses $from → $to', ({ from, to, rule }) => {
+  test.each(REFUSED)('the rule $rule refuses $from → $to', ({ from, to, rule }) => {
     const names = violations.filter(
       (each) => each.from === from && each.to.endsWith(to.split('/').at(-1) ?? to),
     );
     expect(names.map((each) => each.rule.name)).toContain(rule);
   });
 
-  test.each(ALLOWED)('%s → %s is fine', (from) => {
+  test.each(ALLOWED)('the import rules allow %s → %s', (from) => {
     expect(violations.filter((each) => each.from === from)).toEqual([]);
   });
 });

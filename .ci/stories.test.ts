@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 const ROOT = resolve(import.meta.dirname, '..');
 const LINE = /^(?:ci|long) \d+ (\S+)$/;
 
-test('every story is run by somebody, once', () => {
+test('exactly one gate of .ci runs each story', () => {
   const lines = readFileSync(resolve(ROOT, '.ci/stories'), 'utf8').trim().split('\n');
   const listed = lines.filter((line) => !line.startsWith('#')).map((line) => LINE.exec(line)?.[1]);
   expect(listed.toSorted()).toEqual(globSync('e2e/**/*.story.ts', { cwd: ROOT }).toSorted());

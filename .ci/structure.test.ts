@@ -4,21 +4,21 @@ import { exportsOf, findCrowded } from './structure.ts';
 describe('findCrowded()', () => {
   const files = (count: number) => Array.from({ length: count }, (_, index) => `cli/admin/f${index}.ts`);
 
-  test('allows twenty files and an index', () => {
+  test('findCrowded() allows a directory of twenty files and an index', () => {
     expect(findCrowded([...files(20), 'cli/admin/index.ts'])).toEqual([]);
   });
 
-  test('refuses one file more', () => {
+  test('findCrowded() refuses a directory of twenty-one files', () => {
     expect(findCrowded(files(21))).toEqual([expect.stringContaining('cli/admin has 21')]);
   });
 
-  test('does not count the files of directories below', () => {
+  test('findCrowded() does not count the files of subdirectories', () => {
     expect(findCrowded([...files(20), 'cli/admin/audit/list.ts'])).toEqual([]);
   });
 });
 
 describe('exportsOf()', () => {
-  test('tells which exported symbols have a docstring', () => {
+  test('exportsOf() reports which exported symbols have a docstring', () => {
     const text = [
       '/** Adds. */ export function add(): void {}',
       'export const a = 1;',

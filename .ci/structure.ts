@@ -1,13 +1,15 @@
 /**
- * Refuses a structure that newcomers get lost in: directories with too many source files, and exported symbols without a
- * docstring beyond the share that is allowed. `node .ci/structure.ts` prints what is wrong; `--missing` lists the symbols.
+ * Refuses directories with too many source files, and too many exported symbols without a docstring. `node
+ * .ci/structure.ts` prints the problems; `--missing` lists the symbols.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
-/** Source files that a directory may hold itself: tests, doubles and its index.ts are not counted. */
+/**
+ * The maximum number of source files in one directory. Tests, test doubles and index.ts are not counted.
+ */
 const MAX_FILES = 20;
 /** The share of exported symbols that must have a docstring. */
 const MIN_DOCUMENTED = 0.9;

@@ -9,14 +9,14 @@ test('textsOf() finds the messages and comments of product code', () => {
   ]);
 });
 
-test('textsOf() finds the titles of tests and leaves their other strings out', () => {
+test('textsOf() finds the titles of tests and ignores their other strings', () => {
   const source = "test('refuses a second owner', () => {\n  run('a b');\n});\n";
   expect(textsOf('cli/x.test.ts', source)).toEqual([
     { kind: 'title', where: 'cli/x.test.ts:1', text: 'refuses a second owner' },
   ]);
 });
 
-test('sample() draws the same items for the same seed, and others for another', () => {
+test('sample() draws the same items for the same seed, and other items for another seed', () => {
   const items = Array.from({ length: 100 }, (_, index) => index);
   expect(sample(items, 5, 1)).toEqual(sample(items, 5, 1));
   expect(sample(items, 5, 1)).not.toEqual(sample(items, 5, 2));

@@ -1,8 +1,7 @@
 /**
- * Prints every text of the project with the place where it stands, so that a reader can go through them in one go: the
- * messages that people see (errors, fixes, help, progress, logs), or with `--kind comment|title` the comments or test titles.
- * `node .ci/texts.ts --sample 200 --seed 7` draws that many of all three kinds at random: what a reader who has never seen
- * the code is asked to understand.
+ * Prints every text of the project with its position, for a review by a reader: the messages that people
+ * see (errors, fixes, help, progress, logs), or with `--kind comment|title` the comments or test titles.
+ * `node .ci/texts.ts --sample 200 --seed 7` draws that many texts of all three kinds at random.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -38,7 +37,7 @@ export function textsOf(path: string, source: string): readonly Text[] {
     .filter(({ text }) => / /.test(text));
 }
 
-/** Whether the line of the text begins a test, a group of tests or a row of a table of tests. */
+/** Whether this line begins a test, a group of tests or a row of a test table. */
 function isTitle(source: string, line: number): boolean {
   const lines = source.split('\n');
   const [before = '', own = ''] = [lines[line - 2], lines[line - 1]];
@@ -52,7 +51,7 @@ function stripComment(text: string): string {
     .trim();
 }
 
-/** `count` of the items, drawn by a generator that the seed fixes (mulberry32). */
+/** Draws `count` items with a generator that is seeded with `seed` (mulberry32). */
 export function sample<T>(items: readonly T[], count: number, seed: number): readonly T[] {
   let state = seed >>> 0;
   const random = () => {

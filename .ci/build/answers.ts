@@ -11,14 +11,14 @@ export interface ReadyAnswer {
   readonly text: string;
 }
 
-/** Runs the program for all command lines whose output depends on the arguments only. */
+/** Runs the program for all command lines whose output depends only on their arguments. */
 export async function collectAnswers(): Promise<readonly ReadyAnswer[]> {
   const answers: ReadyAnswer[] = [];
   for (const args of await answerable()) answers.push({ args, text: await ask(args) });
   return answers;
 }
 
-/** The content of `cli/answers/ready.ts`. The same text of several command lines is in it once. */
+/** The content of `cli/answers/ready.ts`. A text that several command lines print is stored once. */
 export async function readyModule(): Promise<string> {
   const answers = await collectAnswers();
   const texts = [...new Set(answers.map(({ text }) => text))];

@@ -33,7 +33,7 @@ function source(name: string, text: string): string {
 }
 
 describe('bundleProgram()', () => {
-  test('makes one file that runs alone, CommonJS packages, lazy imports and JSON included', async () => {
+  test('bundles a program into one file that runs alone, with CommonJS packages, lazy imports and JSON', async () => {
     mkdirSync(join(directory, 'node_modules/old'), { recursive: true });
     source('node_modules/old/package.json', '{"name":"old","version":"1.2.3","main":"index.js"}');
     source('node_modules/old/index.js', 'module.exports = require("node:path").basename;');
@@ -60,7 +60,7 @@ describe('bundleProgram()', () => {
     expect(bundledPackages(metafile)).toEqual(['node_modules/old']);
   });
 
-  test('loads no HTTP client with a program that serves HTTP', async () => {
+  test('bundles no HTTP client into a program that only serves HTTP', async () => {
     source(
       'main.ts',
       `import { createServer } from 'node:http';
@@ -95,7 +95,7 @@ describe('a program that is a directory', () => {
     );
   });
 
-  test('starts with what it imports outright, and loads the rest when it is needed', async () => {
+  test('loads static imports at start, and lazy imports when they are needed', async () => {
     const metafile = await bundleProgram(directory, join(directory, 'dist'), program);
     expect(inputsAtStart(metafile, 'main.ts')).toEqual(['first.ts', 'main.ts']);
     const run = (...args: string[]): string =>
@@ -103,7 +103,7 @@ describe('a program that is a directory', () => {
     expect([run(), run('more')]).toEqual(['first', 'later']);
   });
 
-  test('is the same bytes each time, and keeps no piece of an earlier build', async () => {
+  test('writes the same bytes each time, and deletes the chunks of an earlier build', async () => {
     await bundleProgram(directory, join(directory, 'dist'), program);
     const before = files();
     writeFileSync(join(directory, 'dist/p/stale.mjs'), '');
@@ -112,7 +112,7 @@ describe('a program that is a directory', () => {
     expect(readdirSync(join(directory, 'dist'))).toEqual(['p']);
   });
 
-  test('takes files that the build writes instead of those in the checkout', async () => {
+  test('uses files that the build writes instead of those in the checkout', async () => {
     const written = { 'first.ts': async () => `export const first = 'written';` };
     await bundleProgram(directory, join(directory, 'dist'), { ...program, written });
     expect(execFileSync(process.execPath, [join(directory, 'dist/p/main.mjs')]).toString()).toBe('written');
@@ -128,7 +128,7 @@ describe('the programs that are shipped', () => {
   };
   const isKubernetesClient = (path: string): boolean => path.startsWith('internal/kube/');
 
-  test('cluster has --version, --help and completion ready, and needs no other file for them', async () => {
+  test('the built cluster program answers --version, --help and completion from ready texts, and loads no other file', async () => {
     const metafile = await bundle('cluster');
     expect(inputsAtStart(metafile, 'cli/main.ts')).toEqual([
       'cli/answers/index.ts',
@@ -153,14 +153,14 @@ describe('the programs that are shipped', () => {
     }
   });
 
-  test('cluster tells that nobody took an answer that it has ready', async () => {
+  test('the built cluster program reports a ready answer that no command line used', async () => {
     await bundle('cluster');
     const script = `"$@" completion bash | true; echo "\${PIPESTATUS[0]}"; "$@" --help 2> /dev/null > /dev/full; echo $?`;
     const command = [process.execPath, join(directory, 'cluster/main.mjs')];
     expect(execFileSync('bash', ['-c', script, 'bash', ...command]).toString()).toBe('141\n20\n');
   });
 
-  test('the resident agent has no Kubernetes client and one language in it', async () => {
+  test('the bundle of the agent has no Kubernetes client and only the English messages of zod', async () => {
     const { inputs } = await bundle('bootstrapper');
     expect(Object.keys(inputs).filter(isKubernetesClient)).toEqual([]);
     expect(Object.keys(inputs).filter((path) => /zod\/v4\/locales\/(?!index)/.test(path))).toEqual([
@@ -170,7 +170,7 @@ describe('the programs that are shipped', () => {
 });
 
 describe('collectAnswers()', () => {
-  test('knows the help of every command, by all its names', async () => {
+  test('has the help of every command, under each of its names', async () => {
     const answers = await collectAnswers();
     const of = (...args: string[]): string | undefined =>
       answers.find((each) => each.args.join(' ') === args.join(' '))?.text;
@@ -183,7 +183,7 @@ describe('collectAnswers()', () => {
 });
 
 describe('licenses', () => {
-  test('packages are named once, scoped and nested ones too', () => {
+  test('bundledPackages() names every package once, scoped and nested packages too', () => {
     const inputs = [
       'cli/main.ts',
       'node_modules/a/x.js',
@@ -197,13 +197,13 @@ describe('licenses', () => {
     expect(bundledPackages(metafile)).toEqual(['node_modules/@s/b/node_modules/c', 'node_modules/a']);
   });
 
-  test('tells name, version, license and text', () => {
+  test('licenseText() has the name, version, license and text of each package', () => {
     source('package.json', '{"name":"a","version":"1.0.0","license":"MIT"}');
     source('LICENSE.md', 'Do what you like.\n');
     expect(licenseText(directory, ['.'])).toBe('a 1.0.0 (MIT)\n\nDo what you like.\n');
   });
 
-  test('refuses a package that names no license', () => {
+  test('licenseText() refuses a package that names no license', () => {
     source('package.json', '{"name":"a","version":"1.0.0"}');
     expect(() => licenseText(directory, ['.'])).toThrow('package a has no license');
   });
@@ -236,7 +236,7 @@ describe('Debian packages', () => {
     scripts: { postinst: from },
   });
 
-  test('controlText() leaves out what was not said', () => {
+  test('controlText() leaves out fields that are not set', () => {
     const { entries: _entries, scripts: _scripts, ...options } = content('');
     expect(controlText(options, 7)).toMatch(
       /^Package: tea\nVersion: 1\.0\.0\n.*Installed-Size: 7\nDepends: water, cup /s,
@@ -245,7 +245,7 @@ describe('Debian packages', () => {
     expect(controlText({ ...options, recommends: ['milk'] }, 7)).toContain('Recommends: milk\n');
   });
 
-  test('belong to root, have the modes that were asked for, and one time', () => {
+  test('files in the package belong to root and have the given modes and one timestamp', () => {
     const target = buildDebianPackage(directory, 0, content(source('tea', '#!/bin/sh\n')));
     expect(target).toBe(resolve(directory, 'tea_1.0.0_all.deb'));
     const listed = execFileSync('dpkg-deb', ['--contents', target], {
@@ -268,7 +268,7 @@ describe('Debian packages', () => {
     }
   });
 
-  test('of the same content are the same bytes, whatever the umask and the times of the sources', () => {
+  test('packages of the same content have the same bytes, whatever the umask and the times of the sources', () => {
     const from = source('tea', '#!/bin/sh\n');
     const first = readFileSync(buildDebianPackage(directory, 1000, content(from)));
     utimesSync(from, 1, 1);
@@ -302,7 +302,7 @@ describe('RPM packages', () => {
       env: { PATH: process.env['PATH'], TZ: 'UTC', LC_ALL: 'C' },
     }).toString();
 
-  test('specText() names every file with its mode, and looks for no dependency by itself', () => {
+  test("specText() names every file with its mode, and disables rpm's automatic dependencies", () => {
     const text = specText(content('x'), { post: 'true\n' }, '/stage');
     expect(text).toContain('%dir %attr(0700, root, root) /etc/tea\n%attr(0755, root, root) /usr/bin/tea\n');
     expect(text).toContain('Version: 1.0.0~rc1\n');
@@ -310,7 +310,7 @@ describe('RPM packages', () => {
     expect(text).toContain('%post\ntrue\n%files\n');
   });
 
-  test('carry payload, modes, dependencies and scriptlets as they were given', () => {
+  test('the package has the given payload, modes, dependencies and scriptlets', () => {
     const target = buildRpmPackage(directory, 0, content(source('tea', 'echo brewed\n')));
     expect(target).toBe(resolve(directory, 'tea-1.0.0~rc1-1.x86_64.rpm'));
     const format = '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEMTIMES} %{FILENAMES}\n]';
@@ -325,7 +325,7 @@ describe('RPM packages', () => {
     expect(archive.includes('drink')).toBe(true);
   });
 
-  test('of the same content are the same bytes', () => {
+  test('packages of the same content have the same bytes', () => {
     const from = source('tea', '#!/bin/sh\n');
     const first = readFileSync(buildRpmPackage(directory, 1000, content(from)));
     utimesSync(from, 1, 1);
@@ -333,7 +333,7 @@ describe('RPM packages', () => {
   });
 });
 
-test('a tarball has the files below root/ and the notes beside them, the same bytes each time', () => {
+test('a tarball has the files below root/ and INSTALL beside it, and the same bytes each time', () => {
   const options = {
     ...{ name: 'tea', version: '1.0.0', architecture: 'amd64', notes: 'Pour.\n' },
     entries: [{ kind: 'text', path: '/etc/tea/pot', mode: 0o640, text: 'x' }],
@@ -358,7 +358,7 @@ describe('the agent’s package', () => {
     licenses: '',
   });
 
-  test('depends on every program that preflight refuses to go without', () => {
+  test('depends on every program without which preflight fails', () => {
     for (const { program, deb: debian, rpm: red } of REQUIRED_PROGRAMS) {
       expect({ program, deb: deb.depends.includes(debian), rpm: rpm.requires.includes(red) }).toEqual({
         program,
@@ -369,7 +369,7 @@ describe('the agent’s package', () => {
   });
 
   test.each([deb, rpm, tar])(
-    'loads the modules and sets the parameters that preflight looks for',
+    'loads the kernel modules and sets the parameters that preflight checks',
     ({ entries }) => {
       const textOf = (path: string): string => {
         const entry = entries.find((each) => each.path === path);
@@ -387,7 +387,7 @@ describe('the agent’s package', () => {
     },
   );
 
-  test('names units where each distribution keeps them', () => {
+  test('installs units in the unit directory of each distribution', () => {
     const unit = ({ entries }: { entries: readonly { path: string }[] }): string | undefined =>
       entries.find(({ path }) => path.endsWith('/bootstrapper.service'))?.path;
     expect([deb, rpm, tar].map(unit)).toEqual([

@@ -11,7 +11,7 @@ function unpack({ name, version }: Named): string {
     --no-same-owner --strip-components=2 ${name}-${version}/root`;
 }
 
-/** The steps of the package scripts, for a manual installation. */
+/** The steps of the package scripts, described for a manual installation. */
 export function agentNotes(named: Named): string {
   const programs = [...new Set(REQUIRED_PROGRAMS.map(({ program }) => program))].join(', ');
   const { name, version } = named;

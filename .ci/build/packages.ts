@@ -40,7 +40,10 @@ export interface Formats {
 /** The libraries of the Node binary. */
 const NODE_DEPENDS = ['libc6 (>= 2.28)', 'libgcc-s1', 'libstdc++6'];
 const NODE_REQUIRES = ['glibc >= 2.28', 'libgcc', 'libstdc++'];
-/** The directory of units on Debian 12; elsewhere /lib is a link to /usr/lib, which RPMs use. */
+/**
+ * The directory of systemd units on Debian 12. On other distributions /lib is a link to /usr/lib, which
+ * RPMs use.
+ */
 const DEBIAN_UNITS = '/lib/systemd/system';
 const UNITS = '/usr/lib/systemd/system';
 
@@ -63,7 +66,7 @@ export function agentPackage(options: PackageOptions): Formats {
       ...base,
       // The programs that preflight requires, and D-Bus, over which the kubelet and runc talk to systemd.
       depends: [...NODE_DEPENDS, 'systemd (>= 247)', 'dbus', ...programs('deb')],
-      // For images from registries with TLS, and for administrators.
+      // CA certificates for images from registries with TLS; the tools for administrators.
       recommends: ['ca-certificates', 'procps', 'socat'],
       entries: agentEntries(options, DEBIAN_UNITS),
       scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
@@ -93,7 +96,7 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
     ...['bootstrapper.service', 'cluster-fingerprint.service'].map((name) =>
       copy(resolve(root, '.ci/package', name), `${units}/${name}`),
     ),
-    // The agent would write these itself, and systemd would have to reload all units.
+    // The package has this drop-in. If the agent wrote it later, systemd would have to reload all units.
     text(`${units}/${CONTAINER_SCOPES_DROPIN}`, buildContainerScopes()),
     ...PLACEHOLDER_SLICES.map((name) => text(`${units}/${name}`, buildPlaceholderSlice())),
     text(MODULES_FILE, modulesFile()),
@@ -134,7 +137,10 @@ function cliEntries(options: PackageOptions): readonly Entry[] {
   ];
 }
 
-/** The sources of our charts and programs, which `cluster bundle build` turns into components: beside the program. */
+/**
+ * The sources of our charts and programs, from which `cluster bundle build` makes components. They are
+ * installed beside the program.
+ */
 function bundleSources(root: string): readonly Entry[] {
   const files = ['cli/charts/{flannel,hello}/**/*.{yaml,json}', 'internal/bundlebuild/programs/**/*.go'];
   return globSync(files, { cwd: root })

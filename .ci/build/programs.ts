@@ -8,8 +8,9 @@ export interface Program {
   readonly name: string;
   readonly entry: string;
   /**
-   * `file`: one file `<name>.mjs`, for long-running programs: a package upgrade may replace their files while they run. `directory`:
-   * `<name>/main.mjs` and chunks that it loads when needed, for programs that start often.
+   * `file`: one file `<name>.mjs`, for long-running programs, whose files a package upgrade may replace
+   * while they run. `directory`: `<name>/main.mjs` and chunks that it loads when needed, for programs that
+   * start often.
    */
   readonly shape: 'file' | 'directory';
   /** Source files that the build writes: path in the checkout → text. */
@@ -30,10 +31,14 @@ export const PROGRAMS: readonly Program[] = [
   { name: 'apilb', entry: 'bootstrapper/apilb/main.ts', shape: 'file' },
 ];
 
-/** Defines `require`, which bundled CommonJS packages call for Node's modules and ESM does not have. */
+/**
+ * Defines `require`: bundled CommonJS packages call it for Node's modules, and ES modules do not have it.
+ */
 const REQUIRE = `import{createRequire as __createRequire}from"node:module";const require=__createRequire(import.meta.url);`;
 
-/** Bundles only the English messages of zod: those in 44 other languages are a tenth of a program. */
+/**
+ * Bundles only zod's English messages. Its messages in 44 other languages would be a tenth of a program.
+ */
 const ENGLISH_ONLY: Plugin = {
   name: 'zod speaks English',
   setup: (building) => {
@@ -70,8 +75,8 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
     platform: 'node',
     target: 'node24',
     minify: true,
-    keepNames: true, // logs have the names of error classes
-    legalComments: 'none', // licenses are in a separate file
+    keepNames: true, // keeps the names of error classes, which logs contain
+    legalComments: 'none', // license texts are in a separate file
     sourcemap: false,
     logLevel: 'error',
     metafile: true,
@@ -120,7 +125,10 @@ export function filesAtStart({ outputs }: Metafile, entry: string): readonly str
   return [...found];
 }
 
-/** Replaces the directory of an earlier build with renames, so that a program that starts meanwhile finds all its chunks. */
+/**
+ * Replaces the directory of an earlier build with renames, so that a program that starts during the
+ * replacement finds all its chunks.
+ */
 function replaceDirectory(target: string, made: string): void {
   chmodSync(made, 0o755);
   const old = `${made}.old`;

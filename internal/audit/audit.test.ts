@@ -30,7 +30,7 @@ function follow(entries: readonly Uint8Array[], from?: ChainHead): ChainVerifier
 }
 
 describe('ChainVerifier', () => {
-  test('verifies a chain up to its head, from its beginning and from any entry', () => {
+  test('ChainVerifier verifies a chain up to its head, from the first entry and from any other', () => {
     const { entries, head } = chainOf(['a', 'b', 'c']);
     follow(entries).verifyHead(head);
     const middle = follow(entries.slice(0, 2)).head;
@@ -38,7 +38,7 @@ describe('ChainVerifier', () => {
     follow([]).verifyHead(EMPTY_CHAIN);
   });
 
-  test('detects every changed byte, missing entry and swapped pair of entries', () => {
+  test('ChainVerifier detects every changed byte, missing entry and swapped pair of entries', () => {
     const { entries, head } = chainOf(['a', 'b', 'c', 'd']);
     const isBroken = (altered: readonly Uint8Array[]): boolean => {
       try {
@@ -62,7 +62,7 @@ describe('ChainVerifier', () => {
     expect(isBroken([a, b, c, d, d])).toBe(true);
   });
 
-  test('detects a chain that is shorter than the cluster reports', () => {
+  test('ChainVerifier detects a chain that is shorter than the head that the cluster reports', () => {
     const { entries, head } = chainOf(['a', 'b']);
     expect(() => follow(entries.slice(0, 1)).verifyHead(head)).toThrow(coded('audit-chain-broken'));
     const other = chainOf(['a', 'x']);
@@ -78,28 +78,28 @@ describe('parseCheckpoint()', () => {
   const expected = { clusterId: 'c1', ownerPubKeys: [pubKey] };
   const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-  test('reads what signCheckpoint() wrote', () => {
+  test('parseCheckpoint() reads the output of signCheckpoint()', () => {
     expect(parseCheckpoint(bytesOf(good), expected)).toEqual(good);
   });
 
   const otherKey = generateEd25519Key();
   const cases: readonly { readonly name: string; readonly given: unknown }[] = [
-    { name: 'another place', given: { ...good, seq: 2 } },
+    { name: 'another sequence number', given: { ...good, seq: 2 } },
     { name: 'another hash', given: { ...good, hash: '0'.repeat(64) } },
     { name: 'another time', given: { ...good, timeMs: 6 } },
     { name: 'another epoch', given: { ...good, epoch: 2 } },
     { name: 'another cluster', given: { ...good, clusterId: 'c2' } },
-    { name: 'a field too many', given: { ...good, more: 1 } },
-    { name: 'nothing', given: undefined },
+    { name: 'an additional field', given: { ...good, more: 1 } },
+    { name: 'no content', given: undefined },
     {
-      name: 'a key that is no owner’s',
+      name: 'a key that belongs to no owner',
       given: signCheckpoint(
         { ...head, clusterId: 'c1', epoch: 1, timeMs: 5 },
         { keyPem: otherKey, pubKey: ed25519PubKeyFrom(otherKey) ?? new Uint8Array() },
       ) satisfies Checkpoint,
     },
     {
-      name: 'an owner’s name on somebody else’s signature',
+      name: "an owner's name and the signature of somebody else",
       given: signCheckpoint({ ...head, clusterId: 'c1', epoch: 1, timeMs: 5 }, { keyPem: otherKey, pubKey }),
     },
     { name: 'too many bytes', given: { ...good, clusterId: 'c'.repeat(5000) } },

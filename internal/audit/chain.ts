@@ -58,7 +58,7 @@ export class ChainVerifier {
     return entry;
   }
 
-  /** Verifies that the head which the cluster reports is the head of the verified entries. */
+  /** Verifies that the head that the cluster reports is the head of the verified entries. */
   verifyHead(claimed: ChainHead): void {
     const { seq, hash } = this.#head;
     if (claimed.seq !== seq)

@@ -8,8 +8,9 @@ const MAX_BYTES = 4096;
 const LABEL = 'cluster/audit-checkpoint/v1\0';
 
 /**
- * The head of the chain at some time, signed by an owner and kept in the workspace. An attacker who rewrites the log in
- * the cluster cannot rewrite it: the entries up to `seq` must still have the hash `hash`. Format: docs/audit.md.
+ * The head of the chain at some time, signed by an owner and kept in the workspace. An attacker who can
+ * rewrite the log in the cluster cannot change the checkpoint: the entries up to `seq` must still have the
+ * hash `hash`. Format: docs/audit.md.
  */
 const shape = z.strictObject({
   version: z.literal(1),

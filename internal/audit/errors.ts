@@ -21,5 +21,5 @@ export const auditErrors = defineErrors({
 /** Codes of `AuditError`. */
 export type AuditErrorCode = keyof typeof auditErrors;
 
-/** An audit log or checkpoint that is not what it was. */
+/** An audit log or checkpoint was changed. */
 export class AuditError extends errorClass(auditErrors) {}

@@ -17,7 +17,7 @@ function change(key: string, over: Partial<AuditedChange> = {}): AuditedChange {
   };
 }
 
-/** The subjects of a chain that verifies up to the head on record. */
+/** Verifies the chain up to the head in etcd, and returns the subjects of its entries. */
 async function verified(etcd: MemoryEtcd): Promise<readonly string[]> {
   const head = headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
   const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
@@ -37,7 +37,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('writes neither when a condition does not hold', async () => {
+  test('writes neither the change nor its entry when a condition does not hold', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('a'), signal);
@@ -47,7 +47,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('commits changes that gather meanwhile in one transaction', async () => {
+  test('commits changes that arrive during a transaction together in the next one', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     let transactions = 0;
@@ -81,7 +81,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['b', 'a', 'c', 'd']);
   });
 
-  test('commits changes of the same key one after the other', async () => {
+  test('commits two changes of the same key one after the other', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('x'), signal);
@@ -94,7 +94,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['x', 'a']);
   });
 
-  test('writes one chain with three writers at once', async () => {
+  test('writes one chain when three writers append at the same time', async () => {
     const etcd = new MemoryEtcd();
     const logs = [1, 2, 3].map(() => new AuditLog({ etcd }));
     const keys = Array.from({ length: 60 }, (_, i) => `k${i}`);
@@ -102,7 +102,7 @@ describe('AuditLog', () => {
     expect((await verified(etcd)).toSorted()).toEqual(keys.toSorted());
   });
 
-  test('rejects waiting changes during an outage and reads the head again afterwards', async () => {
+  test('rejects waiting changes during an outage, and reads the head again afterwards', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('a'), signal);
@@ -114,7 +114,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a', 'c', 'd']);
   });
 
-  test('skips a waiting change whose signal fires', async () => {
+  test('skips a waiting change when its signal fires', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     const stop = new AbortController();
@@ -127,7 +127,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
-  test('deletes the oldest entries; the chain of the others stays valid', async () => {
+  test('deletes the oldest entries and keeps the chain of the others valid', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd, maxEntries: 3 });
     for (let i = 1; i <= 8; i++) await log.commit(change(`k${i}`), signal);

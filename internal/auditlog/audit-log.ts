@@ -12,7 +12,10 @@ import {
 } from '../etcd/index.ts';
 import { AUDIT_HEAD_KEY, auditKey, records, type AuditHeadRecord } from '../records/index.ts';
 
-/** Entries that etcd keeps, about 40 MiB of its 2 GiB; older ones are deleted, operators can export them before. */
+/**
+ * The maximum number of entries in etcd: about 40 MiB of its 2 GiB. Older entries are deleted; operators
+ * can export them before.
+ */
 const MAX_ENTRIES = 65_536;
 /** etcd accepts 128 operations per transaction (--max-txn-ops). */
 const MAX_OPERATIONS = 96;
@@ -25,7 +28,7 @@ export interface AuditedChange {
   readonly facts: AuditFacts;
 }
 
-/** `overtaken`: a condition did not hold; the caller reads again. */
+/** `overtaken`: a condition did not hold, so the caller must read again. */
 export type AuditedResult =
   { readonly kind: 'committed'; readonly revision: bigint } | { readonly kind: 'overtaken' };
 
@@ -37,9 +40,9 @@ interface Waiting {
 }
 
 /**
- * Appends to the audit log, each entry in the transaction of its change, so that the log has exactly the changes that
- * happened. All writers share one head key. So a process writes the changes that have gathered meanwhile in one
- * transaction, and retries when a writer of another node was first.
+ * Appends to the audit log, each entry in the transaction of its change, so that the log has exactly the
+ * changes that happened. All writers share one head key. Therefore a process commits all waiting changes in
+ * one transaction, and retries when another node has committed first.
  */
 export class AuditLog {
   readonly #etcd: KeySpace;
@@ -72,7 +75,10 @@ export class AuditLog {
     this.#isWriting = false;
   }
 
-  /** Takes changes that fit into one transaction: none writes or depends on what another one writes. */
+  /**
+   * Takes changes that fit into one transaction. No change of a batch writes or depends on a key that
+   * another one writes.
+   */
   #takeBatch(): Waiting[] {
     const batch: Waiting[] = [];
     const touched = new Set<string>();
@@ -114,7 +120,7 @@ export class AuditLog {
     }
   }
 
-  /** One change of the batch failed: commits each alone to find out which. */
+  /** Commits each change of a failed batch alone, to find out which one failed. */
   async #settleEach(batch: readonly Waiting[]): Promise<void> {
     for (const each of batch) await this.#settle([each]);
   }

@@ -29,7 +29,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 describe('append() and commit()', () => {
-  test('make a blob of pieces that came one after the other', async () => {
+  test('makes a blob from consecutive pieces', async () => {
     expect(await store.append(KUBELET, 0, BYTES.subarray(0, 10))).toBe(10);
     expect(await store.has(KUBELET.sha256)).toBe(false);
     expect(await store.append(KUBELET, 10, BYTES.subarray(10))).toBe(BYTES.length);
@@ -39,7 +39,7 @@ describe('append() and commit()', () => {
     expect(await store.partialSize(KUBELET.sha256)).toBe(0);
   });
 
-  test('another process continues a partial blob', async () => {
+  test('a second process continues a partial blob', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     const later = open('store');
     const offset = await later.partialSize(KUBELET.sha256);
@@ -49,7 +49,7 @@ describe('append() and commit()', () => {
     await later.verify(KUBELET, signal);
   });
 
-  test('refuse a gap and name the expected offset', async () => {
+  test('refuses a gap and names the expected offset', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     await expect(store.append(KUBELET, 8, BYTES.subarray(8))).rejects.toMatchObject({
       code: 'bundle-offset',
@@ -57,25 +57,25 @@ describe('append() and commit()', () => {
     });
   });
 
-  test('take a piece again whose acknowledgement was lost', async () => {
+  test('accepts a repeated piece whose acknowledgement was lost', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     expect(await store.append(KUBELET, 0, BYTES.subarray(0, 7))).toBe(7);
   });
 
-  test('refuse a negative offset', async () => {
+  test('refuses a negative offset', async () => {
     await expect(store.append(KUBELET, -1, BYTES.subarray(0, 1))).rejects.toMatchObject({
       code: 'bundle-offset',
     });
   });
 
-  test('refuse more bytes than the manifest promised', async () => {
+  test('refuses more bytes than the manifest states', async () => {
     await expect(store.append(KUBELET, 0, new Uint8Array(BYTES.length + 1))).rejects.toMatchObject({
       code: 'bundle-too-long',
     });
     expect(await store.partialSize(KUBELET.sha256)).toBe(0);
   });
 
-  test('refuse a flipped byte by name and start again', async () => {
+  test('refuses a blob with a flipped byte, names it, and starts again', async () => {
     await store.append(KUBELET, 0, flipped(BYTES, 5));
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({
       code: 'bundle-blob-corrupt',
@@ -86,7 +86,7 @@ describe('append() and commit()', () => {
     expect(await store.has(KUBELET.sha256)).toBe(false);
   });
 
-  test('refuse a truncated blob', async () => {
+  test('refuses a truncated blob', async () => {
     await store.append(KUBELET, 0, BYTES.subarray(0, 7));
     await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
@@ -101,7 +101,7 @@ describe('append() and commit()', () => {
     expect(await store.has(KUBELET.sha256)).toBe(true);
   });
 
-  test('two writers of the same blob at once make it once', async () => {
+  test('two concurrent writers of the same blob store it once', async () => {
     const other = open('store');
     const upload = async (to: BlobStore): Promise<void> => {
       for (let offset = await to.partialSize(KUBELET.sha256); offset < BYTES.length; offset++) {
@@ -114,7 +114,7 @@ describe('append() and commit()', () => {
     await store.verify(KUBELET, signal);
   });
 
-  test('stop when their signal fires', async () => {
+  test('stops when its signal fires', async () => {
     await store.append(KUBELET, 0, BYTES);
     const stopped = AbortSignal.abort(new Error('enough'));
     await expect(store.commit(KUBELET, stopped)).rejects.toThrow('enough');
@@ -134,7 +134,7 @@ describe('verify()', () => {
     });
   });
 
-  test('accepts a blob of many pieces, and refuses it when two of them are swapped', async () => {
+  test('verify() accepts a blob of many pieces, and refuses it when two pieces are swapped', async () => {
     const bytes = Buffer.alloc(3 * 512 * 1024 + 7, 'a').fill('b', 512 * 1024, 1024 * 1024);
     const sha256 = createHash('sha256').update(bytes).digest('hex');
     await store.append(sha256, 0, bytes);
@@ -153,18 +153,18 @@ describe('verify()', () => {
     await expect(store.verify(KUBELET.sha256, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
 
-  test('refuses the right hash with the wrong length in the manifest', async () => {
+  test('verify() refuses the right hash with the wrong length in the manifest', async () => {
     await fill(store);
     const lying = { ...KUBELET, sizeBytes: BYTES.length + 1 };
     await expect(store.verify(lying, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
 
-  test('says that a blob is missing', async () => {
+  test('verify() reports a missing blob', async () => {
     await expect(store.verify(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-missing' });
   });
 
   test.each(['../../etc/passwd', '', 'A'.repeat(64), `${'a'.repeat(64)}\n`])(
-    'refuses to look for %j',
+    'verify() refuses the invalid digest %j',
     async (digest) => {
       await expect(store.path(digest)).rejects.toMatchObject({ code: 'bundle-manifest-invalid' });
       await expect(store.partialSize(digest)).rejects.toMatchObject({ code: 'bundle-manifest-invalid' });
@@ -172,8 +172,8 @@ describe('verify()', () => {
   );
 });
 
-describe('seeds', () => {
-  test('are read, verified, and never written to', async () => {
+describe('read-only directories of BlobStore (seeds)', () => {
+  test('BlobStore reads and verifies seeds and never writes to them', async () => {
     await fill(open('seed'));
     const seeded = open('store', 'seed');
     const before = await readdir(join(directory, 'seed'), { recursive: true });
@@ -183,7 +183,7 @@ describe('seeds', () => {
     expect(await readdir(join(directory, 'seed'), { recursive: true })).toEqual(before);
   });
 
-  test('with a flipped byte are refused like any other', async () => {
+  test('BlobStore refuses a seed with a flipped byte', async () => {
     await fill(open('seed'));
     const path = await open('seed').path(KUBELET.sha256);
     await chmod(path, 0o644);
@@ -195,14 +195,14 @@ describe('seeds', () => {
 });
 
 describe('put()', () => {
-  test('stores a stream under the hash of its bytes and leaves nothing else', async () => {
+  test('put() stores a stream under the hash of its bytes and leaves no other file', async () => {
     const digest = await store.put(chunksOf('the kubelet,', ' more or less'), { signal });
     expect(digest).toEqual({ sha256: KUBELET.sha256, sizeBytes: KUBELET.sizeBytes });
     await store.verify(KUBELET, signal);
     expect(await readdir(join(directory, 'store', 'partial'))).toEqual(['sha256']);
   });
 
-  test('put() refuses other bytes than expected and leaves nothing behind', async () => {
+  test('put() refuses unexpected bytes and leaves no file', async () => {
     const putting = store.put(chunksOf('the kubelet, rather more'), { expected: KUBELET, signal });
     await expect(putting).rejects.toMatchObject({
       code: 'bundle-blob-corrupt',
@@ -212,7 +212,7 @@ describe('put()', () => {
     expect(await readdir(join(directory, 'store', 'partial'))).toEqual(['sha256']);
   });
 
-  test('leaves nothing when its source fails', async () => {
+  test('put() leaves no file when its source fails', async () => {
     const failing = async function* (): AsyncGenerator<Uint8Array> {
       yield BYTES;
       await Promise.resolve();
@@ -223,14 +223,14 @@ describe('put()', () => {
   });
 });
 
-test('read() gives the bytes from an offset on', async () => {
+test('read() returns the bytes from an offset to the end', async () => {
   await fill(store);
   const got: Uint8Array[] = [];
   for await (const chunk of store.read(KUBELET.sha256, { offset: 4, signal })) got.push(chunk);
   expect(Buffer.concat(got).toString()).toBe('kubelet, more or less');
 });
 
-test('missing() lists the components of the scopes that no root has', async () => {
+test('missing() lists the components of the given scopes that are in no root', async () => {
   const kubectl: Component = { ...KUBELET, name: 'kubectl', sha256: 'c'.repeat(64), scope: 'workstation' };
   const manifest: BundleManifest = {
     version: 1,

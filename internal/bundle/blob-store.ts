@@ -7,7 +7,10 @@ import { BundleError } from './errors.ts';
 import { KeyedLock } from './keyed-lock.ts';
 
 const READ_ONLY = 0o444;
-/** Blobs are not secret, and the join service reads them as another user. The mode of the root decides who gets there. */
+/**
+ * Blobs are not secret, and the join service reads them as another user. The mode of the root directory
+ * limits who reaches them.
+ */
 const READABLE_DIRECTORY = 0o755;
 const HASHED_AT_ONCE = 512 * 1024;
 
@@ -72,7 +75,7 @@ export class BlobStore {
     return path;
   }
 
-  /** The bytes of a complete blob from `offset` on, unchecked: for a receiver that checks them. */
+  /** The bytes of a complete blob from `offset` on, without verification: the receiver verifies them. */
   async *read(
     sha256: string,
     options: { readonly offset?: number; readonly signal: AbortSignal },

@@ -5,7 +5,7 @@ import { bundleName, type Architecture, type BundleManifest } from './component.
 import { BundleError } from './errors.ts';
 import { encodeManifest, MAX_MANIFEST_BYTES, parseManifest } from './manifest.ts';
 
-/** A bundle of the cache and the names of its components whose files are not in the store. */
+/** A bundle of the cache, and the names of its components whose files are missing in the store. */
 export interface CachedBundle {
   readonly manifest: BundleManifest;
   readonly missing: readonly string[];

@@ -18,7 +18,7 @@ export interface BundleVersions {
   readonly flannelCni: string;
   readonly flannel: string;
   readonly helm: string;
-  /** Of our own programs and charts. */
+  /** The version of our own programs and charts. */
   readonly own: string;
 }
 

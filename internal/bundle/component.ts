@@ -22,12 +22,12 @@ export interface Component {
   readonly name: string;
   readonly version: string;
   readonly kind: ComponentKind;
-  /** Of the file's bytes, lower-case hex; also its name in the store. */
+  /** SHA-256 of the file, lower-case hex; also its name in the store. */
   readonly sha256: string;
   readonly sizeBytes: number;
   /** Where the bytes come from, for people: module@version, or an address. */
   readonly source: string;
-  /** The image references that the archive carries; on images only, never empty there. */
+  /** The image references in the archive. Set for images only, with at least one entry. */
   readonly references?: readonly [string, ...string[]];
   readonly scope: ComponentScope;
 }

@@ -21,7 +21,7 @@ export async function digestOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint
   return { sha256: hash.digest('hex'), sizeBytes };
 }
 
-/** Only 64 hex digits become a file name: another text could be a path outside of the store. */
+/** Accepts only 64 hex digits as a file name: another text could be a path outside of the store. */
 export function checkDigest(sha256: string): string {
   if (!SHA256_HEX.test(sha256)) {
     throw new BundleError('bundle-manifest-invalid', `${JSON.stringify(sha256)} is not a SHA-256`);

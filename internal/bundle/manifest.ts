@@ -28,7 +28,8 @@ const reference = z
 
 const component = z
   .strictObject({
-    // The name becomes part of paths and command lines on nodes: neither dots, slashes nor a leading dash.
+    // The name becomes part of paths and command lines on nodes. Dots, slashes and a leading dash are
+    // refused.
     name: z
       .string()
       .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/)
@@ -85,7 +86,7 @@ export function parseManifest(bytes: Uint8Array): BundleManifest {
   const parsed = schema.safeParse(json);
   if (!parsed.success) throw invalid(z.prettifyError(parsed.error).replaceAll(/\s*\n\s*/g, ' '));
   const manifest = { ...parsed.data, components: parsed.data.components.map(withoutUndefined) };
-  // With repeated keys, two parsers could read different manifests from the same bytes.
+  // Two parsers could read different manifests from the same bytes if a key is repeated.
   if (!Buffer.from(encodeManifest(manifest)).equals(bytes)) throw invalid('not in canonical encoding');
   return manifest;
 }

@@ -5,13 +5,16 @@ import { BundleError } from './errors.ts';
 /** A component whose file is missing or damaged. */
 export interface ComponentProblem {
   readonly name: string;
-  /** As the manifest has it, lower-case hex. */
+  /** SHA-256 from the manifest, lower-case hex. */
   readonly sha256: string;
   readonly code: 'bundle-blob-missing' | 'bundle-blob-corrupt';
   readonly message: string;
 }
 
-/** Hashes the file of every component again. Empty when the store holds exactly what the manifest names. */
+/**
+ * Hashes the file of every component again. Returns an empty list when every file in the store matches the
+ * manifest.
+ */
 export async function verifyComponents(
   store: BlobStore,
   manifest: BundleManifest,

@@ -11,16 +11,18 @@ import type { ChartRecipe, GoModuleRecipe, ImageRecipe, LayerRecipe } from './re
 
 const MAX_SOURCE_CHARACTERS = 1000;
 
-/** What components consist of. */
+/** The parts that components consist of. */
 export interface ComponentParts {
   /** Program name → path of the file that was built or downloaded. */
   readonly programs: ReadonlyMap<string, string>;
   readonly networkTools: NetworkTools | undefined;
-  /** The C compiler and libraries of this machine: they are part of what is built with cgo. */
+  /**
+   * The C compiler and libraries of this machine. Programs that are built with cgo contain parts of them.
+   */
   readonly cToolchain: CToolchain | undefined;
 }
 
-/** Versions, for the manifest. */
+/** The version texts of the C toolchain, for the manifest. */
 export interface CToolchain {
   readonly gcc: string;
   readonly libc: string;

@@ -11,7 +11,7 @@ const signal = new AbortController().signal;
 const VERSION = { kubernetesVersion: 'v1.35.4' };
 
 describe('buildBundle()', () => {
-  test('builds a complete bundle whose files match the manifest', async () => {
+  test('builds a complete bundle whose files match its manifest', async () => {
     await using made = await workshop();
     const { manifest, manifestPath } = await buildBundle(made.context, VERSION);
     expect(manifest.components).toHaveLength(27);
@@ -20,7 +20,7 @@ describe('buildBundle()', () => {
     expect(await verifyComponents(made.bundles.store, manifest, { signal })).toEqual([]);
   });
 
-  test('gives the same manifest on another machine', async () => {
+  test('builds the same manifest on another machine', async () => {
     await using first = await workshop();
     await using second = await workshop();
     const { manifest } = await buildBundle(first.context, VERSION);
@@ -44,7 +44,7 @@ describe('buildBundle()', () => {
     expect(second.manifest).toEqual(first.manifest);
   });
 
-  test('continues after a failure with the remaining components', async () => {
+  test('continues with the remaining components after a failure', async () => {
     await using made = await workshop();
     made.fake.broken.add('helm');
     await expect(buildBundle(made.context, VERSION)).rejects.toMatchObject({ code: 'exec-failed' });
@@ -74,7 +74,7 @@ describe('buildBundle()', () => {
     expect(await readdir(made.fake.cache)).toEqual(['go']);
   });
 
-  test('leaves no work directory behind when it is interrupted', async () => {
+  test('removes its work directory when it is interrupted', async () => {
     const stopping = new AbortController();
     await using made = await workshop(stopping.signal);
     const run = made.fake.run.bind(made.fake);
@@ -123,7 +123,7 @@ describe('verifyComponents()', () => {
 });
 
 describe('BundleCache', () => {
-  test('return the manifest and the missing components', async () => {
+  test('read() returns the manifest and list() the missing components', async () => {
     await using made = await workshop();
     expect(await made.bundles.list()).toEqual([]);
     const { manifest } = await buildBundle(made.context, VERSION);
@@ -132,7 +132,7 @@ describe('BundleCache', () => {
     expect(await made.bundles.list()).toEqual([{ manifest, missing: ['helm'] }]);
   });
 
-  test('fail with the command to build the bundle when there is none', async () => {
+  test('read() of a missing bundle fails, and the fix is the command to build it', async () => {
     await using made = await workshop();
     await expect(made.bundles.read('v1.34.4', 'amd64')).rejects.toMatchObject({
       code: 'bundle-not-found',

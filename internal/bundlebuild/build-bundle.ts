@@ -16,7 +16,7 @@ export interface BuildOptions {
 export interface BuiltBundle {
   readonly manifest: BundleManifest;
   readonly manifestPath: string;
-  /** Names of the components that this run has built; the others were in the cache. */
+  /** Names of the components that this run has built. The other components were in the cache. */
   readonly built: readonly string[];
 }
 

@@ -37,7 +37,7 @@ test.each(['', '{', '{}', '{"sha256":"../../x","sizeBytes":1,"source":"x"}'])(
   },
 );
 
-test('recipeKey() changes with every value and not with the order of fields', () => {
+test('recipeKey() changes with every value, but not with the order of fields', () => {
   const key = recipeKey({ module: 'a', flags: ['x', 'y'], at: { path: 'p', mode: 1 } });
   expect(recipeKey({ at: { mode: 1, path: 'p' }, flags: ['x', 'y'], module: 'a' })).toBe(key);
   expect(recipeKey({ module: 'b', flags: ['x', 'y'], at: { path: 'p', mode: 1 } })).not.toBe(key);

@@ -19,8 +19,8 @@ const builtComponent = z.strictObject({
 });
 
 /**
- * Remembers which file a recipe gave, in `<cache>/recipes/<recipe key>.json`, so that a build makes only what is new. A record
- * that is damaged, or whose file is not in the store, is ignored.
+ * Remembers which file was built from a recipe, in `<cache>/recipes/<recipe key>.json`, so that a build
+ * makes only missing components. A record that is damaged, or whose file is not in the store, is ignored.
  */
 export class BuildCache {
   readonly #files: BuildContext['ports']['files'];
@@ -52,7 +52,10 @@ export class BuildCache {
   }
 }
 
-/** The key of a recipe: a hash of everything that decides about the bytes of its component, whatever the order of fields. */
+/**
+ * The key of a recipe: a hash of everything that influences the bytes of its component, independent of the
+ * order of fields.
+ */
 export function recipeKey(inputs: unknown): string {
   return createHash('sha256').update(JSON.stringify(inputs, sortFields)).digest('hex');
 }

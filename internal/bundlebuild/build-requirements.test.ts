@@ -24,7 +24,7 @@ test('checkRequirements() names everything that is missing and one command that 
   });
 });
 
-test('checkRequirements() needs no compiler when nothing is compiled', async () => {
+test('checkRequirements() requires no compiler when nothing is compiled', async () => {
   await using directory = await temporaryDirectory();
   const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   for (const each of ['gcc', 'apt-get']) workshop.lacks.add(each);
@@ -34,7 +34,7 @@ test('checkRequirements() needs no compiler when nothing is compiled', async () 
 });
 
 test.each(['amd64', 'arm64'] as const)(
-  'every requirement of %s says which package brings it and why',
+  'every build requirement on %s names its package and its purpose',
   (architecture) => {
     for (const each of buildRequirements(architecture)) {
       expect(each.debianPackage).toMatch(/^[a-z0-9.+-]+$/);

@@ -12,7 +12,7 @@ import { readNetworkTools, type NetworkTools } from './images/network-tools.ts';
 import { programsOf, type PlannedComponent } from './plan-bundle.ts';
 import type { GoModuleRecipe } from './recipes/recipe.ts';
 
-/** A work directory that is older was left by a run that was killed. */
+/** A work directory that is older than this belongs to a run that was killed. */
 const ABANDONED_MS = 24 * 3600 * 1000;
 
 /** What to build, and what exists already. */
@@ -27,8 +27,8 @@ export interface ComponentBuilderOptions {
 }
 
 /**
- * Builds components in a work directory of its own, which it removes. Each component is stored and cached as soon as all its
- * programs and packages are there.
+ * Builds components in its own work directory, which it removes at the end. Each component is stored and
+ * cached as soon as all its programs and packages exist.
  */
 export class ComponentBuilder {
   readonly #context: BuildContext;
@@ -46,7 +46,7 @@ export class ComponentBuilder {
     this.#programs = new Map(options.programs);
   }
 
-  /** Builds everything that is to do. Returns the components by name. */
+  /** Builds all planned components. Returns the components by name. */
   async run(): Promise<ReadonlyMap<string, BuiltComponent>> {
     const { reporter, ports } = this.#context;
     const { todo } = this.#options;
@@ -74,7 +74,7 @@ export class ComponentBuilder {
     }
   }
 
-  /** The modules whose programs are missing, each once, in the order of the recipe. */
+  /** The modules whose programs are missing, each once, in the order of the recipes. */
   #missingModules(): readonly GoModuleRecipe[] {
     const { todo } = this.#options;
     const wanted = todo.flatMap(({ recipe }) => programsOf(recipe));
@@ -102,7 +102,7 @@ export class ComponentBuilder {
     }
   }
 
-  /** Stores all components whose programs are there by now. */
+  /** Stores all components whose programs exist by now. */
   async #assembleReady(): Promise<void> {
     const { store, cache, todo, sources } = this.#options;
     const parts = {
@@ -124,7 +124,7 @@ export class ComponentBuilder {
     }
   }
 
-  /** Removes the work directories of runs that were killed: nothing else does. */
+  /** Removes the work directories of runs that were killed. Nothing else removes them. */
   async #removeAbandoned(): Promise<void> {
     const { files, clock } = this.#context.ports;
     const parent = join(this.#context.cache, 'build');

@@ -16,7 +16,7 @@ export class FakeReporter implements BuildReporter {
   }
 }
 
-/** The context of a build that uses these tools and the sources of this checkout. */
+/** The context of a build with these tools and the sources of this checkout. */
 export function fakeBuildContext(
   { ports, cache, machine, env }: FakeBuildTools,
   signal = new AbortController().signal,

@@ -73,7 +73,7 @@ describe('fetchBundle()', () => {
     throw new Error('there is no manifest.json');
   });
 
-  test('locks every hash, and downloads nothing again when everything is stored', async () => {
+  test('locks every hash, and downloads nothing again when all files are stored', async () => {
     await using place = await startPlace();
     const first = await place.fetch();
     const lock = JSON.parse(await readFile(place.lockFile, 'utf8')) as { files: Record<string, string> };
@@ -91,7 +91,7 @@ describe('fetchBundle()', () => {
     expect((await other.fetch()).manifest).toEqual((await place.fetch()).manifest);
   });
 
-  test('refuses a file with another hash than published, and locks nothing of it', async () => {
+  test('refuses a file whose hash differs from the published one, and does not lock its hash', async () => {
     await using place = await startPlace();
     place.server.files.set(`${KUBELET}.sha256`, Buffer.from('a'.repeat(64)));
     await expect(place.fetch()).rejects.toMatchObject({ code: 'bundlebuild-checksum' });
@@ -111,7 +111,7 @@ describe('fetchBundle()', () => {
     });
   });
 
-  test('refuses a damaged file that is in the store already', async () => {
+  test('refuses a damaged file that an earlier run stored', async () => {
     await using place = await startPlace();
     await place.fetch();
     const path = await openBundleCache(place.context).store.path(sha256(place.server.files.get(KUBELET)));
@@ -119,7 +119,7 @@ describe('fetchBundle()', () => {
     await expect(place.fetch()).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
   });
 
-  test('names a program that is missing in an archive', async () => {
+  test('reports the name of a program that is missing in an archive', async () => {
     await using place = await startPlace();
     const path = '/get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz';
     const empty = gzipSync(await collected(writeTar([tarFileOf('README', '')])));
@@ -131,7 +131,7 @@ describe('fetchBundle()', () => {
     });
   });
 
-  test('refuses a file that is not an archive but has the published hash', async () => {
+  test('refuses a file that has the published hash but is not an archive', async () => {
     await using place = await startPlace();
     const path = '/get.helm.sh/helm-v3.19.5-linux-amd64.tar.gz';
     place.server.files.set(path, Buffer.from('no gzip'));
@@ -164,7 +164,9 @@ async function startPlace(upstream?: FileServer) {
   };
 }
 
-/** Fills a server with upstream's layout: files, and their hashes in the form that each project uses. */
+/**
+ * Fills a server with the layout of upstream: files, and their hashes in the form that each project uses.
+ */
 async function publish(server: FileServer): Promise<void> {
   for (const file of upstreamFiles(VERSIONS, 'amd64', server.url)) {
     const bytes = await contentOf(file);

@@ -54,7 +54,7 @@ export async function fetchBundle(context: BuildContext, options: FetchOptions):
 interface Fetched {
   /** Program → path in the store. */
   readonly programs: Map<string, string>;
-  /** Program → the address it came from. */
+  /** Program → the URL from which it was downloaded. */
   readonly origins: Map<string, string>;
   /** Images that are used as published, except for their reference. */
   readonly images: Map<string, BuiltComponent>;
@@ -190,7 +190,10 @@ function originsOf(recipe: PlannedComponent['recipe'], { origins }: Fetched): st
   return [...new Set(programsOf(recipe).map((name) => origins.get(name) ?? ''))].join(', ');
 }
 
-/** The key differs from that of a build from source: the bytes of the component do. */
+/**
+ * The bytes of an upstream file differ from those of a build from source, so the key of the component
+ * differs too.
+ */
 function planFetched(planned: PlannedComponent, fetched: Fetched): PlannedComponent {
   const programs = programsOf(planned.recipe).map((name) => fetched.programs.get(name));
   return {

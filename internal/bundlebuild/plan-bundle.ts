@@ -11,7 +11,7 @@ import {
   type LayerRecipe,
 } from './recipes/recipe.ts';
 
-/** Raise a number when components of a kind are built in a new way that their recipes do not show. */
+/** Increase a number when components of this kind are built in a new way that their recipes do not show. */
 const GENERATIONS: Readonly<Record<ComponentRecipe['kind'], number>> = { binary: 1, image: 2, chart: 1 };
 
 /** One component of the bundle that is to be built. */
@@ -22,11 +22,11 @@ export interface PlannedComponent {
   /** The Go modules of the programs in it. */
   readonly modules: readonly GoModuleRecipe[];
   readonly needsNetworkTools: boolean;
-  /** What an earlier run has built with the same key. */
+  /** The result of an earlier build with the same key. */
   readonly cached: BuiltComponent | undefined;
 }
 
-/** Decides for each component of these versions whether it is built already. Changes nothing. */
+/** Decides for each component of these versions whether it must be built. Changes nothing. */
 export async function planBundle(
   context: BuildContext,
   versions: BundleVersions,

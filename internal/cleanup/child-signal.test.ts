@@ -6,7 +6,7 @@ import { childSignal, TimeoutError, untilAborted, withTimeout } from './index.ts
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
 describe('childSignal()', () => {
-  test('fires with its parent and with the same reason', () => {
+  test('the child signal fires with its parent and with the same reason', () => {
     const parent = new AbortController();
     using child = childSignal(parent.signal);
     const reason = new Error('enough');
@@ -14,20 +14,20 @@ describe('childSignal()', () => {
     expect(child.signal.reason).toBe(reason);
   });
 
-  test('has fired when its parent has fired before', () => {
+  test('the child signal has fired if its parent fired before', () => {
     const reason = new Error('enough');
     using child = childSignal(AbortSignal.abort(reason));
     expect(child.signal.reason).toBe(reason);
   });
 
-  test('can fire without its parent', () => {
+  test('the child signal can fire without its parent', () => {
     const parent = new AbortController();
     using child = childSignal(parent.signal);
     child.abort(new Error('just me'));
     expect([child.signal.aborted, parent.signal.aborted]).toEqual([true, false]);
   });
 
-  test('keeps the first reason', () => {
+  test('the child signal keeps the first reason', () => {
     const parent = new AbortController();
     using child = childSignal(parent.signal);
     child.abort('first');
@@ -35,7 +35,7 @@ describe('childSignal()', () => {
     expect(child.signal.reason).toBe('first');
   });
 
-  test('detaches from its parent when it is disposed, any number of times', () => {
+  test('the child signal detaches from its parent when it is disposed, any number of times', () => {
     const parent = new AbortController();
     const child = childSignal(parent.signal);
     expect(listeners(parent.signal)).toBe(1);
@@ -46,12 +46,12 @@ describe('childSignal()', () => {
     expect(child.signal.aborted).toBe(false);
   });
 
-  test('leaves no listener on the parent of 200,000 children', () => {
+  test('200,000 child signals leave no listener on their parent', () => {
     const parent = new AbortController();
     for (let round = 0; round < 200_000; round++) {
       using child = childSignal(parent.signal);
       if (round % 2 === 0) child.abort(round);
-      // A leak is told at once: with many listeners each further round takes longer.
+      // Fails early on a leak: with many listeners, each further round takes longer.
       if (round === 1000) expect(listeners(parent.signal)).toBeLessThan(2);
     }
     expect(listeners(parent.signal)).toBe(0);
@@ -115,7 +115,7 @@ describe('withTimeout()', () => {
     nothingLeft();
   });
 
-  test('does not fire before its time', async () => {
+  test('does not fire before its timeout', async () => {
     const { clock, options } = bench();
     let ended = false;
     const waiting = withTimeout(options, untilAborted).finally(() => (ended = true));
@@ -126,7 +126,7 @@ describe('withTimeout()', () => {
     await outcome;
   });
 
-  test('rejects in time when its work ignores the signal, and ignores a late failure', async () => {
+  test('rejects in time when its work ignores the signal, and ignores a late failure of the work', async () => {
     const { clock, options, nothingLeft } = bench();
     const deaf = Promise.withResolvers<never>();
     const outcome = expect(withTimeout(options, () => deaf.promise)).rejects.toThrow(TimeoutError);
@@ -137,7 +137,7 @@ describe('withTimeout()', () => {
     nothingLeft();
   });
 
-  test('ends with the reason of its signal', async () => {
+  test('rejects with the reason of its signal', async () => {
     const { parent, options, nothingLeft } = bench();
     const reason = new Error('the program stops');
     const outcome = expect(withTimeout(options, () => new Promise(() => undefined))).rejects.toBe(reason);

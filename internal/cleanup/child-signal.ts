@@ -23,8 +23,8 @@ export function childSignal(parent: AbortSignal): ChildSignal {
 }
 
 /**
- * Rejects with the signal's reason when it fires, or at once when it has fired before: a listener added after the event
- * would wait for ever.
+ * Rejects with the signal's reason when the signal fires, or at once if it has fired. A listener that is
+ * added after the event would wait forever.
  */
 export function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise<never>((_, reject) => {
@@ -40,8 +40,8 @@ export class TimeoutError extends Error {
 }
 
 /**
- * Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Returns as soon as the time is up or the
- * signal fires, also when `work` ignores its signal. `what` names the work in the error.
+ * Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Rejects as soon as the
+ * time is up or the signal fires, even if `work` ignores its signal. `what` names the work in the error.
  */
 export async function withTimeout<T>(
   options: {

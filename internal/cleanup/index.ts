@@ -1,2 +1,2 @@
-/** Ground: signals and resources that always let go. */
+/** Ground: abort signals and timeouts that always release their listeners. */
 export { childSignal, TimeoutError, untilAborted, withTimeout, type ChildSignal } from './child-signal.ts';

@@ -2,7 +2,10 @@ export interface BackoffOptions {
   readonly firstMs: number;
   readonly factor: number;
   readonly longestMs: number;
-  /** Numbers in [0, 1): each pause is then the mean ±50 %, so that what failed together does not return together. */
+  /**
+   * Returns numbers in [0, 1). Each pause is the mean ±50 %, so that clients that failed together do not
+   * retry together.
+   */
   readonly random?: () => number;
 }
 
@@ -16,12 +19,15 @@ export class Backoff {
     this.#meanMs = options.firstMs;
   }
 
-  /** After a success: the next pause is the first one again. */
+  /** Call this after a success: the next pause is the first one again. */
   reset(): void {
     this.#meanMs = this.#options.firstMs;
   }
 
-  /** The pause before the next attempt. `atLeastMs`: what the other end asked for; jitter applies to it too. */
+  /**
+   * The pause before the next attempt. `atLeastMs` is the pause that the server requested; jitter applies
+   * to it too.
+   */
   nextMs(atLeastMs = 0): number {
     const { factor, longestMs, random } = this.#options;
     const spread = random === undefined ? 1 : 0.5 + random();

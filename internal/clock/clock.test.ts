@@ -18,13 +18,13 @@ test('SystemClock.monotonicMs() never goes back', () => {
 });
 
 describe('SystemClock.sleep()', () => {
-  test('resolves after its time, not before', async () => {
+  test('resolves after the given time, not before', async () => {
     const startedMs = clock.monotonicMs();
     await clock.sleep(20, never);
     expect(clock.monotonicMs() - startedMs).toBeGreaterThanOrEqual(19);
   });
 
-  test('rejects with the reason itself as soon as the signal fires', async () => {
+  test('rejects with the reason of the signal as soon as the signal fires', async () => {
     const controller = new AbortController();
     const reason = new Error('enough');
     const sleeping = clock.sleep(60_000, controller.signal);
@@ -32,16 +32,16 @@ describe('SystemClock.sleep()', () => {
     await expect(sleeping).rejects.toBe(reason);
   });
 
-  test('refuses a signal that has fired', async () => {
+  test('rejects when its signal has fired before', async () => {
     const reason = new Error('enough');
     await expect(clock.sleep(0, AbortSignal.abort(reason))).rejects.toBe(reason);
   });
 
-  test.each([0, -1, -Infinity])('of %p ms only yields to other work', async (ms) => {
+  test.each([0, -1, -Infinity])('sleep() of %p ms only yields to other work', async (ms) => {
     await clock.sleep(ms, never);
   });
 
-  test.each([2 ** 31, 365 * 86_400_000, Infinity])('of %p ms does not end at once', async (ms) => {
+  test.each([2 ** 31, 365 * 86_400_000, Infinity])('sleep() of %p ms does not end at once', async (ms) => {
     const controller = new AbortController();
     let ended = false;
     const sleeping = clock.sleep(ms, controller.signal).finally(() => (ended = true));

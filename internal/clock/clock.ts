@@ -4,13 +4,15 @@ import { performance } from 'node:perf_hooks';
 export interface Clock {
   /** Wall-clock time in ms since the epoch. May jump; for certificates and records only. */
   nowMs(): number;
-  /** Never goes back; for durations and timeouts. */
+  /** A clock that never goes back; for durations and timeouts. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason as soon as it fires. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Node's timers take 31 bits, 24.8 days; a longer one would fire at once. */
+/**
+ * The maximum delay of a Node timer is 31 bits, 24.8 days. A timer with a longer delay would fire at once.
+ */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The clock of this machine. */
@@ -33,7 +35,7 @@ export class SystemClock implements Clock {
   }
 }
 
-/** Like `node:timers/promises`, with a third less CPU time: idle programs do little else than sleep. */
+/** Like `node:timers/promises`, but with a third less CPU time. Idle programs do little else than sleep. */
 function timer(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => {

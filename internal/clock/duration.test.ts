@@ -16,10 +16,10 @@ describe('formatDuration()', () => {
     { ms: 11_220_000, want: '3h7m' },
     { ms: 7 * DAY_MS - 3_600_000, want: '6d23h' },
     { ms: 8 * DAY_MS + 3_600_000, want: '8d' },
-  ])('writes $ms ms as $want', ({ ms, want }) => expect(formatDuration(ms)).toBe(want));
+  ])('formatDuration() writes $ms ms as $want', ({ ms, want }) => expect(formatDuration(ms)).toBe(want));
 });
 
-test('formatExpiry() says how long a certificate is still valid, or since when it is not', () => {
+test('formatExpiry() returns how long a certificate is still valid, or how long ago it expired', () => {
   expect(formatExpiry(DAY_MS, 0)).toBe('expires in 1d');
   expect(formatExpiry(0, 3_600_000)).toBe('expired 1h ago');
 });
@@ -29,9 +29,9 @@ describe('parseDuration()', () => {
     { text: '90s', want: 90_000 },
     { text: '10m', want: 600_000 },
     { text: '2h', want: 7_200_000 },
-  ])('reads $text', ({ text, want }) => expect(parseDuration(text)).toBe(want));
+  ])('parseDuration() reads $text', ({ text, want }) => expect(parseDuration(text)).toBe(want));
 
-  test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])('refuses %j', (text) => {
+  test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])('parseDuration() refuses %j', (text) => {
     expect(parseDuration(text)).toBeUndefined();
   });
 });

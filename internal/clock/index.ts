@@ -1,4 +1,7 @@
-/** Time: the clock port, durations and the backoff between attempts. Nothing else reads `Date` or sets timers. */
+/**
+ * Time: the clock port, durations and the backoff between attempts. Other code does not read `Date` or set
+ * timers.
+ */
 export { Backoff, type BackoffOptions } from './backoff.ts';
 export { SystemClock, type Clock } from './clock.ts';
 export { yieldToEventLoop } from './turn.ts';

@@ -34,35 +34,35 @@ function problemsOf(attestation: unknown): readonly Problem[] {
 describe('the section attestation', () => {
   test.each([
     { name: 'no section', given: undefined, path: 'attestation' },
-    { name: 'no variant', given: { ...endorsed, variants: [] }, path: 'attestation.variants' },
+    { name: 'no attestation variant', given: { ...endorsed, variants: [] }, path: 'attestation.variants' },
     {
       name: 'an unknown variant',
       given: { ...endorsed, variants: ['dummy'] },
       path: 'attestation.variants.0',
     },
     {
-      name: 'the owner’s kind',
+      name: 'a variant that is only for the owner',
       given: { ...endorsed, variants: ['owner-key'] },
       path: 'attestation.variants.0',
     },
     {
-      name: 'a variant twice',
+      name: 'a repeated variant',
       given: { ...endorsed, variants: ['tpm', 'tpm'] },
       path: 'attestation.variants',
     },
     {
-      name: 'a TPM and nobody who vouches',
+      name: 'a TPM without a trusted endorsement CA or key fingerprint',
       given: { ...endorsed, manufacturers: {} },
       path: 'attestation.manufacturers',
     },
-    { name: 'a TPM and no policy', given: { ...endorsed, policy: undefined }, path: 'attestation.policy' },
+    { name: 'a TPM without a policy', given: { ...endorsed, policy: undefined }, path: 'attestation.policy' },
     {
       name: 'a policy without the section of a variant',
       given: { ...endorsed, variants: ['tpm', 'tdx'] },
       path: 'attestation.policy',
     },
     {
-      name: 'a policy that proves nothing',
+      name: 'a policy that requires no property',
       given: { ...endorsed, policy: { ...tpmPolicy, machines: 'any' } },
       path: 'attestation.policy',
     },
@@ -72,26 +72,26 @@ describe('the section attestation', () => {
       path: 'attestation.policy.tpm',
     },
     {
-      name: 'a register that anybody resets',
+      name: 'a policy with a PCR that every process can reset',
       given: { ...endorsed, policy: { ...tpmPolicy, registers: { pcr16: { expected: key } } } },
       path: 'attestation.policy.registers.pcr16',
     },
-    { name: 'keys alone, unnamed', given: { variants: ['machine-key'] }, path: 'attestation.firstContact' },
+    { name: 'machine-key as the only variant, without fingerprints', given: { variants: ['machine-key'] }, path: 'attestation.firstContact' },
     {
-      name: 'a root that is no certificate',
+      name: 'a root certificate that does not parse',
       given: { ...endorsed, manufacturers: { roots: [rootPem.replace('MI', 'MJ')] } },
       path: 'attestation.manufacturers.roots.0',
     },
     {
-      name: 'a lock in a resettable register',
+      name: 'a resettable PCR for the node lock',
       given: { ...endorsed, lockPcr: 16 },
       path: 'attestation.lockPcr',
     },
-  ])('refuses $name and says where', ({ given, path }) => {
+  ])('cluster.yaml refuses $name and reports the position', ({ given, path }) => {
     expect(problemsOf(given).map((problem) => problem.path)).toContain(path);
   });
 
-  test('is kept as it is written, so that its policy has one version everywhere', () => {
+  test('keeps the policy as it is written, so that the policy has the same version on all machines', () => {
     const written = { ...endorsed, policy: { ...tpmPolicy, tdx: tdxSection } };
     const config = configOf(written);
     const stored = parseClusterConfig(canonicalJson(config), 'the cluster');
@@ -101,7 +101,7 @@ describe('the section attestation', () => {
     }
   });
 
-  test('gives whom to trust by fingerprint', () => {
+  test('returns the fingerprints of trusted keys', () => {
     const der = Buffer.from(rootPem.replace(/-----[^-]+-----|\s/g, ''), 'base64');
     const { attestation } = configOf({ ...endorsed, manufacturers: { roots: [rootPem] } });
     const { trust, variants, lockPcr } = attestationSettings(attestation);
@@ -110,21 +110,21 @@ describe('the section attestation', () => {
     expect({ variants, lockPcr }).toEqual({ variants: ['tpm'], lockPcr: 15 });
   });
 
-  test('is written out in a new configuration', () => {
+  test('is written completely into a new configuration', () => {
     const { attestation } = parseClusterConfig(renderClusterConfig({ name: 'prod' }), 'cluster.yaml');
-    // No bare key beside TPMs unless somebody asks for it.
+    // The variant `machine-key` is not accepted beside TPMs unless the operator requests it.
     expect(attestation).toMatchObject({ variants: ['tpm'], firstContact: 'fingerprint' });
     expect(renderClusterConfig({ name: 'prod' })).toContain('firstContact: fingerprint');
   });
 
   test.each([[['tpm']], [['machine-key']], [['tpm', 'machine-key']]] as const)(
-    'is valid as it is generated for %j',
+    'the generated section is valid for %j',
     (variants) => {
       expect(configOf(attestationTemplate(variants)).attestation.variants).toEqual(variants);
     },
   );
 
-  test('is described for editors, its policy too', () => {
+  test('the JSON Schema describes the section attestation, including the policy', () => {
     const schema = JSON.stringify(clusterConfigJsonSchema());
     for (const word of ['machine-key', 'firstContact', 'requiredPcrs', 'minimumEvaluationNumber']) {
       expect(schema).toContain(word);

@@ -7,7 +7,10 @@ import { certificatesIn, KEYS_ONLY_POLICY, type AttestationConfig } from './atte
 export interface AttestationSettings {
   /** For `createValidators`; never empty. */
   readonly variants: readonly [Variant, ...Variant[]];
-  /** For `PolicyStore` and `parsePolicy`: unparsed, so that its hash is the same on all machines. */
+  /**
+   * For `PolicyStore` and `parsePolicy`. Unparsed, so that the hash of the policy is the same on all
+   * machines.
+   */
   readonly policyInput: unknown;
   /** For `verifyEndorsement`. */
   readonly trust: EndorsementTrust;

@@ -32,5 +32,5 @@ export const certificatesSchema = z.strictObject({
     ),
 });
 
-/** The lifetimes that nodes need. */
+/** The lifetimes that nodes need to know. */
 export type CertificatesConfig = Omit<z.output<typeof certificatesSchema>, 'operatorMinutes'>;

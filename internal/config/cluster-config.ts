@@ -27,7 +27,8 @@ export function parseClusterConfig(text: string, path: string): ClusterConfig {
 /** JSON Schema (2020-12) of `cluster.yaml`, for editors. */
 export function clusterConfigJsonSchema(): unknown {
   const schema = z.toJSONSchema(clusterConfigSchema, { io: 'input' }) as SchemaNode;
-  // The configuration keeps the policy unparsed, so the schema of the policy is inserted here.
+  // The configuration keeps the policy unparsed, so its own schema has no details. The schema of the policy
+  // is inserted here.
   const policy = z.toJSONSchema(policySchema, { io: 'input' }) as SchemaNode;
   const attestation = schema.properties?.['attestation'];
   if (attestation?.properties !== undefined) {

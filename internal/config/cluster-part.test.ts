@@ -8,7 +8,7 @@ attestation: { variants: [machine-key], firstContact: fingerprint }
 `;
 const partOf = (more: string) => clusterPartOf(parseClusterConfig(YAML + more, 'cluster.yaml'));
 
-test('clusterPartOf() names what agents of before do not know only where it was said', () => {
+test('clusterPartOf() includes keys that older agents do not know only if they differ from the default', () => {
   expect(partOf('')).not.toHaveProperty('certificates.operatorMinutes');
   expect(partOf('certificates: { operatorMinutes: 525600 }')).toEqual(partOf(''));
   expect(partOf('certificates: { operatorMinutes: 6 }')).toHaveProperty('certificates.operatorMinutes', 6);

@@ -58,7 +58,7 @@ export function verifyConfigurationChange(before: string, after: string): readon
   return differencesOf(now, next);
 }
 
-/** Undefined for an invalid document: it may be replaced by a valid one. */
+/** Returns undefined for an invalid document, because a valid document may replace an invalid one. */
 function readable(text: string): Json | undefined {
   try {
     return parseClusterPart(text, 'the current configuration');

@@ -16,13 +16,13 @@ function problemsOf(text: string): readonly Problem[] {
 const minimal = 'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n';
 
 describe('parseClusterConfig()', () => {
-  test('says of a second document what to do, in no words of its parser', () => {
+  test("explains how to fix a file with two YAML documents, without the parser's own message", () => {
     expect(() => parseClusterConfig('a: 1\n---\nb: 2\n', 'cluster.yaml')).toThrow(
       'a second document begins here; the file must hold one',
     );
   });
 
-  test('fills in what is not written', () => {
+  test('fills in the defaults of missing settings', () => {
     expect(parseClusterConfig(minimal, 'cluster.yaml')).toMatchObject({
       name: 'prod',
       networking: { podSubnet: '10.244.0.0/16', serviceSubnet: '10.96.0.0/12' },
@@ -32,7 +32,7 @@ describe('parseClusterConfig()', () => {
     });
   });
 
-  test('reads back what it generates', () => {
+  test('reads the output of renderClusterConfig()', () => {
     const text = renderClusterConfig({
       name: 'prod',
       endpoint: '192.0.2.11',
@@ -53,14 +53,14 @@ describe('parseClusterConfig()', () => {
       want: { path: 'charts.0.valeus', line: 7, column: 5 },
     },
     {
-      name: 'another version of the format',
+      name: 'another format version',
       given: minimal.replace('1', '2'),
       want: { path: 'version', line: 1, column: 10 },
     },
     { name: 'a missing name', given: 'version: 1\n', want: { path: 'name', line: 1, column: 1 } },
-    { name: 'a key that is written twice', given: `${minimal}name: b\n`, want: { line: 4, column: 1 } },
+    { name: 'a repeated key', given: `${minimal}name: b\n`, want: { line: 4, column: 1 } },
     { name: 'text that is not YAML', given: 'version: [', want: { line: 1 } },
-    { name: 'a list instead of keys', given: '- a\n', want: { path: '', line: 1 } },
+    { name: 'a list instead of a map', given: '- a\n', want: { path: '', line: 1 } },
     { name: 'an empty file', given: '', want: { path: 'version', line: 1 } },
     {
       name: 'a network with host bits',
@@ -83,22 +83,22 @@ describe('parseClusterConfig()', () => {
       want: { path: 'join.policy' },
     },
     {
-      name: 'an identity of no known kind in the inventory',
+      name: 'an inventory identity of an unknown kind',
       given: `${minimal}join: {inventory: [{identity: "mac:0011223344556677", name: a}]}\n`,
       want: { path: 'join.inventory.0.identity' },
     },
     {
-      name: 'two machines of one name in the inventory',
+      name: 'two inventory machines with the same name',
       given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a}, {identity: "tpm-ek:${'b'.repeat(64)}", name: a}]}\n`,
       want: { path: 'join.inventory.1.name' },
     },
     {
-      name: 'one machine twice in the inventory',
+      name: 'an inventory with the same machine twice',
       given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a}, {identity: "tpm-ek:${'a'.repeat(64)}", name: b}]}\n`,
       want: { path: 'join.inventory.1.identity' },
     },
     {
-      name: 'a machine without a role in the inventory',
+      name: 'an inventory machine without a role',
       given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a, roles: []}]}\n`,
       want: { path: 'join.inventory.0.roles' },
     },
@@ -113,27 +113,27 @@ describe('parseClusterConfig()', () => {
       want: { path: 'charts.0.version' },
     },
     {
-      name: 'plain HTTP for a chart that comes from no registry',
+      name: 'plain HTTP for a chart that does not come from a registry',
       given: `${minimal}charts: [{name: a, chart: ./a, plainHttp: true}]\n`,
       want: { path: 'charts.0.plainHttp', line: 4, column: 43 },
     },
     {
-      name: 'a repository for a chart of a registry',
+      name: 'a Helm repository for a chart from a registry',
       given: `${minimal}charts: [{name: a, chart: "oci://h/a", version: 1.0.0, repository: "https://h"}]\n`,
       want: { path: 'charts.0.repository' },
     },
     {
-      name: 'a chart that needs one that is not there',
+      name: 'a chart that depends on a missing chart',
       given: `${minimal}charts: [{name: a, chart: ./a, needs: [b]}]\n`,
       want: { path: 'charts.0.needs.0' },
     },
     {
-      name: 'a chart that needs itself',
+      name: 'a chart that depends on itself',
       given: `${minimal}charts: [{name: a, chart: ./a, needs: [a]}]\n`,
       want: { path: 'charts.0.needs.0' },
     },
     {
-      name: 'two charts of one name',
+      name: 'two charts with the same name',
       given: `${minimal}charts: [{name: a, chart: ./a}, {name: a, chart: ./b}]\n`,
       want: { path: 'charts.1.name' },
     },
@@ -143,11 +143,11 @@ describe('parseClusterConfig()', () => {
       want: { path: 'apiServer.extraSans.0' },
     },
   ];
-  test.each(refusals)('refuses $name and says where', ({ given, want }) => {
+  test.each(refusals)('parseClusterConfig() refuses $name and reports the position', ({ given, want }) => {
     expect(problemsOf(given)[0]).toMatchObject(want);
   });
 
-  test('does not expand a bomb of aliases', () => {
+  test('does not expand nested YAML aliases without limit', () => {
     const bomb = [
       'a: &a [x,x,x,x,x,x,x,x,x,x]',
       ...'bcdefgh'
@@ -158,7 +158,7 @@ describe('parseClusterConfig()', () => {
   });
 });
 
-test('the JSON Schema refuses unknown keys as the parser does', () => {
+test('the JSON Schema refuses unknown keys like the parser', () => {
   expect(clusterConfigJsonSchema()).toMatchObject({ type: 'object', additionalProperties: false });
 });
 
@@ -174,7 +174,7 @@ describe('parseProvisioning()', () => {
     tpm: { kind: 'socket', path: '/run/tpm' },
   };
 
-  test('accepts what cluster mini writes', () => {
+  test('accepts the provisioning file that `cluster mini` writes', () => {
     const given = {
       ...good,
       seedStores: ['/seed'],
@@ -193,40 +193,40 @@ describe('parseProvisioning()', () => {
   const refusals = [
     { name: 'no owner key', given: { ...good, ownerKeys: [] } },
     {
-      name: 'an owner key of another length',
+      name: 'an owner key with a wrong length',
       given: { ...good, ownerKeys: [Buffer.alloc(31).toString('base64')] },
     },
     {
-      name: 'an owner key in a second spelling',
+      name: 'an owner key in non-canonical base64',
       given: { ...good, ownerKeys: [`${Buffer.alloc(32).toString('base64')} `] },
     },
     { name: 'an unknown platform', given: { ...good, platform: 'cloud' } },
     { name: 'an unknown kind of TPM', given: { ...good, tpm: { kind: 'fake' } } },
-    { name: 'a relative path', given: { ...good, seedStores: ['seed'] } },
+    { name: 'a relative path of a file', given: { ...good, seedStores: ['seed'] } },
     { name: 'an unknown key', given: { ...good, ownerkeys: [] } },
-    { name: 'another version', given: { ...good, version: 2 } },
-    { name: 'a cluster without its CA', given: { ...good, cluster: { id: 'a'.repeat(32) } } },
+    { name: 'another format version', given: { ...good, version: 2 } },
+    { name: 'a pinned cluster without its CA', given: { ...good, cluster: { id: 'a'.repeat(32) } } },
     {
-      name: 'a cluster id that is none',
+      name: 'an invalid cluster ID',
       given: { ...good, cluster: { id: 'A'.repeat(32), caSha256: 'b'.repeat(64) } },
     },
     {
-      name: 'a digest of another length',
+      name: 'a digest with a wrong length',
       given: { ...good, cluster: { id: 'a'.repeat(32), caSha256: 'b'.repeat(40) } },
     },
     {
-      name: 'more about the cluster than is read',
+      name: 'an additional field of the cluster',
       given: { ...good, cluster: { id: 'a'.repeat(32), caSha256: 'b'.repeat(64), name: 'prod' } },
     },
-    { name: 'a DNS name as address', given: { ...good, address: 'node1' } },
+    { name: 'a DNS name instead of an IP address', given: { ...good, address: 'node1' } },
   ];
-  test.each(refusals)('refuses $name', ({ given }) => {
+  test.each(refusals)('parseProvisioning() refuses $name', ({ given }) => {
     expect(() => parseProvisioning(JSON.stringify(given))).toThrow(
       expect.objectContaining({ code: 'config-provisioning-invalid' }),
     );
   });
 
-  test('refuses what is not JSON', () => {
+  test('refuses a provisioning file that is not JSON', () => {
     expect(() => parseProvisioning('{')).toThrow(
       expect.objectContaining({ code: 'config-provisioning-invalid' }),
     );

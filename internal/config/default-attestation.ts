@@ -20,5 +20,5 @@ export function attestationTemplate(variants: readonly SimpleVariant[]): Readonl
   };
 }
 
-/** For a cluster whose machines have TPMs. */
+/** The section for a cluster whose machines have TPMs. */
 export const DEFAULT_ATTESTATION = attestationTemplate(['tpm']);

@@ -14,7 +14,7 @@ export const DEFAULTS = {
   operatorCertificateMinutes: 365 * 24 * 60,
 } as const;
 
-/** The networks of local clusters: in 198.18.0.0/15 (RFC 2544), which no other network uses. */
+/** The networks of local clusters: in 198.18.0.0/15 (RFC 2544), which is reserved for tests. */
 export const LOCAL_NETWORKS = {
   podSubnet: '198.19.0.0/17',
   serviceSubnet: '198.19.128.0/17',

@@ -7,14 +7,14 @@ const machine = (identity: string, name = identity): Json => ({ identity, name }
 describe('mergeThreeWay()', () => {
   test.each<{ name: string; base: Json; mine: Json; current: Json; merged: Json; conflicts?: string[] }>([
     {
-      name: 'takes what only I changed',
+      name: 'takes a value that only I changed',
       base: { a: 1, b: 1 },
       mine: { a: 2, b: 1 },
       current: { a: 1, b: 3 },
       merged: { a: 2, b: 3 },
     },
     {
-      name: 'keeps what only others changed',
+      name: 'keeps a value that only others changed',
       base: { a: 1 },
       mine: { a: 1 },
       current: { a: 5 },
@@ -28,14 +28,14 @@ describe('mergeThreeWay()', () => {
       merged: { c: 3, b: 2 },
     },
     {
-      name: 'sees the same change made twice as one',
+      name: 'accepts the same change on both sides',
       base: { a: 1 },
       mine: { a: 2 },
       current: { a: 2 },
       merged: { a: 2 },
     },
     {
-      name: 'names the place that both changed',
+      name: 'reports the path of a value that both sides changed',
       base: { x: { a: 1 } },
       mine: { x: { a: 2 } },
       current: { x: { a: 3 } },
@@ -43,7 +43,7 @@ describe('mergeThreeWay()', () => {
       conflicts: ['x.a'],
     },
     {
-      name: 'names what I removed and others changed',
+      name: 'reports the path of a value that I removed and others changed',
       base: { a: 1 },
       mine: {},
       current: { a: 2 },
@@ -51,14 +51,14 @@ describe('mergeThreeWay()', () => {
       conflicts: ['a'],
     },
     {
-      name: 'merges machines by their identity',
+      name: 'merges lists of machines by their identity',
       base: [machine('p')],
       mine: [machine('p'), machine('q')],
       current: [machine('r'), machine('p')],
       merged: [machine('r'), machine('p'), machine('q')],
     },
     {
-      name: 'names the machine that both changed',
+      name: 'reports the machine that both sides changed',
       base: [machine('p')],
       mine: [machine('p', 'x')],
       current: [machine('p', 'y')],
@@ -66,14 +66,14 @@ describe('mergeThreeWay()', () => {
       conflicts: ['[p].name'],
     },
     {
-      name: 'takes any other list as one value',
+      name: 'treats any other list as one value',
       base: ['a'],
       mine: ['a', 'b'],
       current: ['a', 'c'],
       merged: ['a', 'b'],
       conflicts: [''],
     },
-  ])('$name', ({ base, mine, current, merged, conflicts = [] }) => {
+  ])('mergeThreeWay() $name', ({ base, mine, current, merged, conflicts = [] }) => {
     const result = mergeThreeWay({ base, mine, current });
     expect(result.merged).toEqual(merged);
     expect(result.conflicts.map(({ path }) => path.join('.'))).toEqual(conflicts);
@@ -82,7 +82,7 @@ describe('mergeThreeWay()', () => {
   const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>;
   const document = fc.dictionary(fc.constantFrom('a', 'b', 'c'), json) as fc.Arbitrary<Json>;
 
-  test('what nobody else touched becomes mine; what I did not touch stays as it is now', () => {
+  test('takes all my changes that nobody else made, and keeps all other current values', () => {
     fc.assert(
       fc.property(document, document, (one, other) => {
         const alone = mergeThreeWay({ base: one, mine: other, current: one });
@@ -95,7 +95,7 @@ describe('mergeThreeWay()', () => {
     );
   });
 
-  test('without a conflict the merge does not depend on who applied first', () => {
+  test('without a conflict, the merge does not depend on the order of the two changes', () => {
     fc.assert(
       fc.property(document, document, document, (base, mine, theirs) => {
         const first = mergeThreeWay({ base, mine, current: theirs });
@@ -107,7 +107,7 @@ describe('mergeThreeWay()', () => {
   });
 });
 
-test('differencesOf() names the deepest place that says it', () => {
+test('differencesOf() returns the deepest paths that differ', () => {
   expect(differencesOf({ a: { b: 1, c: 2 }, l: [machine('p')] }, { a: { b: 9, c: 2 }, l: [] })).toEqual([
     ['a', 'b'],
     ['l', '[p]'],

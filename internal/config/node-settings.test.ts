@@ -12,24 +12,24 @@ const podSecurity = { enforce: 'baseline', exemptNamespaces: [], allowCloudMetad
 
 describe('nodeSettingsFrom()', () => {
   const cases = [
-    { name: 'nothing has the defaults', given: '', want: { certificates, podSecurity } },
+    { name: 'an empty document has the defaults', given: '', want: { certificates, podSecurity } },
     {
-      name: 'what is not of nodes is left alone',
+      name: 'settings that nodes do not use are ignored',
       given: '{"name":"blue","join":{}}',
       want: { certificates, podSecurity },
     },
     {
-      name: 'lifetimes that are said',
+      name: 'lifetimes of certificates are read',
       given: '{"certificates":{"controlPlaneMinutes":6}}',
       want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity },
     },
     {
-      name: 'lifetimes of a later version are left alone',
+      name: 'lifetimes that only a later version knows are ignored',
       given: '{"certificates":{"controlPlaneMinutes":6,"unheardMinutes":7}}',
       want: { certificates: { ...certificates, controlPlaneMinutes: 6 }, podSecurity },
     },
     {
-      name: 'what pods may ask of machines',
+      name: 'the Pod Security settings are read',
       given: '{"podSecurity":{"enforce":"restricted","exemptNamespaces":["csi"],"unheard":1}}',
       want: {
         certificates,
@@ -37,17 +37,17 @@ describe('nodeSettingsFrom()', () => {
       },
     },
     {
-      name: 'an endpoint of the operator’s own',
+      name: 'an API endpoint of the operator is read',
       given: '{"apiServer":{"extraSans":[],"endpoint":"api.example.test:6443"}}',
       want: { certificates, podSecurity, apiEndpoint: 'api.example.test:6443' },
     },
     {
-      name: 'an endpoint of IPv6',
+      name: 'an API endpoint with an IPv6 address is read',
       given: '{"apiServer":{"endpoint":"[2001:db8::1]:443"}}',
       want: { certificates, podSecurity, apiEndpoint: '[2001:db8::1]:443' },
     },
   ];
-  test.each(cases)('$name', ({ given, want }) => {
+  test.each(cases)('nodeSettingsFrom(): $name', ({ given, want }) => {
     expect(nodeSettingsFrom(given)).toEqual(want);
   });
 
@@ -61,15 +61,15 @@ describe('nodeSettingsFrom()', () => {
     'localhost:6443',
     '[::1]:6443',
     '',
-  ])('the endpoint %j is refused', (endpoint) => {
+  ])('nodeSettingsFrom() refuses the API endpoint %j', (endpoint) => {
     expect(() => nodeSettingsFrom(JSON.stringify({ apiServer: { endpoint } }))).toThrow('an address');
   });
 
-  test.each(['', 'none', 'Baseline', null, 5])('the Pod Security level %j is refused', (enforce) => {
+  test.each(['', 'none', 'Baseline', null, 5])('nodeSettingsFrom() refuses the Pod Security level %j', (enforce) => {
     expect(() => nodeSettingsFrom(JSON.stringify({ podSecurity: { enforce } }))).toThrow();
   });
 
-  test('a lifetime that nobody could renew in time is refused', () => {
+  test('nodeSettingsFrom() refuses a lifetime that is too short to renew a certificate in time', () => {
     expect(() => nodeSettingsFrom('{"certificates":{"controlPlaneMinutes":1}}')).toThrow();
   });
 });

@@ -3,24 +3,30 @@ import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
-/** The settings of the cluster's document that every node needs, beside those in the init request. */
+/**
+ * The settings in the cluster's document that every node needs, in addition to those in the init request.
+ */
 export interface NodeSettings {
-  /** "host:port" of the operator's own balancer of the API servers; undefined: node-local balancers. */
+  /**
+   * "host:port" of the operator's own load balancer of the API servers; undefined: each node runs its own
+   * balancer.
+   */
   readonly apiEndpoint?: string;
   readonly certificates: CertificatesConfig;
   /** Always set by an init of this version; absent in the records of older clusters. */
   readonly podSecurity: PodSecurityConfig;
 }
 
-/** Loose: writer and reader of the document have validated the other keys. */
+/** A loose object: the writer and the reader of the document have validated the other keys. */
 const schema = z.looseObject({
   apiServer: z.looseObject({ endpoint: apiEndpointSchema.optional() }).optional(),
-  // Unknown keys of later versions are ignored: after the node lock, nothing in the document may stop an init.
+  // Unknown keys of later versions are ignored. After the node lock is set, an unknown key in the document
+  // must not stop the init.
   certificates: z.object(certificatesSchema.shape).prefault({}),
   podSecurity: z.object(podSecuritySchema.shape).prefault({}),
 });
 
-/** Parses the JSON document of an init request; "" has the defaults. @throws ZodError, SyntaxError */
+/** Parses the JSON document of an init request; "" means the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
   const { apiServer, certificates, podSecurity } = parse(document);
   const endpoint = apiServer?.endpoint;

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 
 /** A problem of a file. */
 export interface Problem {
-  /** "charts.0.version"; empty for the whole file. */
+  /** For example "charts.0.version"; empty for the whole file. */
   readonly path: string;
   /** Lines and columns count from 1. */
   readonly line: number;
@@ -73,7 +73,7 @@ export function positionOf(
   return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 
-/** Aliases can expand a small file without limit: yaml stops at a maximum. */
+/** Aliases can expand a small file without limit, so the parser stops at a maximum. */
 function plainFrom(document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: MAX_ALIASES });
@@ -105,7 +105,7 @@ function problemsFrom(issue: z.core.$ZodIssue, document: Document): readonly Unp
   ];
 }
 
-/** The expected value. Our own messages say it; those of zod are replaced. */
+/** The expected value. Our own messages contain it; the messages of zod are replaced. */
 function wantOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':

@@ -13,7 +13,7 @@ export const MAX_PROVISIONING_BYTES = 64 * 1024;
 
 const absolutePath = z.string().regex(/^\/[^\0]*$/, 'an absolute path');
 const ed25519Key = z.string().refine(
-  // Only the canonical base64 of a key is accepted: another text is a typing error.
+  // Only the canonical base64 of a key is accepted, because any other text is probably a typing error.
   (text) =>
     Buffer.from(text, 'base64').length === 32 && Buffer.from(text, 'base64').toString('base64') === text,
   'the base64 of a raw 32-byte Ed25519 public key',

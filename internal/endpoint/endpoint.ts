@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** A host and a TCP port; an IPv6 address stands without brackets. */
+/** A host and a TCP port. An IPv6 address has no brackets here. */
 export interface HostPort {
   readonly host: string;
   readonly port: number;
@@ -8,14 +8,14 @@ export interface HostPort {
 
 const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i;
 
-/** Whether a text is a DNS name or an IP address: what a certificate can name. */
+/** Whether a text is a DNS name or an IP address, which a certificate can contain. */
 export function isHost(text: string): boolean {
   if (isIP(text) !== 0) return true;
   // Digits and dots alone are a mistyped address, not a name.
   return DNS_NAME.test(text) && !/^[0-9.]+$/.test(text);
 }
 
-/** A host as it stands in a URL (RFC 3986 §3.2.2): an IPv6 address in brackets. */
+/** A host as URLs contain it (RFC 3986 §3.2.2): an IPv6 address is in brackets. */
 export function urlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
@@ -25,13 +25,13 @@ export function formatEndpoint(host: string, port: number): string {
   return `${urlHost(host)}:${port}`;
 }
 
-/** The two parts of what `formatEndpoint` wrote: "[2001:db8::1]:2379" gives host "2001:db8::1" and port 2379. */
+/** Splits the output of `formatEndpoint`: "[2001:db8::1]:2379" gives host "2001:db8::1" and port 2379. */
 export function splitEndpoint(endpoint: string): HostPort {
   const colon = endpoint.lastIndexOf(':');
   return { host: endpoint.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(endpoint.slice(colon + 1)) };
 }
 
-/** The host of "HOST:PORT", an IPv6 address without its brackets, as a certificate names it. */
+/** The host of "HOST:PORT". An IPv6 address is returned without brackets, as certificates contain it. */
 export function hostOf(endpoint: string): string {
   return splitEndpoint(endpoint).host;
 }

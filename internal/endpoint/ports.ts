@@ -1,9 +1,9 @@
 /**
- * Every TCP port that a node listens on or that a client of a node dials. ARCHITECTURE.md tells who listens where and for
- * whom; `internal/preflight` checks that they are free.
+ * Every TCP port that a node listens on or that a client of a node dials. ARCHITECTURE.md describes the
+ * listeners and their clients; `internal/preflight` checks that the ports are free.
  */
 export const PORTS = {
-  /** The agent of a machine that is not yet a node, for its owner. */
+  /** The agent of a machine that is not a node yet; the owner connects to it. */
   init: 9000,
   /** The join service of a control plane. */
   join: 9090,
@@ -11,13 +11,13 @@ export const PORTS = {
   curator: 9091,
   /** The authorization webhook of the API server, on the loopback. */
   authorization: 9092,
-  /** Workers forward connections to curators and to join services. */
+  /** Workers listen here and forward connections to curators and to join services. */
   curatorRelay: 9093,
   joinRelay: 9094,
   /** Prometheus metrics, on the loopback. */
   agentMetrics: 9095,
   joinserviceMetrics: 9096,
-  /** Metrics are on the loopback. */
+  /** The metrics port is on the loopback only. */
   kubernetesEtcd: { client: 2379, peer: 2380, metrics: 2381 },
   stateEtcd: { client: 2382, peer: 2383, metrics: 2384 },
   /** An etcd member that runs alone while a lost quorum is recovered, on the loopback. */

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import type { ExitName } from './exit-codes.ts';
 
-/** Who can fix it: the operator, the other end of a connection, or this machine. */
+/** The party that can fix the error: the operator, the other end of a connection, or this machine. */
 export type Fault = 'operator' | 'peer' | 'system';
 
 /** The description of an error code, which `cluster help errors CODE` prints. */
@@ -30,14 +30,15 @@ export interface CodedErrorOptions {
   readonly cause?: unknown;
   /** Details for programs: plain JSON values, never secrets. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Overrides the catalogue for this occurrence. */
+  /** Overrides the value of the catalogue for this occurrence. */
   readonly retryable?: boolean;
   readonly fix?: string;
 }
 
 /**
- * The base class of all errors with a code. `message` says what failed, with the offending value; a gerund in front is the
- * context: `joining cluster: dialing 192.0.2.8:9090: timed out`. Each directory derives one class with `errorClass`.
+ * The base class of all errors with a code. `message` says what failed, with the offending value. A gerund
+ * phrase before it is the context: `joining cluster: dialing 192.0.2.8:9090: timed out`. Each directory
+ * derives one class with `errorClass`.
  */
 export class CodedError<Code extends string = string> extends Error {
   readonly code: Code;
@@ -60,7 +61,7 @@ export class CodedError<Code extends string = string> extends Error {
   }
 }
 
-/** What `errorClass` gives: a class whose errors carry the codes of one catalogue. */
+/** The result of `errorClass`: a class whose errors have the codes of one catalogue. */
 export type CodedErrorClass<Code extends string> = new (
   code: Code,
   message: string,
@@ -79,7 +80,7 @@ export function errorClass<Code extends string>(catalogue: ErrorCatalogue<Code>)
   };
 }
 
-/** Deeper cause chains are cut: they are cycles or noise. */
+/** Deeper cause chains are cut off: they are cycles or not useful. */
 const MAX_DEPTH = 16;
 
 /** An error and its causes, outermost first. Errors of other realms (workers, test runners) count as errors. */

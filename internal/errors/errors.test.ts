@@ -27,7 +27,7 @@ const nested = (depth: number): Error =>
   depth === 0 ? new Error('level 0') : new Error(`level ${depth}`, { cause: nested(depth - 1) });
 
 describe('CodedError', () => {
-  test('has the fields of its catalogue', () => {
+  test('has the fields of its catalogue entry', () => {
     expect(new TeaError('tea-cold', 'pouring')).toMatchObject({
       name: 'TeaError',
       code: 'tea-cold',
@@ -40,7 +40,7 @@ describe('CodedError', () => {
     });
   });
 
-  test('lets an occurrence override its catalogue', () => {
+  test('lets an occurrence override fields of the catalogue', () => {
     const cause = new Error('why');
     const error = new TeaError('tea-cold', 'pouring', {
       cause,
@@ -64,21 +64,21 @@ describe('describeError()', () => {
   const cyclic = new Error('round');
   cyclic.cause = new Error('and', { cause: cyclic });
   const cases: readonly { name: string; given: unknown; want: string }[] = [
-    { name: 'a chain, outermost first', given: new Error('a', { cause: new Error('b') }), want: 'a: b' },
+    { name: 'a cause chain, outermost error first', given: new Error('a', { cause: new Error('b') }), want: 'a: b' },
     {
-      name: 'a cause that its parent already tells',
+      name: "a cause whose text the parent's message already contains",
       given: new Error('a: b', { cause: new Error('b') }),
       want: 'a: b',
     },
     { name: 'an error without a message by its name', given: new RangeError(), want: 'RangeError' },
-    { name: 'a text', given: 'just text', want: 'just text' },
+    { name: 'a string that was thrown', given: 'just text', want: 'just text' },
     {
-      name: 'a cause that is no error',
+      name: 'a cause that is not an error',
       given: new Error('a', { cause: { why: 'b' } }),
       want: "a: { why: 'b' }",
     },
-    { name: 'null', given: null, want: '' },
-    { name: 'a cause of null as none', given: new Error('a', { cause: null }), want: 'a' },
+    { name: 'null that was thrown', given: null, want: '' },
+    { name: 'a cause of null like no cause', given: new Error('a', { cause: null }), want: 'a' },
     {
       name: 'the parts of an AggregateError without a message, each once',
       given: new Error('dialing', {
@@ -87,17 +87,17 @@ describe('describeError()', () => {
       want: 'dialing: x; y',
     },
     {
-      name: 'the message of an AggregateError that has one',
+      name: 'the message of an AggregateError with a message',
       given: new AggregateError([new Error('x')], 'all'),
       want: 'all',
     },
-    { name: 'a cycle once', given: cyclic, want: 'round: and' },
+    { name: 'a cycle of causes once', given: cyclic, want: 'round: and' },
   ];
-  test.each(cases)('describes $name', ({ given, want }) => {
+  test.each(cases)('describeError() describes $name', ({ given, want }) => {
     expect(describeError(given)).toBe(want);
   });
 
-  test('stops at a maximum depth', () => {
+  test('stops at the maximum depth of causes', () => {
     expect([...errorChain(nested(1000))]).toHaveLength(16);
   });
 
@@ -116,7 +116,7 @@ describe('findCoded()', () => {
     expect(findCoded(new Error('serving', { cause: outer }))).toBe(outer);
   });
 
-  test.each([undefined, null, 'text', new Error('plain')])('finds none in %p', (error) => {
+  test.each([undefined, null, 'text', new Error('plain')])('findCoded() finds no coded error in %p', (error) => {
     expect(findCoded(error)).toBeUndefined();
   });
 });
@@ -125,15 +125,15 @@ describe('isAbort()', () => {
   const reason = new Error('the program stops');
   const aborted = AbortSignal.abort(reason);
   const cases: readonly { name: string; error: unknown; signal: AbortSignal; want: boolean }[] = [
-    { name: 'the reason itself', error: reason, signal: aborted, want: true },
+    { name: 'the abort reason itself', error: reason, signal: aborted, want: true },
     {
-      name: 'the reason as a cause',
+      name: 'an error with the abort reason as its cause',
       error: new Error('dialing', { cause: reason }),
       signal: aborted,
       want: true,
     },
-    { name: 'an AbortError', error: new DOMException('x', 'AbortError'), signal: aborted, want: true },
-    { name: 'another error after the signal', error: new Error('disk full'), signal: aborted, want: false },
+    { name: 'an AbortError after the signal', error: new DOMException('x', 'AbortError'), signal: aborted, want: true },
+    { name: 'another error after the signal fired', error: new Error('disk full'), signal: aborted, want: false },
     {
       name: 'an AbortError of another signal',
       error: new DOMException('x', 'AbortError'),
@@ -141,12 +141,12 @@ describe('isAbort()', () => {
       want: false,
     },
   ];
-  test.each(cases)('is $want for $name', ({ error, signal, want }) => {
+  test.each(cases)('isAbort() returns $want for $name', ({ error, signal, want }) => {
     expect(isAbort(error, signal)).toBe(want);
   });
 });
 
-test('EXIT_CODES are different and fit into a byte', () => {
+test('the EXIT_CODES are different and fit into a byte', () => {
   const numbers = Object.values(EXIT_CODES).map(({ number }) => number);
   expect(new Set(numbers).size).toBe(numbers.length);
   expect(numbers.every((number) => number >= 0 && number < 256)).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * The exit codes of every program, by name. One table, printed by `cluster help exit-codes`.
- * Numbers never change their meaning; scripts rely on them.
+ * The exit codes of every program, by name; `cluster help exit-codes` prints this table. Numbers never
+ * change their meaning, because scripts rely on them.
  */
 export const EXIT_CODES = {
   ok: { number: 0, meaning: 'success, also when nothing had to be done' },

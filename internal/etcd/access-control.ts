@@ -6,7 +6,10 @@ import { Permission_Type } from './proto/gen/authpb_pb.js';
 import { Auth } from './proto/gen/etcdserverpb_pb.js';
 import { keyBytes, prefixRange } from './wire.ts';
 
-/** One key, or all keys with a prefix, that a role may read and, without `access: 'read'`, write. */
+/**
+ * One key, or all keys with a prefix, that a role may read. Without `access: 'read'` the role may also
+ * write them.
+ */
 export type Permission = (
   { readonly kind: 'key'; readonly key: string } | { readonly kind: 'prefix'; readonly prefix: string }
 ) & { readonly access?: 'read' };
@@ -14,7 +17,7 @@ export type Permission = (
 /** A user that authenticates with a client certificate, and its role of the same name. */
 export interface EtcdUser {
   readonly name: string;
-  /** Empty for etcd's root, whose role may do everything. */
+  /** Empty for etcd's root user, which has all permissions. */
   readonly permissions: readonly Permission[];
 }
 
@@ -73,7 +76,7 @@ export class AccessControl {
         auth.roleGrantPermission({ name, perm }, call),
       );
     }
-    if (name === 'root') return; // its built-in role has all permissions
+    if (name === 'root') return; // The built-in role "root" has all permissions.
     for (const { key, rangeEnd } of held.filter((each) => !wanted.some((range) => isSame(each, range)))) {
       await this.#call(`revoking permission from etcd role ${name}`, options, (auth, call) =>
         auth.roleRevokePermission({ role: name, key, rangeEnd }, call),

@@ -18,11 +18,12 @@ import { KV, Lease } from './proto/gen/etcdserverpb_pb.js';
 import { watchPrefix } from './watch.ts';
 import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, writeToWire } from './wire.ts';
 
-/** Entries per page, so that a page stays far below the largest message. */
+/** The number of entries per page, so that a page stays far below the maximum message size. */
 const PAGE = 500n;
 /**
- * etcd renews the leases of one stream one after the other, and each renewal waits for the writes in progress. On a single
- * stream thousands of renewals would be too slow: leases expire, and creating them again causes even more writes.
+ * etcd renews the leases of one stream one after the other, and each renewal waits for the writes in
+ * progress. On a single stream, thousands of renewals would be too slow: leases would expire, and creating
+ * them again would cause even more writes.
  */
 const LEASE_STREAMS = 32;
 const KEEPALIVE_MS = 3_000;

@@ -7,7 +7,10 @@ import { put } from './key-space.ts';
 const signal = new AbortController().signal;
 const value = new TextEncoder().encode('x');
 
-/** Repeats what etcd refuses for a moment: a learner that has not caught up, members that have just changed. */
+/**
+ * Repeats a call that etcd refuses only temporarily: a learner has not caught up, or members have just
+ * changed.
+ */
 async function whenReady(work: () => Promise<unknown>): Promise<void> {
   const end = AbortSignal.timeout(10_000);
   for (;;) {
@@ -36,7 +39,7 @@ const names = async (root: EtcdClient): Promise<string[]> =>
     .map(({ name, isLearner }) => `${name}${isLearner ? ' (learner)' : ''}`)
     .sort();
 
-test('Members adds a learner, promotes it once it has caught up, and removes it', async () => {
+test('Members adds a learner, promotes it after it has caught up, and removes it', async () => {
   await using etcd = await TestEtcd.create();
   const one = await etcd.startMember('one');
   const root = await etcd.connect('root', one.endpoint);

@@ -6,7 +6,7 @@ import { acceptEtcdServer } from './trust.ts';
 
 const CALL_MS = 5_000;
 
-/** How to reach an etcd cluster. */
+/** How to connect to an etcd cluster. */
 export interface EtcdOptions {
   /** "host:port" of each member's client listener; the first is preferred. */
   readonly endpoints: readonly [string, ...string[]];
@@ -23,8 +23,8 @@ export type Attempt<T> = (
 ) => Promise<T>;
 
 /**
- * One channel per member. When a member does not respond, the next one is used. Reads are retried there; writes are not,
- * because they may have happened.
+ * One channel per member. When a member does not respond, the connection switches to the next one. Reads
+ * are repeated there. Writes are not repeated, because they may have happened.
  */
 export class EtcdConnection implements Disposable {
   readonly clock: Clock;
@@ -66,7 +66,9 @@ export class EtcdConnection implements Disposable {
     if (this.channel === failed) this.#current = (this.#current + 1) % this.#channels.length;
   }
 
-  /** Makes a call, and repeats it at each other member while none responds. @throws EtcdError */
+  /**
+   * Makes a call. If a member does not respond, repeats the call at each other member. @throws EtcdError
+   */
   async read<T>(doing: string, options: CallOptions, attempt: Attempt<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {

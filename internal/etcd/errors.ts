@@ -84,7 +84,7 @@ export const etcdErrors = defineErrors({
 /** Codes of `EtcdError`. */
 export type EtcdErrorCode = keyof typeof etcdErrors;
 
-/** A call that etcd refused, or that no member responded to. */
+/** A call that etcd refused, or to which no member responded. */
 export class EtcdError extends errorClass(etcdErrors) {}
 
 /** The error messages of etcd (api/v3rpc/rpctypes), without the prefix "etcdserver: ", and their codes. */
@@ -114,7 +114,7 @@ const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [
   ['server stopped', 'etcd-unavailable'],
   ['too many requests', 'etcd-unavailable'],
   ['request timed out', 'etcd-unavailable'],
-  // Also for a moment after its promotion, until the member has applied it.
+  // etcd also returns this message for a moment after the promotion, until the member has applied it.
   ['rpc not supported for learner', 'etcd-unavailable'],
   ['request canceled', 'etcd-unavailable'],
   ['context deadline exceeded', 'etcd-unavailable'],
@@ -123,7 +123,7 @@ const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [
 
 /** The code for an error message of etcd; undefined for an unknown one. */
 export function codeFromMessage(text: string): EtcdErrorCode | undefined {
-  // A refused watch has the same message inside Go's text of a gRPC status.
+  // The error of a refused watch contains the same message inside Go's text of a gRPC status.
   const message = text.replace(/^rpc error: code = \w+ desc = /, '').replace(/^etcdserver: /, '');
   // The longest match first: "can only promote a learner member" is also the beginning of another sentence.
   return MESSAGES.filter(([known]) => message.startsWith(known)).sort(

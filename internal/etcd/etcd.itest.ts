@@ -21,7 +21,7 @@ beforeAll(async () => {
 }, 20_000);
 afterAll(() => etcd[Symbol.asyncDispose]());
 
-/** A watch whose events a test takes one by one. */
+/** Follows a watch; the test reads its events one by one. */
 function follow(events: AsyncIterable<WatchEvent>) {
   const iterator = events[Symbol.asyncIterator]();
   return {
@@ -34,7 +34,7 @@ function follow(events: AsyncIterable<WatchEvent>) {
 }
 
 describe('keys', () => {
-  test('commit() writes all or nothing, and returns the conflicting entries', async () => {
+  test('commit() writes all keys or none, and returns the conflicting entries', async () => {
     const first = await root.commit(
       { when: [absent('t/a')], then: [put('t/a', bytes('1')), put('t/b', bytes('2'))] },
       { signal },
@@ -48,7 +48,7 @@ describe('keys', () => {
     expect(text((await root.get('t/a', { signal }))?.value ?? bytes(''))).toBe('1');
   });
 
-  test('commit() succeeds for one of 20 concurrent writers at one revision', async () => {
+  test('commit() succeeds for one of 20 concurrent writers with the same condition', async () => {
     await root.commit({ when: [], then: [put('t/counter', bytes('0'))] }, { signal });
     let conflicts = 0;
     const increment = async (): Promise<void> => {
@@ -92,7 +92,7 @@ describe('keys', () => {
 });
 
 describe('watches', () => {
-  test('watch() lists first, then yields each transaction whole', async () => {
+  test('watch() lists all keys first, then yields each transaction without splitting it', async () => {
     await root.commit({ when: [], then: [put('w1/a', bytes('1'))] }, { signal });
     const seen = follow(root.watch('w1/', { signal }));
     expect(await seen.next()).toMatchObject({ kind: 'relist', entries: [{ key: 'w1/a' }] });
@@ -108,7 +108,7 @@ describe('watches', () => {
     await seen.end();
   });
 
-  test('watch() resumes after a revision without missing or repeating anything', async () => {
+  test('watch() resumes after a revision without missing or repeating an event', async () => {
     const { revision } = await root.list('w2/', { signal });
     for (const value of ['1', '2', '3'])
       await root.commit({ when: [], then: [put('w2/a', bytes(value))] }, { signal });
@@ -148,7 +148,7 @@ describe('watches', () => {
   });
 
   test.each(['kill', 'stop'] as const)(
-    'watch() goes on where it was after a %s of the member, and says so',
+    'watch() continues where it stopped after a %s of the member, and reports the interruption',
     async (how) => {
       await root.commit({ when: [], then: [remove('w5/a')] }, { signal });
       const seen = follow(root.watch('w5/', { signal }));
@@ -178,7 +178,7 @@ describe('watches', () => {
 });
 
 describe('leases', () => {
-  test('keepLeaseAlive() keeps a key, whose expiry a watch reports', async () => {
+  test('keepLeaseAlive() keeps a key; a watch reports when the lease expires', async () => {
     const lease = await root.grantLease(2, { signal });
     await root.commit({ when: [], then: [put('l/a', bytes('x'), lease)] }, { signal });
     expect((await root.get('l/a', { signal }))?.leaseId).toBe(lease);
@@ -193,7 +193,7 @@ describe('leases', () => {
     await seen.end();
   });
 
-  test('keepLeaseAlive() renews 500 leases at once over few streams', async () => {
+  test('keepLeaseAlive() renews 500 leases concurrently over few streams', async () => {
     const leases = await Promise.all(Array.from({ length: 500 }, () => root.grantLease(60, { signal })));
     const answers = await Promise.all(leases.map((lease) => root.keepLeaseAlive(lease, { signal })));
     expect(answers.every((ttl) => ttl === 60)).toBe(true);
@@ -202,7 +202,7 @@ describe('leases', () => {
 });
 
 describe('maintenance', () => {
-  test('status() and the metrics agree about size and quota', async () => {
+  test('status() and readMemberGauges() report the same size and quota', async () => {
     const status = await root.maintenance.status({ signal });
     const gauges = await readMemberGauges(member.metricsUrl, signal);
     expect(gauges).toMatchObject({ quotaBytes: 2 ** 31, hasLeader: true, isLeader: true });

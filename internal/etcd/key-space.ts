@@ -4,7 +4,7 @@ export interface Entry {
   readonly value: Uint8Array;
   readonly createRevision: bigint;
   readonly modRevision: bigint;
-  /** 0n: no lease. */
+  /** 0n means no lease. */
   readonly leaseId: bigint;
 }
 
@@ -28,7 +28,7 @@ export type Write =
 
 /** Writes that happen together if all conditions hold. */
 export interface Transaction {
-  /** All of them must hold at the same revision. */
+  /** All conditions must hold at the same revision. */
   readonly when: readonly Condition[];
   readonly then: readonly Write[];
   /** Keys to read at the same revision when a condition does not hold. */
@@ -40,20 +40,23 @@ export type TransactionResult =
   | { readonly kind: 'committed'; readonly revision: bigint }
   | { readonly kind: 'conflict'; readonly revision: bigint; readonly found: readonly Entry[] };
 
-/** A change that a watch reports. */
+/** A change of a key that a watch reports. */
 export type Change =
   | { readonly kind: 'put'; readonly entry: Entry }
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: bigint };
 
-/** What a watch yields. */
+/** An event of a watch. */
 export type WatchEvent =
-  /** All entries, which replace everything known before: first without `afterRevision`, and after a compaction. */
+  /**
+   * All entries. They replace everything that the reader knew before. Sent first if `afterRevision` is not
+   * set, and after a compaction.
+   */
   | { readonly kind: 'relist'; readonly revision: bigint; readonly entries: readonly Entry[] }
   /** The changes up to and including `revision`, in order. A transaction is never split. */
   | { readonly kind: 'changes'; readonly revision: bigint; readonly changes: readonly Change[] }
   /** Nothing changed up to and including `revision`. */
   | { readonly kind: 'progress'; readonly revision: bigint }
-  /** No member could be watched, for example without quorum; the watch resumes by itself. */
+  /** No member could be watched, for example without quorum. The watch resumes automatically. */
   | { readonly kind: 'interrupted'; readonly error: unknown };
 
 /** Options of one call. */
@@ -82,7 +85,10 @@ export interface KeySpace {
   get(key: string, options: CallOptions): Promise<Entry | undefined>;
   list(prefix: string, options: CallOptions): Promise<Listing>;
   commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult>;
-  /** Never ends by itself; throws the signal's reason, or the error of a refusal. */
+  /**
+   * The watch does not end by itself. It throws the reason of the abort signal, or the error with which
+   * etcd refused the watch.
+   */
   watch(prefix: string, options: WatchOptions): AsyncIterable<WatchEvent>;
   grantLease(ttlSeconds: number, options: CallOptions): Promise<bigint>;
   /** @returns the remaining seconds of the lease; undefined when it has expired */

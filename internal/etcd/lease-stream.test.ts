@@ -30,7 +30,7 @@ async function createIdentity(): Promise<TlsIdentity> {
   return { certPem, keyPem: new Secret(keyPem) };
 }
 
-/** A member whose first stream swallows every request, and a client of it. */
+/** Starts a member that does not respond on its first stream, and a client of this member. */
 async function startMuteOnce() {
   let streams = 0;
   const taken = Promise.withResolvers<void>();

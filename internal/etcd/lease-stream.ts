@@ -4,7 +4,7 @@ import { childSignal, type ChildSignal } from '../cleanup/index.ts';
 import type { EtcdConnection } from './connection.ts';
 import { Lease } from './proto/gen/etcdserverpb_pb.js';
 
-/** How often renewals are checked for timeouts: a timer per renewal would cost more than the renewal. */
+/** How often renewals are checked for timeouts. One timer per renewal would cost more than the renewal. */
 const SWEEP_MS = 250;
 
 interface Renewal {
@@ -15,8 +15,8 @@ interface Renewal {
 }
 
 /**
- * Renews the leases of one client over one stream, without a write in etcd. On a stream etcd responds per lease in the
- * order of the requests.
+ * Renews the leases of one client over one stream, without a write in etcd. On one stream, etcd responds
+ * for each lease in the order of the requests.
  */
 export class LeaseStream implements Disposable {
   readonly #connection: Connection;
@@ -24,7 +24,7 @@ export class LeaseStream implements Disposable {
   #toSend: Renewal[] = [];
   #sent = new Map<bigint, Renewal[]>();
   #wake = Promise.withResolvers<void>();
-  /** Ends the open stream. */
+  /** Aborts the open stream. */
   #stream: ChildSignal | undefined;
   readonly #waiting = new Set<Renewal>();
   #sweeping = false;
@@ -66,8 +66,8 @@ export class LeaseStream implements Disposable {
   }
 
   /**
-   * Runs while a renewal waits. A stream that misses one deadline is closed: a connection that broke silently would
-   * swallow all later renewals too.
+   * Runs while a renewal waits. Closes a stream that misses one deadline: over a silently broken
+   * connection, all later renewals would get no response either.
    */
   async #sweep(): Promise<void> {
     const { clock } = this.#connection;
@@ -83,7 +83,7 @@ export class LeaseStream implements Disposable {
         }
       }
     } catch (error) {
-      if (!this.#closed.signal.aborted) this.#fail(error); // closed: all callers have been told
+      if (!this.#closed.signal.aborted) this.#fail(error); // after close(), all callers already have an error
     } finally {
       this.#sweeping = false;
     }
@@ -126,7 +126,9 @@ export class LeaseStream implements Disposable {
     }
   }
 
-  /** Rejects all waiting renewals; the next one opens a new stream, at another member if there is one. */
+  /**
+   * Rejects all waiting renewals. The next renewal opens a new stream, at another member if there is one.
+   */
   #fail(error: unknown): void {
     const waiting = [...this.#toSend.splice(0), ...[...this.#sent.values()].flat()];
     this.#sent.clear();

@@ -11,7 +11,7 @@ export interface Member {
   readonly name: string;
   readonly peerUrls: readonly string[];
   readonly clientUrls: readonly string[];
-  /** A learner replicates the data and has no vote. */
+  /** A learner replicates the data but cannot vote. */
   readonly isLearner: boolean;
 }
 
@@ -41,7 +41,10 @@ export class Members {
     return memberFromWire(member);
   }
 
-  /** Makes a learner a voting member. @throws EtcdError `etcd-member-not-ready` until it has caught up */
+  /**
+   * Makes a learner a voting member. @throws EtcdError `etcd-member-not-ready` until the learner has caught
+   * up
+   */
   async promote(id: bigint, options: CallOptions): Promise<void> {
     await this.#connection.write(`promoting etcd member ${id.toString(16)}`, options, (channel, call) =>
       createClient(Cluster, channel).memberPromote({ id }, call),
@@ -55,7 +58,7 @@ export class Members {
     );
   }
 
-  /** Changes where the other members reach a member. */
+  /** Changes the URL at which the other members reach this member. */
   async setPeerUrl(id: bigint, peerUrl: string, options: CallOptions): Promise<void> {
     const doing = `changing the peer URL of etcd member ${id.toString(16)} to ${peerUrl}`;
     await this.#connection.write(doing, options, (channel, call) =>

@@ -12,7 +12,7 @@ import type {
   Write,
 } from './key-space.ts';
 
-/** The keys below a prefix, which callers do not see. Leases are not namespaced. */
+/** The keys below a prefix. Callers do not see the prefix. Leases are not namespaced. */
 export class Namespace implements KeySpace {
   readonly #inner: KeySpace;
   readonly #prefix: string;

@@ -13,7 +13,7 @@ beforeAll(async () => {
     const caPem = await createCaCertPem({ commonName, keyPem, nowMs: NOW_MS });
     return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => NOW_MS });
   };
-  // Authorities of one name: it is the key that decides.
+  // All CAs have the same name, so that only the key distinguishes them.
   [before, after, stranger] = [await signer('etcd'), await signer('etcd'), await signer('etcd')];
 });
 
@@ -29,12 +29,12 @@ async function shown(
 }
 
 describe('acceptEtcdServer() with two CAs', () => {
-  test('accepts a server certificate of either', async () => {
+  test('accepts a server certificate of the old and of the new CA', async () => {
     expect(await shown(before, [before, after])).toBe('192.0.2.1');
     expect(await shown(after, [before, after])).toBe('192.0.2.1');
   });
 
-  test('refuses a third CA, and the old CA after the rotation', async () => {
+  test('refuses a certificate of a third CA, and one of the old CA after the rotation', async () => {
     const refused = expect.objectContaining({ code: 'rpc-handshake' });
     await expect(shown(stranger, [before, after])).rejects.toEqual(refused);
     await expect(shown(before, [after])).rejects.toEqual(refused);

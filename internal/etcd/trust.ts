@@ -8,7 +8,7 @@ const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /** Which server certificates an etcd client accepts. */
 export interface EtcdTrust {
-  /** PEM of the CA that signs etcd's server certificates; while it is rotated, of both CAs. */
+  /** PEM of the CA that signs etcd's server certificates. During a CA rotation, it contains both CAs. */
   readonly serverCaPem: string;
   /** The dialed "host:port". */
   readonly endpoint: string;
@@ -18,7 +18,7 @@ export interface EtcdTrust {
 /** Accepts a server certificate that the CA of etcd signed for the dialed host. */
 export function acceptEtcdServer(trust: EtcdTrust): AcceptPeer<string> {
   const cas = caCertificatesIn(trust.serverCaPem);
-  // Over a Unix socket this machine's own member answers; its certificate names it "localhost".
+  // A Unix socket connects to this machine's own member, whose certificate contains the name "localhost".
   const host = trust.endpoint.startsWith('unix:') ? 'localhost' : hostOf(trust.endpoint);
   return (certificate) => {
     const refusal = reasonToRefuse(certificate, { cas, host, nowMs: trust.nowMs() });

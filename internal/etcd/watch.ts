@@ -8,7 +8,7 @@ import { changeFromWire, prefixRange } from './wire.ts';
 
 const PAUSES = { firstMs: 100, factor: 2, longestMs: 5_000 };
 
-/** What a watch reads from. */
+/** The source that a watch reads from. */
 export interface WatchSource {
   readonly connection: EtcdConnection;
   /** Reads all entries at one revision. */
@@ -46,7 +46,7 @@ export async function* watchPrefix(
         after = undefined;
         continue;
       }
-      // All other errors of a member are temporary for a watch.
+      // All other errors of a member are temporary, so the watch continues.
       if (translated.code === 'etcd-denied') throw translated;
       source.connection.failOver(channel);
       yield { kind: 'interrupted', error: translated };
@@ -57,7 +57,7 @@ export async function* watchPrefix(
 
 type Followed = Extract<WatchEvent, { kind: 'changes' | 'progress' }>;
 
-/** One watch at one member, until it breaks. */
+/** One watch at one member. Ends when the stream breaks. */
 async function* follow(
   channel: RpcChannel,
   prefix: string,
@@ -77,7 +77,7 @@ async function* follow(
   };
   async function* requests() {
     yield request;
-    await left.promise; // closing the sending half would end the stream
+    await left.promise; // if the sending half were closed, the stream would end
   }
   // "hasleader" makes a member without quorum end the watch; otherwise it would stay silent.
   const answers = createClient(Watch, channel).watch(requests(), {
@@ -94,7 +94,8 @@ async function* follow(
       }
       if (answer.fragment || answer.created) continue;
       const revision = answer.header?.revision ?? 0n;
-      // While a watcher catches up, the revision of the header is ahead of the changes sent so far.
+      // While a watcher catches up, the revision in the header is ahead of the changes that were sent so
+      // far.
       if (parts.length === 0) yield { kind: 'progress', revision };
       else yield { kind: 'changes', revision: revisionOf(parts), changes: parts };
       parts = [];

@@ -5,7 +5,7 @@ import { parseMemberGauges } from './metrics.ts';
 import { prefixEnd, prefixRange } from './wire.ts';
 
 describe('prefixEnd()', () => {
-  test('is after every key with the prefix and not after any other', () => {
+  test('sorts after every key with the prefix and before all later keys', () => {
     const prefixes = fc
       .uint8Array({ minLength: 1, maxLength: 6 })
       .filter((each) => each.some((byte) => byte < 0xff));
@@ -20,14 +20,14 @@ describe('prefixEnd()', () => {
   });
 
   test.each([
-    { name: 'nothing', given: [], want: [0] },
-    { name: 'only 0xff, which nothing is after', given: [0xff, 0xff], want: [0] },
-    { name: 'a trailing 0xff', given: [0x61, 0xff], want: [0x62] },
-  ])('is right for $name', ({ given, want }) => {
+    { name: 'an empty prefix', given: [], want: [0] },
+    { name: 'a prefix of only 0xff bytes, which has no end', given: [0xff, 0xff], want: [0] },
+    { name: 'a prefix that ends with 0xff', given: [0x61, 0xff], want: [0x62] },
+  ])('prefixEnd() is right for $name', ({ given, want }) => {
     expect([...prefixEnd(Uint8Array.from(given))]).toEqual(want);
   });
 
-  test('prefixRange() of an empty prefix is every key', () => {
+  test('prefixRange() of an empty prefix contains every key', () => {
     expect(prefixRange('')).toEqual({ key: Uint8Array.of(0), rangeEnd: Uint8Array.of(0) });
   });
 });
@@ -63,7 +63,7 @@ etcd_server_is_leader 0
   });
 
   test.each(['', page.replace('etcd_server_has_leader 1', ''), page.replace('4.294967296e+09', 'NaN')])(
-    'refuses a page without one of them',
+    'refuses a metrics page without one of the metrics',
     (broken) => {
       expect(() => parseMemberGauges(broken)).toThrow(expect.objectContaining({ code: 'etcd-failed' }));
     },

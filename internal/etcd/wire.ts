@@ -17,8 +17,8 @@ export function keyBytes(key: string): Uint8Array {
 }
 
 /**
- * The end of the range of all keys with a prefix: its last byte below 0xff plus one. For an empty prefix it is one zero
- * byte, which etcd takes as "all keys".
+ * The end of the range of all keys with a prefix: the prefix up to its last byte below 0xff, plus one. For
+ * an empty prefix it is one zero byte, which etcd reads as "all keys".
  */
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   for (let last = prefix.length - 1; last >= 0; last--) {
@@ -52,7 +52,7 @@ export function changeFromWire(event: Event): Change | undefined {
   return { kind: 'delete', key: decoder.decode(event.kv.key), modRevision: event.kv.modRevision };
 }
 
-/** The comparison of a transaction for a condition. */
+/** Converts a condition into a comparison of an etcd transaction. */
 export function conditionToWire(condition: Condition): MessageInitShape<typeof CompareSchema> {
   const key = keyBytes(condition.key);
   switch (condition.kind) {
@@ -74,7 +74,7 @@ export function conditionToWire(condition: Condition): MessageInitShape<typeof C
   }
 }
 
-/** The operation of a transaction for a write. */
+/** Converts a write into an operation of an etcd transaction. */
 export function writeToWire(write: Write): MessageInitShape<typeof RequestOpSchema> {
   const key = keyBytes(write.key);
   switch (write.kind) {

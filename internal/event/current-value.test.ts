@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { EventValue } from './event-value.ts';
 import { currentValue } from './current-value.ts';
 
-test('currentValue() is the last value, and undefined before the first set', () => {
+test('currentValue() returns the last value, and undefined before the first set()', () => {
   const value = new EventValue<string | undefined>();
   expect(currentValue(value)).toBeUndefined();
   value.set('a');

@@ -1,11 +1,14 @@
 import type { Peeked, Readable, Watcher } from './readable.ts';
 
-/** The watcher of any readable; the revision of the source tells what it has seen. */
+/**
+ * The watcher of any readable. It compares the revision of the source with the last revision that its
+ * reader got.
+ */
 export class Cursor<T> implements Watcher<T> {
   readonly #source: Readable<T>;
   #seenRevision = -1;
   #reading = false;
-  /** Ends the wait of the pending `next()`, if there is one. */
+  /** Ends a pending `next()`. */
   #interrupt: ((reason: unknown) => void) | undefined;
   #disposed = false;
 
@@ -38,7 +41,8 @@ export class Cursor<T> implements Watcher<T> {
     for (;;) {
       const fresh = this.#take();
       if (fresh.set) return fresh.value;
-      // The value is read after waking and not while it is set: several sets in a row give only the newest.
+      // The value is read after the wake-up, not when it is set. So after several sets in a row, the reader
+      // gets only the newest value.
       await this.#woken(signal);
     }
   }
@@ -46,7 +50,7 @@ export class Cursor<T> implements Watcher<T> {
   #take(): Peeked<T> {
     const { revision } = this.#source;
     if (revision <= this.#seenRevision) return { set: false };
-    this.#seenRevision = revision; // also when an operator throws: the reader gets that error once per set
+    this.#seenRevision = revision; // set even if the read throws: the reader gets the error once
     return this.#source.peek();
   }
 
@@ -61,7 +65,8 @@ export class Cursor<T> implements Watcher<T> {
       how();
     };
     this.#interrupt = (reason) => settle(() => reject(reason));
-    // It may have fired since the last wake-up: a source can wake a combined view while another source is unset.
+    // The signal may have fired since the last wake-up: a source can wake a combined view while another
+    // source has no value.
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
     return promise;

@@ -11,7 +11,7 @@ export class EventValue<T> implements Settable<T>, Readable<T> {
     return this.#revision;
   }
 
-  /** How many readers wait now; zero at the end of a test shows that nothing leaked. */
+  /** The number of readers that wait now. Zero at the end of a test shows that no subscription leaked. */
   get waiting(): number {
     return this.#subscribers.size;
   }

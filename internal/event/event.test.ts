@@ -30,7 +30,7 @@ describe('EventValue', () => {
     expect(await first).toBe(7);
   });
 
-  test('set(undefined) ends the wait', async () => {
+  test('set(undefined) wakes a waiting reader', async () => {
     const value = new EventValue<undefined>();
     using watcher = value.watch();
     const first = watcher.next(never);
@@ -58,7 +58,7 @@ describe('EventValue', () => {
     expect(await second).toBe(4);
   });
 
-  test('an equal set notifies again', async () => {
+  test('set() of an equal value notifies the readers again', async () => {
     const value = new EventValue<string>();
     using watcher = value.watch();
     value.set('same');
@@ -97,7 +97,7 @@ describe('Watcher', () => {
     expect(await first).toBe(1);
   });
 
-  test('next() works again after an abort and loses nothing', async () => {
+  test('next() works again after an abort and skips no value', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const controller = new AbortController();
@@ -108,7 +108,7 @@ describe('Watcher', () => {
     expect(await watcher.next(never)).toBe(1);
   });
 
-  test('next() refuses a signal that has fired, even when there is a value', async () => {
+  test('next() rejects when its signal has fired before, even if there is a value', async () => {
     const value = new EventValue<number>();
     value.set(1);
     using watcher = value.watch();
@@ -135,7 +135,7 @@ describe('Watcher', () => {
       const pending = watcher.next(signal);
       value.set(round);
       if ((await pending).twice !== round * 2) throw new Error(`round ${round} gave a wrong value`);
-      // A leak is told at once: with many listeners each further round takes longer.
+      // Fails early on a leak: with many listeners, each further round takes longer.
       if (round === 1000) expect(getEventListeners(signal, 'abort')).toHaveLength(0);
     }
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
@@ -155,7 +155,7 @@ describe('Watcher', () => {
   });
 });
 
-describe('operators', () => {
+describe('map(), combine(), when() and follow()', () => {
   test('map() transforms peeked and watched values', async () => {
     const value = new EventValue<number>();
     const text: Readable<string> = map(value, (n) => `n=${n}`);
@@ -178,7 +178,7 @@ describe('operators', () => {
     expect(await second).toBe(1);
   });
 
-  test('combine() is set when all of its sources are', async () => {
+  test('combine() has a value when all of its sources have one', async () => {
     const role = new EventValue<string>();
     const curator = new EventValue<number | undefined>();
     const both = combine({ role, curator });
@@ -191,7 +191,7 @@ describe('operators', () => {
     expect(await first).toEqual({ role: 'worker', curator: undefined });
   });
 
-  test('combine() is newer whenever one source is', async () => {
+  test('combine() reports a new value when any of its sources does', async () => {
     const a = new EventValue<number>();
     const b = new EventValue<number>();
     a.set(1);
@@ -208,13 +208,13 @@ describe('operators', () => {
     expect(await watcher.next(never)).toEqual({});
   });
 
-  test('an operator without waiting readers has no subscription', () => {
+  test('a derived readable without waiting readers has no subscription', () => {
     const value = new EventValue<number>();
     using _watcher = combine({ view: map(value, String) }).watch();
     expect(value.waiting).toBe(0);
   });
 
-  test('a combined view that was woken without a value still sees its signal', async () => {
+  test('a combined view that wakes up without a value still checks its signal', async () => {
     const controller = new AbortController();
     const role = new EventValue<string>();
     using watcher = combine({ role, curator: new EventValue<string>() }).watch();
@@ -225,7 +225,7 @@ describe('operators', () => {
     expect(role.waiting).toBe(0);
   });
 
-  test('when() returns the first accepted value and narrows its type', async () => {
+  test('when() returns the first value that the predicate accepts, and narrows its type', async () => {
     const value = new EventValue<number | undefined>();
     value.set(undefined);
     const found: Promise<number> = when(value, (n): n is number => n !== undefined, never);
@@ -235,7 +235,7 @@ describe('operators', () => {
     expect(value.waiting).toBe(0);
   });
 
-  test('when() ends with the reason of its signal', async () => {
+  test('when() rejects with the reason of its signal', async () => {
     const controller = new AbortController();
     const value = new EventValue<number>();
     const waiting = when(value, () => true, controller.signal);
@@ -244,7 +244,7 @@ describe('operators', () => {
     expect(value.waiting).toBe(0);
   });
 
-  test('follow() yields the newest value until the loop is left', async () => {
+  test('follow() yields the newest value until the loop ends', async () => {
     const value = new EventValue<number>();
     value.set(0);
     const seen: number[] = [];
@@ -272,11 +272,11 @@ describe('operators', () => {
   });
 });
 
-test('the types refuse a wrong value and a writing reader', () => {
+test("the types refuse a wrong value, and set() on the reader's side", () => {
   const value = new EventValue<number>();
   const reader: Readable<number> = value;
-  // @ts-expect-error a string is no number
+  // @ts-expect-error a string is not a number
   value.set('one');
-  // @ts-expect-error the reading side has no set()
+  // @ts-expect-error the reader's side has no set()
   expect(reader.set).toBeDefined();
 });

@@ -28,7 +28,7 @@ describe('Mailbox', () => {
     expect(closed.push(1)).toBe(false);
   });
 
-  test('throws its error after the queued messages; the first close() counts', async () => {
+  test('throws its error after the queued messages; only the first close() has an effect', async () => {
     const box = new Mailbox<number>(8);
     box.push(1);
     box.close({ error: new Error('gone') });
@@ -45,7 +45,7 @@ describe('Mailbox', () => {
     await expect(next).rejects.toThrow('enough');
   });
 
-  test('refuses a second reader, and messages after its reader has left', async () => {
+  test('refuses a second reader, and messages after its reader has stopped', async () => {
     const box = new Mailbox<number>(8);
     box.push(1);
     for await (const _ of box.read(never)) break;

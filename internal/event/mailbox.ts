@@ -21,13 +21,19 @@ export class Mailbox<T> {
     return true;
   }
 
-  /** After the queued messages, the reader's loop ends or throws `error`. The first call counts. */
+  /**
+   * The reader gets the queued messages, then its loop ends or throws `error`. Only the first call has an
+   * effect.
+   */
   close(end: { readonly error: unknown } | 'done' = 'done'): void {
     this.#end ??= end;
     this.#wake.resolve();
   }
 
-  /** Yields each message once, in order. One reader at a time; leaving the loop closes the mailbox. */
+  /**
+   * Yields each message once, in order. Allows one reader at a time. When the reader stops, the mailbox is
+   * closed.
+   */
   async *read(signal: AbortSignal): AsyncGenerator<T, void, undefined> {
     if (this.#isRead) throw new Error('mailbox already has a reader');
     this.#isRead = true;

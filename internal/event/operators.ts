@@ -18,7 +18,10 @@ type Combined<Sources extends Readonly<Record<string, Readable<unknown>>>> = {
   readonly [Name in keyof Sources]: Sources[Name] extends Readable<infer T> ? T : never;
 };
 
-/** One readable of several: set when all of them are set, newer whenever one of them changes. */
+/**
+ * Combines several readables into one. It has a value when all sources have one, and reports a new value
+ * whenever one of them changes.
+ */
 export function combine<const Sources extends Readonly<Record<string, Readable<unknown>>>>(
   sources: Sources,
 ): Readable<Combined<Sources>> {
@@ -41,7 +44,7 @@ export function combine<const Sources extends Readonly<Record<string, Readable<u
   });
 }
 
-/** What an operator defines; `derive` adds the rest. */
+/** The part of a derived readable that `map` or `combine` defines; `derive` adds the rest. */
 interface Derivation<T> {
   readonly revision: () => number;
   readonly peek: () => Peeked<T>;

@@ -4,7 +4,7 @@ import { combine, EventValue, Paced, type Watcher } from './index.ts';
 
 const never = new AbortController().signal;
 
-/** Readers of a paced value, two of them woken at once; turns go by when a test says so. */
+/** Readers of a paced value, two of which are woken per iteration. The test starts each iteration. */
 function bedOf(readers: number) {
   const value = new EventValue<number>();
   let turn: (() => void) | undefined;
@@ -25,7 +25,7 @@ function bedOf(readers: number) {
       for (const name of watchers.keys()) start(name).catch(() => undefined);
       await settle();
     },
-    /** What was seen since the last time that this was asked. */
+    /** The values that readers got since the last call. */
     take: () => seen.splice(0),
     isWaitingForTurn: () => turn !== undefined,
     turn: async () => {
@@ -60,7 +60,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('gives each reader the newest value once when a set comes while others wait', async () => {
+  test('gives each reader the newest value once if set() is called while others wait', async () => {
     const bed = bedOf(5);
     await bed.startAll();
     bed.value.set(1);
@@ -76,7 +76,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('gives a new reader the newest value at once, and does not wake it for that again', async () => {
+  test('gives a new reader the newest value at once, and does not wake it again for that value', async () => {
     const bed = bedOf(4);
     for (const name of [0, 1, 2]) bed.start(name).catch(() => undefined);
     await settle();
@@ -89,7 +89,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('does not wake a reader that was disposed meanwhile', async () => {
+  test('does not wake a reader that was disposed before its wake-up', async () => {
     const bed = bedOf(5);
     await bed.startAll();
     bed.value.set(1);
@@ -114,7 +114,7 @@ describe('Paced', () => {
     expect(await bed.watchers[2]?.next(never)).toBe(1);
   });
 
-  test('wakes the remaining readers when one leaves', async () => {
+  test('wakes the remaining readers when one is disposed', async () => {
     const bed = bedOf(2);
     await bed.startAll();
     bed.watchers[0]?.[Symbol.dispose]();
@@ -147,7 +147,7 @@ describe('Paced', () => {
     expect(bed.isWaitingForTurn()).toBe(false);
   });
 
-  test('keeps waking its readers, also after a wake-up without a value', async () => {
+  test('continues to wake its readers after a wake-up without a value', async () => {
     const value = new EventValue<number>();
     const late = new EventValue<number>();
     const paced = new Paced(combine({ value, late }), {

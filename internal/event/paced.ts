@@ -2,22 +2,22 @@ import { Cursor } from './cursor.ts';
 import type { Peeked, Readable, Watcher } from './readable.ts';
 
 interface Pace {
-  /** How many readers are woken per iteration of the event loop. */
+  /** The number of readers that are woken per iteration of the event loop. */
   readonly batchSize: number;
   /** Resolves in a later iteration of the event loop; must not reject. */
   readonly yieldToEventLoop: () => Promise<void>;
 }
 
 /**
- * A readable for thousands of readers: a set wakes the first few at once and the others in later iterations of the event
- * loop, in their order of arrival. So the work for a few readers is finished before the next few begin, and other work
- * of the process runs in between. A reader that missed several sets is woken once, for the newest.
+ * A readable for thousands of readers. A set wakes the first few readers at once, and the others in later
+ * iterations of the event loop, in their order of arrival. So other work of the process runs in between. A
+ * reader that missed several sets is woken once, for the newest value.
  */
 export class Paced<T> implements Readable<T> {
   readonly #source: Readable<T>;
   readonly #pace: Pace;
   readonly #waiting = new Set<Subscriber>();
-  /** Readers that are still to be woken for the newest set. */
+  /** Readers that the current set has not woken yet. */
   readonly #due = new Set<Subscriber>();
   #subscription: Disposable | undefined;
   #isWaking = false;

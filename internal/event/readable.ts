@@ -1,4 +1,4 @@
-/** The current value, or that there is none yet. Never set differs from set to `undefined`. */
+/** The current value, or `set: false` if there is none yet. So an unset value differs from `undefined`. */
 export type Peeked<T> = { readonly set: false } | { readonly set: true; readonly value: T };
 
 /** The side of the writer. */
@@ -12,18 +12,21 @@ export interface Readable<T> {
   peek(): Peeked<T>;
   /** A cursor for one reader. */
   watch(): Watcher<T>;
-  /** Grows with each set, so that a cursor knows what it has seen. */
+  /** Grows with each set, so that a cursor can tell which values its reader has seen. */
   readonly revision: number;
-  /** Calls `wake` at each set until disposed. For operators; readers use `watch()`. `wake` must not throw. */
+  /**
+   * Calls `wake` after every `set()` until disposed. Only for functions that derive another value (such as
+   * `map`); other readers use `watch()`. `wake` must not throw.
+   */
   subscribe(wake: () => void): Disposable;
 }
 
 /** One reader's cursor. */
 export interface Watcher<T> extends Disposable {
   /**
-   * The first call returns the current value or waits for one; each later call waits for a newer set.
-   * Rejects with the signal's reason when it fires; the cursor stays usable and loses nothing.
-   * A second call while one is pending rejects: each reader needs its own cursor.
+   * The first call returns the current value, or waits for one. Each later call waits for a newer set.
+   * Rejects with the signal's reason when the signal fires; the cursor stays usable and skips no value. A
+   * second concurrent call rejects: each reader needs its own cursor.
    */
   next(signal: AbortSignal): Promise<T>;
 }

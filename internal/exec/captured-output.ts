@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 
 const MAX_CHARACTERS = 8 * 1024 * 1024;
 const TAIL_CHARACTERS = 2000;
-/** A longer line is passed on in pieces: another program decides what it writes. */
+/** A longer line is passed on in pieces, because another program controls its length. */
 const MAX_LINE_CHARACTERS = 64 * 1024;
 
 /** Keeps the beginning of an output stream up to a limit, and its last characters for error messages. */

@@ -24,8 +24,8 @@ export interface CommandResult {
 }
 
 /**
- * Port: runs programs. Rejects with an `ExecError`, or with the reason of the signal, when the program has ended. Does not wait for
- * processes that the program has left in the background.
+ * Port: runs programs. Rejects with an `ExecError`, or with the reason of the signal, after the program has
+ * ended. Does not wait for background processes of the program.
  */
 export interface CommandRunner {
   run(command: Command): Promise<CommandResult>;

@@ -28,7 +28,10 @@ export const execErrors = defineErrors({
 /** A code of this directory. */
 export type ExecErrorCode = keyof typeof execErrors;
 
-/** A program failed. The error has its argv, its exit code unless a signal ended it, and the end of its output. */
+/**
+ * A program failed. The error has its argv, the end of its output, and its exit code unless a signal ended
+ * it.
+ */
 export class ExecError extends CodedError<ExecErrorCode> {
   readonly argv: readonly string[];
   readonly exitCode: number | undefined;

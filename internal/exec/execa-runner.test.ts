@@ -9,30 +9,30 @@ const never = new AbortController().signal;
 const sh = (script: string, options: Partial<Command> = {}) =>
   runner.run({ argv: ['sh', '-c', script], signal: never, ...options });
 
-/** A controller that fires as soon as the program says something. */
+/** A controller that fires at the first line of output. */
 function abortAtFirstLine(reason = new Error('enough')) {
   const controller = new AbortController();
   return { reason, signal: controller.signal, onLine: () => controller.abort(reason) };
 }
 
-/** Whether there is such a process; one that has ended and only waits to be collected is none. */
+/** Whether a process exists. A zombie process does not count. */
 async function runs(pid: string): Promise<boolean> {
   const { exitCode } = await sh(`grep -q '^State:.[^Z]' /proc/${pid}/status`, { okExitCodes: [0, 1, 2] });
   return exitCode === 0;
 }
 
 describe('run()', () => {
-  test('gives exit code and both outputs', async () => {
+  test('returns the exit code and both outputs', async () => {
     expect(await sh('echo out; echo err >&2')).toEqual({ exitCode: 0, stdout: 'out\n', stderr: 'err\n' });
   });
 
-  test('hands arguments on as they are: there is no shell', async () => {
+  test('passes arguments unchanged, without a shell', async () => {
     const strange = ['$HOME', 'a b', '*', ';', '"', "'", '\n', 'ä'];
     const { stdout } = await runner.run({ argv: ['printf', '%s|', ...strange], signal: never });
     expect(stdout).toBe(`${strange.join('|')}|`);
   });
 
-  test('inherits nothing but PATH', async () => {
+  test('passes only PATH of its own environment', async () => {
     process.env['LEAK'] = 'leaked';
     try {
       const { stdout } = await runner.run({ argv: ['env'], signal: never });
@@ -42,15 +42,15 @@ describe('run()', () => {
     }
   });
 
-  test('gives the environment that was asked for', async () => {
+  test('passes the given environment', async () => {
     expect((await sh('echo $GREETING', { env: { GREETING: 'hello' } })).stdout).toBe('hello\n');
   });
 
-  test('runs in the directory that was asked for', async () => {
+  test('runs the program in the given directory', async () => {
     expect((await sh('pwd', { cwd: '/usr' })).stdout).toBe('/usr\n');
   });
 
-  test('feeds its input, and survives a program that does not read it', async () => {
+  test('writes the input, and ignores that a program does not read it', async () => {
     expect((await runner.run({ argv: ['cat'], input: 'abc', signal: never })).stdout).toBe('abc');
     expect(
       (await runner.run({ argv: ['true'], input: 'x'.repeat(10_000_000), signal: never })).exitCode,
@@ -61,11 +61,11 @@ describe('run()', () => {
     expect((await runner.run({ argv: ['cat'], signal: never })).stdout).toBe('');
   });
 
-  test('takes the exit codes that are an answer', async () => {
+  test('accepts the exit codes in `okExitCodes`', async () => {
     expect((await sh('exit 3', { okExitCodes: [0, 3] })).exitCode).toBe(3);
   });
 
-  test('does not wait for what the program left behind in the background', async () => {
+  test('does not wait for background processes of the program', async () => {
     const startedMs = clock.monotonicMs();
     const { stdout } = await sh('sleep 30 & echo $!');
     expect(clock.monotonicMs() - startedMs).toBeLessThan(10_000);
@@ -74,7 +74,7 @@ describe('run()', () => {
 });
 
 describe('onLine', () => {
-  test('hears each line as it comes, the last one without a line break too', async () => {
+  test('gets each line at once, and also a last line without a line break', async () => {
     const lines: string[] = [];
     await sh('printf "a\\r\\nb\\n\\nc"; printf "x\\n" >&2', {
       onLine: (line, stream) => lines.push(`${stream} ${line}`),
@@ -88,7 +88,7 @@ describe('onLine', () => {
     expect(lines).toContain('stderr x');
   });
 
-  test('passes on an endless line in pieces', async () => {
+  test('gets a very long line in pieces', async () => {
     let longest = 0;
     let total = 0;
     await sh('head -c 1000000 /dev/zero | tr "\\0" a', {
@@ -101,13 +101,13 @@ describe('onLine', () => {
     expect(longest).toBeLessThan(200_000);
   });
 
-  test('does not break characters that come in two parts', async () => {
+  test('gets characters intact that arrive in two chunks', async () => {
     const lines: string[] = [];
     await sh('printf "\\303"; sleep 0.05; printf "\\244\\n"', { onLine: (line) => lines.push(line) });
     expect(lines).toEqual(['ä']);
   });
 
-  test('that throws fails the run, after the program has ended', async () => {
+  test('an error that onLine throws fails the run after the program has ended', async () => {
     let heard = 0;
     const onLine = (): never => {
       heard++;
@@ -118,7 +118,7 @@ describe('onLine', () => {
   });
 });
 
-describe('failure', () => {
+describe('an ExecError', () => {
   test('has argv, exit code and the end of the output', async () => {
     await expect(sh('echo out; echo why >&2; exit 3')).rejects.toMatchObject({
       name: 'ExecError',
@@ -129,13 +129,13 @@ describe('failure', () => {
     });
   });
 
-  test('takes the tail of stdout when stderr is silent', async () => {
+  test('has the end of stdout when stderr is empty', async () => {
     await expect(sh('seq 1 100000; exit 1')).rejects.toMatchObject({
       outputTail: expect.stringMatching(/\n99999\n100000$/),
     });
   });
 
-  test('of a program that ends by a signal has no exit code', async () => {
+  test('has no exit code when a signal ended the program', async () => {
     await expect(sh('kill -9 $$')).rejects.toMatchObject({ code: 'exec-failed', exitCode: undefined });
   });
 
@@ -153,38 +153,38 @@ describe('failure', () => {
       message: 'working directory /no/such/directory does not exist',
     },
     {
-      name: 'a file that is no program',
+      name: 'a file that is not executable',
       command: { argv: ['/etc/passwd'], signal: never },
       code: 'exec-failed',
       message: 'running /etc/passwd',
     },
-  ])('names $name', async ({ command, code, message }) => {
+  ])('run() reports $name', async ({ command, code, message }) => {
     await expect(runner.run(command)).rejects.toMatchObject({
       code,
       message: expect.stringContaining(message),
     });
   });
 
-  test('more output than is kept is cut and no failure', async () => {
+  test('run() truncates output above the limit without failing', async () => {
     const { stdout } = await sh('head -c 20000000 /dev/zero | tr "\\0" a');
     expect(stdout).toHaveLength(8 * 1024 * 1024);
   });
 });
 
-describe('the end', () => {
-  test('of a program that takes too long has its own code', async () => {
+describe('ending a program', () => {
+  test('a program that exceeds its timeout fails with its own error code', async () => {
     await expect(sh('echo waiting for godot; sleep 30', { timeoutMs: 200 })).rejects.toMatchObject({
       code: 'exec-timeout',
       outputTail: 'waiting for godot',
     });
   });
 
-  test('does not start when the signal has fired', async () => {
+  test('run() starts no program when the signal has fired before', async () => {
     const reason = new Error('enough');
     await expect(sh('true', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
   });
 
-  test('by its signal takes the whole process group along', async () => {
+  test('the abort signal ends the whole process group', async () => {
     const { reason, signal, onLine } = abortAtFirstLine();
     let pids: string[] = [];
     const heard = (line: string): void => {
@@ -196,7 +196,7 @@ describe('the end', () => {
     expect(await Promise.all(pids.map(runs))).toEqual([false, false]);
   });
 
-  test('by its signal lets a program clean up', async () => {
+  test('the abort signal gives a program time to clean up', async () => {
     const { signal, onLine } = abortAtFirstLine();
     const lines: string[] = [];
     const script = 'trap "echo cleaned; exit 0" TERM; echo ready; while :; do sleep 0.05; done';
@@ -208,7 +208,7 @@ describe('the end', () => {
     expect(lines).toContain('cleaned');
   });
 
-  test('by its signal is forced after the grace', async () => {
+  test('the abort signal kills the program after the grace period', async () => {
     const { reason, signal, onLine } = abortAtFirstLine();
     const startedMs = clock.monotonicMs();
     const script = 'trap "" TERM; echo ready; while :; do sleep 0.05; done';
@@ -216,7 +216,7 @@ describe('the end', () => {
     expect(clock.monotonicMs() - startedMs).toBeGreaterThan(4500);
   }, 15_000);
 
-  test('leaves no listener on the signal, whichever way it comes', async () => {
+  test('run() leaves no listener on the signal, however the program ends', async () => {
     const controller = new AbortController();
     const { signal } = controller;
     const outcomes = [

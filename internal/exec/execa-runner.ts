@@ -12,7 +12,7 @@ const DRAIN_MS = 500;
 export class ExecaRunner implements CommandRunner {
   readonly #path: string;
 
-  /** `path` is the PATH of every child, unless its own environment has one. */
+  /** `path` is the PATH of every child that has no PATH in its own environment. */
   constructor(options: { readonly path: string }) {
     this.#path = options.path;
   }
@@ -35,7 +35,8 @@ export class ExecaRunner implements CommandRunner {
     const listener = new LineListener(command.onLine);
     const stdout = new CapturedOutput(subprocess.stdout, (line) => listener.onLine(line, 'stdout'));
     const stderr = new CapturedOutput(subprocess.stderr, (line) => listener.onLine(line, 'stderr'));
-    // A background process may keep the output open forever: only the program itself is waited for.
+    // A background process may keep the output open forever, so only the end of the program itself is
+    // awaited.
     const ended = new AbortController();
     subprocess.nodeChildProcess.once('exit', () => {
       void drained(ended.signal).then(() =>
@@ -55,7 +56,9 @@ export class ExecaRunner implements CommandRunner {
   }
 }
 
-/** Catches errors of the caller's listener: thrown inside a stream, they would end the process. */
+/**
+ * Catches errors of the caller's listener. An error that is thrown inside a stream would end this process.
+ */
 class LineListener {
   readonly #onLine: Command['onLine'];
   readonly #errors: unknown[] = [];
@@ -77,7 +80,7 @@ class LineListener {
   }
 }
 
-/** Resolves when everything has ended, or after DRAIN_MS. */
+/** Resolves when all outputs have ended, or after DRAIN_MS. */
 async function drained(ended: AbortSignal): Promise<void> {
   await Promise.allSettled([new SystemClock().sleep(DRAIN_MS, ended)]);
 }

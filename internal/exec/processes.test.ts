@@ -10,16 +10,16 @@ describe('runAttached()', () => {
     { script: 'exit 42', want: 42 },
     { script: 'kill -TERM $$', want: 143 },
     { script: 'kill -KILL $$', want: 137 },
-  ])('answers what a shell would: $script → $want', async ({ script, want }) => {
+  ])('returns the same exit code as a shell: $script → $want', async ({ script, want }) => {
     expect(await processes.runAttached({ argv: ['sh', '-c', script], signal })).toBe(want);
   });
 
-  test('gives the program no environment but its own', async () => {
+  test('passes only the given environment to the program', async () => {
     const script = '[ "$(env | grep -vE "^(PWD|SHLVL|_|PATH)=" | sort | tr "\\n" " ")" = "A=1 " ]';
     expect(await processes.runAttached({ argv: ['sh', '-c', script], env: { A: '1' }, signal })).toBe(0);
   });
 
-  test('names a program that is not there', async () => {
+  test('reports a program that does not exist', async () => {
     await expect(processes.runAttached({ argv: ['no-such-program'], signal })).rejects.toMatchObject({
       code: 'exec-not-found',
     });
@@ -27,15 +27,15 @@ describe('runAttached()', () => {
 });
 
 describe('startDetached()', () => {
-  test('starts a session of its own that can be signalled, and knows when it is gone', async () => {
+  test('starts its own session, can signal the program, and detects its end', async () => {
     const pid = await processes.startDetached({ argv: ['sleep', '60'] });
     expect(processes.sendSignal(pid, 0)).toBe(true);
-    expect(processes.sendSignal(-pid, 'SIGKILL')).toBe(true); // its own group: a session leader
+    expect(processes.sendSignal(-pid, 'SIGKILL')).toBe(true); // the program leads its own process group
     while (processes.sendSignal(pid, 0)) await new Promise((resolve) => setTimeout(resolve, 5));
     expect(processes.sendSignal(pid, 'SIGTERM')).toBe(false);
   });
 
-  test('rejects when the program is not there', async () => {
+  test('rejects when the program does not exist', async () => {
     await expect(processes.startDetached({ argv: ['no-such-program'] })).rejects.toMatchObject({
       code: 'exec-not-found',
     });

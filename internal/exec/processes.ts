@@ -31,7 +31,7 @@ export interface ProcessPort {
 export class HostProcesses implements ProcessPort {
   readonly #path: string;
 
-  /** `path` is the PATH of every child, unless its own environment has one. */
+  /** `path` is the PATH of every child that has no PATH in its own environment. */
   constructor(options: { readonly path: string }) {
     this.#path = options.path;
   }

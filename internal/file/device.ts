@@ -1,7 +1,10 @@
 import { open, type FileHandle } from 'node:fs/promises';
 import { attempt } from './errors.ts';
 
-/** An open character device. Each write and each read is one system call: for many devices, that is one message. */
+/**
+ * An open character device. Each write and each read is one system call, which many devices treat as one
+ * message.
+ */
 export interface DeviceHandle extends AsyncDisposable {
   /** Writes all bytes in one write(2); a shorter write is an error. */
   write(bytes: Uint8Array): Promise<void>;

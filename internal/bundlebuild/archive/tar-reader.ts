@@ -9,11 +9,11 @@ export interface TarMember {
   readonly sizeBytes: number;
   /** The target of a symbolic link; empty for all others. */
   readonly target: string;
-  /** To be read before the next member is requested: to its end, or not at all. */
+  /** The caller must read the content completely before it requests the next member, or not at all. */
   readonly content: AsyncIterable<Uint8Array>;
 }
 
-/** The bytes are not a tar archive, or could not be read. */
+/** The bytes are no tar archive or cannot be read. */
 export class TarError extends Error {
   override readonly name = 'TarError';
 

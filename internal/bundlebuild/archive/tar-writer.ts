@@ -21,7 +21,7 @@ interface TarFile {
   readonly path: string;
   readonly mode: number;
   readonly sizeBytes: number;
-  /** Called once for each time that the archive is written. */
+  /** Called each time that the archive is written. */
   readonly content: () => AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
   /** Extended attributes, for example `security.capability`. */
   readonly xattrs?: Readonly<Record<string, Uint8Array>>;

@@ -6,7 +6,7 @@ import { tarFileOf, writeTar, type TarEntry } from './tar-writer.ts';
 const LONG = `${'directory/'.repeat(20)}file`;
 
 describe('writeTar() and readTar()', () => {
-  test('give back names, modes, links and content', async () => {
+  test('preserve names, modes, links and content', async () => {
     const entries: TarEntry[] = [
       { type: 'directory', path: 'bin', mode: 0o755 },
       tarFileOf('bin/program', 'code', 0o755),
@@ -25,7 +25,7 @@ describe('writeTar() and readTar()', () => {
     ]);
   });
 
-  test('give back any content, however it is cut into chunks', async () => {
+  test('preserve any content, in chunks of any size', async () => {
     const archive = fc.record({
       content: fc.uint8Array({ maxLength: 3000 }),
       chunk: fc.integer({ min: 1, max: 1500 }),
@@ -41,7 +41,7 @@ describe('writeTar() and readTar()', () => {
     );
   });
 
-  test('a member that is not read is skipped', async () => {
+  test('skip a member whose content is not read', async () => {
     const paths: string[] = [];
     for await (const member of readTar(writeTar([tarFileOf('a', 'x'.repeat(5000)), tarFileOf('b', 'y')]))) {
       paths.push(member.path);
@@ -51,18 +51,18 @@ describe('writeTar() and readTar()', () => {
 });
 
 describe('writeTar()', () => {
-  test('carries extended attributes with zero bytes in them', async () => {
+  test('writes extended attributes that contain zero bytes', async () => {
     const value = Uint8Array.of(1, 0, 0, 2, 0, 4, 0, 0);
     const entry: TarEntry = { ...tarFileOf('coredns', 'x'), xattrs: { 'security.capability': value } };
     const archive = await collected(writeTar([entry]));
-    // "LENGTH key=value\n", and the length counts itself.
+    // Format of a pax record: "LENGTH key=value\n". LENGTH includes its own digits.
     const record = archive.subarray(512, archive.indexOf(0x0a, 512) + 1);
     expect(record.toString('latin1')).toBe(
       `${record.length} SCHILY.xattr.security.capability=${Buffer.from(value).toString('latin1')}\n`,
     );
   });
 
-  test('refuses content of another length than announced', async () => {
+  test('refuses content whose length differs from the announced size', async () => {
     const lying: TarEntry = { ...tarFileOf('file', 'four'), sizeBytes: 5 };
     await expect(collected(writeTar([lying]))).rejects.toThrow('4 bytes, expected 5');
   });
@@ -83,7 +83,7 @@ describe('readTar()', () => {
   });
 
   test.each([
-    { name: 'a size that is no number', size: 'zzzzzzzzzzz' },
+    { name: 'a size that is not a number', size: 'zzzzzzzzzzz' },
     { name: 'a negative size', size: '-0000000001' },
   ])('refuses $name', async ({ size }) => {
     const bytes = await whole();
@@ -91,7 +91,7 @@ describe('readTar()', () => {
     await expect(unpacked(inChunks(resummed(bytes), 512))).rejects.toMatchObject({ name: 'TarError' });
   });
 
-  test('refuses an attribute header that would fill the memory', async () => {
+  test('refuses an extended header that is larger than the limit', async () => {
     const bytes = await whole();
     bytes.write('x', 156);
     bytes.write('77777777777', 124);

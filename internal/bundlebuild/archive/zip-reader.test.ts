@@ -9,48 +9,48 @@ const FILES = {
 };
 
 describe('readZip()', () => {
-  test.each([0, 8] as const)('gives the files of an archive with compression method %i', async (method) => {
+  test.each([0, 8] as const)('reads the files of an archive with compression method %i', async (method) => {
     expect(await unpacked(zipArchive(FILES, method))).toEqual(FILES);
   });
 
   const good = zipArchive(FILES);
   const directoryAt = good.readUInt32LE(good.length - 6);
   const broken: readonly { name: string; given: Uint8Array }[] = [
-    { name: 'nothing', given: new Uint8Array() },
-    { name: 'a cut archive', given: good.subarray(0, good.length - 30) },
+    { name: 'an empty zip archive', given: new Uint8Array() },
+    { name: 'a zip archive that is cut off', given: good.subarray(0, good.length - 30) },
     {
-      name: 'a directory outside of it',
+      name: 'a directory offset outside of the zip archive',
       given: changed(good, (copy) => copy.writeUInt32LE(0xffffff00, copy.length - 6)),
     },
     {
-      name: 'more files than there are',
+      name: 'a file count that is too high',
       given: changed(good, (copy) => copy.writeUInt16LE(9, copy.length - 12)),
     },
     {
-      name: 'a length that is a lie',
+      name: 'a wrong length of a file',
       given: changed(good, (copy) => copy.writeUInt32LE(5, directoryAt + 24)),
     },
     {
-      name: 'content outside of it',
+      name: 'a file offset outside of the zip archive',
       given: changed(good, (copy) => copy.writeUInt32LE(0xffffff00, directoryAt + 42)),
     },
     {
-      name: 'content longer than the archive',
+      name: 'a file that is longer than the zip archive',
       given: changed(good, (copy) => copy.writeUInt32LE(1e9, directoryAt + 20)),
     },
     {
       name: 'an unknown compression method',
       given: changed(good, (copy) => copy.writeUInt16LE(12, directoryAt + 10)),
     },
-    { name: 'a path out of it', given: zipArchive({ 'a/../../evil': 'x' }) },
+    { name: 'a path that leaves the directory', given: zipArchive({ 'a/../../evil': 'x' }) },
     { name: 'an absolute path', given: zipArchive({ '/etc/passwd': 'x' }) },
-    { name: 'damaged content', given: changed(good, (copy) => copy.fill(0xff, 46, 50)) },
+    { name: 'damaged compressed content', given: changed(good, (copy) => copy.fill(0xff, 46, 50)) },
   ];
-  test.each(broken)('refuses $name', async ({ given }) => {
+  test.each(broken)('readZip() refuses $name', async ({ given }) => {
     await expect(unpacked(given)).rejects.toMatchObject({ name: 'ZipError' });
   });
 
-  test('refuses content that unpacks to more than its directory says', async () => {
+  test('readZip() refuses content that unpacks to more bytes than the directory states', async () => {
     const bomb = zipArchive({ bomb: 'x'.repeat(1_000_000) });
     const at = bomb.readUInt32LE(bomb.length - 6);
     bomb.writeUInt32LE(10, at + 24);

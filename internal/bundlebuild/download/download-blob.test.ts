@@ -12,14 +12,14 @@ const SHA256 = createHash('sha256').update(BYTES).digest('hex');
 const PATH = '/release/kubelet';
 
 describe('downloadBlob()', () => {
-  test('fetches into the store', async () => {
+  test('downloads a file into the store', async () => {
     await using place = await startPlace();
     await place.download();
     expect(await place.verified()).toBe(true);
     expect(place.server.asked).toEqual([`GET ${PATH}`]);
   });
 
-  test('resumes at the byte where the connection was interrupted', async () => {
+  test('resumes at the byte at which the connection was interrupted', async () => {
     await using place = await startPlace();
     place.server.cuts.set(PATH, 100_000);
     await place.download();
@@ -29,7 +29,7 @@ describe('downloadBlob()', () => {
     expect(second).toMatch(/ bytes=[1-9]\d*-$/);
   });
 
-  test('resumes the download of another run', async () => {
+  test('resumes the download of an earlier run', async () => {
     await using place = await startPlace();
     await place.store.append(SHA256, 0, BYTES.subarray(0, 12_345));
     await place.download();
@@ -37,7 +37,7 @@ describe('downloadBlob()', () => {
     expect(place.server.asked).toEqual([`GET ${PATH} bytes=12345-`]);
   });
 
-  test('begins again when the server knows no ranges', async () => {
+  test('starts again when the server does not support ranges', async () => {
     await using place = await startPlace();
     place.server.ranges = false;
     await place.store.append(SHA256, 0, BYTES.subarray(0, 12_345));
@@ -45,14 +45,14 @@ describe('downloadBlob()', () => {
     expect(await place.verified()).toBe(true);
   });
 
-  test('only checks a file that an earlier run has downloaded completely', async () => {
+  test('only verifies a file that an earlier run has downloaded completely', async () => {
     await using place = await startPlace();
     await place.store.append(SHA256, 0, BYTES);
     await place.download();
     expect(await place.verified()).toBe(true);
   });
 
-  test('refuses a file with another hash than published, and downloads it again the next time', async () => {
+  test('refuses a file whose hash differs from the published one, and downloads it again the next time', async () => {
     await using place = await startPlace();
     place.server.files.set(PATH, Buffer.concat([BYTES.subarray(1), Buffer.from('x')]));
     await expect(place.download()).rejects.toMatchObject({
@@ -74,14 +74,14 @@ describe('downloadBlob()', () => {
     expect(place.clock.slept).toEqual([500, 1000, 2000, 4000]);
   });
 
-  test('asks once when there is no such file', async () => {
+  test('sends one request for a file that does not exist', async () => {
     await using place = await startPlace();
     place.server.files.clear();
     await expect(place.download()).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: false });
     expect(place.server.asked).toHaveLength(1);
   });
 
-  test('stops when its signal fires and keeps what it has', async () => {
+  test('stops when its signal fires and keeps the downloaded bytes', async () => {
     await using place = await startPlace();
     const stopping = new AbortController();
     const work = place.download(stopping.signal, () => stopping.abort(new Error('interrupted')));
@@ -90,7 +90,7 @@ describe('downloadBlob()', () => {
   });
 });
 
-test('downloadText() refuses an endless text', async () => {
+test('downloadText() refuses a text without end', async () => {
   await using place = await startPlace();
   place.server.files.set('/SHA256SUMS', new Uint8Array(2 * 1024 * 1024));
   const signal = new AbortController().signal;
@@ -118,7 +118,7 @@ const absent = {
   run: () => Promise.reject(new TypeError('downloading runs no programs')),
 };
 
-/** Never waits, and remembers how long it should have; a request has all the time it needs. */
+/** A clock whose short sleeps end at once and are recorded. The timeouts of requests never fire. */
 class HastyClock implements Clock {
   readonly slept: number[] = [];
 

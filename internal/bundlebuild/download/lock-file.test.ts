@@ -9,7 +9,7 @@ const URL = 'https://dl.k8s.io/release/v1.35.4/bin/linux/amd64/kubelet';
 const A = 'a'.repeat(64);
 const B = 'b'.repeat(64);
 
-test('a lock file keeps the first hash of a file', async () => {
+test('LockFile.add() keeps the first hash of a file', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'bundle.lock.json');
   const first = await LockFile.open(new DiskFiles(), path);
@@ -32,7 +32,7 @@ test.each([
   '{"version":2,"files":{}}',
   `{"version":1,"files":{"${URL}":"abc"}}`,
   '{"version":1,"files":{"x":1}}',
-])('a lock file with %j is refused', async (text) => {
+])('LockFile.open() refuses a lock file with %j', async (text) => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'bundle.lock.json');
   await writeFile(path, text);

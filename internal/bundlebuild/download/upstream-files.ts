@@ -6,7 +6,7 @@ export interface UpstreamFile {
   readonly checksumUrl: string;
   readonly content:
     | { readonly kind: 'program'; readonly program: string }
-    /** A tar.gz; program name → path of the member. */
+    /** A tar.gz file; maps each program name to the path of its member. */
     | { readonly kind: 'archive'; readonly members: Readonly<Record<string, string>> }
     /** An image in a docker-archive, and the reference that kubeadm expects. */
     | { readonly kind: 'image'; readonly component: string; readonly reference: string };

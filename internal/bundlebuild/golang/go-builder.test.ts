@@ -16,7 +16,7 @@ const ETCD: GoModuleRecipe = {
 };
 
 describe('GoBuilder', () => {
-  test('fetches the pinned versions, then compiles without paths, version control or local settings', async () => {
+  test('downloads the pinned versions, then compiles without paths, version control data or local settings', async () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     const { builder, lines } = builderIn(workshop, directory.path);
@@ -32,7 +32,7 @@ describe('GoBuilder', () => {
     expect(build).toEqual(expect.arrayContaining(['build', '-trimpath']));
   });
 
-  test('runs the tool of its own toolchain in an environment of its own', async () => {
+  test('runs the go command of its own toolchain with its own environment', async () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     await builderIn(workshop, directory.path).builder.prepare(ETCD);
@@ -62,7 +62,7 @@ describe('GoBuilder', () => {
     expect(build?.argv.join(' ')).toContain('-tags seccomp,netgo');
   });
 
-  test('replaces the staging modules of Kubernetes by the published ones of the same release', async () => {
+  test('replaces the staging modules of Kubernetes with the published modules of the same release', async () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     const from = { kind: 'modules', modules: ['k8s.io/kubernetes@v1.35.4'] } as const;
@@ -82,7 +82,7 @@ describe('GoBuilder', () => {
   });
 });
 
-test('stagingModules() finds what is replaced by a directory, in either notation', () => {
+test('stagingModules() finds modules that are replaced by a directory, in one-line and block notation', () => {
   const goMod = `module k8s.io/kubernetes
 require k8s.io/api v0.0.0
 replace k8s.io/client-go => ./staging/src/k8s.io/client-go
@@ -98,7 +98,7 @@ test.each([
   { cores: 8, memoryGiB: 6, want: 3 },
   { cores: 2, memoryGiB: 24, want: 2 },
   { cores: 4, memoryGiB: 1, want: 1 },
-])('parallelism() is $want with $cores cores and $memoryGiB GiB', ({ cores, memoryGiB, want }) => {
+])('parallelism() is $want on a machine with $cores cores and $memoryGiB GiB', ({ cores, memoryGiB, want }) => {
   expect(parallelism({ cores, memoryBytes: memoryGiB * 1024 ** 3 })).toBe(want);
 });
 

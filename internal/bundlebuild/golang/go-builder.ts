@@ -7,7 +7,7 @@ import type { GoModuleRecipe } from '../recipes/recipe.ts';
 const LINK_BYTES = 2 * 1024 ** 3;
 const MAX_GO_MOD_BYTES = 4 * 1024 * 1024;
 
-/** The user's settings for reaching modules; none of them changes the result of a build. */
+/** The user's settings for access to module servers. None of them changes the result of a build. */
 const NETWORK_SETTINGS = [
   'GOPROXY', 'GONOPROXY', 'GOSUMDB', 'GONOSUMDB', 'GOPRIVATE', 'GOAUTH',
   'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy',
@@ -35,8 +35,8 @@ export class GoBuilder {
   }
 
   /**
-   * Writes a temporary Go module and downloads all sources. The recipe alone decides about the versions of all dependencies
-   * (minimal version selection); Go checks their bytes against its checksum database.
+   * Writes a temporary Go module and downloads all sources. Only the recipe determines the versions of all
+   * dependencies (minimal version selection); Go checks their bytes against its checksum database.
    */
   async prepare(recipe: GoModuleRecipe): Promise<PreparedModule> {
     const directory = join(this.#directory, recipe.id);
@@ -57,7 +57,7 @@ export class GoBuilder {
   ): Promise<ReadonlyMap<string, string>> {
     const linkStatically = recipe.cgo ? ['-linkmode external -extldflags -static'] : [];
     const linkFlags = ['-s', '-w', ...recipe.ldflags, ...linkStatically].join(' ');
-    // One run compiles the packages that the programs share once; -p limits the compilers and linkers that run at a time.
+    // One run compiles shared packages only once. -p limits the number of concurrent compilers and linkers.
     const flags = ['-v', '-trimpath', '-p', String(parallelism(this.#context.machine)), ...tagsOf(recipe)];
     const output = ['-ldflags', linkFlags, '-o', `${directory}/out/`];
     await this.#go(recipe, directory, ['build', ...flags, ...output, ...packagesOf(recipe)], onPackage);
@@ -160,7 +160,10 @@ export function stagingModules(goMod: string): readonly string[] {
   );
 }
 
-/** Compilers and linkers that run at a time: one for each core, as far as memory suffices for as many linkers. */
+/**
+ * The number of concurrent compilers and linkers: one for each core, limited by the memory for as many
+ * linkers.
+ */
 export function parallelism(machine: { readonly cores: number; readonly memoryBytes: number }): number {
   return Math.max(1, Math.min(machine.cores, Math.floor(machine.memoryBytes / LINK_BYTES)));
 }

@@ -12,7 +12,7 @@ const HASH_OF_TWO = 'h1:1zn7IRqpbfQAdOtczpJrKSD7cAo3qVJP6CoI5Vm+Glw=';
 const progress = { update: () => undefined };
 
 describe('goModuleHash()', () => {
-  test('is Go’s own, sorted by path', async () => {
+  test("goModuleHash() computes Go's own module hash, over the files sorted by path", async () => {
     // Computed with sha256sum and openssl over the two lines "SHA256  PATH".
     const hashOf = (files: Record<string, string>) => goModuleHash(readZip(zipArchive(files)));
     expect(await hashOf({ 'm@v1/b': 'a', 'm@v1/a': 'b' })).toBe(HASH_OF_TWO);
@@ -37,10 +37,10 @@ describe('installToolchain()', () => {
   });
 
   test.each([
-    { name: 'another hash than the locked one', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
-    { name: 'a path out of its directory', path: `${PREFIX}/../../evil`, hash: undefined },
-    { name: 'a path beside its directory', path: 'golang.org/other/bin/go', hash: undefined },
-  ])('refuses $name and leaves nothing', async ({ path, hash }) => {
+    { name: 'an archive with another hash than the locked one', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
+    { name: 'an archive with a path outside of its directory', path: `${PREFIX}/../../evil`, hash: undefined },
+    { name: 'an archive with a path next to its directory', path: 'golang.org/other/bin/go', hash: undefined },
+  ])('installToolchain() refuses $name and leaves no files', async ({ path, hash }) => {
     await using directory = await temporaryDirectory();
     const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
     const archive = zipArchive({ [path]: 'x' });
@@ -53,7 +53,7 @@ describe('installToolchain()', () => {
   });
 });
 
-test('ensureToolchain() asks the first proxy once and refuses what has another hash than the locked one', async () => {
+test('ensureToolchain() sends one request to the first proxy, and refuses an archive with another hash', async () => {
   await using directory = await temporaryDirectory();
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   const asked: string[] = [];
@@ -70,7 +70,7 @@ test('ensureToolchain() asks the first proxy once and refuses what has another h
   ]);
 });
 
-test('ensureToolchain() fetches nothing when the toolchain is there', async () => {
+test('ensureToolchain() downloads nothing when the toolchain is in the cache', async () => {
   await using directory = await temporaryDirectory();
   const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
   await workshop.installToolchain();
@@ -83,7 +83,7 @@ test.each([
   { given: 'direct', want: 'https://proxy.golang.org' },
   { given: 'https://a.example/go/,direct', want: 'https://a.example/go' },
   { given: 'off|http://b.example', want: 'http://b.example' },
-])('moduleProxy($given) is $want', ({ given, want }) => {
+])('moduleProxy() returns $want for GOPROXY=$given', ({ given, want }) => {
   expect(moduleProxy(given)).toBe(want);
 });
 

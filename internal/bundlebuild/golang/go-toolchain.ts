@@ -17,7 +17,8 @@ const MAX_ZIP_BYTES = 256 * 1024 * 1024;
 export async function ensureToolchain(context: BuildContext, progress: BuildProgress): Promise<string> {
   const { architecture } = context.machine;
   const goroot = join(context.cache, 'go', 'toolchain', moduleVersion(architecture));
-  // The directory appears by a rename when everything is checked and written.
+  // The directory is renamed into place after all files were checked and written. So an existing one is
+  // complete.
   if ((await context.ports.files.stat(goroot))?.kind === 'directory') return goroot;
   const archive = await download(context, architecture, progress);
   progress.update('checking and unpacking');
@@ -36,7 +37,7 @@ export async function installToolchain(
 ): Promise<void> {
   const name = basename(to.goroot);
   try {
-    // The archive is read twice, so that its content is never in memory as a whole.
+    // The archive is read twice, so that its whole content is never in memory.
     const hash = await goModuleHash(readZip(archive));
     if (hash !== to.hash) {
       const message = `checking Go toolchain ${name}: its hash is ${hash}, expected ${to.hash}`;
@@ -135,7 +136,10 @@ async function writeContent(
   if (offset === 0) await streams.writeAt(path, 0, new Uint8Array()); // creates an empty file
 }
 
-/** Strips the module's own directory. `_go.mod` stands for go.mod, which would end the module in a module zip. */
+/**
+ * Strips the module's own directory, and renames `_go.mod` to go.mod. A module zip cannot contain a go.mod
+ * in a subdirectory, because that file would start another module.
+ */
 function pathInToolchain(path: string, prefix: string): string {
   if (!path.startsWith(prefix))
     throw new BundleBuildError(

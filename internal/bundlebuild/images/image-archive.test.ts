@@ -21,7 +21,7 @@ const IMAGE: Image = {
 const ZSTD = 'application/vnd.oci.image.layer.v1.tar+zstd';
 const DOCKER_MANIFEST = [{ Config: 'config.json', RepoTags: ['x:1'], Layers: ['1/layer.tar'] }];
 
-test('writeImageArchive() makes an image whose parts name each other by hash', async () => {
+test('writeImageArchive() makes an image whose parts refer to each other by hash', async () => {
   const members = await unpacked(writeImageArchive(IMAGE));
   const { index, manifest, config } = readImage(members);
   expect(JSON.parse(members.get('oci-layout')?.toString() ?? '')).toEqual({ imageLayoutVersion: '1.0.0' });
@@ -48,7 +48,7 @@ test('writeImageArchive() makes an image whose parts name each other by hash', a
   expect(members.size).toBe(named.length + 2);
 });
 
-test('writeImageArchive() packs the layers, and says which hashes they have unpacked', async () => {
+test('writeImageArchive() compresses the layers and returns the digest of each uncompressed layer', async () => {
   const { members, manifest, config } = await imageOf(IMAGE);
   expect(manifest.layers.map(({ mediaType }) => mediaType)).toEqual([ZSTD, ZSTD]);
   const layers = manifest.layers.map(({ digest }) => zstdDecompressSync(blobOf(members, digest)));
@@ -57,14 +57,14 @@ test('writeImageArchive() packs the layers, and says which hashes they have unpa
   expect([...(await unpacked(inOne(second))).keys()]).toEqual(['coredns']);
 });
 
-test('writeImageArchive() gives the same bytes whatever the order of a layer’s members', async () => {
+test("writeImageArchive() gives the same bytes whatever the order of a layer's members", async () => {
   const shuffled = { ...IMAGE, layers: IMAGE.layers.map((entries) => [...entries].reverse()) };
   expect(sha256(await collected(writeImageArchive(shuffled)))).toBe(
     sha256(await collected(writeImageArchive(IMAGE))),
   );
 });
 
-test('writeImageArchive() gives equal layers of different images the same hash, and keeps one of them', async () => {
+test('writeImageArchive() gives equal layers of two images the same hash, and stores one of them', async () => {
   const layers = [accountsLayer(), accountsLayer()];
   const other = await imageOf({ ...IMAGE, reference: 'registry.k8s.io/pause:1', layers });
   const [first, second] = other.manifest.layers;
@@ -72,7 +72,7 @@ test('writeImageArchive() gives equal layers of different images the same hash, 
   expect((await imageOf(IMAGE)).manifest.layers[0]).toEqual(first);
 });
 
-test('writeImageArchive() fails where a layer cannot be read', async () => {
+test('writeImageArchive() fails when a layer cannot be read', async () => {
   const content = async function* (): AsyncGenerator<Uint8Array> {
     yield await Promise.reject(new Error('cut'));
   };
@@ -80,7 +80,7 @@ test('writeImageArchive() fails where a layer cannot be read', async () => {
   await expect(collected(writeImageArchive({ ...IMAGE, layers: [[broken]] }))).rejects.toThrow('cut');
 });
 
-test('writeImageArchive() adds parent directories, each before its content', async () => {
+test('writeImageArchive() adds parent directories before their content', async () => {
   const deep = { ...IMAGE, layers: [[tarFileOf('usr/local/bin/kubelet', 'x', 0o755)]] };
   const { members, manifest } = await imageOf(deep);
   const layer = zstdDecompressSync(blobOf(members, manifest.layers[0]?.digest ?? ''));
@@ -92,17 +92,18 @@ test('writeImageArchive() adds parent directories, each before its content', asy
   ]);
 });
 
-test('the capability is cap_net_bind_service, permitted and effective, in the form of the kernel', () => {
-  // struct vfs_cap_data: magic | effective, then two pairs of permitted and inheritable, little-endian.
+test("the file capability is cap_net_bind_service, permitted and effective, in the kernel's format", () => {
+  // Format of struct vfs_cap_data: magic | effective, then two pairs of permitted and inheritable,
+  // little-endian.
   expect(Buffer.from(CAP_NET_BIND_SERVICE).toString('hex')).toBe('0100000200040000000000000000000000000000');
 });
 
-test('retagDockerArchive() changes the reference and nothing else', async () => {
+test('retagDockerArchive() changes only the reference', async () => {
   const renamed = await collected(retagDockerArchive(dockerArchive('registry.k8s.io/x:v1'), 'other:v2'));
   expect(renamed).toEqual(await collected(dockerArchive('other:v2')));
 });
 
-test('retagDockerArchive() drops the other files that name the image', async () => {
+test('retagDockerArchive() drops the other files that contain the image name', async () => {
   const entries = [
     tarFileOf('oci-layout', '{"imageLayoutVersion":"1.0.0"}'),
     tarFileOf('index.json', '{}'),
@@ -116,8 +117,8 @@ test('retagDockerArchive() drops the other files that name the image', async () 
 test.each([
   { name: 'without a manifest', entries: [tarFileOf('layer.tar', '')] },
   { name: 'with two images', entries: [tarFileOf('manifest.json', '[{},{}]')] },
-  { name: 'whose manifest is no JSON', entries: [tarFileOf('manifest.json', '{')] },
-  { name: 'whose manifest is endless', entries: [tarFileOf('manifest.json', ' '.repeat(100_000))] },
+  { name: 'whose manifest is not JSON', entries: [tarFileOf('manifest.json', '{')] },
+  { name: 'whose manifest is larger than the limit', entries: [tarFileOf('manifest.json', ' '.repeat(100_000))] },
 ])('retagDockerArchive() refuses an archive $name', async ({ entries }) => {
   await expect(collected(retagDockerArchive(writeTar(entries), 'x:1'))).rejects.toMatchObject({
     code: 'bundlebuild-archive',
@@ -151,7 +152,7 @@ function blobOf(members: ReadonlyMap<string, Buffer>, digest: string): Buffer {
   return members.get(`blobs/${digest.replace(':', '/')}`) ?? Buffer.alloc(0);
 }
 
-/** As upstream publishes them. */
+/** An archive in the format that upstream publishes. */
 function dockerArchive(reference: string): AsyncIterable<Uint8Array> {
   return writeTar([
     tarFileOf('1/layer.tar', 'layer'),

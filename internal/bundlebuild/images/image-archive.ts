@@ -9,7 +9,7 @@ import { tarFileOf, writeTar, type TarEntry } from '../archive/tar-writer.ts';
 export interface Image {
   readonly reference: string;
   readonly architecture: Architecture;
-  /** Lowest first. Parent directories are added, entries are sorted. */
+  /** The lowest layer is first. Parent directories are added, and entries are sorted. */
   readonly layers: readonly (readonly TarEntry[])[];
   readonly entrypoint: string;
   readonly user?: string;
@@ -26,15 +26,18 @@ export const CAP_NET_BIND_SERVICE = Uint8Array.from([
 ]);
 
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
-/** A tenth smaller than with the default level. Layers are compressed once and decompressed on every node. */
+/**
+ * Compresses to a tenth less than the default level. Layers are compressed once and decompressed on every
+ * node.
+ */
 const ZSTD_LEVEL = 9;
 const CREATED = '1970-01-01T00:00:00Z';
 const PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
- * An OCI image layout in one tar archive, which containerd imports without a registry. The same image gives the same bytes. Layers
- * are compressed to a quarter: each node receives, hashes, imports and writes every byte of an archive, which costs more than to
- * decompress it.
+ * An OCI image layout in one tar archive, which containerd imports without a registry. The same image gives
+ * the same bytes. Layers are compressed to a quarter of their size: each node receives, hashes, imports and
+ * writes every byte of an archive, and this costs more than to decompress it.
  */
 export async function* writeImageArchive(image: Image): AsyncGenerator<Uint8Array> {
   const layers: CompressedLayer[] = [];
@@ -105,7 +108,7 @@ function indexOf({ reference, architecture }: Image, manifest: Blob): unknown {
   return { schemaVersion: 2, mediaType, manifests: [{ ...descriptorOf(manifest), platform, annotations }] };
 }
 
-/** The user database of every image of ours, and the directories that programs expect. */
+/** The user database of every image that we build, and the directories that programs expect. */
 export function accountsLayer(): readonly TarEntry[] {
   return [
     { type: 'directory', path: 'tmp', mode: 0o1777 },

@@ -4,7 +4,7 @@ import { elfFile, FakeBuildTools, temporaryDirectory } from '../../testing/index
 import { fakeBuildContext } from '../fake-build-context.ts';
 import { readNetworkTools } from './network-tools.ts';
 
-test('readNetworkTools() takes programs, extensions and links from packages and lists these', async () => {
+test('readNetworkTools() extracts programs, extensions and links from packages and lists the packages', async () => {
   await using directory = await temporaryDirectory();
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));
   const { entries, source } = await readNetworkTools(context, join(directory.path, 'packages'));
@@ -35,7 +35,7 @@ test('readNetworkTools() runs apt on an empty system, not on the host', async ()
   expect(runs[1]).toEqual(expect.arrayContaining(['install', '--download-only', '--no-install-recommends']));
 });
 
-test('readNetworkTools() names a library that is in no package', async () => {
+test('readNetworkTools() reports the name of a library that no package contains', async () => {
   await using directory = await temporaryDirectory();
   const elf = elfFile({ libraries: ['libgone.so.1'] });
   const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf }));

@@ -24,10 +24,10 @@ export interface NetworkTools {
 }
 
 /**
- * Downloads the Debian packages of the network tools into `directory` and takes the programs from them, with exactly the libraries
- * that they load. Neither reads nor changes the files of this machine's own packages: apt works on an empty system, with the
- * sources and keys of this machine, and verifies signatures and hashes as usual.
- * @throws BundleBuildError `bundlebuild-packages`
+ * Downloads the Debian packages of the network tools into `directory`, and extracts the programs with
+ * exactly the libraries that they load. Neither reads nor changes the installed packages of this machine.
+ * apt works on an empty system with the sources and keys of this machine, and verifies signatures and
+ * hashes as usual. @throws BundleBuildError `bundlebuild-packages`
  */
 export async function readNetworkTools(context: BuildContext, directory: string): Promise<NetworkTools> {
   const packages = await downloadPackages(context, directory);
@@ -40,7 +40,7 @@ export async function readNetworkTools(context: BuildContext, directory: string)
   return { entries: await layerEntries(context, tree), source: describePackages(packages) };
 }
 
-/** Returns the names of the files in `archives`: the packages, and those that they depend on. */
+/** Returns the names of the files in `archives`: the packages and their dependencies. */
 async function downloadPackages(context: BuildContext, directory: string): Promise<readonly string[]> {
   const { files, commands } = context.ports;
   for (const name of ['lists/partial', 'archives/partial', 'root']) {
@@ -136,7 +136,7 @@ async function addWithLibraries(
   const loader = interpreter?.slice(1);
   if (loader !== undefined && !files.has(loader)) files.set(loader, await readFile(context, tree, loader));
   for (const name of libraries) {
-    // The loader is listed as a library too, but is at the path of the interpreter.
+    // The dynamic loader is listed as a library too. It is already added under the path of the interpreter.
     if (name.startsWith('ld-linux')) continue;
     await addWithLibraries(context, tree, { ...add, path: `usr/lib/${triplet}/${name}` });
   }

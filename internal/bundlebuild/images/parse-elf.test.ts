@@ -17,20 +17,20 @@ describe('parseElfNeeds()', () => {
       given: { libraries: ['libc.so.6'] },
       want: { interpreter: undefined, libraries: ['libc.so.6'] },
     },
-  ])('tells what $name needs', ({ given, want }) => {
+  ])('parseElfNeeds() returns the interpreter and libraries of $name', ({ given, want }) => {
     expect(parseElfNeeds(elfFile(given))).toEqual(want);
   });
 
   const good = Buffer.from(elfFile({ interpreter: LOADER, libraries: ['libc.so.6'] }));
   test.each([
-    { name: 'nothing', given: Buffer.alloc(0) },
-    { name: 'a script', given: Buffer.from('#!/bin/sh\n') },
+    { name: 'an empty file', given: Buffer.alloc(0) },
+    { name: 'a shell script', given: Buffer.from('#!/bin/sh\n') },
     { name: 'a 32-bit program', given: edited(4, 1) },
     { name: 'a big-endian program', given: edited(5, 2) },
-    { name: 'a program cut in its headers', given: good.subarray(0, 100) },
-    { name: 'a program cut in its tables', given: good.subarray(0, good.length - 20) },
-    { name: 'segments outside the file', given: edited(38, 0x7f) },
-  ])('refuses $name', ({ given }) => {
+    { name: 'a program that is cut off in its headers', given: good.subarray(0, 100) },
+    { name: 'a program that is cut off in its tables', given: good.subarray(0, good.length - 20) },
+    { name: 'a program whose segments are outside of the file', given: edited(38, 0x7f) },
+  ])('parseElfNeeds() refuses $name', ({ given }) => {
     expect(() => parseElfNeeds(given)).toThrow();
   });
 

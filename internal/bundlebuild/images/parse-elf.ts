@@ -21,7 +21,10 @@ interface Segment {
   readonly sizeBytes: number;
 }
 
-/** Only for files that this machine has just unpacked. @throws RangeError truncated, TypeError not ELF64 little-endian */
+/**
+ * Used only for files that this machine has unpacked itself. @throws RangeError for a truncated file,
+ * TypeError for a file that is not ELF64 little-endian
+ */
 export function parseElfNeeds(file: Uint8Array): ElfNeeds {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
   if (bytes.toString('latin1', 0, 6) !== '\u007fELF\u0002\u0001') {

@@ -4,7 +4,10 @@ import { readTar } from '../archive/tar-reader.ts';
 import { tarFileOf, writeTar, type TarEntry } from '../archive/tar-writer.ts';
 
 const MAX_MANIFEST_BYTES = 64 * 1024;
-/** Left out: they name the image too, and an importer prefers them to manifest.json. */
+/**
+ * These files also contain the image name, and an importer prefers them to manifest.json. So they are left
+ * out.
+ */
 const OTHER_NAMES = new Set(['oci-layout', 'index.json', 'repositories']);
 
 const schema = z.tuple([
@@ -12,8 +15,8 @@ const schema = z.tuple([
 ]);
 
 /**
- * Gives the image of a docker-archive another reference: upstream's names end in the architecture (`kube-proxy-amd64`), those that
- * kubeadm expects do not. Layers and configuration are unchanged.
+ * Gives the image of a docker-archive another reference: upstream's names end with the architecture
+ * (`kube-proxy-amd64`), but kubeadm expects names without it. Layers and configuration are unchanged.
  * @throws BundleBuildError `bundlebuild-archive`
  */
 export async function* retagDockerArchive(

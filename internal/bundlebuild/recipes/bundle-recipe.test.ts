@@ -21,7 +21,7 @@ const NAMES = [
 ];
 
 test.each(KUBERNETES_VERSIONS)(
-  'the recipe of %s makes every component that nodes and charts ask for',
+  'the recipe of %s makes every component that nodes and charts need',
   (version) => {
     const { components, modules } = bundleRecipe(versionsFor(version));
     expect(components.map((each) => each.name).sort()).toEqual(NAMES);
@@ -30,7 +30,7 @@ test.each(KUBERNETES_VERSIONS)(
   },
 );
 
-test('the recipe builds Kubernetes stamped with its version', () => {
+test('the recipe sets the version of Kubernetes with linker flags', () => {
   const kubernetes = bundleRecipe(versionsFor('v1.34.4')).modules.find((each) => each.id === 'kubernetes');
   const modules: unknown = expect.arrayContaining(['k8s.io/kubernetes@v1.34.4']);
   expect(kubernetes?.from).toEqual({ kind: 'modules', modules });
@@ -38,7 +38,7 @@ test('the recipe builds Kubernetes stamped with its version', () => {
   expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitMinor=34');
 });
 
-test('the recipe compiles system call filters into runc, which kubeadm’s control plane needs', () => {
+test("the recipe builds runc with seccomp filters, which kubeadm's control plane needs", () => {
   const runc = bundleRecipe(versionsFor('v1.35.4')).modules.find((each) => each.id === 'runc');
   expect(runc).toMatchObject({ cgo: true, tags: expect.arrayContaining(['seccomp']) });
 });
@@ -47,7 +47,7 @@ test.each([
   { id: 'kubernetes', tags: ['selinux', 'notest', 'grpcnotrace'] },
   { id: 'containerd-shim', tags: ['urfave_cli_no_docs', 'no_grpc'] },
   { id: 'runc', tags: ['seccomp', 'urfave_cli_no_docs', 'netgo', 'osusergo'] },
-])('the recipe builds $id with the tags of upstream’s own releases', ({ id, tags }) => {
+])("the recipe builds $id with the build tags of upstream's own releases", ({ id, tags }) => {
   const { modules } = bundleRecipe(versionsFor('v1.35.4'));
   expect(modules.find((each) => each.id === id)?.tags).toEqual(tags);
 });

@@ -16,16 +16,16 @@ const KUBERNETES_PROGRAMS = [
 ] as const;
 
 /**
- * Leaves out gRPC's debug pages of recent requests, which no program here serves: with their HTML templates the linker would
- * have to keep all methods.
+ * Leaves out gRPC's debug pages of recent requests, which no program here serves. With their HTML
+ * templates, the linker would have to keep all methods.
  */
 const WITHOUT_GRPC_PAGES = 'grpcnotrace';
 /** Leaves out the generator of manual pages in the command line library. */
 const WITHOUT_MAN_PAGES = 'urfave_cli_no_docs';
 
 /**
- * Newer than the version in the go.mod of Kubernetes. With Go 1.26 the older one makes the linker keep all methods
- * (golang/protobuf#1704), and a kubelet has 82 MB instead of 59 MB.
+ * A newer version than the one in the go.mod of Kubernetes. With Go 1.26, the older version makes the
+ * linker keep all methods (golang/protobuf#1704), and the kubelet has 82 MB instead of 59 MB.
  */
 const LEAN_PROTOBUF = 'google.golang.org/protobuf@v1.36.12';
 
@@ -82,7 +82,7 @@ function flannel({ flannel: version }: BundleVersions): GoModuleRecipe {
     id: 'flannel',
     from: modules(`github.com/flannel-io/flannel@${version}`),
     programs: { flanneld: 'github.com/flannel-io/flannel' },
-    // Its UDP backend is written in C: flannel does not compile without cgo.
+    // The UDP backend of flannel is written in C, so flannel does not compile without cgo.
     cgo: true,
     tags: ['netgo', 'osusergo'],
     ldflags: [stamp('github.com/flannel-io/flannel/pkg/version.Version', version)],
@@ -109,9 +109,9 @@ function containerd({ containerd: version }: BundleVersions): readonly GoModuleR
     ldflags: [stamp(`${CONTAINERD}/version.Version`, version)],
   });
   return [
-    // Leaves out the snapshotters that need C libraries or kernel features that no node here has.
+    // Leaves out the snapshotters that need C libraries or kernel features that the nodes do not have.
     recipe('containerd', ['containerd', 'ctr'], ['no_btrfs', 'no_devmapper', 'no_zfs']),
-    // One shim runs for each pod, and it speaks ttrpc, not gRPC.
+    // One shim process runs for each pod. It speaks ttrpc and does not need gRPC.
     recipe('containerd-shim', ['containerd-shim-runc-v2'], ['no_grpc']),
   ];
 }

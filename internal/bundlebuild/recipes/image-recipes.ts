@@ -39,7 +39,7 @@ const KUBE_PROXY: ImageContent = {
 
 const COREDNS: ImageContent = {
   scope: 'node',
-  // CoreDNS binds port 53 and does not run as root: without the capability on the file it exits at once.
+  // CoreDNS binds port 53 and does not run as root. Without the capability on the file, it exits at once.
   layers: [ACCOUNTS, { kind: 'program', program: 'coredns', path: 'coredns', netBindService: true }],
   entrypoint: '/coredns',
   user: '65532:65532',

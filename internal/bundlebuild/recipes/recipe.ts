@@ -1,17 +1,23 @@
 import type { ComponentScope } from '../../bundle/index.ts';
 
-// Recipes are hashed into the keys of the build cache: a renamed field or kind means that everything is built again.
+// Recipes are hashed into the keys of the build cache. If a field or kind is renamed, everything is built
+// again.
 
 /** Programs that are built together: in one temporary Go module, by one run of the compiler. */
 export interface GoModuleRecipe {
   readonly id: string;
   /** Go modules as `module@version`, or our own programs. */
   readonly from: { readonly kind: 'modules'; readonly modules: readonly string[] } | { readonly kind: 'own' };
-  /** Program name → import path of its main package; of an own program, its directory below `programs`. */
+  /**
+   * Program name → import path of its main package. For our own programs: its directory below `programs`.
+   */
   readonly programs: Readonly<Record<string, string>>;
   readonly ldflags: readonly string[];
   readonly tags: readonly string[];
-  /** Links the C library of the machine that builds statically; the result then depends on its C compiler. */
+  /**
+   * Links the C library of the build machine statically. The result then depends on the C compiler of that
+   * machine.
+   */
   readonly cgo: boolean;
 }
 
