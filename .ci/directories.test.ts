@@ -3,8 +3,16 @@ import { purposeOf, withMap } from './directories.ts';
 
 describe('purposeOf()', () => {
   test.each([
-    { name: 'a docstring with one sentence', text: '/** Reads files. Never writes. */\nexport {};', want: 'Reads files.' },
-    { name: 'a docstring that follows a layer name', text: '/** Port: one TPM 2.0. More. */', want: 'Port: one TPM 2.0.' },
+    {
+      name: 'a docstring with one sentence',
+      text: '/** Reads files. Never writes. */\nexport {};',
+      want: 'Reads files.',
+    },
+    {
+      name: 'a docstring that follows a layer name',
+      text: '/** Port: one TPM 2.0. More. */',
+      want: 'Port: one TPM 2.0.',
+    },
     {
       name: 'a docstring before a diagram',
       text: '/**\n * Charts, in\n * order:\n *\n *   a ─▶ b\n */',

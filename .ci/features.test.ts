@@ -10,9 +10,21 @@ describe('findProblems()', () => {
 
   test.each([
     { name: 'a working feature without a test', feature: { ...tea, proof: [] }, want: 'names no test' },
-    { name: 'a feature with a test that does not exist', feature: { ...tea, proof: ['gone.ts'] }, want: 'gone.ts does not' },
-    { name: 'a feature with a page that does not exist', feature: { ...tea, docs: 'gone.md' }, want: 'gone.md does not' },
-    { name: 'a partial feature without a note', feature: { ...tea, state: 'partial' as const }, want: 'which' },
+    {
+      name: 'a feature with a test that does not exist',
+      feature: { ...tea, proof: ['gone.ts'] },
+      want: 'gone.ts does not',
+    },
+    {
+      name: 'a feature with a page that does not exist',
+      feature: { ...tea, docs: 'gone.md' },
+      want: 'gone.md does not',
+    },
+    {
+      name: 'a partial feature without a note',
+      feature: { ...tea, state: 'partial' as const },
+      want: 'which',
+    },
   ])('findProblems() refuses $name', ({ feature, want }) => {
     const problems = findProblems([feature], (path) => !path.startsWith('gone'));
     expect(problems).toEqual([expect.stringContaining(want)]);

@@ -7,10 +7,13 @@ const SECONDS = 0.2;
 const targets = await loadFuzzTargets();
 
 describe('every parser of untrusted input', () => {
-  test.each(targets)('$name parses an input or refuses it with an error code, within its time limit', (target) => {
-    const { refused } = fuzz(target, { seconds: SECONDS });
-    expect(refused).toBeGreaterThan(20);
-  });
+  test.each(targets)(
+    '$name parses an input or refuses it with an error code, within its time limit',
+    (target) => {
+      const { refused } = fuzz(target, { seconds: SECONDS });
+      expect(refused).toBeGreaterThan(20);
+    },
+  );
 
   test('the parser accepts at least one of its seeds, so that inputs get past its first check', () => {
     const deaf = targets.filter(({ seeds, parse }) => !seeds.some((seed) => isAccepted(() => parse(seed))));

@@ -30,7 +30,11 @@ test.each([
   { name: 'a commit subject without an area', message: 'Refuse a second owner\n', said: 'area: imperative' },
   { name: 'a commit subject of 73 characters', message: `a: ${'x'.repeat(70)}\n`, said: '73 characters' },
   { name: 'a period at the end of the commit subject', message: 'a: refuse it.\n', said: 'period' },
-  { name: 'no empty line after the commit subject', message: 'a: refuse it\nbecause\n', said: 'must be empty' },
+  {
+    name: 'no empty line after the commit subject',
+    message: 'a: refuse it\nbecause\n',
+    said: 'must be empty',
+  },
 ])('the commit-msg hook refuses $name', ({ message, said }) => {
   expect(check(message)).toEqual({ code: 1, said: expect.stringContaining(said) });
 });

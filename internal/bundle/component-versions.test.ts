@@ -12,14 +12,17 @@ describe('versionsFor()', () => {
     expect(KUBERNETES_VERSIONS).toEqual(['v1.34.4', 'v1.35.4']);
   });
 
-  test.each(['v1.35.3', '1.35.4', 'latest', ''])('versionsFor() refuses %j and names the supported versions', (version) => {
-    expect(() => versionsFor(version)).toThrow(
-      expect.objectContaining({
-        code: 'bundle-version-unknown',
-        message: expect.stringContaining('v1.35.4'),
-      }),
-    );
-  });
+  test.each(['v1.35.3', '1.35.4', 'latest', ''])(
+    'versionsFor() refuses %j and names the supported versions',
+    (version) => {
+      expect(() => versionsFor(version)).toThrow(
+        expect.objectContaining({
+          code: 'bundle-version-unknown',
+          message: expect.stringContaining('v1.35.4'),
+        }),
+      );
+    },
+  );
 });
 
 test.each([

@@ -39,7 +39,10 @@ describe('parseManifest()', () => {
     { name: 'another format version', given: { ...MANIFEST, version: 2 } },
     { name: 'an additional field', given: { ...MANIFEST, extra: true } },
     { name: 'no components', given: { ...MANIFEST, components: [] } },
-    { name: 'a bundle name that does not match its version', given: { ...MANIFEST, kubernetesVersion: 'v1.34.4' } },
+    {
+      name: 'a bundle name that does not match its version',
+      given: { ...MANIFEST, kubernetesVersion: 'v1.34.4' },
+    },
     { name: 'a version that is a path', given: { ...MANIFEST, kubernetesVersion: '../v1.35.4' } },
     { name: 'an unknown architecture', given: { ...MANIFEST, architecture: 'riscv64' } },
     { name: 'components out of order', given: { ...MANIFEST, components: [PAUSE, KUBELET] } },
@@ -96,11 +99,17 @@ describe('parseManifest()', () => {
     { name: 'a manifest that is cut off', given: encodeManifest(MANIFEST).subarray(0, 200) },
     { name: 'bytes after the end of the manifest', given: bytesOf(`${good} `) },
     { name: 'a manifest with other whitespace', given: bytesOf(JSON.stringify(MANIFEST)) },
-    { name: 'a manifest with a repeated key', given: bytesOf(good.replace('"version": 1,', '"version": 1,\n  "version": 1,')) },
+    {
+      name: 'a manifest with a repeated key',
+      given: bytesOf(good.replace('"version": 1,', '"version": 1,\n  "version": 1,')),
+    },
     { name: 'a manifest with a byte order mark', given: bytesOf(`\ufeff${good}`) },
     { name: 'bytes that are not UTF-8', given: Uint8Array.of(0x22, 0xff, 0x22) },
     { name: 'deeply nested JSON', given: bytesOf('['.repeat(100_000)) },
-    { name: 'a file that is larger than the maximum', given: new Uint8Array(MAX_MANIFEST_BYTES + 1).fill(0x20) },
+    {
+      name: 'a file that is larger than the maximum',
+      given: new Uint8Array(MAX_MANIFEST_BYTES + 1).fill(0x20),
+    },
   ];
   test.each(broken)('parseManifest() refuses $name', ({ given }) => {
     expect(() => parseManifest(given)).toThrow(expect.objectContaining({ code: 'bundle-manifest-invalid' }));

@@ -76,7 +76,11 @@ describe('the section attestation', () => {
       given: { ...endorsed, policy: { ...tpmPolicy, registers: { pcr16: { expected: key } } } },
       path: 'attestation.policy.registers.pcr16',
     },
-    { name: 'machine-key as the only variant, without fingerprints', given: { variants: ['machine-key'] }, path: 'attestation.firstContact' },
+    {
+      name: 'machine-key as the only variant, without fingerprints',
+      given: { variants: ['machine-key'] },
+      path: 'attestation.firstContact',
+    },
     {
       name: 'a root certificate that does not parse',
       given: { ...endorsed, manufacturers: { roots: [rootPem.replace('MI', 'MJ')] } },

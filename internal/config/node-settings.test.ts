@@ -65,9 +65,12 @@ describe('nodeSettingsFrom()', () => {
     expect(() => nodeSettingsFrom(JSON.stringify({ apiServer: { endpoint } }))).toThrow('an address');
   });
 
-  test.each(['', 'none', 'Baseline', null, 5])('nodeSettingsFrom() refuses the Pod Security level %j', (enforce) => {
-    expect(() => nodeSettingsFrom(JSON.stringify({ podSecurity: { enforce } }))).toThrow();
-  });
+  test.each(['', 'none', 'Baseline', null, 5])(
+    'nodeSettingsFrom() refuses the Pod Security level %j',
+    (enforce) => {
+      expect(() => nodeSettingsFrom(JSON.stringify({ podSecurity: { enforce } }))).toThrow();
+    },
+  );
 
   test('nodeSettingsFrom() refuses a lifetime that is too short to renew a certificate in time', () => {
     expect(() => nodeSettingsFrom('{"certificates":{"controlPlaneMinutes":1}}')).toThrow();

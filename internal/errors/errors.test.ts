@@ -64,7 +64,11 @@ describe('describeError()', () => {
   const cyclic = new Error('round');
   cyclic.cause = new Error('and', { cause: cyclic });
   const cases: readonly { name: string; given: unknown; want: string }[] = [
-    { name: 'a cause chain, outermost error first', given: new Error('a', { cause: new Error('b') }), want: 'a: b' },
+    {
+      name: 'a cause chain, outermost error first',
+      given: new Error('a', { cause: new Error('b') }),
+      want: 'a: b',
+    },
     {
       name: "a cause whose text the parent's message already contains",
       given: new Error('a: b', { cause: new Error('b') }),
@@ -116,9 +120,12 @@ describe('findCoded()', () => {
     expect(findCoded(new Error('serving', { cause: outer }))).toBe(outer);
   });
 
-  test.each([undefined, null, 'text', new Error('plain')])('findCoded() finds no coded error in %p', (error) => {
-    expect(findCoded(error)).toBeUndefined();
-  });
+  test.each([undefined, null, 'text', new Error('plain')])(
+    'findCoded() finds no coded error in %p',
+    (error) => {
+      expect(findCoded(error)).toBeUndefined();
+    },
+  );
 });
 
 describe('isAbort()', () => {
@@ -132,8 +139,18 @@ describe('isAbort()', () => {
       signal: aborted,
       want: true,
     },
-    { name: 'an AbortError after the signal', error: new DOMException('x', 'AbortError'), signal: aborted, want: true },
-    { name: 'another error after the signal fired', error: new Error('disk full'), signal: aborted, want: false },
+    {
+      name: 'an AbortError after the signal',
+      error: new DOMException('x', 'AbortError'),
+      signal: aborted,
+      want: true,
+    },
+    {
+      name: 'another error after the signal fired',
+      error: new Error('disk full'),
+      signal: aborted,
+      want: false,
+    },
     {
       name: 'an AbortError of another signal',
       error: new DOMException('x', 'AbortError'),

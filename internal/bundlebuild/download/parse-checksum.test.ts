@@ -12,7 +12,10 @@ describe('parseChecksum()', () => {
     { name: 'a line in the format of sha256sum', text: `${A}  runc.amd64\n` },
     { name: 'a line of sha256sum in binary mode', text: `${A} *runc.amd64\n` },
     { name: 'a line that names a path', text: `${A}  ./dist/runc.amd64\n` },
-    { name: 'one matching line of several lines', text: `${B}  runc.arm64\n${A}  runc.amd64\n${B}  runc.amd64.asc\n` },
+    {
+      name: 'one matching line of several lines',
+      text: `${B}  runc.arm64\n${A}  runc.amd64\n${B}  runc.amd64.asc\n`,
+    },
     { name: 'a hash in upper case', text: A.toUpperCase() },
   ])('parseChecksum() reads $name', ({ text }) => {
     expect(parseChecksum(text, 'runc.amd64', URL)).toBe(A);

@@ -98,9 +98,12 @@ test.each([
   { cores: 8, memoryGiB: 6, want: 3 },
   { cores: 2, memoryGiB: 24, want: 2 },
   { cores: 4, memoryGiB: 1, want: 1 },
-])('parallelism() is $want on a machine with $cores cores and $memoryGiB GiB', ({ cores, memoryGiB, want }) => {
-  expect(parallelism({ cores, memoryBytes: memoryGiB * 1024 ** 3 })).toBe(want);
-});
+])(
+  'parallelism() is $want on a machine with $cores cores and $memoryGiB GiB',
+  ({ cores, memoryGiB, want }) => {
+    expect(parallelism({ cores, memoryBytes: memoryGiB * 1024 ** 3 })).toBe(want);
+  },
+);
 
 function builderIn(workshop: FakeBuildTools, directory: string) {
   const context = fakeBuildContext(workshop);

@@ -38,8 +38,16 @@ describe('installToolchain()', () => {
 
   test.each([
     { name: 'an archive with another hash than the locked one', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
-    { name: 'an archive with a path outside of its directory', path: `${PREFIX}/../../evil`, hash: undefined },
-    { name: 'an archive with a path next to its directory', path: 'golang.org/other/bin/go', hash: undefined },
+    {
+      name: 'an archive with a path outside of its directory',
+      path: `${PREFIX}/../../evil`,
+      hash: undefined,
+    },
+    {
+      name: 'an archive with a path next to its directory',
+      path: 'golang.org/other/bin/go',
+      hash: undefined,
+    },
   ])('installToolchain() refuses $name and leaves no files', async ({ path, hash }) => {
     await using directory = await temporaryDirectory();
     const context = fakeBuildContext(new FakeBuildTools({ directory: directory.path, elf: elfFile() }));

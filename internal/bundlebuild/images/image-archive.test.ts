@@ -118,7 +118,10 @@ test.each([
   { name: 'without a manifest', entries: [tarFileOf('layer.tar', '')] },
   { name: 'with two images', entries: [tarFileOf('manifest.json', '[{},{}]')] },
   { name: 'whose manifest is not JSON', entries: [tarFileOf('manifest.json', '{')] },
-  { name: 'whose manifest is larger than the limit', entries: [tarFileOf('manifest.json', ' '.repeat(100_000))] },
+  {
+    name: 'whose manifest is larger than the limit',
+    entries: [tarFileOf('manifest.json', ' '.repeat(100_000))],
+  },
 ])('retagDockerArchive() refuses an archive $name', async ({ entries }) => {
   await expect(collected(retagDockerArchive(writeTar(entries), 'x:1'))).rejects.toMatchObject({
     code: 'bundlebuild-archive',
