@@ -50,7 +50,7 @@ test('encodeHello() encodes the frames of docs/atls.md', () => {
   expect(hex(encodeAlert('evidenceRejected'))).toBe('0f010000000104');
 });
 
-test('bindingsOf() depends on every part of the session', () => {
+test('bindingsOf() returns other bindings when any part of the session changes', () => {
   const session = {
     context: Buffer.from('context'),
     serverSpki: Buffer.from('server'),

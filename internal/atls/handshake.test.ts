@@ -18,7 +18,7 @@ const NAME_OF_TYPE = new Map<number | undefined, string>(
   Object.entries(FRAME).map(([name, type]) => [type, name.toUpperCase()]),
 );
 
-describe('a handshake between two honest ends', () => {
+describe('aTLS handshake between two honest ends', () => {
   test('validates the client before the server issues evidence, and sends READY last', () => {
     const log = converse(optionsOf('client'), optionsOf('server'));
     expect(log).toEqual([
@@ -61,7 +61,7 @@ describe('a handshake between two honest ends', () => {
   });
 });
 
-describe('a handshake between mismatched ends', () => {
+describe('aTLS handshake between ends with different configurations or sessions', () => {
   const cases: readonly {
     name: string;
     client: Partial<HandshakeOptions>;
@@ -69,49 +69,49 @@ describe('a handshake between mismatched ends', () => {
     want: string;
   }[] = [
     {
-      name: 'no format in common',
+      name: 'no common evidence format',
       client: { shows: [SNP] },
       server: { accepts: [TPM] },
       want: 'client: atls-no-common-format',
     },
     {
-      name: 'a client that shows nothing to a server that asks',
+      name: 'a client without evidence and a server that requires it',
       client: { shows: [FORMAT_NONE] },
       server: {},
       want: 'client: atls-no-common-format',
     },
     {
-      name: 'a server that asks for nothing of a client that shows',
+      name: 'a client with evidence and a server that requires none',
       client: {},
       server: { accepts: [FORMAT_NONE] },
       want: 'client: atls-no-common-format',
     },
     {
-      name: 'a server that shows nothing to a client that asks',
+      name: 'a server without evidence and a client that requires it',
       client: {},
       server: { shows: [FORMAT_NONE] },
       want: 'server: atls-no-common-format',
     },
     {
-      name: 'another context',
+      name: 'different contexts',
       client: { session: sessionOf({ context: 'cluster-b/joinservice' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'another TLS session, as behind a relay',
+      name: 'different TLS sessions, as behind a relay',
       client: { session: sessionOf({ master: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'another server key, as behind a relay',
+      name: 'different server keys, as behind a relay',
       client: { session: sessionOf({ serverKey: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'another client key, as behind a relay',
+      name: 'different client keys, as behind a relay',
       client: { session: sessionOf({ clientKey: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
@@ -123,7 +123,7 @@ describe('a handshake between mismatched ends', () => {
       want: 'server: atls-reflection',
     },
   ];
-  test.each(cases)('$name: refused', ({ client, server, want }) => {
+  test.each(cases)('the handshake refuses $name', ({ client, server, want }) => {
     expect(converse(optionsOf('client', client), optionsOf('server', server)).at(-1)).toBe(want);
   });
 
@@ -134,7 +134,7 @@ describe('a handshake between mismatched ends', () => {
   });
 });
 
-describe('a server receives malformed input', () => {
+describe('aTLS server that receives malformed input', () => {
   const hello = encodeHello({ accepts: [TPM], nonce: nonceOf('client') });
   const header = (type: number, version: number, length: number): Uint8Array => {
     const bytes = Buffer.alloc(6);
@@ -160,16 +160,16 @@ describe('a server receives malformed input', () => {
       given: [Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')],
       want: 'atls-frame-version',
     },
-    { name: 'version 0', given: [header(1, 0, 36)], want: 'atls-frame-version' },
-    { name: 'version 2', given: [header(1, 2, 36)], want: 'atls-frame-version' },
-    { name: 'type 0', given: [header(0, 1, 36)], want: 'atls-frame-type' },
-    { name: 'type 4', given: [header(4, 1, 0)], want: 'atls-frame-type' },
-    { name: 'type 255', given: [header(255, 1, 0)], want: 'atls-frame-type' },
+    { name: 'a HELLO of frame version 0', given: [header(1, 0, 36)], want: 'atls-frame-version' },
+    { name: 'a HELLO of frame version 2', given: [header(1, 2, 36)], want: 'atls-frame-version' },
+    { name: 'a frame of type 0', given: [header(0, 1, 36)], want: 'atls-frame-type' },
+    { name: 'a frame of type 4', given: [header(4, 1, 0)], want: 'atls-frame-type' },
+    { name: 'a frame of type 255', given: [header(255, 1, 0)], want: 'atls-frame-type' },
     { name: 'a HELLO of 4 GiB', given: [header(1, 1, 0xffff_ffff)], want: 'atls-frame-too-large' },
     { name: 'a HELLO of 257 bytes', given: [header(1, 1, 257)], want: 'atls-frame-too-large' },
-    { name: 'EVIDENCE first', given: [header(2, 1, 100)], want: 'atls-frame-order' },
-    { name: 'READY first', given: [encodeReady()], want: 'atls-frame-order' },
-    { name: 'HELLO twice', given: [hello, hello], want: 'atls-frame-order' },
+    { name: 'EVIDENCE before HELLO', given: [header(2, 1, 100)], want: 'atls-frame-order' },
+    { name: 'READY before HELLO', given: [encodeReady()], want: 'atls-frame-order' },
+    { name: 'a second HELLO in place of EVIDENCE', given: [hello, hello], want: 'atls-frame-order' },
     { name: 'READY in place of EVIDENCE', given: [hello, encodeReady()], want: 'atls-frame-order' },
     { name: 'EVIDENCE of 64 KiB + 1', given: [hello, header(2, 1, 65_537)], want: 'atls-frame-too-large' },
     { name: 'EVIDENCE of 4 GiB', given: [hello, header(2, 1, 0xffff_ffff)], want: 'atls-frame-too-large' },
@@ -179,27 +179,27 @@ describe('a server receives malformed input', () => {
       want: 'atls-frame-malformed',
     },
     {
-      name: 'EVIDENCE with half a format',
+      name: 'EVIDENCE with half a format number',
       given: [hello, frame(2, new Uint8Array(1))],
       want: 'atls-frame-malformed',
     },
     {
-      name: 'EVIDENCE of a format not accepted',
+      name: 'EVIDENCE in a format that the server does not accept',
       given: [hello, encodeEvidence({ format: SNP, document: new Uint8Array(64) })],
       want: 'atls-evidence-format',
     },
     {
-      name: 'EVIDENCE of no format',
+      name: 'EVIDENCE in the format "none"',
       given: [hello, encodeEvidence({ format: FORMAT_NONE, document: new Uint8Array(0) })],
       want: 'atls-evidence-format',
     },
     {
-      name: 'EVIDENCE of nothing',
+      name: 'EVIDENCE with an empty document',
       given: [hello, encodeEvidence({ format: TPM, document: new Uint8Array(0) })],
       want: 'atls-evidence-rejected',
     },
     { name: 'READY with a body', given: [hello, header(3, 1, 1)], want: 'atls-frame-too-large' },
-    { name: 'a HELLO with a flag', given: [helloBody(1, 1, [TPM])], want: 'atls-frame-malformed' },
+    { name: 'a HELLO with a reserved flag set', given: [helloBody(1, 1, [TPM])], want: 'atls-frame-malformed' },
     { name: 'a HELLO without formats', given: [helloBody(0, 0, [])], want: 'atls-frame-malformed' },
     {
       name: 'a HELLO with 17 formats',
@@ -213,17 +213,17 @@ describe('a server receives malformed input', () => {
       want: 'atls-frame-malformed',
     },
     {
-      name: 'a HELLO with one format twice',
+      name: 'a HELLO with a duplicate format',
       given: [helloBody(0, 2, [TPM, TPM])],
       want: 'atls-frame-malformed',
     },
     {
-      name: 'a HELLO that accepts nothing or something',
+      name: 'a HELLO that lists "none" together with another format',
       given: [helloBody(0, 2, [TPM, 0])],
       want: 'atls-frame-malformed',
     },
     {
-      name: 'a HELLO with more formats than it counts',
+      name: 'a HELLO with more formats than its count',
       given: [helloBody(0, 1, [TPM, SNP])],
       want: 'atls-frame-malformed',
     },
@@ -243,11 +243,11 @@ describe('a server receives malformed input', () => {
       given: [hello, encodeAlert('internal')],
       want: 'atls-alert-internal',
     },
-    { name: 'silence', given: [], want: 'waits for 6 bytes' },
+    { name: 'no bytes', given: [], want: 'waits for 6 bytes' },
     { name: 'half a header', given: [hello.subarray(0, 3)], want: 'waits for 6 bytes' },
     { name: 'half a HELLO', given: [hello.subarray(0, 20)], want: 'waits for 36 bytes' },
   ];
-  test.each(cases)('$name: $want', ({ given, want }) => {
+  test.each(cases)('server receives $name: $want', ({ given, want }) => {
     expect(feed(handshake(optionsOf('server')), Buffer.concat(given))).toBe(want);
   });
 });
@@ -255,11 +255,11 @@ describe('a server receives malformed input', () => {
 describe('bytes that arrive while this end issues or validates evidence', () => {
   const cases: readonly { name: string; given: Uint8Array; want: string }[] = [
     {
-      name: 'a second HELLO',
+      name: 'a second HELLO during evidence',
       given: encodeHello({ accepts: [TPM], nonce: nonceOf('x') }),
       want: 'atls-early-data',
     },
-    { name: 'READY too early', given: encodeReady(), want: 'atls-early-data' },
+    { name: 'READY before evidence is complete', given: encodeReady(), want: 'atls-early-data' },
     { name: 'an HTTP/2 preface', given: Buffer.from('PRI * HTTP/2.0\r\n'), want: 'atls-early-data' },
     { name: 'an alert', given: encodeAlert('timeout'), want: 'atls-alert-timeout' },
     {
@@ -273,7 +273,7 @@ describe('bytes that arrive while this end issues or validates evidence', () => 
       want: 'atls-frame-too-large',
     },
   ];
-  test.each(cases)('$name: $want', ({ given, want }) => {
+  test.each(cases)('the handshake receives $name: $want', ({ given, want }) => {
     expect(feed(rejectUnexpectedBytes(), given)).toBe(want);
   });
 });

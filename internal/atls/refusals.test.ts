@@ -128,7 +128,7 @@ describe('TLS that violates aTLS/1', () => {
   });
 });
 
-describe('evidence for another session', () => {
+describe('evidence of another session or context', () => {
   test('evidence that follows docs/atls.md is accepted', async () => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, peerIdentity, async (raw) => {
@@ -161,7 +161,7 @@ describe('evidence for another session', () => {
     expect(ends.issuer.server.issued).toBe(1);
   });
 
-  test('evidence of the server that is sent back to it is refused', async () => {
+  test('a server refuses its own evidence when a client sends it back', async () => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const server = (await raw.receive())!;
@@ -173,7 +173,7 @@ describe('evidence for another session', () => {
     expect(result).toMatchObject({ server: 'atls-evidence-rejected' });
   });
 
-  test('a HELLO of the server that is sent back to it is refused', async () => {
+  test('a server refuses its own HELLO when a client sends it back', async () => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, peerIdentity, async (raw) => {
       raw.send((await raw.receive())!.bytes);
@@ -191,7 +191,7 @@ describe('evidence for another session', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('another measurement of the client is refused without a quote', async () => {
+  test('a client with another measurement is refused, and the server issues no quote', async () => {
     const ends = await createAtlsEnds({ clientMeasurement: 'bad' });
     expect(await meet(ends)).toEqual({
       server: 'atls-evidence-rejected',
@@ -200,7 +200,7 @@ describe('evidence for another session', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('another measurement of the server is refused', async () => {
+  test('a server with another measurement is refused', async () => {
     const ends = await createAtlsEnds({ serverMeasurement: 'bad' });
     expect(await meet(ends)).toEqual({
       client: 'atls-evidence-rejected',
@@ -208,7 +208,7 @@ describe('evidence for another session', () => {
     });
   });
 
-  test('evidence that an issuer swaps between two sessions is refused in both', async () => {
+  test('evidence that an issuer swaps between two sessions is refused in both sessions', async () => {
     const mixedUp = new MixedUpIssuer();
     const ends = await createAtlsEnds({ serverIssuer: (fake) => mixedUp.over(fake) });
     const results = await Promise.all([meet(ends), meet(ends)]);
@@ -217,7 +217,7 @@ describe('evidence for another session', () => {
     }
   });
 
-  test('a failing issuer is reported to the peer without the reason', async () => {
+  test('the peer learns that an issuer failed, but not why', async () => {
     const serverIssuer = (): Issuer => ({
       variant: 'tpm',
       issue: () => Promise.reject(new Error('TPM 0x922')),
@@ -226,15 +226,15 @@ describe('evidence for another session', () => {
     expect(await meet(ends)).toEqual({ server: 'atls-issue-failed', client: 'atls-alert-internal' });
   });
 
-  test('evidence that is too large is reported and not truncated', async () => {
+  test('evidence above the size limit is reported as an error and not truncated', async () => {
     const issue = () => Promise.resolve(new Uint8Array(65_535));
     const ends = await createAtlsEnds({ serverIssuer: () => ({ variant: 'tpm', issue }) });
     expect(await meet(ends)).toEqual({ server: 'atls-issue-failed', client: 'atls-alert-internal' });
   });
 });
 
-describe('a relay with the TLS keys of both ends', () => {
-  test('is refused by the server when it forwards every frame', async () => {
+describe('a relay that has the TLS keys of both ends', () => {
+  test('the server refuses a relay that forwards every frame', async () => {
     const ends = await createAtlsEnds();
     using near = await createTcpPair();
     using far = await createTcpPair();
@@ -253,7 +253,7 @@ describe('a relay with the TLS keys of both ends', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('is refused by the client when it obtains the evidence of the server first', async () => {
+  test('the client refuses a relay that first obtains the server’s evidence with evidence of its own', async () => {
     // Mallory is a machine of her own, so the server accepts her; she then shows its evidence to the client.
     const ends = await createAtlsEnds();
     using near = await createTcpPair();
@@ -277,8 +277,8 @@ describe('a relay with the TLS keys of both ends', () => {
   });
 });
 
-describe('a peer that disconnects or sends unexpected bytes', () => {
-  test('cancels the quote of the server', async () => {
+describe('aTLS server and a peer that disconnects or sends unexpected bytes', () => {
+  test('cancels its quote when the client disconnects', async () => {
     const issuer = new HangingIssuer();
     const ends = await createAtlsEnds({ serverIssuer: () => issuer });
     const result = await withRawClient(ends, peerIdentity, async (raw) => {
@@ -293,10 +293,10 @@ describe('a peer that disconnects or sends unexpected bytes', () => {
 
   test.each([
     { name: 'READY', given: READY, want: 'atls-early-data', alert: 1 },
-    { name: 'a request', given: Buffer.from('PRI * HTTP/2.0\r\n\r\n'), want: 'atls-early-data', alert: 1 },
+    { name: 'an HTTP/2 request', given: Buffer.from('PRI * HTTP/2.0\r\n\r\n'), want: 'atls-early-data', alert: 1 },
     { name: 'a second HELLO', given: rawHello([TPM], randomBytes(32)), want: 'atls-early-data', alert: 1 },
     { name: 'an alert', given: rawFrame(15, Uint8Array.of(5)), want: 'atls-alert-internal', alert: 'closed' },
-  ])('$name while the server quotes: $want', async ({ given, want, alert }) => {
+  ])('receives $name while it waits for its quote: $want', async ({ given, want, alert }) => {
     const issuer = new HangingIssuer();
     const ends = await createAtlsEnds({ serverIssuer: () => issuer });
     const result = await withRawClient(ends, peerIdentity, async (raw) => {
@@ -310,7 +310,7 @@ describe('a peer that disconnects or sends unexpected bytes', () => {
     expect(await issuer.stopped).toBe(true);
   });
 
-  test('is refused for early data in the same packet as its evidence', async () => {
+  test('refuses application data in the same packet as the client’s evidence', async () => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, peerIdentity, async (raw) => {
       const { binding } = await hellos(raw);
@@ -325,7 +325,7 @@ describe('a peer that disconnects or sends unexpected bytes', () => {
     { name: 'within a header', bytes: 3 },
     { name: 'within a HELLO', bytes: 20 },
     { name: 'after a HELLO', bytes: 42 },
-  ])('a client that closes $name', async ({ bytes }) => {
+  ])('handles a client that disconnects $name', async ({ bytes }) => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, peerIdentity, (raw) => {
       raw.tls.end(rawHello([TPM, 3], randomBytes(32)).subarray(0, bytes));
@@ -333,7 +333,7 @@ describe('a peer that disconnects or sends unexpected bytes', () => {
     expect(result).toMatchObject({ server: 'atls-truncated' });
   });
 
-  test('does not disturb other connections of the server', async () => {
+  test('keeps serving other connections', async () => {
     const ends = await createAtlsEnds();
     for (const garbage of [Buffer.alloc(1000, 0xff), Buffer.from('PRI * HTTP/2.0\r\n'), randomBytes(64)]) {
       await withRawClient(ends, peerIdentity, (raw) => raw.send(garbage));

@@ -35,7 +35,7 @@ describe('gRPC over attested TLS', () => {
     expect(channel.peer?.machineIdentity.id).toBe(identityOf('server'));
   });
 
-  test('two concurrent callers are not confused', async () => {
+  test('handlers of two concurrent callers receive the right identities', async () => {
     await using server = await serve();
     using a = dial(server.port, 'machine-a');
     using b = dial(server.port, 'machine-b');
@@ -44,7 +44,7 @@ describe('gRPC over attested TLS', () => {
     expect(said).toEqual([idA, idB, idA, idB]);
   });
 
-  test('two callers with the same address and port, on two addresses of the server, are not confused', async () => {
+  test('handlers distinguish two callers with the same source address and port', async () => {
     await using server = await serve('0.0.0.0');
     const upgradeFrom = (name: string, host: string) => upgradeOver(name, { host, port: server.port });
     const localPort = await freePort();
@@ -72,14 +72,14 @@ describe('gRPC over attested TLS', () => {
     }
   });
 
-  test('a refusal reaches the caller with its code', async () => {
+  test('the caller receives the error code of a refusal', async () => {
     await using server = await serve();
     using channel = dial(server.port, 'machine-a', { measurement: 'bad' });
     expect(await codeOf(ask(channel))).toBe('atls-alert-evidence-rejected');
     await eventually(() => server.refusals().includes('atls-evidence-rejected')); // it waits for us to hang up
   });
 
-  test('a plain gRPC client fails in ALPN before any evidence is made', async () => {
+  test('a plain gRPC client fails in ALPN before the server issues evidence', async () => {
     await using server = await serve();
     const ends = await createAtlsEnds();
     using channel = new RpcChannel({
@@ -135,11 +135,11 @@ describe('gRPC over attested TLS', () => {
   }, 600_000);
 });
 
-describe('internals of grpc-js that attested TLS relies on', () => {
+describe('internals of grpc-js that attested TLS depends on', () => {
   const require = createRequire(import.meta.url);
   const grpc = require('@grpc/grpc-js') as typeof Grpc;
 
-  test('the installed version is the tested one', () => {
+  test('the installed version is the one tested here', () => {
     const { version } = require('@grpc/grpc-js/package.json') as { readonly version: string };
     expect(version).toMatch(/^1\.14\./);
   });
@@ -154,7 +154,7 @@ describe('internals of grpc-js that attested TLS relies on', () => {
     server.forceShutdown();
   });
 
-  test('the client lets its credentials secure a socket', async () => {
+  test('the client calls its credentials to secure a socket', async () => {
     const asked = Promise.withResolvers<Socket>();
     class Probe extends grpc.ChannelCredentials {
       override _isSecure() {

@@ -13,7 +13,7 @@ import { createTcpPair, settle, type TcpPair } from '../testing/index.ts';
 
 const peerIdentity = await createTestIdentity();
 
-describe('a slow or silent peer', () => {
+describe('aTLS connection to a slow or silent peer', () => {
   test('times out after 3s without a byte of TLS', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
@@ -26,7 +26,7 @@ describe('a slow or silent peer', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('times out at the client after 3s', async () => {
+  test('times out at the client after 3s without a byte of TLS', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const client = watched(ends.client(tcp.client));
@@ -34,7 +34,7 @@ describe('a slow or silent peer', () => {
     expect(client.code).toBe('atls-timeout');
   });
 
-  test('receives a timeout alert 3s after TLS', async () => {
+  test('sends a timeout alert 3s after TLS if the peer sends no HELLO', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       await settle();
@@ -44,7 +44,7 @@ describe('a slow or silent peer', () => {
     });
   });
 
-  test('times out after 3s although it sends one byte every 100ms', async () => {
+  test('times out after 3s although the peer sends one byte every 100ms', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       const hello = rawHello([2], randomBytes(32));
@@ -73,7 +73,7 @@ describe('a slow or silent peer', () => {
     expect(ends.issuer.server.issued).toBe(0);
   });
 
-  test('times out while this end waits for a quote, which is cancelled', async () => {
+  test('times out while this end waits for a quote, and cancels the quote', async () => {
     let stopped = false;
     const started = Promise.withResolvers<void>();
     const issue: Issuer['issue'] = (_binding, signal) =>
@@ -94,7 +94,7 @@ describe('a slow or silent peer', () => {
     expect(stopped).toBe(true);
   });
 
-  test('is not waited for when it does not read the alert', async () => {
+  test('closes without waiting for a peer that does not read the alert', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       raw.tls.pause();
@@ -107,8 +107,8 @@ describe('a slow or silent peer', () => {
   });
 });
 
-describe('a closing end', () => {
-  test('closes immediately, without an alert and without leaks', async () => {
+describe('closing an aTLS end', () => {
+  test('closes pending connections immediately, without an alert and without leaks', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const closing = new AbortController();
@@ -122,7 +122,7 @@ describe('a closing end', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('accepts no more connections', async () => {
+  test('refuses new connections', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const reason = new Error('closing');
@@ -132,7 +132,7 @@ describe('a closing end', () => {
 });
 
 describe('a flood of silent connections', () => {
-  test('from one source holds 16 slots for 3s, while other sources are served', async () => {
+  test('one source occupies at most 16 slots for 3s, while other sources are served', async () => {
     const ends = await createAtlsEnds();
     using flood = await pairs(100, '127.0.0.2');
     const floods = flood.pairs.map((tcp) => watched(ends.server(tcp.server)));
@@ -147,7 +147,7 @@ describe('a flood of silent connections', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('from many sources holds the total of slots', async () => {
+  test('many sources occupy at most the total of slots', async () => {
     const ends = await createAtlsEnds({ limits: { maxPending: 4, maxPendingPerSource: 2 } });
     using first = await pairs(2, '127.0.0.2');
     using second = await pairs(2, '127.0.0.3');
@@ -161,7 +161,7 @@ describe('a flood of silent connections', () => {
     expect(await meet(ends, '127.0.0.4')).toEqual(['resolved', 'resolved']);
   });
 
-  test('frees its slots, so that a refused client succeeds later', async () => {
+  test('slots are freed, so that a refused client succeeds later', async () => {
     const ends = await createAtlsEnds({ limits: { maxPending: 1, maxPendingPerSource: 1 } });
     using mute = await createTcpPair();
     const held = watched(ends.server(mute.server));

@@ -25,8 +25,8 @@ import {
 
 const never = new AbortController().signal;
 
-describe('two honest ends', () => {
-  test('receive the verdict about each other', async () => {
+describe('aTLS connection between two honest ends', () => {
+  test('both ends receive the verdict about each other', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server, client] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
@@ -40,7 +40,7 @@ describe('two honest ends', () => {
     expect(hex(server.session)).toBe(hex(client.session));
   });
 
-  test('have the same session value, unique to their session', async () => {
+  test('both ends have the same session value, which is unique to the session', async () => {
     const ends = await createAtlsEnds();
     const sessions = [];
     for (let i = 0; i < 2; i++) {
@@ -51,7 +51,7 @@ describe('two honest ends', () => {
     expect(new Set(sessions).size).toBe(2);
   });
 
-  test('keep only the measurements of the evidence in memory', async () => {
+  test('the verdict keeps no evidence except copies of the measurements in memory', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
@@ -59,7 +59,7 @@ describe('two honest ends', () => {
     expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([64, 4, 4]);
   });
 
-  test('leave every byte after READY to the application', async () => {
+  test('every byte after READY is left to the application', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const sent = Buffer.alloc(100_000, 'application');
@@ -78,11 +78,11 @@ describe('two honest ends', () => {
   });
 
   test.each([
-    { name: 'all of it before the server looks', pieces: [] },
-    { name: 'one byte first', pieces: [1] },
+    { name: 'all at once before the server reads', pieces: [] },
+    { name: 'one byte, then the rest', pieces: [1] },
     { name: 'byte by byte', pieces: Array.from({ length: 40 }, () => 1) },
     { name: 'two KiB at a time', pieces: Array.from({ length: 40 }, () => 2048) },
-  ])('meet, whatever TLS begins with: $name', async ({ pieces }) => {
+  ])('succeeds when the client’s TLS bytes arrive $name', async ({ pieces }) => {
     const ends = await createAtlsEnds();
     using near = await createTcpPair();
     using far = await createTcpPair();
@@ -103,7 +103,7 @@ describe('two honest ends', () => {
     expect(peers.map(({ kind }) => kind)).toEqual(['attested', 'attested']);
   });
 
-  test('fail with atls-truncated when the client closes before its first byte', async () => {
+  test('fails with atls-truncated when the client closes before its first byte', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const server = codeOf(ends.server(tcp.server));
@@ -112,7 +112,7 @@ describe('two honest ends', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('leave no timer and only the listener for late errors behind', async () => {
+  test('leaves no timer behind, and no listener except for late errors', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const upgraded = await Promise.all([
@@ -128,7 +128,7 @@ describe('two honest ends', () => {
     }
   });
 
-  test('attest an owner key to a machine and the machine to the owner', async () => {
+  test('verifies an owner key at the machine and the machine at the owner', async () => {
     const { privateKey } = generateKeyPairSync('ed25519');
     const owner = new OwnerKeyIssuer({ privKey: new Secret(privateKey) });
     const owners = new OwnerKeyValidator({ ownerKeys: [rawFromOwnerKey(privateKey)] });
@@ -146,7 +146,7 @@ describe('two honest ends', () => {
     expect(server).toMatchObject({ status: 'fulfilled', value: { peer: { variant: 'owner-key' } } });
   });
 
-  test('refuse the key of another owner', async () => {
+  test('refuses the key of another owner', async () => {
     const owner = new OwnerKeyIssuer({ privKey: new Secret(generateKeyPairSync('ed25519').privateKey) });
     const other = rawFromOwnerKey(generateKeyPairSync('ed25519').publicKey);
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
@@ -172,7 +172,7 @@ describe('two honest ends', () => {
     expect(issuer.issued).toBe(0);
   });
 
-  test('attest in one direction when both ends configure it', async () => {
+  test('verifies evidence in one direction when both ends configure it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const { client, server } = await meet(
       { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => REJECT_ALL_RULES },
@@ -182,7 +182,7 @@ describe('two honest ends', () => {
     expect(server).toMatchObject({ value: { peer: { kind: 'unproven' } } });
   });
 
-  test('refuse one direction when only one end configures it', async () => {
+  test('refuses one direction when only one end configures it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const { client, server } = await meet(
@@ -200,38 +200,38 @@ describe('two honest ends', () => {
   });
 });
 
-describe('a configuration that trusts too much', () => {
+describe('aTLS configuration that trusts too much', () => {
   const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
   const validator = new FakeValidator(machine);
   const issuer = new FakeIssuer(machine);
   const rules = () => REJECT_ALL_RULES;
   const cases: readonly { name: string; given: unknown }[] = [
-    { name: 'no trust', given: undefined },
-    { name: 'an unknown trust', given: { trust: 'any', shows: [issuer], accepts: [validator] } },
-    { name: 'mutual without a validator', given: { trust: 'mutual', shows: [issuer], accepts: [], rules } },
-    { name: 'mutual without the list', given: { trust: 'mutual', shows: [issuer], rules } },
-    { name: 'mutual without an issuer', given: { trust: 'mutual', shows: [], accepts: [validator], rules } },
-    { name: 'mutual without rules', given: { trust: 'mutual', shows: [issuer], accepts: [validator] } },
-    { name: 'one-way without a validator', given: { trust: 'one-way-accept', accepts: [], rules } },
+    { name: 'a missing trust mode', given: undefined },
+    { name: 'an unknown trust mode', given: { trust: 'any', shows: [issuer], accepts: [validator] } },
+    { name: 'trust mode mutual without a validator', given: { trust: 'mutual', shows: [issuer], accepts: [], rules } },
+    { name: 'trust mode mutual without a list of validators', given: { trust: 'mutual', shows: [issuer], rules } },
+    { name: 'trust mode mutual without an issuer', given: { trust: 'mutual', shows: [], accepts: [validator], rules } },
+    { name: 'trust mode mutual without rules', given: { trust: 'mutual', shows: [issuer], accepts: [validator] } },
+    { name: 'trust mode one-way-accept without a validator', given: { trust: 'one-way-accept', accepts: [], rules } },
     {
-      name: 'an unknown variant',
+      name: 'an unknown attestation variant',
       given: { trust: 'one-way-show', shows: [{ variant: 'dummy', issue: () => undefined }] },
     },
     {
-      name: 'a variant named by a prototype',
+      name: 'a variant named like a property of Object.prototype',
       given: { trust: 'one-way-show', shows: [{ variant: 'constructor' }] },
     },
-    { name: 'a missing variant', given: { trust: 'one-way-show', shows: [{}] } },
-    { name: 'a variant twice', given: { trust: 'one-way-show', shows: [issuer, issuer] } },
+    { name: 'an issuer without a variant', given: { trust: 'one-way-show', shows: [{}] } },
+    { name: 'a duplicate variant', given: { trust: 'one-way-show', shows: [issuer, issuer] } },
   ];
-  test.each(cases)('$name: does not start', ({ given }) => {
+  test.each(cases)('refuses to start with $name', ({ given }) => {
     const clock = new FakeClock();
     const options = { trust: given, context: 'c', keys: new RotatingKeys({ clock }), clock } as never;
     expect(() => atlsServerUpgrade(options)).toThrow(expect.objectContaining({ code: 'atls-config' }));
     expect(() => atlsClientUpgrade(options)).toThrow(expect.objectContaining({ code: 'atls-config' }));
   });
 
-  test('is refused for an empty context', () => {
+  test('refuses to start with an empty context', () => {
     const clock = new FakeClock();
     const trust = { trust: 'one-way-show', shows: [issuer] } as const;
     expect(() => atlsServerUpgrade({ trust, context: '', keys: new RotatingKeys({ clock }), clock })).toThrow(
@@ -240,8 +240,8 @@ describe('a configuration that trusts too much', () => {
   });
 });
 
-describe('TLS keys', () => {
-  test('are replaced every hour', async () => {
+describe('TLS keys of an aTLS end', () => {
+  test('RotatingKeys replaces the key every hour', async () => {
     const clock = new FakeClock();
     const keys = new RotatingKeys({ clock });
     const first = await keys.current();
@@ -251,14 +251,14 @@ describe('TLS keys', () => {
     expect(Buffer.compare((await keys.current()).spki, first.spki)).not.toBe(0);
   });
 
-  test('are refused for a certificate that is not P-256', async () => {
+  test('FixedKeys refuses a certificate that is not P-256', async () => {
     const { certPem, keyPem } = await createTestIdentity('P-384');
     expect(() => new FixedKeys({ certPem, keyPem: new Secret(keyPem) })).toThrow(
       expect.objectContaining({ code: 'atls-config' }),
     );
   });
 
-  test('a certificate that the cluster CA did not issue is refused before any evidence', async () => {
+  test('checkCertificate refuses a certificate of another CA before any evidence is sent', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const trust = {

@@ -22,7 +22,7 @@ const nonce = fc.uint8Array({ minLength: 32, maxLength: 32 });
 
 const certDer = new X509Certificate((await createTestIdentity()).certPem).raw;
 
-describe('frames', () => {
+describe('aTLS frames', () => {
   test('parseHello() returns what encodeHello() encoded', () => {
     fc.assert(
       fc.property(formats, nonce, (accepts, fresh) => {
@@ -74,22 +74,22 @@ describe('frames', () => {
   });
 });
 
-describe('hostile bytes', () => {
+describe('untrusted frames and certificates', () => {
   const hello = encodeHello({ accepts: [1, 2, 3], nonce: new Uint8Array(32) });
   const targets = [
     {
-      name: 'a header',
+      name: 'the header of a frame',
       seeds: [hello.subarray(0, HEADER_BYTES)],
       parse: (input: Uint8Array) =>
         parseHeader(Buffer.concat([input, Buffer.alloc(HEADER_BYTES)]).subarray(0, HEADER_BYTES)),
     },
-    { name: 'a HELLO', seeds: [hello.subarray(HEADER_BYTES)], parse: parseHello },
-    { name: 'EVIDENCE', seeds: [Buffer.from('0002c0ffee', 'hex')], parse: parseEvidence },
-    { name: 'an alert', seeds: [Uint8Array.of(4)], parse: parseAlert },
+    { name: 'the body of a HELLO', seeds: [hello.subarray(HEADER_BYTES)], parse: parseHello },
+    { name: 'the body of EVIDENCE', seeds: [Buffer.from('0002c0ffee', 'hex')], parse: parseEvidence },
+    { name: 'the body of an alert', seeds: [Uint8Array.of(4)], parse: parseAlert },
     { name: 'a certificate', seeds: [certDer], parse: p256SpkiOf },
   ];
   test.each(targets)(
-    '$name: read or refused by code',
+    'arbitrary bytes as $name are either parsed or refused with an error code',
     ({ seeds, parse }) => {
       const { cases, refused } = fuzz({ seeds, parse, codes: ['atls-'] });
       expect(cases).toBeGreaterThan(0);

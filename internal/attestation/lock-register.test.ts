@@ -11,7 +11,7 @@ const locked = (baseline: string, id = clusterId): string =>
 const written = { name: 'p', profile: 'identity', machines: 'any-proved' } as const;
 const policy = parsePolicy({ ...written, tpm: { requiredPcrs: [0] } });
 
-test('lockedValue() is one extension with a digest that names the cluster', () => {
+test('lockedValue() extends the baseline once with a digest of the cluster id', () => {
   const digest = createHash('sha256').update(`cluster node lock v1\0${clusterId}`).digest();
   expect(hexOf(lockDigest(clusterId))).toBe(digest.toString('hex'));
   const once = createHash('sha256').update(Buffer.alloc(32)).update(digest).digest();
@@ -19,18 +19,18 @@ test('lockedValue() is one extension with a digest that names the cluster', () =
   expect(locked(zero, 'b2'.repeat(16))).not.toBe(locked(zero));
 });
 
-describe('withLock()', () => {
+describe('withLockRegister()', () => {
   test.each([
     { name: 'boot-baseline', expected: { shows: 'boot-baseline' } as const, accepted: [zero] },
     { name: 'locked', expected: { shows: 'locked', clusterId } as const, accepted: [locked(zero)] },
     { name: 'either', expected: { shows: 'either', clusterId } as const, accepted: [zero, locked(zero)] },
-  ])('demands $name and that the register is quoted', ({ expected, accepted }) => {
+  ])('requires the register value for expectation "$name" and requires the quote to include it', ({ expected, accepted }) => {
     const { registers, tpm } = withLockRegister(policy, 15, expected);
     expect(registers.get('pcr15')).toEqual({ accepted, warnOnly: false });
     expect(tpm?.requiredPcrs).toEqual([0, 15]);
   });
 
-  test('starts from the reference values where something else extends the register, warnings or not', () => {
+  test('extends from the reference values of the register, and keeps warnOnly', () => {
     const baselines = ['c3'.repeat(32), 'd4'.repeat(32)];
     const registers = { pcr14: { expected: baselines, warnOnly: true } };
     const used = parsePolicy({ ...written, registers, tpm: { requiredPcrs: [14] } });
@@ -40,7 +40,7 @@ describe('withLock()', () => {
     });
   });
 
-  test('leaves a policy alone that speaks of no TPM', () => {
+  test('leaves a policy without a TPM section unchanged', () => {
     const keysOnly = parsePolicy(written);
     expect(withLockRegister(keysOnly, 15, { shows: 'boot-baseline' })).toBe(keysOnly);
   });

@@ -33,13 +33,13 @@ describe('deriveKey()', () => {
     expect(hex(deriveKey(master, { kind: 'cluster-id' }, 16))).toBe(prefixes[0]);
   });
 
-  test('derives the same keys in every release: disks are unlocked with them', () => {
+  test('derives the same keys in every release, because they unlock existing disks', () => {
     expect(hex(deriveKey(master, { kind: 'cluster-unlock' }, 32))).toMatchInlineSnapshot(
       `"f8ad6533ed352a18a8f3232554e339196a66b50ea6d8a04274a105be730495e3"`,
     );
   });
 
-  test('refuses a disk UUID that contains another context', () => {
+  test('refuses a disk UUID that contains the name of another context', () => {
     expect(() => deriveKey(master, { kind: 'disk', uuid: '../cluster-id' }, 32)).toThrow(RangeError);
   });
 
@@ -50,8 +50,8 @@ describe('deriveKey()', () => {
   });
 });
 
-describe('ownership', () => {
-  test('the signature covers cluster id, CA and epoch', async () => {
+describe('ownershipStatement()', () => {
+  test('covers cluster id, CA certificate and epoch', async () => {
     const keyPem = generateEd25519Key();
     const pem = async (): Promise<string> =>
       selfSignedCertificate({ keyPem: generateEd25519Key().reveal(), commonName: 'ca', nowMs: 0 });

@@ -30,20 +30,20 @@ describe('unseal() fails for', () => {
     as?: Partial<SealContext>;
     keyPem?: Secret<string>;
   }[] = [
-    { name: 'another key', keyPem: pair().keyPem },
-    { name: 'another node', as: { nodeId: 'm' } },
-    { name: 'another cluster', as: { clusterId: 'd' } },
-    { name: 'a boundary moved between cluster and node', as: { clusterId: 'cn', nodeId: '' } },
-    { name: 'an altered text', given: { ciphertext: flipped(sealed.ciphertext, 0) } },
+    { name: 'another private key', keyPem: pair().keyPem },
+    { name: 'the id of another node', as: { nodeId: 'm' } },
+    { name: 'the id of another cluster', as: { clusterId: 'd' } },
+    { name: 'a character moved between cluster id and node id', as: { clusterId: 'cn', nodeId: '' } },
+    { name: 'an altered ciphertext', given: { ciphertext: flipped(sealed.ciphertext, 0) } },
     {
-      name: 'an altered tag',
+      name: 'an altered authentication tag',
       given: { ciphertext: flipped(sealed.ciphertext, -1 + sealed.ciphertext.length) },
     },
     { name: 'an altered nonce', given: { nonce: flipped(sealed.nonce, 0) } },
-    { name: 'a short nonce', given: { nonce: sealed.nonce.subarray(1) } },
-    { name: 'nothing', given: { ciphertext: new Uint8Array() } },
+    { name: 'a truncated nonce', given: { nonce: sealed.nonce.subarray(1) } },
+    { name: 'an empty ciphertext', given: { ciphertext: new Uint8Array() } },
     { name: 'another ephemeral key', given: { ephemeralPublicKey: pair().pubKeyDer } },
-    { name: 'no ephemeral key', given: { ephemeralPublicKey: new Uint8Array(91) } },
+    { name: 'an ephemeral key of zero bytes', given: { ephemeralPublicKey: new Uint8Array(91) } },
   ];
   test.each(cases)('$name', ({ given, as, keyPem }) => {
     expect(() => unseal({ ...sealed, ...given }, keyPem ?? own.keyPem, { ...context, ...as })).toThrow();

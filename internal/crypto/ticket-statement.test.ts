@@ -19,7 +19,7 @@ const statement: TicketStatement = {
 };
 
 describe('encodeTicketStatement()', () => {
-  test('encodes every change of a field differently, also when bytes move between neighboring fields', () => {
+  test('encodes any change of a field differently, also when bytes move to the next field', () => {
     const changes: readonly Partial<TicketStatement>[] = [
       {},
       { clusterId: 'd' },
@@ -40,9 +40,9 @@ describe('encodeTicketStatement()', () => {
   });
 
   test.each([
-    { name: 'a session of another length', change: { session: new Uint8Array(63) } },
+    { name: 'a session value of the wrong length', change: { session: new Uint8Array(63) } },
     { name: 'a negative time', change: { timeMs: -1 } },
-    { name: 'a time that is no whole number', change: { timeMs: 1.5 } },
+    { name: 'a time that is not an integer', change: { timeMs: 1.5 } },
   ])('refuses $name', ({ change }) => {
     expect(() => encodeTicketStatement({ ...statement, ...change })).toThrow(RangeError);
   });

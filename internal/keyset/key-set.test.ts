@@ -20,7 +20,7 @@ test.each([
   { phase: 'refresh', trusts: ['previous', 'next'], signs: 'next' },
   { phase: 'retire', trusts: ['next'], signs: 'next' },
   { phase: 'done', trusts: ['next'], signs: 'next' },
-] as const)('in phase $phase $trusts are believed and $signs signs', ({ phase, trusts, signs }) => {
+] as const)('in phase $phase, $trusts keys are trusted and $signs keys sign', ({ phase, trusts, signs }) => {
   for (const name of ROTATING_KEYS) {
     expect(trustedPem(at(phase), name)).toBe(trusts.map((which) => set[which][name].public).join(''));
     expect(signingPair(at(phase), name)).toBe(set[signs][name]);
@@ -44,7 +44,7 @@ test('createPairs() creates CAs with distinct names and a key pair for service-a
 });
 
 describe('parseKeySet()', () => {
-  test('parses what encodeKeySet() wrote', () => {
+  test('returns what encodeKeySet() encoded', () => {
     const text = encodeKeySet(set).reveal();
     expect(encodeKeySet(parseKeySet('x', text)).reveal()).toBe(text);
   });
@@ -52,15 +52,15 @@ describe('parseKeySet()', () => {
   const mutate = (change: (read: Record<string, unknown>) => unknown): string =>
     JSON.stringify(change(JSON.parse(encodeKeySet(set).reveal()) as Record<string, unknown>));
   test.each([
-    { name: 'nothing', given: () => '' },
-    { name: 'half of it', given: () => encodeKeySet(set).reveal().slice(0, 900) },
+    { name: 'an empty file', given: () => '' },
+    { name: 'a truncated file', given: () => encodeKeySet(set).reveal().slice(0, 900) },
     { name: 'a newer version', given: () => mutate((read) => ({ ...read, version: 2 })) },
     { name: 'an unknown phase', given: () => mutate((read) => ({ ...read, phase: 'rest' })) },
     { name: 'an unknown field', given: () => mutate((read) => ({ ...read, more: 1 })) },
-    { name: 'no next keys', given: () => mutate(({ next: _, ...read }) => read) },
-    { name: 'the first generation', given: () => mutate((read) => ({ ...read, generation: 1 })) },
+    { name: 'a file without the next keys', given: () => mutate(({ next: _, ...read }) => read) },
+    { name: 'the generation 1, which has no previous keys', given: () => mutate((read) => ({ ...read, generation: 1 })) },
     {
-      name: 'halves of two pairs',
+      name: 'a certificate with the private key of another pair',
       given: () =>
         mutate((read) => {
           const next = read['next'] as Record<string, object>;
@@ -68,7 +68,7 @@ describe('parseKeySet()', () => {
           return { ...read, next: { ...next, 'etcd-peers-ca': mixed } };
         }),
     },
-  ])('refuses $name and tells no key', ({ given }) => {
+  ])('refuses $name, without private keys in the error', ({ given }) => {
     const text = given();
     const refused = expect(() => parseKeySet('/keys', text));
     refused.toThrow(expect.objectContaining({ code: 'keyset-invalid' }));
@@ -83,7 +83,7 @@ test.each([
   { now: '2/believe', wanted: '2/issue', want: false },
   { now: '3/hand', wanted: '2/done', want: true },
   { now: '2/done', wanted: '3/hand', want: false },
-])('hasReached() of stage $now and wanted stage $wanted: $want', ({ now, wanted, want }) => {
+])('hasReached() returns $want for stage $now and wanted stage $wanted', ({ now, wanted, want }) => {
   const stage = (text: string) => {
     const [generation, phase] = text.split('/');
     const read = { generation: Number(generation), phase: phase as KeyPhase };

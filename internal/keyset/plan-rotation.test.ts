@@ -22,81 +22,81 @@ const cases: readonly {
   want: unknown;
 }[] = [
   {
-    name: 'nobody makes keys while an agent cannot take part',
+    name: 'waits for an agent that is too old to take part before new keys are created',
     at: now('asked'),
     members: [member('a', '1/done'), worker('w', undefined)],
     want: [['w', 'its agent is too old to rotate keys']],
   },
   {
-    name: 'one makes them when all can',
+    name: 'lets one control plane create new keys when all agents can take part',
     at: now('asked'),
     members: [member('a', '1/done'), worker('w', '1/done'), worker('x', undefined, false)],
     want: { kind: 'make', again: false },
   },
   {
-    name: 'restored records that forgot a generation go past it: no old keys are taken for new ones',
+    name: 'creates a newer generation when restored records are older than the keys on nodes',
     at: now('asked'),
     members: [member('a', '2/done'), member('b', '2/done')],
     want: { kind: 'make', again: true },
   },
   {
-    name: 'every control plane is to have them',
+    name: 'waits until every control plane has the new keys',
     at: now('hand'),
     members: [member('a', '2/hand'), member('b', '1/done'), worker('w', '1/done')],
     want: [['b', 'has not started']],
   },
   {
-    name: 'workers have none',
+    name: 'does not wait for workers to receive the new keys',
     at: now('hand'),
     members: [member('a', '2/hand'), member('b', '2/hand'), worker('w', '1/done')],
     want: { kind: 'next', phase: 'believe' },
   },
   {
-    name: 'other keys are made when who had them is gone',
+    name: 'creates other new keys when all control planes that had them are gone',
     at: now('hand'),
     members: [member('b', '1/done'), member('c', '1/done')],
     want: { kind: 'make', again: true },
   },
   {
-    name: 'not while another one has them',
+    name: 'keeps the new keys while another control plane has them',
     at: now('hand'),
     members: [member('b', '2/hand'), member('c', '1/done')],
     want: [['c', 'has not started']],
   },
   {
-    name: 'later phases need their maker no more',
+    name: 'continues later phases after the creator of the keys was removed',
     at: now('believe'),
     members: [member('b', '2/believe'), member('c', '2/believe')],
     want: { kind: 'next', phase: 'issue' },
   },
   {
-    name: 'a control plane that is off is waited for',
+    name: 'waits for a control plane that is down',
     at: now('issue'),
     members: [member('a', '2/issue'), off('b', '2/believe')],
     want: [['b', 'not reachable; remove the node if it will not return']],
   },
   {
-    name: 'a worker that is off is not',
+    name: 'does not wait for a worker that is down',
     at: now('issue'),
     members: [member('a', '2/issue'), worker('w', '2/believe', false)],
     want: { kind: 'next', phase: 'refresh' },
   },
   {
-    name: 'a worker that is alive is waited for',
+    name: 'waits for a worker that is alive',
     at: now('refresh'),
     members: [member('a', '2/refresh'), worker('w', '2/issue')],
     want: [['w', 'still in phase "issue"']],
   },
   {
-    name: 'the last phase ends it',
+    name: 'goes from the last phase to done',
     at: now('retire'),
     members: [member('a', '2/retire'), member('b', '2/done')],
     want: { kind: 'next', phase: 'done' },
   },
-  { name: 'what is done stays so', at: now('done'), members: [off('a', '1/done')], want: { kind: 'done' } },
+  { name: 'a completed rotation stays done', at: now('done'), members: [off('a', '1/done')], want: { kind: 'done' } },
 ];
 
-test.each(cases)('$name', ({ at, members, want }) => {
+test.each(cases)('planRotation() $name', ({ at, members, want }) => {
   const found = planRotation(at, members);
   expect(found.kind === 'wait' ? found.awaited.map(({ name, why }) => [name, why]) : found).toEqual(want);
 });

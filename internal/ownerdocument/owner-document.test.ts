@@ -94,59 +94,59 @@ describe('verifyDocument()', () => {
     readonly code: string;
   }[] = [
     {
-      name: 'without a signature',
+      name: 'a document without a signature',
       bytes: good.with(-1 + good.length, 0).fill(0, -64),
       code: 'owner-document-signature-invalid',
     },
-    { name: 'with a changed signature', bytes: changed, code: 'owner-document-signature-invalid' },
+    { name: 'a document with a changed signature', bytes: changed, code: 'owner-document-signature-invalid' },
     {
-      name: 'with changed content',
+      name: 'a document with changed content',
       bytes: swapped(good, '"serial":7', '"serial":8'),
       code: 'owner-document-signature-invalid',
     },
     {
-      name: 'signed by one owner in the name of another',
+      name: 'a document signed by one owner in the name of another',
       bytes: swapped(good, base64Of(owner), base64Of(other)),
       code: 'owner-document-signature-invalid',
     },
     {
-      name: 'signed for another purpose with the owner key',
+      name: 'a document with a signature for another purpose of the owner key',
       bytes: resigned(good, (payload) => Buffer.concat([Buffer.from('cluster/reset/v1\0'), payload])),
       code: 'owner-document-signature-invalid',
     },
     {
-      name: 'signed by somebody who is no owner',
+      name: 'a document signed by a key that is not an owner key',
       bytes: signDocument(content('policy'), generateEd25519Key()),
       code: 'owner-document-signer-unknown',
     },
-    { name: 'while no owner is known', expected: { owners: [] }, code: 'owner-document-signer-unknown' },
+    { name: 'any document while no owner is known', expected: { owners: [] }, code: 'owner-document-signer-unknown' },
     {
-      name: 'by a key of small order, should one be among the owners',
+      name: 'a document signed by a small-order key, even if owners include the key',
       bytes: swapped(good, base64Of(owner), Buffer.from(smallOrder).toString('base64')),
       expected: { owners: [smallOrder] },
       code: 'owner-key-invalid',
     },
     {
-      name: 'of another cluster',
+      name: 'a document of another cluster',
       bytes: signDocument({ ...content('policy'), clusterId: 'd'.repeat(32) }, owner),
       code: 'owner-document-cluster-mismatch',
     },
-    { name: 'of an older epoch', expected: { epoch: 3 }, code: 'owner-document-epoch-old' },
-    { name: 'below the floor', expected: { floor: { serial: 8 } }, code: 'owner-document-serial-old' },
+    { name: 'a document of an older epoch', expected: { epoch: 3 }, code: 'owner-document-epoch-old' },
+    { name: 'a document with a serial below the last accepted one', expected: { floor: { serial: 8 } }, code: 'owner-document-serial-old' },
     {
-      name: 'with the serial of another one that was accepted first',
+      name: 'a document with the same serial as a different accepted document',
       bytes: twin,
       expected: { floor: { serial: 7, sha256: goodDigest } },
       code: 'owner-document-serial-conflict',
     },
-    { name: 'after its end', expected: { nowMs: NOW + 1000 }, code: 'owner-document-expired' },
+    { name: 'a document after its expiry', expected: { nowMs: NOW + 1000 }, code: 'owner-document-expired' },
     {
-      name: 'of another kind',
+      name: 'a document of another kind',
       bytes: signDocument(content('owners'), owner),
       code: 'owner-document-kind-mismatch',
     },
   ];
-  test.each(cases)('refuses one $name', ({ bytes, expected: change, code }) => {
+  test.each(cases)('refuses $name', ({ bytes, expected: change, code }) => {
     expect(() => verifyDocument(bytes ?? good, { ...expected('policy'), ...change })).toThrow(coded(code));
   });
 });
@@ -158,73 +158,73 @@ describe('parseDocument() refuses', () => {
   const withBody = (kind: DocumentKind, body: unknown): Uint8Array => json({ kind, body });
   const many = Array.from({ length: MAX_OWNERS + 1 }, () => base64Of(generateEd25519Key()));
   const cases: readonly { readonly name: string; readonly given: Uint8Array; readonly code?: string }[] = [
-    { name: 'nothing', given: new Uint8Array() },
-    { name: 'half a length', given: good.slice(0, 3) },
-    { name: 'content that is cut off', given: good.slice(0, 40) },
-    { name: 'a signature that is cut off', given: good.slice(0, -1) },
-    { name: 'a length beyond the end', given: good.with(0, 0xff) },
-    { name: 'one byte more', given: Uint8Array.of(...good, 0), code: 'owner-document-trailing-bytes' },
-    { name: 'too many bytes', given: new Uint8Array(MAX_DOCUMENT_BYTES + 1) },
-    { name: 'no JSON', given: enveloped('{') },
-    { name: 'no text', given: enveloped(Uint8Array.of(0xff)) },
-    { name: 'a byte order mark', given: enveloped(`\ufeff${text}`) },
-    { name: 'white space', given: enveloped(text.replace(',', ', ')) },
-    { name: 'a key twice', given: enveloped(text.replace('{"body"', '{"body":{},"body"')) },
-    { name: 'another order', given: enveloped(text.replace(/^\{(.*),("version":1)\}$/, '{$2,$1}')) },
-    { name: 'an escape where none is needed', given: enveloped(text.replace('policy', '\\u0070olicy')) },
-    { name: 'a list', given: enveloped('[]') },
-    { name: 'null', given: enveloped('null') },
-    { name: 'deep nesting', given: enveloped('['.repeat(30_000)) },
-    { name: 'another version', given: json({ version: 2 }) },
-    { name: 'an unknown kind', given: json({ kind: 'gardener' }), code: 'owner-document-kind-unknown' },
+    { name: 'an empty input', given: new Uint8Array() },
+    { name: 'a truncated length field', given: good.slice(0, 3) },
+    { name: 'truncated content', given: good.slice(0, 40) },
+    { name: 'a truncated signature', given: good.slice(0, -1) },
+    { name: 'a content length that exceeds the input', given: good.with(0, 0xff) },
+    { name: 'a trailing byte', given: Uint8Array.of(...good, 0), code: 'owner-document-trailing-bytes' },
+    { name: 'a document above the size limit', given: new Uint8Array(MAX_DOCUMENT_BYTES + 1) },
+    { name: 'content that is not JSON', given: enveloped('{') },
+    { name: 'content that is not UTF-8', given: enveloped(Uint8Array.of(0xff)) },
+    { name: 'content with a byte order mark', given: enveloped(`\ufeff${text}`) },
+    { name: 'content with white space', given: enveloped(text.replace(',', ', ')) },
+    { name: 'content with a duplicate key', given: enveloped(text.replace('{"body"', '{"body":{},"body"')) },
+    { name: 'content with keys in another order', given: enveloped(text.replace(/^\{(.*),("version":1)\}$/, '{$2,$1}')) },
+    { name: 'content with an unnecessary escape', given: enveloped(text.replace('policy', '\\u0070olicy')) },
+    { name: 'content that is a list', given: enveloped('[]') },
+    { name: 'content that is null', given: enveloped('null') },
+    { name: 'content with deep nesting', given: enveloped('['.repeat(30_000)) },
+    { name: 'another document version', given: json({ version: 2 }) },
+    { name: 'an unknown document kind', given: json({ kind: 'gardener' }), code: 'owner-document-kind-unknown' },
     {
-      name: 'a kind of the prototype',
+      name: 'a document kind named like a property of Object.prototype',
       given: json({ kind: 'constructor' }),
       code: 'owner-document-kind-unknown',
     },
-    { name: 'a field more', given: json({ more: 1 }) },
+    { name: 'an unknown field', given: json({ more: 1 }) },
     { name: 'a missing field', given: enveloped(text.replace(/"epoch":\d+,/, '')) },
-    { name: 'a cluster id of another form', given: json({ clusterId: '../c' }) },
-    { name: 'serial 0', given: json({ serial: 0 }) },
-    { name: 'a serial that is no integer', given: json({ serial: 1.5 }) },
+    { name: 'a malformed cluster id', given: json({ clusterId: '../c' }) },
+    { name: 'the serial 0', given: json({ serial: 0 }) },
+    { name: 'a serial that is not an integer', given: json({ serial: 1.5 }) },
     {
-      name: 'a serial beyond what counts exactly',
+      name: 'a serial above the largest exact integer',
       given: enveloped(text.replace('"serial":7', '"serial":1e21')),
     },
-    { name: 'epoch 0', given: json({ epoch: 0 }) },
-    { name: 'an end before its beginning', given: json({ endsMs: 1 }) },
-    { name: 'a short signer', given: json({ signer: base64Of(owner).slice(4) }) },
-    { name: 'a signer in another base64', given: json({ signer: `${base64Of(owner)}\n` }) },
-    { name: 'a body of another kind', given: withBody('grant', bodies.policy) },
-    { name: 'a body with a field more', given: withBody('policy', { ...bodies.policy, more: 1 }) },
-    { name: 'a hash in capitals', given: withBody('policy', { configurationSha256: 'AB'.repeat(32) }) },
-    { name: 'no owners', given: withBody('owners', { keys: [] }) },
-    { name: 'an owner twice', given: withBody('owners', { keys: [base64Of(owner), base64Of(owner)] }) },
+    { name: 'the epoch 0', given: json({ epoch: 0 }) },
+    { name: 'an expiry before the time of issue', given: json({ endsMs: 1 }) },
+    { name: 'a truncated signer key', given: json({ signer: base64Of(owner).slice(4) }) },
+    { name: 'a signer key in non-canonical base64', given: json({ signer: `${base64Of(owner)}\n` }) },
+    { name: 'the body of another document kind', given: withBody('grant', bodies.policy) },
+    { name: 'a body with an unknown field', given: withBody('policy', { ...bodies.policy, more: 1 }) },
+    { name: 'a hash in upper-case hex', given: withBody('policy', { configurationSha256: 'AB'.repeat(32) }) },
+    { name: 'an empty list of owners', given: withBody('owners', { keys: [] }) },
+    { name: 'a duplicate owner', given: withBody('owners', { keys: [base64Of(owner), base64Of(owner)] }) },
     { name: 'too many owners', given: withBody('owners', { keys: many }) },
-    { name: 'no operators', given: withBody('operators', { operators: [] }) },
+    { name: 'an empty list of operators', given: withBody('operators', { operators: [] }) },
     {
-      name: 'one operator twice',
+      name: 'a duplicate operator',
       given: withBody('operators', {
         operators: [...bodies.operators.operators, ...bodies.operators.operators],
       }),
     },
     {
-      name: 'an unknown role of an operator',
+      name: 'an operator with an unknown role',
       given: withBody('operators', { operators: [{ ...bodies.operators.operators[0], role: 'root' }] }),
     },
-    { name: 'a grant of no role', given: withBody('grant', { ...bodies.grant, roles: [] }) },
+    { name: 'a grant without roles', given: withBody('grant', { ...bodies.grant, roles: [] }) },
     {
-      name: 'a grant of an unknown role',
+      name: 'a grant with an unknown role',
       given: withBody('grant', { ...bodies.grant, roles: ['Gardener'] }),
     },
     {
-      name: 'a grant for a node id with a path',
+      name: 'a grant whose node id contains a path',
       given: withBody('grant', { ...bodies.grant, nodeId: 'node-/../x' }),
     },
-    { name: 'a grant without a floor', given: withBody('grant', { ...bodies.grant, floors: { owners: 1 } }) },
-    { name: 'a readmission of no machine', given: withBody('readmission', { identity: 'x', removal: 1 }) },
+    { name: 'a grant without one of the floors', given: withBody('grant', { ...bodies.grant, floors: { owners: 1 } }) },
+    { name: 'a readmission with a malformed machine id', given: withBody('readmission', { identity: 'x', removal: 1 }) },
     {
-      name: 'a readmission of no removal',
+      name: 'a readmission of removal number 0',
       given: withBody('readmission', { ...bodies.readmission, removal: 0 }),
     },
   ];
@@ -232,7 +232,7 @@ describe('parseDocument() refuses', () => {
     expect(() => parseDocument(given)).toThrow(coded(code ?? 'owner-document-malformed'));
   });
 
-  test('fuzzed input with a code of the catalog', () => {
+  test('arbitrary input with an error code', () => {
     for (const target of targets) expect(fuzz(target).refused).toBeGreaterThan(0);
   });
 });
@@ -243,7 +243,7 @@ test('signDocument() refuses content that parseDocument() would refuse, and othe
   );
 });
 
-test('verifyDocument() returns what signDocument() encoded and refuses every change of one byte', () => {
+test('verifyDocument() returns the content that signDocument() encoded and refuses any changed byte', () => {
   const key = fc
     .uint8Array({ minLength: 32, maxLength: 32 })
     .map((raw) => Buffer.from(raw).toString('base64'));
@@ -287,7 +287,7 @@ describe('resolveOwners()', () => {
   const link = (serial: number, by: Secret<string>, ...keys: readonly Secret<string>[]): Uint8Array =>
     signDocument({ ...content('owners', { keys: keys.map(base64Of) }), serial }, by);
 
-  test('follows each set of owners to the next, whatever their age and epoch', () => {
+  test('follows each set of owners to the next, regardless of expiry and epoch', () => {
     const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b)];
     const now = resolveOwners(start, chain, trust);
     expect(now.keys).toEqual([rawOf(b)]);
@@ -296,7 +296,7 @@ describe('resolveOwners()', () => {
     expect(resolveOwners(start, [], trust)).toEqual(start);
   });
 
-  test('starts at the first document that an owner of the start signed and ignores those before', () => {
+  test('skips documents before the first one that a provisioned owner signed', () => {
     const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b, c)];
     const later = { keys: [rawOf(b)] as const, floor: undefined };
     expect(resolveOwners(later, chain, trust).keys).toEqual([rawOf(b), rawOf(c)]);

@@ -66,7 +66,7 @@ describe('verifyCuratorCertificate()', () => {
     expect(certificate.checkIP('198.18.0.11')).toBe('198.18.0.11');
   });
 
-  test('accepts the certificate of the node itself, which older releases show', async () => {
+  test('accepts the certificate of the node itself, as older releases use it', async () => {
     const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(node), addresses: [] });
     expect(verifyCuratorCertificate(await issued(spec), trust)).toMatchObject({
       nodeId: nodeIdOf(pubKeyDerOf(node)),
@@ -74,24 +74,24 @@ describe('verifyCuratorCertificate()', () => {
   });
 
   test.each([
-    { name: 'that the CA signed and no node delegated to', given: () => leaf({ signedBy: ed25519() }) },
+    { name: 'with a delegation that no node signed', given: () => leaf({ signedBy: ed25519() }) },
     {
-      name: 'whose delegation is for another key',
+      name: 'with a delegation for another key',
       given: () => leaf({ signedFor: { tlsPubKeyDer: pubKeyDerOf(ed25519()) } }),
     },
-    { name: 'whose delegation is for another cluster', given: () => leaf({ signedFor: { clusterId: 'x' } }) },
+    { name: 'with a delegation for another cluster', given: () => leaf({ signedFor: { clusterId: 'x' } }) },
     {
-      name: 'whose delegation ended earlier than it says',
+      name: 'with a delegation whose expiry was extended',
       given: () => leaf({ signedFor: { notAfterSeconds: notAfterSeconds - 1 } }),
     },
     {
-      name: 'in the name of another node',
+      name: 'with the id of another node',
       given: () => renamed(leaf(), nodeIdOf(pubKeyDerOf(node)), nodeIdOf(pubKeyDerOf(tls))),
     },
     { name: 'of another cluster', given: () => renamed(leaf(), clusterId, 'decade') },
-    { name: 'that may also call', given: (): LeafSpec => ({ ...leaf(), usages: ['server', 'client'] }) },
+    { name: 'that is also valid for TLS clients', given: (): LeafSpec => ({ ...leaf(), usages: ['server', 'client'] }) },
     {
-      name: 'with two names of members',
+      name: 'with the names of two cluster members',
       given: (): LeafSpec => {
         const spec = leaf();
         return { ...spec, names: [...spec.names, { type: 'url', value: 'cluster://c0ffee/curator/x' }] };

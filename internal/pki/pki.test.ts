@@ -79,11 +79,11 @@ test('KeyCertificateSigner copies the key identifier of the CA into issued certi
   expect(new X509Certificate(pem).checkIssued(new X509Certificate(signer.caPem))).toBe(true);
 });
 
-describe('certificates of members', () => {
+describe('certificates of cluster members', () => {
   test.each([
     { name: 'ECDSA P-256', key: generateKeyPem() },
     { name: 'Ed25519', key: ed25519() },
-  ])('a node with an $name key is read back as itself', async ({ key }) => {
+  ])('verifyMemberCertificate() returns the identity of a node with an $name key', async ({ key }) => {
     const signer = await createSigner();
     const pubKeyDer = pubKeyDerOf(key);
     const pem = await signer.issue(
@@ -138,10 +138,10 @@ describe('certificates of members', () => {
   });
 
   test.each([
-    { name: 'another cluster', change: { clusterId: 'other' }, code: 'pki-untrusted' },
-    { name: 'after its end', change: { nowMs: () => NOW + 7 * DAY_MS + 301_000 }, code: 'pki-expired' },
-    { name: 'before its beginning', change: { nowMs: () => NOW - 601_000 }, code: 'pki-expired' },
-  ])('verifyMember() refuses a certificate for $name', async ({ change, code }) => {
+    { name: 'of another cluster', change: { clusterId: 'other' }, code: 'pki-untrusted' },
+    { name: 'after its notAfter', change: { nowMs: () => NOW + 7 * DAY_MS + 301_000 }, code: 'pki-expired' },
+    { name: 'before its notBefore', change: { nowMs: () => NOW - 601_000 }, code: 'pki-expired' },
+  ])('verifyMemberCertificate() refuses a certificate $name', async ({ change, code }) => {
     const signer = await createSigner();
     const pem = await signer.issue(
       nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
@@ -152,7 +152,7 @@ describe('certificates of members', () => {
     );
   });
 
-  test('verifyMemberCertificate() tolerates a clock that is 5m late', async () => {
+  test('verifyMemberCertificate() tolerates a clock that is 5m ahead', async () => {
     const signer = await createSigner();
     const pem = await signer.issue(
       nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
@@ -161,7 +161,7 @@ describe('certificates of members', () => {
     expect(verifyMemberCertificate(new X509Certificate(pem), trust).kind).toBe('node');
   });
 
-  test('verifyMemberCertificate() refuses a CA of the same name with another key', async () => {
+  test('verifyMemberCertificate() refuses a CA with the same name and another key', async () => {
     const [ours, theirs] = [await createSigner(), await createSigner()];
     const pem = await theirs.issue(
       nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
@@ -172,10 +172,10 @@ describe('certificates of members', () => {
   });
 
   test.each([
-    { name: "another node's id", change: { uri: 'cluster://c0ffee/node/node-00' } },
-    { name: 'an operator that may serve', change: { uri: 'cluster://c0ffee/operator/eve' } },
-    { name: 'no member at all', change: { uri: 'https://c0ffee/node/x' } },
-  ])('verifyMember() refuses a certificate that claims $name', async ({ change }) => {
+    { name: 'the id of another node', change: { uri: 'cluster://c0ffee/node/node-00' } },
+    { name: 'the name of an operator while it is valid for TLS servers', change: { uri: 'cluster://c0ffee/operator/eve' } },
+    { name: 'the name of neither a node nor an operator', change: { uri: 'https://c0ffee/node/x' } },
+  ])('verifyMemberCertificate() refuses a certificate with $name', async ({ change }) => {
     const signer = await createSigner();
     const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] });
     const pem = await signer.issue({ ...spec, names: [{ type: 'url', value: change.uri }] });
@@ -201,7 +201,7 @@ describe('certificate requests', () => {
     );
   });
 
-  test('verifyCertificateRequest() refuses every flipped bit of the signature and short, long or empty input', async () => {
+  test('verifyCertificateRequest() refuses any flipped bit of the signature and truncated, extended or empty input', async () => {
     const good = await createCertificateRequest(generateKeyPem(), 'x');
     const flipped = good.slice();
     flipped.set([(flipped.at(-1) ?? 0) ^ 1], flipped.length - 1);

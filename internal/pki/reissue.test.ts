@@ -22,7 +22,7 @@ describe('reissueCertificate()', () => {
     readonly leaf: Omit<LeafSpec, 'pubKeyDer' | 'validDays'>;
   }[] = [
     {
-      name: 'a server with names and addresses',
+      name: 'a server certificate with names and addresses',
       leaf: {
         commonName: 'kube-apiserver',
         usages: ['server'],
@@ -35,7 +35,7 @@ describe('reissueCertificate()', () => {
       },
     },
     {
-      name: 'a client of a group',
+      name: 'a client certificate of a group',
       leaf: {
         commonName: 'kubernetes-admin',
         organization: 'kubeadm:cluster-admins',
@@ -43,9 +43,9 @@ describe('reissueCertificate()', () => {
         names: [],
       },
     },
-    { name: 'a peer', leaf: { commonName: 'peer', usages: ['server', 'client'], names: [] } },
+    { name: 'a peer certificate (server and client)', leaf: { commonName: 'peer', usages: ['server', 'client'], names: [] } },
   ];
-  test.each(cases)('$name says what it said, for the same key and longer', async ({ leaf }) => {
+  test.each(cases)('keeps key, subject, usages and names of $name, and extends its validity', async ({ leaf }) => {
     const at = { nowMs: NOW };
     const signer = await createSigner(at);
     const pubKeyDer = pubKeyDerOf(generateKeyPem());
@@ -76,13 +76,13 @@ describe('reissueCertificate()', () => {
 
   test.each([
     {
-      name: 'takes a subject in kubeadm’s order',
+      name: 'accepts a subject in the order of kubeadm (O before CN)',
       subject: 'O=kubeadm:cluster-admins, CN=client',
       want: 'fine',
     },
-    { name: 'refuses a subject with more', subject: 'CN=client, OU=more', want: 'unsupported subject' },
-    { name: 'refuses two organizations', subject: 'O=a, O=b, CN=client', want: 'several O' },
-    { name: 'refuses a subject without a name', subject: 'O=a', want: 'no common name' },
+    { name: 'refuses a subject with an unknown attribute', subject: 'CN=client, OU=more', want: 'unsupported subject' },
+    { name: 'refuses a subject with two organizations', subject: 'O=a, O=b, CN=client', want: 'several O' },
+    { name: 'refuses a subject without a common name', subject: 'O=a', want: 'no common name' },
   ])('$name', async ({ subject, want }) => {
     const signer = await createSigner({ nowMs: NOW });
     const keys = await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, [

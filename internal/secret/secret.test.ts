@@ -13,8 +13,8 @@ test('reveal() returns the value', () => {
 
 const prints: readonly { name: string; print: () => string }[] = [
   { name: 'String()', print: () => String(secret) },
-  { name: 'a template', print: () => `${String(secret)}` },
-  { name: 'a concatenation', print: () => ''.concat(secret as unknown as string) },
+  { name: 'a template literal', print: () => `${String(secret)}` },
+  { name: 'a string concatenation', print: () => ''.concat(secret as unknown as string) },
   { name: 'JSON.stringify()', print: () => JSON.stringify({ secret }) },
   { name: 'inspect()', print: () => inspect({ deep: { secret } }, { depth: 9, showHidden: true }) },
   { name: 'format(%s)', print: () => format('%s', secret) },
@@ -22,7 +22,7 @@ const prints: readonly { name: string; print: () => string }[] = [
   { name: 'format(%j)', print: () => format('%j', secret) },
   { name: 'an error message', print: () => new Error(`using ${String(secret)}`).message },
 ];
-test.each(prints)('$name prints [secret] and nothing of the value', ({ print }) => {
+test.each(prints)('$name prints [secret] instead of the value', ({ print }) => {
   expect(print()).toContain('[secret]');
   expect(print()).not.toContain('horse');
 });

@@ -29,14 +29,14 @@ function isFor(quote: BatchedQuote, data: Uint8Array): boolean {
 }
 
 describe('BatchQuoter', () => {
-  test('gives a single caller its own quote', async () => {
+  test('gives a single caller a quote of its own', async () => {
     const { fake, quoter } = setUp();
     const quote = await quoter.quote(dataOf(1), never);
     expect([quote.size, quote.path.length, fake.quotes]).toEqual([1, 0, 1]);
     expect([isFor(quote, dataOf(1)), isFor(quote, dataOf(2))]).toEqual([true, false]);
   });
 
-  test('serves 64 callers on a TPM of 100 ms with two quotes, each with a path of its own', async () => {
+  test('serves 64 callers on a slow TPM (100 ms) with two quotes and one Merkle path each', async () => {
     const { clock, fake, quoter } = setUp(100);
     const startMs = clock.nowMs();
     const first = quoter.quote(dataOf(0), never);
@@ -115,14 +115,14 @@ describe('BatchQuoter', () => {
     await expect(quoter.quote(dataOf(1), never)).rejects.toMatchObject({ code: 'tpm-pcrs-moving' });
   });
 
-  test('derives its key once per connection', async () => {
+  test('derives its key once for each connection', async () => {
     const { fake, quoter } = setUp();
     await quoter.quote(dataOf(1), never);
     await quoter.quote(dataOf(2), never);
     expect(fake.commands.filter((code) => code === 0x0131)).toHaveLength(1);
   });
 
-  test('covers the attachment', async () => {
+  test('binds the quote to the attachment', async () => {
     const { tpm } = setUp();
     const quoter = new BatchQuoter({ tpm, pcrs: [0], attachment: async () => Uint8Array.of(1, 2, 3) });
     const quote = await quoter.quote(dataOf(1), never);
@@ -130,7 +130,7 @@ describe('BatchQuoter', () => {
     expect(isFor({ ...quote, attachment: Uint8Array.of(1, 2, 4) }, dataOf(1))).toBe(false);
   });
 
-  test('refuses more callers than a tree has leaves', async () => {
+  test('refuses more callers than a Merkle tree has leaves', async () => {
     const { tpm, quoter } = setUp();
     const gate = Promise.withResolvers<void>();
     const busy = tpm.use(never, () => gate.promise);

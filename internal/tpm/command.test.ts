@@ -16,7 +16,7 @@ function patched(message: Uint8Array, at: number, bytes: readonly number[]): Uin
 }
 
 describe('encodeCommand()', () => {
-  test('writes header, handles, authorization and parameters as Part 1, 18 lays them out', () => {
+  test('encodes header, handles, authorization and parameters as in TPM 2.0 Part 1, 18', () => {
     expect(hex(encodeCommand(PLAIN))).toBe('80010000000c0000017b0008');
     expect(hex(encodeCommand({ ...AUTHORIZED, parameters: Uint8Array.of(1) }))).toBe(
       '80020000001c00000158' + '80000000' + '00000009' + '40000009' + '0000' + '01' + '0000' + '01',
@@ -31,7 +31,7 @@ describe('encodeCommand()', () => {
 describe('decodeResponse()', () => {
   const parameters = Uint8Array.of(1, 2, 3);
 
-  test('returns handle and parameters', () => {
+  test('returns the handle and the parameters', () => {
     const plain = decodeResponse(respond({ parameters }), PLAIN);
     expect(plain.parameters.bytes(3, 'all')).toEqual(parameters);
     const made = decodeResponse(respond({ parameters, handle: 7, sessions: true }), {
@@ -43,24 +43,24 @@ describe('decodeResponse()', () => {
 
   const good = respond({ parameters, sessions: true });
   const hostile = [
-    { name: 'less than a header', message: good.slice(0, 9), code: 'tpm-malformed' },
-    { name: 'a size that is not the length', message: patched(good, 5, [0xff]), code: 'tpm-malformed' },
-    { name: 'a tag without sessions', message: patched(good, 0, [0x80, 0x01]), code: 'tpm-malformed' },
+    { name: 'a response shorter than a header', message: good.slice(0, 9), code: 'tpm-malformed' },
+    { name: 'a size that differs from the length', message: patched(good, 5, [0xff]), code: 'tpm-malformed' },
+    { name: 'a response tag without sessions', message: patched(good, 0, [0x80, 0x01]), code: 'tpm-malformed' },
     {
-      name: 'parameters beyond the end',
+      name: 'a parameter size that exceeds the response',
       message: patched(good, 10, [0xff, 0xff, 0xff, 0xff]),
       code: 'tpm-malformed',
     },
-    { name: 'parameters shorter than they are', message: patched(good, 13, [2]), code: 'tpm-malformed' },
+    { name: 'a parameter size below the actual size', message: patched(good, 13, [2]), code: 'tpm-malformed' },
     {
-      name: 'another session attribute',
+      name: 'an unexpected session attribute',
       message: patched(good, good.length - 3, [0]),
       code: 'tpm-malformed',
     },
-    { name: 'an acknowledgment', message: patched(good, good.length - 1, [1]), code: 'tpm-malformed' },
-    { name: 'a refusal', message: respond({ rc: 0x9a2 }), code: 'tpm-auth-failed' },
+    { name: 'a response with an unexpected HMAC', message: patched(good, good.length - 1, [1]), code: 'tpm-malformed' },
+    { name: 'a TPM error response', message: respond({ rc: 0x9a2 }), code: 'tpm-auth-failed' },
     {
-      name: 'a refusal with a session tag',
+      name: 'a TPM error response with a session tag',
       message: patched(respond({ rc: 0x9a2 }), 0, [0x80, 2]),
       code: 'tpm-malformed',
     },
@@ -89,7 +89,7 @@ describe('decodeResponse()', () => {
     );
   });
 
-  test('fuzz: throws nothing but its coded errors', () => {
+  test('fuzz: throws only its coded errors', () => {
     const seeds = [good, respond({ parameters }), respond({ rc: 0x922 }), respond({ handle: 1, parameters })];
     const parse = (input: Uint8Array): unknown => [
       readResponseCode(input, 'quote'),

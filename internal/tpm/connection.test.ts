@@ -25,7 +25,7 @@ function connect(answers: readonly (Uint8Array | Promise<Uint8Array>)[]) {
 
 const never = new AbortController().signal;
 
-describe('execute()', () => {
+describe('TpmConnection.execute()', () => {
   test.each([0x922, 0x908, 0x90a, 0x920, 0x923])(
     'sends the command again after response code %i',
     async (rc) => {
@@ -39,7 +39,7 @@ describe('execute()', () => {
     },
   );
 
-  test('fails with tpm-busy after a bounded number of attempts', async () => {
+  test('fails with tpm-busy after a limited number of attempts', async () => {
     const { clock, sent, connection } = connect([respond({ rc: 0x922 })]);
     const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-busy' });
     await clock.advance(60_000);
@@ -76,10 +76,10 @@ describe('execute()', () => {
   });
 });
 
-describe('owned handles', () => {
+describe('loaded TPM objects', () => {
   const flushOf = (handle: number): string => `80010000000e00000165${handle.toString(16).padStart(8, '0')}`;
 
-  test('are flushed once, however often they are disposed', async () => {
+  test('are flushed once, even if they are disposed several times', async () => {
     const { sent, connection } = connect([respond({})]);
     const loaded = connection.track(0x80000001);
     await loaded[Symbol.asyncDispose]();

@@ -34,7 +34,7 @@ test('merkleTree() computes the published roots for the leaves of RFC 6962', () 
   expect(roots.map((_, index) => hex(merkleTree(leaves.slice(0, index + 1)).root))).toEqual(roots);
 });
 
-test('every leaf of every tree leads to its root by its own path', () => {
+test('every leaf of every tree leads to the root by its path', () => {
   for (const size of [1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 64, 100]) {
     const leaves = leavesOf(size);
     const { root, paths } = merkleTree(leaves);
@@ -44,7 +44,7 @@ test('every leaf of every tree leads to its root by its own path', () => {
   }
 });
 
-test('no path leads to the root for another index', () => {
+test('a path does not lead to the root for another leaf index', () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 70 }), fc.nat(), fc.nat(), (size, a, b) => {
       const [index, other] = [a % size, b % size];
@@ -64,8 +64,8 @@ test('no path leads to the root for another index', () => {
   );
 });
 
-describe('odd leaves', () => {
-  test('are not paired with themselves: three leaves and four with the last one twice have other roots', () => {
+describe('a leaf without a sibling', () => {
+  test('is not paired with itself: three leaves and the same with a repeated last leaf have different roots', () => {
     const [a, b, c] = leavesOf(3) as [Uint8Array, Uint8Array, Uint8Array];
     expect(hex(merkleTree([a, b, c]).root)).not.toBe(hex(merkleTree([a, b, c, c]).root));
   });
@@ -83,26 +83,26 @@ describe('rootFromProof()', () => {
   const sibling = new Uint8Array(32);
   const hostile = [
     { name: 'an empty tree', index: 0, size: 0, path: [] },
-    { name: 'an index beyond the tree', index: 2, size: 2, path: [sibling] },
-    { name: 'a negative index', index: -1, size: 2, path: [sibling] },
-    { name: 'a path too short', index: 0, size: 3, path: [sibling] },
-    { name: 'a path too long', index: 0, size: 2, path: [sibling, sibling] },
-    { name: 'a sibling for a lone leaf', index: 0, size: 1, path: [sibling] },
+    { name: 'a leaf index beyond the tree', index: 2, size: 2, path: [sibling] },
+    { name: 'a negative leaf index', index: -1, size: 2, path: [sibling] },
+    { name: 'a path with too few siblings', index: 0, size: 3, path: [sibling] },
+    { name: 'a path with too many siblings', index: 0, size: 2, path: [sibling, sibling] },
+    { name: 'a sibling in a tree of one leaf', index: 0, size: 1, path: [sibling] },
     {
-      name: 'a tree beyond the limit',
+      name: 'a tree above the size limit',
       index: 0,
       size: MAX_LEAVES + 1,
       path: Array<Uint8Array>(11).fill(sibling),
     },
-    { name: 'a huge tree', index: 0, size: 0xffffffff, path: Array<Uint8Array>(32).fill(sibling) },
-    { name: 'half an index', index: 0.5, size: 2, path: [sibling] },
+    { name: 'a tree of 2^32 - 1 leaves', index: 0, size: 0xffffffff, path: Array<Uint8Array>(32).fill(sibling) },
+    { name: 'a leaf index that is not an integer', index: 0.5, size: 2, path: [sibling] },
   ];
   test.each(hostile)('refuses $name', ({ index, size, path }) => {
     expect(() => rootFromProof(leaf, { index, size, path })).toThrow(malformed);
   });
 });
 
-test('merkleTree() refuses no leaves and more than the limit', () => {
+test('merkleTree() refuses an empty list and more leaves than the limit', () => {
   expect(() => merkleTree([])).toThrow(RangeError);
   expect(() => merkleTree(leavesOf(MAX_LEAVES + 1))).toThrow(RangeError);
   expect(merkleTree(leavesOf(MAX_LEAVES)).paths[0]).toHaveLength(10);

@@ -50,7 +50,7 @@ const never = new AbortController().signal;
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const FAST_QUOTE_MS = 3;
 
-describe('a software TPM', () => {
+describe('commands on a software TPM', () => {
   let factory: SwtpmFactory;
   let swtpm: Swtpm;
   let tpm: Tpm;
@@ -68,7 +68,7 @@ describe('a software TPM', () => {
     await factory[Symbol.asyncDispose]();
   });
 
-  test('gives random bytes and says who made it', async () => {
+  test('getRandom() returns random bytes, and readProperty() the manufacturer', async () => {
     const [bytes, manufacturer] = await use(async (connection, signal) => [
       await getRandom(connection, 100, signal),
       await readProperty(connection, 0x105, signal),
@@ -77,7 +77,7 @@ describe('a software TPM', () => {
     expect(manufacturer).toBe(0x49424d00); // "IBM"
   });
 
-  test('reads 24 PCRs as one state, and extends them', async () => {
+  test('readPcrs() reads all 24 PCRs as one state, and extendPcr() extends one', async () => {
     const all = Array.from({ length: 24 }, (_, pcr) => pcr);
     const values = await use((connection, signal) =>
       readPcrs(connection, { hash: 'sha256', pcrs: all }, signal),
@@ -92,7 +92,7 @@ describe('a software TPM', () => {
     expect(hex(after.get(16) ?? new Uint8Array())).not.toBe('00'.repeat(32));
   });
 
-  test.each(ENDORSEMENT_KEY_KINDS)('opens its endorsement key %s', async (kind) => {
+  test.each(ENDORSEMENT_KEY_KINDS)('openEndorsementKey() opens endorsement key %s', async (kind) => {
     const opened = await use(async (connection, signal) => {
       await using key = await openEndorsementKey(connection, kind, signal);
       const certificate = await readEndorsementCertificate(connection, kind, signal);
@@ -103,7 +103,7 @@ describe('a software TPM', () => {
     expect(opened.certificate === undefined).toBe(kind === 'ecc-p256');
   });
 
-  test('derives the same attestation key each time, and another one for each secret', async () => {
+  test('createAttestationKey() derives the same key each time, and another key for each secret', async () => {
     const nameWith = (secret: Secret<Uint8Array> | undefined) =>
       use(async (connection, signal) => {
         await using key = await createAttestationKey(connection, secret, signal);
@@ -117,7 +117,7 @@ describe('a software TPM', () => {
     expect([await nameWith(undefined), await nameWith(secretOf(1))]).toEqual(names.slice(0, 2));
   });
 
-  test('an attestation key with a secret signs only for who knows it', async () => {
+  test('an attestation key with a secret signs only for programs that know the secret', async () => {
     const secret = new Secret<Uint8Array>(new Uint8Array(32).fill(3));
     const attempt = use(async (connection, signal) => {
       await using key = await createAttestationKey(connection, secret, signal);
@@ -128,7 +128,7 @@ describe('a software TPM', () => {
     await expect(attempt).rejects.toMatchObject({ code: 'tpm-auth-failed' });
   });
 
-  test('quotes what was asked for, by the key as a primary of the endorsement hierarchy', async () => {
+  test('quote() signs the requested PCRs and data with a primary key of the endorsement hierarchy', async () => {
     const { statement, signer, values } = await use(async (connection, signal) => {
       await using key = await createAttestationKey(connection, undefined, signal);
       const selection = { hash: 'sha256', pcrs: [0, 7, 23] } as const;
@@ -144,7 +144,7 @@ describe('a software TPM', () => {
     expect(hex(statement.pcrDigest)).toBe(hex(pcrDigest(values, 'sha256')));
   });
 
-  test('quotes in less than 3 ms, queue, PCRs and key included', async () => {
+  test('BatchQuoter returns a quote in less than 3 ms, including queue, PCRs and key', async () => {
     const quoter = new BatchQuoter({ tpm, pcrs: [0, 1, 2, 3, 4, 5, 6, 7] });
     const times: number[] = [];
     for (let round = 0; round < 100; round++) {
@@ -156,7 +156,7 @@ describe('a software TPM', () => {
     expect(times.sort((a, b) => a - b)[10]).toBeLessThan(FAST_QUOTE_MS);
   });
 
-  test('seals to the values of now, and unseals while they hold', async () => {
+  test('sealSecret() seals to the current PCR values, and unsealing fails after a change', async () => {
     const opened = await use(async (connection, signal) => {
       const values = await readPcrs(connection, { hash: 'sha256', pcrs: [0, 23] }, signal);
       const sealed = await sealSecret(connection, new Secret<Uint8Array>(Buffer.from('key')), values, signal);
@@ -165,7 +165,7 @@ describe('a software TPM', () => {
     expect(Buffer.from(opened.reveal()).toString()).toBe('key');
   });
 
-  test('seals to values that PCRs will have only later, and keeps shut before and after', async () => {
+  test('sealSecret() seals to future PCR values, and unsealing fails before and after them', async () => {
     const PCR = 13;
     await use(async (connection, signal) => {
       const digest = new Uint8Array(32).fill(9);
@@ -196,7 +196,7 @@ describe('a software TPM', () => {
     }
   });
 
-  test('refuses a sealed secret with any byte altered', async () => {
+  test('unsealSecret() refuses a sealed secret with any byte altered', async () => {
     const values = new Map([[0, new Uint8Array(32)]]);
     const secret = new Secret<Uint8Array>(Buffer.from('key'));
     const sealed = await use((connection, signal) => sealSecret(connection, secret, values, signal));
@@ -214,7 +214,7 @@ describe('a software TPM', () => {
   const INDEX = 0x01800101;
   const auth = new Uint8Array(Buffer.from('counter-auth'));
 
-  test('keeps a counter that never goes back, not even when it is defined again', async () => {
+  test('a counter never goes back, even after it was deleted and defined again', async () => {
     const read = () => use((connection, signal) => readCounter(connection, INDEX, password(auth), signal));
     await use((connection, signal) => defineCounter(connection, INDEX, auth, signal));
     const first = await read();
@@ -228,7 +228,7 @@ describe('a software TPM', () => {
     expect(await read()).toBeGreaterThan(second);
   });
 
-  test('certifies the counter with the attestation key', async () => {
+  test('certifyNv() certifies the counter with the attestation key', async () => {
     const { statement, name } = await use(async (connection, signal) => {
       await using key = await createAttestationKey(connection, undefined, signal);
       const options = { key, index: INDEX, indexAuth: password(auth), sizeBytes: 8, offset: 0 };
@@ -240,7 +240,7 @@ describe('a software TPM', () => {
     expect(statement.contents).toHaveLength(8);
   });
 
-  test('starts the lock counter once, and leaves an index alone that somebody else defined', async () => {
+  test('startLockCounter() defines the counter once, and refuses an index of other software', async () => {
     const value = () => use((connection, signal) => readLockCounter(connection, signal));
     expect(await value()).toBeUndefined();
     await use((connection, signal) => startLockCounter(connection, signal));
@@ -266,12 +266,12 @@ describe('a software TPM', () => {
     await use((connection, signal) => undefineNv(connection, LOCK_COUNTER.index, signal));
   });
 
-  test('refuses a wrong authorization value of an index', async () => {
+  test('incrementCounter() refuses a wrong authorization value', async () => {
     const attempt = use((connection, signal) => incrementCounter(connection, INDEX, password(), signal));
     await expect(attempt).rejects.toMatchObject({ code: 'tpm-auth-failed' });
   });
 
-  test('writes and reads an index larger than one command takes, and forgets it', async () => {
+  test('writeNv() and readNv() handle an index larger than one command, and undefineNv() deletes it', async () => {
     const index = 0x01800102;
     const data = new Uint8Array(1200).map((_, at) => at);
     const attributes = NV_ATTRIBUTE.authRead | NV_ATTRIBUTE.authWrite | NV_ATTRIBUTE.noDa;
@@ -293,7 +293,7 @@ describe('a software TPM', () => {
     await expect(attempt).rejects.toMatchObject({ code: 'tpm-handle-missing' });
   });
 
-  test('has nothing loaded after tasks that leave, fail or are aborted half-way', async () => {
+  test('no object stays loaded after tasks that complete, fail or are aborted', async () => {
     const template = attestationKeyTemplate();
     const load: TpmTask<unknown> = (connection, signal) =>
       createPrimary(connection, { hierarchy: HIERARCHY.endorsement, template }, signal);
@@ -311,7 +311,7 @@ describe('a software TPM', () => {
     expect(await use((connection, signal) => listHandles(connection, TRANSIENT_HANDLES, signal))).toEqual([]);
   });
 
-  test('lets another program in between tasks', async () => {
+  test('the TPM is released between two tasks so that another program can use it', async () => {
     await using other = swtpm.open();
     const answers = await Promise.all([
       use((connection, signal) => getRandom(connection, 8, signal)),
@@ -320,7 +320,7 @@ describe('a software TPM', () => {
     expect(answers.map((answer) => answer.length)).toEqual([8, 8]);
   });
 
-  test('counts restarts; its clock is safe after an orderly shutdown, and not without', async () => {
+  test('a quote’s clock counts restarts, and is marked safe only after an orderly shutdown', async () => {
     const clock = () =>
       use(async (connection, signal) => {
         await using key = await createAttestationKey(connection, undefined, signal);

@@ -123,7 +123,7 @@ describe('Tpm.use()', () => {
     expect(fake.opened).toBe(2);
   });
 
-  test('is refused after the Tpm was closed', async () => {
+  test('is refused after the Tpm object was closed', async () => {
     const { tpm } = setUp();
     await tpm[Symbol.asyncDispose]();
     await expect(tpm.use(never, async () => undefined)).rejects.toMatchObject({ code: 'tpm-unavailable' });

@@ -5,11 +5,11 @@ import { WireReader, WireWriter } from './wire.ts';
 
 describe('WireReader', () => {
   const hostile = [
-    { name: 'u8 of nothing', read: (r: WireReader) => r.u8('x'), bytes: [] },
-    { name: 'u16 of one byte', read: (r: WireReader) => r.u16('x'), bytes: [1] },
-    { name: 'u32 of three bytes', read: (r: WireReader) => r.u32('x'), bytes: [1, 2, 3] },
-    { name: 'u64 of seven bytes', read: (r: WireReader) => r.u64('x'), bytes: [1, 2, 3, 4, 5, 6, 7] },
-    { name: 'a size beyond the end', read: (r: WireReader) => r.sized('x', 300), bytes: [1, 0, 1] },
+    { name: 'a u8 at the end of the input', read: (r: WireReader) => r.u8('x'), bytes: [] },
+    { name: 'a u16 with one byte left', read: (r: WireReader) => r.u16('x'), bytes: [1] },
+    { name: 'a u32 with three bytes left', read: (r: WireReader) => r.u32('x'), bytes: [1, 2, 3] },
+    { name: 'a u64 with seven bytes left', read: (r: WireReader) => r.u64('x'), bytes: [1, 2, 3, 4, 5, 6, 7] },
+    { name: 'a size that exceeds the input', read: (r: WireReader) => r.sized('x', 300), bytes: [1, 0, 1] },
     { name: 'a size above its limit', read: (r: WireReader) => r.sized('x', 1), bytes: [0, 2, 1, 1] },
     { name: 'trailing bytes', read: (r: WireReader) => r.end(), bytes: [0] },
   ];
@@ -18,7 +18,7 @@ describe('WireReader', () => {
     expect(() => read(reader)).toThrow(expect.objectContaining({ code: 'tpm-malformed' }));
   });
 
-  test('reads back what WireWriter wrote, for all values', () => {
+  test('returns all values that WireWriter encoded', () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -69,7 +69,7 @@ describe('WireReader', () => {
   });
 });
 
-test('WireWriter refuses numbers that do not fit', () => {
+test('WireWriter refuses numbers that are out of range', () => {
   expect(() => new WireWriter().u8(256)).toThrow(RangeError);
   expect(() => new WireWriter().u16(-1)).toThrow('out of range'); // node's own RangeError, of its own realm
   expect(() => new WireWriter().sized(new Uint8Array(0x10000))).toThrow('out of range');

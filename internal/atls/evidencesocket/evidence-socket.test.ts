@@ -78,7 +78,7 @@ async function ask(bytes: Uint8Array): Promise<string> {
 }
 
 describe('the evidence socket', () => {
-  test('gives another process the evidence for its session', async () => {
+  test('gives another process evidence for its session', async () => {
     const { server: binding, statements } = bindingsFor(JOIN_CONTEXT);
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     const evidence = await issuer.issueForSession(statements.server, never);
@@ -120,19 +120,19 @@ describe('the evidence socket', () => {
   });
 
   test.each([
-    { name: 'as a client', statement: () => bindingsFor(JOIN_CONTEXT).statements.client },
-    { name: 'for another service', statement: () => bindingsFor('cluster/init/v1').statements.server },
-    { name: 'for a longer context', statement: () => bindingsFor(`${JOIN_CONTEXT}x`).statements.server },
+    { name: 'for a client', statement: () => bindingsFor(JOIN_CONTEXT).statements.client },
+    { name: 'for a server of another service', statement: () => bindingsFor('cluster/init/v1').statements.server },
+    { name: 'for a context with one character more', statement: () => bindingsFor(`${JOIN_CONTEXT}x`).statements.server },
     {
-      name: 'over a statement with a tail',
+      name: 'for a statement with trailing bytes',
       statement: () => Buffer.concat([bindingsFor(JOIN_CONTEXT).statements.server, Buffer.of(0)]),
     },
     {
-      name: 'over a statement that is cut',
+      name: 'for a truncated statement',
       statement: () => bindingsFor(JOIN_CONTEXT).statements.server.subarray(0, -1),
     },
-    { name: 'over 64 bytes of the caller', statement: () => randomBytes(64) },
-  ])('refuses evidence $name, and no TPM works for it', async ({ statement }) => {
+    { name: 'for 64 bytes that are not a statement', statement: () => randomBytes(64) },
+  ])('refuses evidence $name, without using the TPM', async ({ statement }) => {
     const issuer = new SocketIssuer({ path, variant: 'tpm' });
     expect(await codeOf(issuer.issueForSession(statement(), never))).toBe('evidence-socket-refused');
     expect(machine.issued).toBe(0);
@@ -146,11 +146,11 @@ describe('the evidence socket', () => {
   });
 
   test.each([
-    { name: 'nothing', bytes: Buffer.alloc(0) },
+    { name: 'an empty request', bytes: Buffer.alloc(0) },
     { name: 'a request without a statement', bytes: encodeRequest('tpm', new Uint8Array()) },
-    { name: 'another magic', bytes: Buffer.concat([Buffer.from('CEVX'), Buffer.alloc(100)]) },
-    { name: 'too much', bytes: Buffer.concat([encodeRequest('tpm', randomBytes(256)), Buffer.alloc(1)]) },
-    { name: 'far too much', bytes: Buffer.alloc(1 << 20) },
+    { name: 'a request with a wrong magic', bytes: Buffer.concat([Buffer.from('CEVX'), Buffer.alloc(100)]) },
+    { name: 'a request one byte above the size limit', bytes: Buffer.concat([encodeRequest('tpm', randomBytes(256)), Buffer.alloc(1)]) },
+    { name: 'a request of 1 MiB', bytes: Buffer.alloc(1 << 20) },
   ])('refuses $name', async ({ bytes }) => {
     expect(['evidence-socket-refused', 'evidence-socket-malformed']).toContain(await ask(bytes));
     expect(machine.issued).toBe(0);
@@ -183,7 +183,7 @@ describe('SocketIssuer', () => {
     );
   });
 
-  test('aborts while the agent does not respond', async () => {
+  test('stops when its signal fires while the agent does not respond', async () => {
     await server[Symbol.asyncDispose]();
     const connections: Socket[] = [];
     const silent = createServer((socket) => void connections.push(socket)).listen({ path });
@@ -199,12 +199,12 @@ describe('SocketIssuer', () => {
   });
 
   test.each([
-    { name: 'without its status', bytes: 'CEVA' },
-    { name: 'of an unknown status', bytes: 'CEVA\x07' },
-    { name: 'that gives nothing', bytes: 'CEVA\x00' },
-    { name: 'that refuses with evidence', bytes: 'CEVA\x01evidence' },
-    { name: 'longer than evidence can be', bytes: `CEVA\x00${'x'.repeat(MAX_RESPONSE_BYTES)}` },
-  ])('refuses an answer $name', async ({ bytes }) => {
+    { name: 'without a status', bytes: 'CEVA' },
+    { name: 'with an unknown status', bytes: 'CEVA\x07' },
+    { name: 'with status "given" but without evidence', bytes: 'CEVA\x00' },
+    { name: 'with status "refused" but with evidence', bytes: 'CEVA\x01evidence' },
+    { name: 'longer than the size limit', bytes: `CEVA\x00${'x'.repeat(MAX_RESPONSE_BYTES)}` },
+  ])('refuses a response $name', async ({ bytes }) => {
     expect(await codeOf(Promise.try(() => parseResponse(Buffer.from(bytes, 'latin1'))))).toBe(
       'evidence-socket-malformed',
     );

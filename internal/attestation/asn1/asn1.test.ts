@@ -54,10 +54,10 @@ function readValue(reader: DerReader): void {
   parse[element.tag]?.(element);
 }
 
-describe('a document', () => {
+describe('readOnly()', () => {
   const refused = [
-    { name: 'nothing', given: '' },
-    { name: 'a tag without length', given: '30' },
+    { name: 'empty input', given: '' },
+    { name: 'a tag without a length', given: '30' },
     { name: 'a byte after the end', given: '30 00 00' },
     { name: 'an element longer than its parent', given: '30 03 02 05 01' },
     { name: 'a length with one octet too many', given: '30 81 03 02 01 05' },
@@ -66,16 +66,16 @@ describe('a document', () => {
     { name: 'a length of four octets', given: '30 84 00 00 00 03 02 01 05' },
     { name: 'a length of 126 octets', given: '30 fe' },
     { name: 'a tag of two octets', given: '3f 81 01 00' },
-    { name: 'another tag', given: '31 03 02 01 05' },
-    { name: 'an element that nobody reads', given: '30 06 02 01 05 02 01 06' },
+    { name: 'an unexpected tag', given: '31 03 02 01 05' },
+    { name: 'an element that the parser does not read', given: '30 06 02 01 05 02 01 06' },
   ];
-  test.each(refused)('of $name is refused', ({ given }) => {
+  test.each(refused)('refuses $name', ({ given }) => {
     const read = (): unknown =>
       readOnly(bytes(given), TAG.sequence, (reader) => parseInteger(reader.read(TAG.integer)));
     expect(read).toThrow(expect.objectContaining({ code: 'asn1-malformed' }));
   });
 
-  test('nested too deeply is refused before the stack overflows', () => {
+  test('refuses deep nesting before the stack overflows', () => {
     const deep = Array.from({ length: 5000 }).reduce<Uint8Array>(
       (inner) => der.sequence(inner),
       der.nothing(),
@@ -83,14 +83,14 @@ describe('a document', () => {
     expect(() => walk(deep)).toThrow(expect.objectContaining({ code: 'asn1-malformed' }));
   });
 
-  test('that is right is read to its last byte', () => {
+  test('reads a valid document to its last byte', () => {
     expect(
       readOnly(bytes('30 03 02 01 05'), TAG.sequence, (reader) => parseInteger(reader.read(TAG.integer))),
     ).toBe(5n);
   });
 });
 
-describe('a value', () => {
+describe('value parsers', () => {
   const refused = [
     { name: 'BOOLEAN of 1', given: '01 01 01', parse: parseBoolean },
     { name: 'BOOLEAN of two bytes', given: '01 02 ff ff', parse: parseBoolean },
@@ -98,19 +98,19 @@ describe('a value', () => {
     { name: 'INTEGER with a leading zero', given: '02 02 00 7f', parse: parseInteger },
     { name: 'INTEGER with leading ones', given: '02 02 ff 80', parse: parseInteger },
     { name: 'NULL with content', given: '05 01 00', parse: parseNull },
-    { name: 'BIT STRING without a count', given: '03 00', parse: parseBitString },
+    { name: 'BIT STRING without its count of unused bits', given: '03 00', parse: parseBitString },
     { name: 'BIT STRING with 8 unused bits', given: '03 02 08 00', parse: parseBitString },
     { name: 'BIT STRING with unused bits set', given: '03 02 04 0f', parse: parseBitString },
-    { name: 'BIT STRING with unused bits of nothing', given: '03 01 03', parse: parseBitString },
+    { name: 'empty BIT STRING with 3 unused bits', given: '03 01 03', parse: parseBitString },
     { name: 'OID without content', given: '06 00', parse: parseOid },
-    { name: 'OID that is cut off', given: '06 02 2a 86', parse: parseOid },
+    { name: 'truncated OID', given: '06 02 2a 86', parse: parseOid },
     { name: 'OID with a padded arc', given: '06 03 2a 80 01', parse: parseOid },
-    { name: 'OID with an arc beyond sense', given: '06 09 2a ff ff ff ff ff ff ff 7f', parse: parseOid },
+    { name: 'OID with an arc of more than 48 bits', given: '06 09 2a ff ff ff ff ff ff ff 7f', parse: parseOid },
     { name: 'PrintableString with @', given: '13 01 40', parse: parseText },
-    { name: 'IA5String beyond ASCII', given: '16 01 80', parse: parseText },
-    { name: 'UTF8String that is none', given: '0c 01 ff', parse: parseText },
-    { name: 'BMPString of half a character', given: '1e 01 41', parse: parseText },
-    { name: 'text that is a number', given: '02 01 41', parse: parseText },
+    { name: 'IA5String with a byte above 0x7f', given: '16 01 80', parse: parseText },
+    { name: 'UTF8String that is not valid UTF-8', given: '0c 01 ff', parse: parseText },
+    { name: 'BMPString that ends within a character', given: '1e 01 41', parse: parseText },
+    { name: 'INTEGER in place of a string', given: '02 01 41', parse: parseText },
     {
       name: 'small INTEGER above its limit',
       given: '02 01 05',
@@ -127,23 +127,23 @@ describe('a value', () => {
       parse: (each: ReturnType<typeof elementOf>) => parseSmallInteger(each, 4),
     },
   ];
-  test.each(refused)('$name is refused', ({ given, parse }) => {
+  test.each(refused)('a value parser refuses $name', ({ given, parse }) => {
     expect(() => parse(elementOf(bytes(given)))).toThrow(expect.objectContaining({ code: 'asn1-malformed' }));
   });
 
   const times = [
     { name: 'UTCTime without seconds', given: der.text('2601010000Z', 0x17) },
     { name: 'UTCTime with an offset', given: der.text('260101000000+0100', 0x17) },
-    { name: 'a 31 February', given: der.text('20260231000000Z', 0x18) },
-    { name: 'the hour 24', given: der.text('20260101240000Z', 0x18) },
-    { name: 'fractions of a second', given: der.text('20260101000000.5Z', 0x18) },
-    { name: 'a time of another tag', given: der.text('20260101000000Z', 0x13) },
+    { name: 'the date 31 February', given: der.text('20260231000000Z', 0x18) },
+    { name: 'the time of day 24:00', given: der.text('20260101240000Z', 0x18) },
+    { name: 'a time with fractions of a second', given: der.text('20260101000000.5Z', 0x18) },
+    { name: 'a time with the tag of a PrintableString', given: der.text('20260101000000Z', 0x13) },
   ];
-  test.each(times)('$name is no time', ({ given }) => {
+  test.each(times)('parseTime() refuses $name', ({ given }) => {
     expect(() => parseTime(elementOf(given))).toThrow(expect.objectContaining({ code: 'asn1-malformed' }));
   });
 
-  test('UTCTime turns at 1950', () => {
+  test('parseTime() reads two-digit years as 1950 to 2049', () => {
     expect(new Date(parseTime(elementOf(der.text('491231235959Z', 0x17)))).toISOString()).toBe(
       '2049-12-31T23:59:59.000Z',
     );
@@ -152,15 +152,15 @@ describe('a value', () => {
     );
   });
 
-  test('texts of all kinds are read', () => {
+  test('parseText() reads all string types', () => {
     expect(parseText(elementOf(der.text('Zürich')))).toBe('Zürich');
     expect(parseText(elementOf(bytes('1e 04 00 41 00 42')))).toBe('AB');
     expect(parseText(elementOf(bytes('14 01 e9')))).toBe('é');
   });
 });
 
-describe('laws', () => {
-  test('an integer is parsed as it was encoded', () => {
+describe('round trips and random input', () => {
+  test('parseInteger() returns the encoded integer', () => {
     fc.assert(
       fc.property(
         fc.bigInt({ min: 0n, max: 2n ** 2048n }),
@@ -169,12 +169,12 @@ describe('laws', () => {
     );
   });
 
-  test('a negative integer is read as two’s complement', () => {
+  test('parseInteger() reads a negative integer as two’s complement', () => {
     expect(parseInteger(elementOf(bytes('02 01 80')))).toBe(-128n);
     expect(parseInteger(elementOf(bytes('02 02 ff 7f')))).toBe(-129n);
   });
 
-  test('an object identifier is parsed as it was encoded', () => {
+  test('parseOid() returns the encoded object identifier', () => {
     const arc = fc.integer({ min: 0, max: 2 ** 40 });
     fc.assert(
       fc.property(
@@ -189,12 +189,12 @@ describe('laws', () => {
     );
   });
 
-  test('a time is parsed as it was encoded', () => {
+  test('parseTime() returns the encoded time', () => {
     const second = fc.integer({ min: Date.UTC(1950, 0, 1) / 1000, max: Date.UTC(9999, 11, 31) / 1000 });
     fc.assert(fc.property(second, (at) => parseTime(elementOf(der.time(at * 1000))) === at * 1000));
   });
 
-  test('arbitrary bytes are read or refused by code, whatever they are', () => {
+  test('arbitrary bytes are either parsed or refused with an error code', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (input) => {
         try {
@@ -207,7 +207,7 @@ describe('laws', () => {
     );
   });
 
-  test('mutations of a real structure are read or refused by code', () => {
+  test('mutations of a valid structure are either parsed or refused with an error code', () => {
     const seed = der.sequence(
       der.integer(65537),
       der.oid('1.2.840.113549.1.1.10'),

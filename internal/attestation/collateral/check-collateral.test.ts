@@ -72,67 +72,67 @@ describe('checkCollateral()', () => {
   const untrusted = issueCertificate({ name: [['CN', 'x']], key: generateKey('p256') });
   test.each<{ name: string; code: string; given: () => readonly CollateralItem[] }>([
     {
-      name: 'a list of a platform authority that another Intel made',
+      name: 'a CRL of a platform CA signed by a CA outside Intel’s chain',
       code: 'x509-signature',
       given: () => whole({ platform: crl({ issuer: forger.authority }) }),
     },
     {
-      name: 'a list of a platform authority whose next update is past',
+      name: 'a CRL of a platform CA past its next update',
       code: 'x509-crl-expired',
       given: () => whole({ platform: crl({ issuer: intel.authority, nextUpdateMs: TEST_NOW_MS - 1 }) }),
     },
     {
-      name: 'a list of an authority that is not there',
+      name: 'a CRL whose issuer is missing',
       code: 'x509-crl-issuer',
       given: () => whole({ platform: crl({ issuer: intel.processorAuthority }) }),
     },
     {
-      name: 'a list of another AMD',
+      name: 'a CRL signed by a CA outside AMD’s chain',
       code: 'x509-signature',
       given: () => whole({ amd: crl({ issuer: otherAmd.ark }) }),
     },
     {
-      name: 'a list and its authority, both of another AMD',
+      name: 'a CRL and its issuer, both under an untrusted AMD root',
       code: 'x509-root-untrusted',
       given: () => [certificate(otherAmd.ark.der), crl({ issuer: otherAmd.ark })],
     },
     {
-      name: 'a chip’s certificate that another AMD made',
+      name: 'a chip certificate signed by a CA outside AMD’s chain',
       code: 'x509-signature',
       given: () => [certificate(otherAmd.chip().der)],
     },
     {
-      name: 'an authority that another Intel made',
+      name: 'a CA certificate signed outside Intel’s chain',
       code: 'x509-signature',
       given: () => [...whole(), certificate(forger.authority.der)],
     },
     {
-      name: 'a certificate that ran out',
+      name: 'an expired certificate',
       code: 'x509-expired',
       given: () => [certificate(amd.chip({ certificate: { notAfterMs: TEST_NOW_MS - 1 } }).der)],
     },
     {
-      name: 'a certificate of neither',
+      name: 'a certificate of neither AMD nor Intel',
       code: 'collateral-malformed',
       given: () => [...whole(), certificate(untrusted.der)],
     },
     {
-      name: 'more authorities than there are',
+      name: 'more CA certificates than the limit',
       code: 'collateral-malformed',
       given: () => [...whole(), ...Array.from({ length: 63 }, () => certificate(namesake().der))],
     },
     {
-      name: 'documents that another Intel signed',
+      name: 'documents signed with a key that is not Intel’s',
       code: 'tdx-collateral-signature',
       given: () => whole({ tcb: { kind: 'tcb-info', ...forger.tcbInfo() } }),
     },
     {
-      name: 'documents whose signer was revoked',
+      name: 'documents whose signing certificate was revoked',
       code: 'x509-revoked',
       given: () => whole({ root: crl({ issuer: intel.root, revoked: [intel.tcbSigner.serial] }) }),
     },
     {
-      name: 'an evaluation number behind the one that was seen',
+      name: 'an evaluation number below the highest one used before',
       code: 'tdx-evaluation-number',
       given: () =>
         whole({
@@ -145,10 +145,10 @@ describe('checkCollateral()', () => {
 
   test.each([
     { name: 'a CRL of AMD', given: whole({ amd: lists(3).amd }) },
-    { name: 'a CRL of Intel’s root', given: whole({ root: lists(3).root }) },
-    { name: 'a CRL of a platform authority', given: whole({ platform: lists(3).platform }) },
-    { name: 'a TCB info with the same number', given: whole({ tcb: documents(3).tcb }) },
-    { name: 'a QE identity with the same number', given: whole({ qe: documents(3).qe }) },
+    { name: 'a CRL of Intel’s root CA', given: whole({ root: lists(3).root }) },
+    { name: 'a CRL of a platform CA', given: whole({ platform: lists(3).platform }) },
+    { name: 'a TCB info with the same evaluation number', given: whole({ tcb: documents(3).tcb }) },
+    { name: 'a QE identity with the same evaluation number', given: whole({ qe: documents(3).qe }) },
   ])('refuses $name that is genuine and current but older than the active one', ({ given }) => {
     expect(check(given)).toBe(17);
     const active = whole({ ...lists(2), ...documents(2) });
@@ -164,7 +164,7 @@ describe('checkCollateral()', () => {
 });
 
 describe('keepCurrentCrls()', () => {
-  test('keeps the lists that nothing new is said about, while they are current, and nothing else', () => {
+  test('keeps current CRLs of CAs for which there is no newer CRL, and nothing else', () => {
     const before = whole();
     const { amd: newer } = lists(0);
     const merged = keepCurrentCrls(before, [newer], TEST_NOW_MS);

@@ -23,7 +23,7 @@ const authority = issueCertificate({
 const crl = issueCrl({ issuer: authority });
 const items = [...readCollateralFile(readFixture('tdx', 'v4.collateral')), ...readCollateralFile(crl)];
 
-describe('a file', () => {
+describe('readCollateralFile()', () => {
   test.each([
     { name: 'a certificate', given: () => authority.der, want: ['certificate'] },
     { name: 'a CRL', given: () => crl, want: ['crl'] },
@@ -33,7 +33,7 @@ describe('a file', () => {
       want: ['certificate', 'certificate'],
     },
     {
-      name: 'both kinds in PEM, with words around them and other line ends',
+      name: 'certificates and CRLs in PEM, with text around them and other line ends',
       given: () =>
         Buffer.from(
           `subject=CN = Test\n${toPem(crl, 'X509 CRL')}issuer:\n${toPem(authority.der)}\n`.replaceAll(
@@ -45,20 +45,20 @@ describe('a file', () => {
     },
     { name: 'a CRL in PEM', given: () => Buffer.from(toPem(crl, 'X509 CRL')), want: ['crl'] },
     {
-      name: 'TCB info as Intel answers',
+      name: 'a TCB info in the format of Intel’s PCS',
       given: () => readFixture('tdx', 'v4-tail.tcb-info'),
       want: ['tcb-info'],
     },
     {
-      name: 'a QE identity as Intel answers',
+      name: 'a QE identity in the format of Intel’s PCS',
       given: () => readFixture('tdx', 'v4-tail.qe-identity'),
       want: ['qe-identity'],
     },
-  ])('with $name is told by its content', ({ given, want }) => {
+  ])('recognizes $name by its content', ({ given, want }) => {
     expect(readCollateralFile(new Uint8Array(given())).map(({ kind }) => kind)).toEqual(want);
   });
 
-  test('of Intel’s answer keeps the text that was signed, to the byte', () => {
+  test('keeps the signed text of a PCS response unchanged to the byte', () => {
     const answer = Buffer.from(readFixture('tdx', 'v4-tail.tcb-info')).toString('utf8');
     const [item] = readCollateralFile(readFixture('tdx', 'v4-tail.tcb-info'));
     expect(
@@ -67,45 +67,45 @@ describe('a file', () => {
   });
 
   test.each([
-    { name: 'nothing', given: '' },
-    { name: 'text', given: 'hello' },
-    { name: 'JSON of no known form', given: '{"a":1}' },
-    { name: 'an answer without signature', given: '{"tcbInfo":{}}' },
+    { name: 'an empty file', given: '' },
+    { name: 'a file of plain text', given: 'hello' },
+    { name: 'JSON of an unknown format', given: '{"a":1}' },
+    { name: 'a PCS response without a signature', given: '{"tcbInfo":{}}' },
     {
-      name: 'an answer with more after its signature',
+      name: 'a PCS response with a field after its signature',
       given: `{"tcbInfo":{},"signature":"${'00'.repeat(64)}","more":1}`,
     },
-    { name: 'DER that is neither', given: '0\u0003\u0002\u0001\u0005' },
+    { name: 'DER that is neither a certificate nor a CRL', given: '0\u0003\u0002\u0001\u0005' },
     {
-      name: 'PEM whose second block has no end',
+      name: 'PEM whose second block has no END line',
       given: `${toPem(crl, 'X509 CRL')}-----BEGIN X509 CRL-----\n`,
     },
     {
-      name: 'PEM whose first block has no end',
+      name: 'PEM whose first block has no END line',
       given: `-----BEGIN X509 CRL-----\n${toPem(crl, 'X509 CRL')}`,
     },
-    { name: 'more PEM than anybody needs', given: toPem(authority.der).repeat(17) },
+    { name: 'more PEM blocks than the limit', given: toPem(authority.der).repeat(17) },
     {
-      name: 'PEM of one kind known and one not',
+      name: 'PEM with a CRL and a block of an unknown label',
       given: `${toPem(crl, 'X509 CRL')}${toPem(crl, 'PRIVATE KEY')}`,
     },
-    { name: 'PEM of another kind', given: toPem(crl, 'PRIVATE KEY') },
-  ])('of $name is refused', ({ given }) => {
+    { name: 'PEM with only a private key', given: toPem(crl, 'PRIVATE KEY') },
+  ])('refuses $name', ({ given }) => {
     expect(() => readCollateralFile(new Uint8Array(Buffer.from(given)))).toThrow(
       expect.objectContaining({ code: 'collateral-malformed' }),
     );
   });
 });
 
-describe('a bundle', () => {
+describe('parseBundle()', () => {
   const text = encodeBundle({ assembledMs: TEST_NOW_MS, items });
 
-  test('is parsed as it was encoded', () => {
+  test('returns what encodeBundle() encoded', () => {
     expect(parseBundle(text)).toEqual({ assembledMs: TEST_NOW_MS, items });
     expect(readCollateralFile(new Uint8Array(Buffer.from(text)))).toEqual(items);
   });
 
-  test('holds each document once, sorted by maker for the validators', () => {
+  test('collateralFrom() sorts the documents of a bundle by manufacturer, without duplicates', () => {
     const { snp, tdx } = collateralFrom([...items, ...items]);
     expect(snp).toEqual({ certificates: [], crls: [crl] });
     expect(tdx?.crls).toHaveLength(2);
@@ -113,7 +113,7 @@ describe('a bundle', () => {
     expect(withoutDuplicates([...items, ...items])).toHaveLength(withoutDuplicates(items).length);
   });
 
-  test('shows the age of its documents', () => {
+  test('ageOf() returns the age of each document in a bundle', () => {
     const ages = items.map((item) => ageOf(item, Date.UTC(2025, 6, 25)));
     expect(ages.find(({ what }) => what.startsWith('TCB info'))).toMatchObject({
       state: 'expired',
@@ -130,22 +130,22 @@ describe('a bundle', () => {
   });
 
   test.each([
-    { name: 'of another version', given: text.replace('"version": 1', '"version": 2') },
-    { name: 'with an unknown key', given: text.replace('"version": 1', '"version": 1, "more": 1') },
+    { name: 'a bundle of another version', given: text.replace('"version": 1', '"version": 2') },
+    { name: 'a bundle with an unknown key', given: text.replace('"version": 1', '"version": 1, "more": 1') },
     {
-      name: 'with base64 of spare bits',
+      name: 'a bundle with non-canonical base64',
       given: JSON.stringify({
         version: 1,
         assembled: '2026-01-01T00:00:00Z',
         items: [{ kind: 'crl', der: 'AB==' }],
       }),
     },
-    { name: 'that is cut off', given: text.slice(0, -10) },
-  ])('$name is refused', ({ given }) => {
+    { name: 'a truncated bundle', given: text.slice(0, -10) },
+  ])('refuses $name', ({ given }) => {
     expect(() => parseBundle(given)).toThrow(expect.objectContaining({ code: 'collateral-malformed' }));
   });
 
-  test('is read or refused by code, whatever the bytes are', () => {
+  test('any input is either parsed or refused with an error code', () => {
     const parse = (input: Uint8Array) => parseBundle(Buffer.from(input).toString('utf8'));
     expect(fuzz({ seeds: [Buffer.from(text)], parse, codes: ['collateral-'] }).refused).toBeGreaterThan(0);
   });

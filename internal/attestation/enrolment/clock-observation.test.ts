@@ -21,21 +21,21 @@ function later(ms: number, change: Partial<ClockObservation> = {}): ClockObserva
 
 describe('compareClockObservations()', () => {
   test.each([
-    { name: 'of one machine a minute later', now: later(MINUTE_MS) },
+    { name: 'of the same machine a minute later', now: later(MINUTE_MS) },
     {
       name: 'of a machine whose clock runs a little fast',
       now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 165_000n } }),
     },
     {
-      name: 'of a machine that slept',
+      name: 'of a machine that was suspended in between',
       now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 100_001n } }),
     },
     {
-      name: 'after a restart',
+      name: 'after a restart of the machine',
       now: later(MINUTE_MS, { clock: { ...first.clock, resetCount: 4, clockMs: 110_000n } }),
     },
     {
-      name: 'of a machine that was reinstalled long after',
+      name: 'of a machine that was reinstalled an hour later',
       now: later(60 * MINUTE_MS, { nodeKeyId: 'other' }),
     },
   ])('finds no anomaly in an observation $name', ({ now }) => {
@@ -52,7 +52,7 @@ describe('compareClockObservations()', () => {
     expect(compareClockObservations(first, now)).toEqual([expect.objectContaining({ kind })]);
   });
 
-  test('detects two copies that run alternately at the second observation', () => {
+  test('detects two copies of a TPM that run alternately at the second observation', () => {
     const original = later(10 * MINUTE_MS);
     const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // started a moment ago
     expect(compareClockObservations(original, copy).map((each) => each.kind)).toEqual(['clock-behind']);

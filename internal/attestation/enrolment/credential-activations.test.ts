@@ -72,7 +72,7 @@ function openCredential(blob: Uint8Array, encryptedSeed: Uint8Array, name: Uint8
 }
 
 describe('kdfA()', () => {
-  test('is one block of SP 800-108 in counter mode', () => {
+  test('computes one block of SP 800-108 in counter mode', () => {
     const key = Buffer.from('key');
     const expected = createHmac('sha256', key)
       .update(Buffer.from('00000001', 'hex'))
@@ -84,7 +84,7 @@ describe('kdfA()', () => {
     );
   });
 
-  test('does not make more bits than a block has', () => {
+  test('refuses to derive more bits than one block', () => {
     expect(() => kdfA({ hash: 'sha256', key: new Uint8Array(1), label: 'X', bits: 512 })).toThrow(RangeError);
   });
 });
@@ -92,12 +92,12 @@ describe('kdfA()', () => {
 describe('makeCredential()', () => {
   const secret = new Uint8Array(32).fill(5);
 
-  test('opens with the endorsement key and the Name it was made for', () => {
+  test('creates a credential that opens with the endorsement key and the Name it was made for', () => {
     const { credentialBlob, encryptedSeed } = makeCredential(endorsementKey, attestationKeyName, secret);
     expect(hex(openCredential(credentialBlob, encryptedSeed, attestationKeyName))).toBe(hex(secret));
   });
 
-  test('does not open for another Name, nor with any byte altered', () => {
+  test('creates a credential that does not open for another Name or with any byte altered', () => {
     const { credentialBlob, encryptedSeed } = makeCredential(endorsementKey, attestationKeyName, secret);
     const other = nameOf(parsePublic(createSoftKey().publicArea));
     expect(() => openCredential(credentialBlob, encryptedSeed, other)).toThrow('TPM_RC_INTEGRITY');
@@ -108,7 +108,7 @@ describe('makeCredential()', () => {
     }
   });
 
-  test('takes secrets up to the size of the Name hash', () => {
+  test('accepts secrets up to the size of the Name hash', () => {
     expect(() => makeCredential(endorsementKey, attestationKeyName, new Uint8Array(33))).toThrow(RangeError);
     expect(() => makeCredential(endorsementKey, attestationKeyName, new Uint8Array())).toThrow(RangeError);
   });
@@ -121,7 +121,7 @@ describe('CredentialActivations', () => {
     return activationAnswer(secret, challenge.id, to);
   }
 
-  test('accept the right answer and return the endorsement', () => {
+  test('verifyAnswer() accepts the right answer and returns the endorsement', () => {
     const activations = new CredentialActivations();
     const challenge = activations.challenge(endorsement, 0);
     const answered = { id: challenge.id, answer: answerTo(challenge), session };
@@ -129,7 +129,7 @@ describe('CredentialActivations', () => {
     expect(activations.open).toBe(0);
   });
 
-  test('refuse the same answer a second time', () => {
+  test('verifyAnswer() refuses the same answer a second time', () => {
     const activations = new CredentialActivations();
     const challenge = activations.challenge(endorsement, 0);
     const answered = { id: challenge.id, answer: answerTo(challenge), session };
@@ -142,9 +142,9 @@ describe('CredentialActivations', () => {
   const wrong = [
     { name: 'in another session', change: { session: new Uint8Array(64).fill(2) } },
     { name: 'of the wrong length', change: { answer: new Uint8Array(31) } },
-    { name: 'that is guessed', change: { answer: new Uint8Array(32) } },
+    { name: 'that was guessed', change: { answer: new Uint8Array(32) } },
   ];
-  test.each(wrong)('refuse an answer $name, and the right one after it', ({ change }) => {
+  test.each(wrong)('verifyAnswer() refuses an answer $name, and the right answer after it', ({ change }) => {
     const activations = new CredentialActivations();
     const challenge = activations.challenge(endorsement, 0);
     const right = { id: challenge.id, answer: answerTo(challenge), session };
@@ -156,7 +156,7 @@ describe('CredentialActivations', () => {
     );
   });
 
-  test('refuse the answer to another challenge', () => {
+  test('verifyAnswer() refuses the answer to another challenge', () => {
     const activations = new CredentialActivations();
     const [one, two] = [activations.challenge(endorsement, 0), activations.challenge(endorsement, 0)];
     expect(() => activations.verifyAnswer({ id: two.id, answer: answerTo(one), session }, 10)).toThrow(
@@ -164,7 +164,7 @@ describe('CredentialActivations', () => {
     );
   });
 
-  test('drop unanswered challenges and keep at most the limit', () => {
+  test('challenge() drops expired challenges and refuses more than the limit', () => {
     const activations = new CredentialActivations({ lifetimeMs: 100, maxOpen: 2 });
     const old = activations.challenge(endorsement, 0);
     activations.challenge(endorsement, 50);
@@ -178,7 +178,7 @@ describe('CredentialActivations', () => {
     );
   });
 
-  test('has room again for one that nobody will answer any more, and takes no answer to it', () => {
+  test('an expired challenge frees its slot, and verifyAnswer() refuses a late answer to it', () => {
     const activations = new CredentialActivations({ maxOpen: 1 });
     const left = activations.challenge(endorsement, 0);
     activations.forget(left.id);
@@ -191,7 +191,7 @@ describe('CredentialActivations', () => {
   });
 });
 
-test('an answer is an HMAC over challenge and session, and each of them matters', () => {
+test('activationAnswer() depends on both the challenge and the session', () => {
   const secret = new Uint8Array(32);
   const answers = [
     activationAnswer(secret, 'a', session),

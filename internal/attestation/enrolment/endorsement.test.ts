@@ -94,7 +94,7 @@ function judge({ certificate = certify(), endorsementKey, trust, atMs = TEST_NOW
 }
 
 describe('verifyEndorsement()', () => {
-  test('follows the certificate to a trusted root and says which hardware it is for', () => {
+  test('follows the certificate to a trusted root and returns the hardware that it names', () => {
     expect(judge()).toMatchObject({
       endorsementKeyId: createHash('sha256').update(ekKey.spki).digest('hex'),
       hardware: {
@@ -129,22 +129,22 @@ describe('verifyEndorsement()', () => {
   });
   const hostile: readonly { readonly name: string; readonly judged: Judged; readonly code: string }[] = [
     {
-      name: 'no use for endorsement keys',
+      name: 'an EK certificate without the usage for endorsement keys',
       judged: { certificate: certify({ extensions: [alternativeName] }) },
       code: 'enrol-certificate-usage',
     },
     {
-      name: 'another extended use',
+      name: 'an EK certificate with another extended key usage',
       judged: { certificate: certify({ extensions: [usageOf('2.23.133.8.3'), alternativeName] }) },
       code: 'enrol-certificate-usage',
     },
     {
-      name: 'a key for signing',
+      name: 'an EK certificate with the key usage of signing',
       judged: { certificate: certify({ keyUsage: [0] }) },
       code: 'enrol-certificate-usage',
     },
     {
-      name: 'a malformed name of the hardware',
+      name: 'an EK certificate with a malformed hardware name',
       judged: {
         certificate: certify({
           extensions: [usageOf('2.23.133.8.1'), { ...alternativeName, value: der.integer(1) }],
@@ -153,20 +153,20 @@ describe('verifyEndorsement()', () => {
       code: 'enrol-certificate-usage',
     },
     {
-      name: 'another key in the certificate',
+      name: 'an EK certificate for another key',
       judged: { certificate: certify({ key: generateKey('p256') }) },
       code: 'enrol-certificate-key',
     },
-    { name: 'an expired certificate', judged: { certificate: certify(expired) }, code: 'x509-expired' },
-    { name: 'an expired issuer', judged: { trust: trustIn(oldIssuer, root) }, code: 'x509-expired' },
-    { name: 'an issuer that is no authority', judged: { trust: trustIn(noCa, root) }, code: 'x509-not-a-ca' },
+    { name: 'an expired EK certificate', judged: { certificate: certify(expired) }, code: 'x509-expired' },
+    { name: 'an expired issuer of the EK certificate', judged: { trust: trustIn(oldIssuer, root) }, code: 'x509-expired' },
+    { name: 'an issuer that is not a CA', judged: { trust: trustIn(noCa, root) }, code: 'x509-not-a-ca' },
     {
-      name: 'a root of the right name and another key',
+      name: 'a root with a trusted name and another key',
       judged: { trust: trustIn(untrustedIssuer, untrusted) },
       code: 'x509-root-untrusted',
     },
     {
-      name: 'an unknown critical extension',
+      name: 'an EK certificate with an unknown critical extension',
       judged: {
         certificate: certify({
           extensions: [usageOf('2.23.133.8.1'), { oid: '1.2.3', critical: true, value: der.integer(1) }],
@@ -194,7 +194,7 @@ describe('verifyEndorsement()', () => {
     expect(() => judge(judged)).toThrow(expect.objectContaining({ code }));
   });
 
-  test('fuzz: throws nothing but refusals, whatever the certificate and the keys are', () => {
+  test('fuzz: throws only refusals for mutated certificates and keys', () => {
     const request = (input: Uint8Array): unknown => [
       refusal(() => judge({ certificate: { ...issuer, der: input } })),
       refusal(() => judge({ endorsementKey: input })),

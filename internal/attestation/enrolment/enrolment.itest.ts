@@ -100,7 +100,7 @@ describe('enrolment of a software TPM', () => {
     await factory[Symbol.asyncDispose]();
   });
 
-  test('ties the attestation key to the machine, so that its quotes are endorsed', async () => {
+  test('links the attestation key to the machine, so that its quotes are endorsed', async () => {
     const activations = new CredentialActivations();
     const challenge = activations.challenge(verifyEndorsement(request, optionsOf()), nowMs);
     const answer = await answerChallenge({ tpm }, challenge, session, never);
@@ -134,7 +134,7 @@ describe('enrolment of a software TPM', () => {
     });
   }
 
-  test('takes a pinned endorsement key without a certificate', () => {
+  test('accepts a pinned endorsement key without a certificate', () => {
     const { endorsementKeyId } = verifyEndorsement(request, optionsOf());
     const { endorsementKey, attestationKey } = request;
     const pinned = optionsOf({ roots: new Set(), pinnedKeys: new Set([endorsementKeyId]) });
@@ -155,30 +155,30 @@ describe('enrolment of a software TPM', () => {
     readonly options?: () => EndorsementOptions;
     readonly code: string;
   }[] = [
-    { name: 'no trust at all', options: () => optionsOf({ roots: new Set() }), code: 'enrol-trust-missing' },
+    { name: 'a TPM while no root and no key is trusted', options: () => optionsOf({ roots: new Set() }), code: 'enrol-trust-missing' },
     {
-      name: 'a certificate of an unknown authority',
+      name: 'an EK certificate under an untrusted root',
       options: () => optionsOf({ roots: new Set(['00'.repeat(32)]) }),
       code: 'x509-root-untrusted',
     },
     {
-      name: 'a certificate without its issuer',
+      name: 'an EK certificate without its issuer',
       options: () => optionsOf({ authorities: [] }),
       code: 'x509-root-untrusted',
     },
-    { name: 'a certificate of the future', options: () => optionsOf({}, 0), code: 'x509-not-yet-valid' },
+    { name: 'an EK certificate that is not valid yet', options: () => optionsOf({}, 0), code: 'x509-not-yet-valid' },
     {
-      name: 'an authority in place of the certificate',
+      name: 'a CA certificate in place of the EK certificate',
       request: async () => ({ endorsementCertificate: derOf(factory.issuerPem) }),
       code: 'x509-not-a-ca',
     },
     {
-      name: 'the certificate of the other endorsement key',
+      name: 'the certificate of another endorsement key',
       request: async () => ({ endorsementCertificate: await certificateOf('rsa-2048') }),
       code: 'enrol-certificate-key',
     },
     {
-      name: 'the certificate of the platform',
+      name: 'the platform certificate in place of the EK certificate',
       request: async () => ({ endorsementCertificate: await readIndex(platformCertificate) }),
       code: 'enrol-certificate-usage',
     },
@@ -193,17 +193,17 @@ describe('enrolment of a software TPM', () => {
       code: 'quote-key-attributes',
     },
     {
-      name: 'an attestation key that signs what it is given',
+      name: 'an attestation key that is not restricted to data of the TPM',
       request: async () => ({ attestationKey: createSoftKey(0x00040472).publicArea }),
       code: 'quote-key-attributes',
     },
     {
-      name: 'an endorsement key that is none',
+      name: 'an endorsement key that cannot be parsed',
       request: async () => ({ endorsementKey: new Uint8Array(3) }),
       code: 'enrol-endorsement-key',
     },
     {
-      name: 'a certificate that is none',
+      name: 'an EK certificate that cannot be parsed',
       request: async () => ({ endorsementCertificate: new Uint8Array(30) }),
       code: 'x509-malformed',
     },
@@ -214,7 +214,7 @@ describe('enrolment of a software TPM', () => {
     expect(attempt).toThrow(expect.objectContaining({ code }));
   });
 
-  test('no bit of the certificate can change', () => {
+  test('refuses an EK certificate with any bit changed', () => {
     const certificate = request.endorsementCertificate ?? new Uint8Array();
     expect(certificate.length).toBeGreaterThan(500);
     for (let at = 0; at < certificate.length; at++) {
@@ -227,7 +227,7 @@ describe('enrolment of a software TPM', () => {
   });
 
   test.each(ENDORSEMENT_KEY_KINDS)(
-    'a credential opens with endorsement key %s and the right Name only',
+    'a credential opens only with endorsement key %s and the right Name',
     async (kind) => {
       const open = (name?: Uint8Array): Promise<Uint8Array> => openCredential(tpm, kind, name);
       expect(Buffer.from(await open()).toString()).toBe('secret');
@@ -237,7 +237,7 @@ describe('enrolment of a software TPM', () => {
     },
   );
 
-  test('endorsement keys are of use however often the power was lost: the TPM takes none of that for a guess', async () => {
+  test('use of the endorsement key never leads to a dictionary-attack lockout, even after many power losses', async () => {
     await using own = await createSwtpmFactory();
     for (let life = 1; life <= RUNS; life++) {
       await using cut = await own.start();
@@ -247,7 +247,7 @@ describe('enrolment of a software TPM', () => {
     }
   }, 30_000);
 
-  test('a copy of the TPM answers like the original, and shows up by its clock', async () => {
+  test('a copied TPM answers challenges like the original and is detected by its clock', async () => {
     const { attestationKeyNameHex, endorsementKeyId } = verifyEndorsement(request, optionsOf());
     await tpm[Symbol.asyncDispose]();
     await swtpm[Symbol.asyncDispose]();
@@ -267,7 +267,7 @@ describe('enrolment of a software TPM', () => {
     expect(compareClockObservations(ahead, behind).map((each) => each.kind)).toContain('clock-behind');
   });
 
-  test('the secret of an attestation key opens for the software it was sealed to', async () => {
+  test('the attestation key’s secret can be unsealed only by the software that it was sealed for', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'cluster-key-secret-'));
     const options = { tpm, files: new DiskFiles(), path: join(directory, 'ak-secret'), pcrs: [12] };
     try {
@@ -281,7 +281,7 @@ describe('enrolment of a software TPM', () => {
     }
   });
 
-  test('an attestation key behind a secret is enrolled like any other', async () => {
+  test('an attestation key that depends on a secret can be enrolled like any other', async () => {
     const machine = { tpm, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32).fill(4)) };
     const activations = new CredentialActivations();
     const endorsement = verifyEndorsement(await readEnrolmentRequest(machine, never), optionsOf());

@@ -8,26 +8,26 @@ const challenge = {
 };
 const request = { endorsementKey: Uint8Array.of(1), attestationKey: Uint8Array.of(2, 3) };
 
-test('messages are decoded as they were encoded, with and without a certificate', () => {
+test('decoding returns the encoded messages, with and without a certificate', () => {
   expect(decodeChallenge(encodeChallenge(challenge))).toEqual(challenge);
   for (const each of [request, { ...request, endorsementCertificate: Uint8Array.of(9) }])
     expect(decodeEnrolmentRequest(encodeEnrolmentRequest(each))).toEqual(each);
 });
 
-describe('decoding refuses', () => {
+describe('enrolment messages', () => {
   const bytes = encodeChallenge(challenge);
   test.each([
-    { name: 'nothing', given: new Uint8Array() },
-    { name: 'half', given: bytes.subarray(0, 20) },
-    { name: 'one byte more', given: Uint8Array.of(...bytes, 0) },
-    { name: 'the other message', given: encodeEnrolmentRequest(request) },
-    { name: 'an id of another form', given: encodeChallenge({ ...challenge, id: 'AB'.repeat(16) }) },
-  ])('$name as a challenge', ({ given }) => {
+    { name: 'empty input', given: new Uint8Array() },
+    { name: 'a truncated message', given: bytes.subarray(0, 20) },
+    { name: 'a message with a trailing byte', given: Uint8Array.of(...bytes, 0) },
+    { name: 'an enrolment request', given: encodeEnrolmentRequest(request) },
+    { name: 'a challenge with an id that is not lower-case hex', given: encodeChallenge({ ...challenge, id: 'AB'.repeat(16) }) },
+  ])('decodeChallenge() refuses $name', ({ given }) => {
     expect(() => decodeChallenge(given)).toThrow(
       expect.objectContaining({ code: 'enrol-message-malformed' }),
     );
   });
-  test('a challenge as a request', () => {
+  test('decodeEnrolmentRequest() refuses a challenge', () => {
     expect(() => decodeEnrolmentRequest(bytes)).toThrow(
       expect.objectContaining({ code: 'enrol-message-malformed' }),
     );

@@ -36,7 +36,7 @@ const QUOTED: ReadonlyMap<number, Uint8Array> = new Map([
   [7, new Uint8Array(32)],
 ]);
 
-describe('logs of real machines', () => {
+describe('event logs of real machines', () => {
   const known = [
     {
       name: 'arch-linux-workstation.bin',
@@ -72,7 +72,7 @@ describe('logs of real machines', () => {
     },
   ] as const;
 
-  test.each(known)('$name leads to its published registers', ({ name, kind, hash, registers }) => {
+  test.each(known)('$name replays to its published register values', ({ name, kind, hash, registers }) => {
     const log = parseEventLog(fixture(name), kind);
     const quoted = new Map(
       Object.entries(registers).map(([register, value]) => [Number(register), Buffer.from(value, 'hex')]),
@@ -81,7 +81,7 @@ describe('logs of real machines', () => {
     expect(quoted.size).toBeGreaterThan(2);
   });
 
-  test('a CCEL padded with 0xff to its area is the same log', () => {
+  test('a CCEL padded with 0xff parses to the same log', () => {
     const bytes = fixture('cos-113-tdx.ccel');
     const padded = Buffer.concat([bytes, Buffer.alloc(65_536 - bytes.length, 0xff)]);
     expect(parseEventLog(padded, 'ccel').events).toHaveLength(parseEventLog(bytes, 'ccel').events.length);
@@ -90,11 +90,11 @@ describe('logs of real machines', () => {
   test.each([
     { name: 'debian-10.bin', why: 'it is in the old format without Spec ID' },
     { name: 'short-no-action.bin', why: 'its header is cut off' },
-  ])('$name is refused because $why', ({ name }) => {
+  ])('parseEventLog() refuses $name because $why', ({ name }) => {
     expect(() => parseEventLog(fixture(name), 'tpm')).toThrow(coded('eventlog-header'));
   });
 
-  test('no byte that a digest covers can change unseen; only data whose digest is not H(data) can', () => {
+  test('changing any byte that a digest covers changes the replay, except in data that is not hashed', () => {
     const bytes = fixture('arch-linux-workstation.bin');
     const log = parseEventLog(bytes, 'tpm');
     const before = replayEventLog(log, 'sha256');
@@ -122,36 +122,36 @@ describe('logs of real machines', () => {
 });
 
 describe('verifyEventLog()', () => {
-  test('accepts a log that replays to the quoted registers, and a register at zero without events', () => {
+  test('accepts a log that replays to the quoted registers, and a zero register without events', () => {
     verifyEventLog(parseEventLog(buildLog(EVENTS), 'tpm'), 'sha256', QUOTED);
   });
 
   const [first, second, third] = EVENTS as [BuiltEvent, BuiltEvent, BuiltEvent];
   const hostile = [
-    { name: 'events in another order', events: [first, third, second] },
+    { name: 'a log with reordered events', events: [first, third, second] },
     {
-      name: 'an event that was appended',
+      name: 'a log with an appended event',
       events: [...EVENTS, { register: 4, type: 0x0d, data: text('more') }],
     },
     {
-      name: 'an event in a register that holds zero',
+      name: 'a log with an event for a register that is zero',
       events: [...EVENTS, { register: 7, type: 4, data: text('x') }],
     },
-    { name: 'an event left out', events: [first, second] },
-    { name: 'all events of a register left out', events: [first] },
+    { name: 'a log without its last event', events: [first, second] },
+    { name: 'a log without the events of one register', events: [first] },
     {
-      name: 'an event of another boot',
+      name: 'a log with an event of another boot',
       events: [first, second, { register: 4, type: 0x0d, data: text('other kernel') }],
     },
-    { name: 'an event moved to another register', events: [first, second, { ...third, register: 5 }] },
-    { name: 'an event hidden as no-action', events: [first, second, { ...third, type: 3 }] },
+    { name: 'a log with an event moved to another register', events: [first, second, { ...third, register: 5 }] },
+    { name: 'a log with an event relabelled as EV_NO_ACTION', events: [first, second, { ...third, type: 3 }] },
   ];
   test.each(hostile)('refuses $name', ({ events }) => {
     const log = parseEventLog(buildLog(events), 'tpm');
     expect(() => verifyEventLog(log, 'sha256', QUOTED)).toThrow(coded('eventlog-replay'));
   });
 
-  test('names the register, what was expected and what was found', () => {
+  test('reports the register with its expected and its replayed value', () => {
     const log = parseEventLog(buildLog([]), 'tpm');
     const quoted = new Map([[4, Buffer.alloc(32, 1)]]);
     expect(() => verifyEventLog(log, 'sha256', quoted)).toThrow(
@@ -161,12 +161,12 @@ describe('verifyEventLog()', () => {
     );
   });
 
-  test('refuses a log without the bank that was quoted', () => {
+  test('refuses a log without digests of the quoted bank', () => {
     const log = parseEventLog(buildLog([], { algorithms: [[0x04, 20]] }), 'tpm');
     expect(() => verifyEventLog(log, 'sha256', QUOTED)).toThrow(coded('eventlog-bank-missing'));
   });
 
-  test('a log whose data lies replays all the same; isDataMeasured() tells which data may be believed', () => {
+  test('a log with altered event data still replays; isDataMeasured() returns false for that event', () => {
     const lying = parseEventLog(buildLog([{ ...first, data: text('fine firmware') }, second, third]), 'tpm');
     verifyEventLog(lying, 'sha256', QUOTED);
     expect(lying.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false, true, true]);
@@ -178,12 +178,12 @@ describe('verifyEventLog()', () => {
     expect(forged.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false, true, false]);
   });
 
-  test('isDataMeasured() is false for a no-action event', () => {
+  test('isDataMeasured() returns false for an EV_NO_ACTION event', () => {
     const log = parseEventLog(buildLog([{ register: 0, type: 3, data: text('trust me') }]), 'tpm');
     expect(log.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false]);
   });
 
-  test('replay is the fold of extend, for all sequences of events', () => {
+  test('replayEventLog() extends the events of each register in order', () => {
     const digests = fc.array(fc.uint8Array({ minLength: 32, maxLength: 32 }), { maxLength: 12 });
     fc.assert(
       fc.property(digests, (all) => {
@@ -195,12 +195,12 @@ describe('verifyEventLog()', () => {
   });
 });
 
-describe('the startup locality', () => {
+describe('the StartupLocality event', () => {
   const replayed = (events: readonly BuiltEvent[]): string =>
     hex(replayEventLog(parseEventLog(buildLog(events), 'tpm'), 'sha256').get(0) ?? new Uint8Array());
   const event: BuiltEvent = { register: 0, type: 8, data: text('version') };
 
-  test('is the last byte of the start value of PCR 0', () => {
+  test('sets the last byte of the start value of PCR 0', () => {
     const start = new Uint8Array(32);
     start[31] = 3;
     const expected = sha256(Buffer.concat([start, sha256(text('version'))]));
@@ -208,15 +208,15 @@ describe('the startup locality', () => {
   });
 
   const hostile = [
-    { name: 'is refused twice', events: [startupLocality(3), startupLocality(3), event] },
+    { name: 'is refused if it appears twice', events: [startupLocality(3), startupLocality(3), event] },
     { name: 'is refused after PCR 0 was extended', events: [event, startupLocality(3)] },
-    { name: 'is refused when it is none that can start a TPM', events: [startupLocality(2), event] },
+    { name: 'is refused for a locality that cannot start a TPM', events: [startupLocality(2), event] },
     {
-      name: 'is refused with more data',
+      name: 'is refused with trailing data',
       events: [{ ...startupLocality(3), data: text('StartupLocality\0\u0003\u0003') }, event],
     },
     {
-      name: 'is refused without data',
+      name: 'is refused without a locality',
       events: [{ ...startupLocality(3), data: text('StartupLocality\0') }, event],
     },
   ];
@@ -234,22 +234,22 @@ describe('parseEventLog()', () => {
     readonly event: BuiltEvent;
     readonly code: string;
   }[] = [
-    { name: 'PCR 24', event: { ...event, register: 24 }, code: 'eventlog-register' },
-    { name: 'PCR 2^32 - 2', event: { ...event, register: 0xfffffffe }, code: 'eventlog-register' },
+    { name: 'the register PCR 24', event: { ...event, register: 24 }, code: 'eventlog-register' },
+    { name: 'the register PCR 2^32 - 2', event: { ...event, register: 0xfffffffe }, code: 'eventlog-register' },
     {
-      name: 'more digests than the header says',
+      name: 'more digests than the header announces',
       event: { ...event, digests: [sha256Digest, sha1] },
       code: 'eventlog-digests',
     },
     {
-      name: 'a digest count beyond the log',
+      name: 'a digest count that exceeds the log',
       event: { ...event, digestCount: 0xffffffff },
       code: 'eventlog-digests',
     },
-    { name: 'no digest', event: { ...event, digests: [] }, code: 'eventlog-digests' },
-    { name: 'a digest of another algorithm', event: { ...event, digests: [sha1] }, code: 'eventlog-digests' },
+    { name: 'no digests', event: { ...event, digests: [] }, code: 'eventlog-digests' },
+    { name: 'a digest of SHA-1 where the header announces SHA-256', event: { ...event, digests: [sha1] }, code: 'eventlog-digests' },
     {
-      name: 'a digest of no algorithm',
+      name: 'a digest of an unknown algorithm',
       event: { ...event, digests: [[0xffff, new Uint8Array(32)]] },
       code: 'eventlog-digests',
     },
@@ -258,13 +258,13 @@ describe('parseEventLog()', () => {
       event: { ...event, dataSize: 0xffffffff },
       code: 'eventlog-truncated',
     },
-    { name: 'a data size of one more', event: { ...event, dataSize: 2 }, code: 'eventlog-truncated' },
+    { name: 'a data size one above the actual size', event: { ...event, dataSize: 2 }, code: 'eventlog-truncated' },
   ];
   test.each(hostileEvents)('refuses an event with $name', ({ event: hostile, code }) => {
     expect(() => parseEventLog(buildLog([event, hostile]), 'tpm')).toThrow(coded(code));
   });
 
-  test('refuses one algorithm twice in an event', () => {
+  test('refuses an event with two digests of one algorithm', () => {
     const twice: BuiltEvent = { ...event, digests: [sha256Digest, sha256Digest] };
     const header: BuiltHeader = {
       algorithms: [
@@ -280,14 +280,14 @@ describe('parseEventLog()', () => {
     readonly header: BuiltHeader;
     readonly code: string;
   }[] = [
-    { name: 'another register', header: { register: 2 }, code: 'eventlog-header' },
-    { name: 'another type', header: { type: 4 }, code: 'eventlog-header' },
-    { name: 'another signature', header: { signature: 'Spec ID Event02' }, code: 'eventlog-header' },
-    { name: 'another major version', header: { majorVersion: 1 }, code: 'eventlog-header' },
-    { name: 'bytes after its end', header: { trailing: 1 }, code: 'eventlog-header' },
-    { name: 'no algorithm', header: { algorithms: [] }, code: 'eventlog-algorithms' },
+    { name: 'a register other than 0', header: { register: 2 }, code: 'eventlog-header' },
+    { name: 'a type other than EV_NO_ACTION', header: { type: 4 }, code: 'eventlog-header' },
+    { name: 'an unknown signature', header: { signature: 'Spec ID Event02' }, code: 'eventlog-header' },
+    { name: 'an unknown major version', header: { majorVersion: 1 }, code: 'eventlog-header' },
+    { name: 'trailing bytes', header: { trailing: 1 }, code: 'eventlog-header' },
+    { name: 'no algorithms', header: { algorithms: [] }, code: 'eventlog-algorithms' },
     {
-      name: 'an algorithm twice',
+      name: 'a duplicate algorithm',
       header: {
         algorithms: [
           [0x0b, 32],
@@ -296,17 +296,17 @@ describe('parseEventLog()', () => {
       },
       code: 'eventlog-algorithms',
     },
-    { name: 'a digest of a wrong size', header: { algorithms: [[0x0b, 20]] }, code: 'eventlog-algorithms' },
+    { name: 'a wrong digest size for SHA-256', header: { algorithms: [[0x0b, 20]] }, code: 'eventlog-algorithms' },
     { name: 'an unknown algorithm', header: { algorithms: [[0x99, 32]] }, code: 'eventlog-algorithms' },
-    { name: '2^32 - 1 algorithms', header: { algorithmCount: 0xffffffff }, code: 'eventlog-algorithms' },
-    { name: 'more algorithms than it has', header: { algorithmCount: 3 }, code: 'eventlog-truncated' },
-    { name: 'a size beyond the log', header: { size: 0xffffffff }, code: 'eventlog-truncated' },
+    { name: 'a count of 2^32 - 1 algorithms', header: { algorithmCount: 0xffffffff }, code: 'eventlog-algorithms' },
+    { name: 'a count above the listed algorithms', header: { algorithmCount: 3 }, code: 'eventlog-truncated' },
+    { name: 'a size that exceeds the log', header: { size: 0xffffffff }, code: 'eventlog-truncated' },
   ];
   test.each(hostileHeaders)('refuses a header with $name', ({ header, code }) => {
     expect(() => parseEventLog(buildLog([], header), 'tpm')).toThrow(coded(code));
   });
 
-  test('refuses every truncation within an event', () => {
+  test('refuses a log truncated within an event', () => {
     const [whole, header] = [buildLog(EVENTS), buildLog([])];
     const ends = new Set(
       EVENTS.map((_, index) => buildLog(EVENTS.slice(0, index)).length).concat(whole.length),
@@ -325,31 +325,31 @@ describe('parseEventLog()', () => {
 
   const log = buildLog(EVENTS);
   test.each([
-    { name: 'zeros', padding: Buffer.alloc(100) },
-    { name: '0xff', padding: Buffer.alloc(100, 0xff) },
-  ])('takes padding of $name', ({ padding }) => {
+    { name: 'zero bytes', padding: Buffer.alloc(100) },
+    { name: '0xff bytes', padding: Buffer.alloc(100, 0xff) },
+  ])('accepts padding of $name', ({ padding }) => {
     expect(parseEventLog(Buffer.concat([log, padding]), 'tpm').events).toHaveLength(3);
   });
 
   test.each([
     {
-      name: 'zeros with something in them',
+      name: 'zero bytes with another byte among them',
       padding: Buffer.concat([Buffer.alloc(50), Buffer.of(1), Buffer.alloc(50)]),
     },
-    { name: '0xff with something in it', padding: Buffer.concat([Buffer.alloc(50, 0xff), Buffer.of(1)]) },
-    { name: 'zeros, then 0xff', padding: Buffer.concat([Buffer.alloc(50), Buffer.alloc(50, 0xff)]) },
+    { name: '0xff bytes that another byte follows', padding: Buffer.concat([Buffer.alloc(50, 0xff), Buffer.of(1)]) },
+    { name: 'zero bytes that 0xff bytes follow', padding: Buffer.concat([Buffer.alloc(50), Buffer.alloc(50, 0xff)]) },
   ])('refuses padding of $name', ({ padding }) => {
     expect(() => parseEventLog(Buffer.concat([log, padding]), 'tpm')).toThrow(coded('eventlog-padding'));
   });
 
-  test('a CCEL has registers 0 to 4', () => {
+  test('accepts registers 0 to 4 in a CCEL', () => {
     const ccel = (register: number) => () =>
       parseEventLog(buildLog([{ ...event, register }], { register: 1 }), 'ccel');
     expect(ccel(4)().events).toHaveLength(1);
     expect(ccel(5)).toThrow(coded('eventlog-register'));
   });
 
-  test('fuzz: throws nothing but its coded error, and replays what it reads', () => {
+  test('fuzz: throws only its coded error, and every parsed log can be replayed', () => {
     const seeds = [
       fixture('arch-linux-workstation.bin').slice(0, 3000),
       fixture('cos-113-tdx.ccel').slice(0, 3000),

@@ -19,7 +19,7 @@ function contextOf(machines: Policy['machines']) {
 }
 
 describe('MachineKeyValidator', () => {
-  test('accepts the machine whose fingerprint is named', async () => {
+  test('accepts a machine whose fingerprint is listed', async () => {
     const validator = new MachineKeyValidator({ fingerprints: new Set([other, id]) });
     expect(await validator.validate(evidence, binding, contextOf('any-proved'))).toMatchObject({
       accepted: true,
@@ -54,12 +54,12 @@ describe('MachineKeyValidator', () => {
     },
     { code: 'machine-key-signature', given: evidence, fingerprints: pinned, over: randomBytes(64) },
     { code: 'attestation-binding-length', given: evidence, fingerprints: pinned, over: randomBytes(32) },
-  ])('refuses with $code', async ({ code, given, fingerprints, over = binding }) => {
+  ])('refuses evidence with error code $code', async ({ code, given, fingerprints, over = binding }) => {
     const validator = new MachineKeyValidator({ fingerprints });
     await expect(validator.validate(given, over, contextOf('any-proved'))).rejects.toMatchObject({ code });
   });
 
-  test('refuses when the policy names another machine', async () => {
+  test('refuses a machine that the policy does not list', async () => {
     const validator = new MachineKeyValidator({ fingerprints: pinned });
     const context = contextOf(new Set([`machine-key:${other}`]));
     await expect(validator.validate(evidence, binding, context)).rejects.toMatchObject({
@@ -77,25 +77,25 @@ describe('verifyKeyProof()', () => {
   });
 
   test.each([
-    { name: 'another label', code: 'machine-key-signature', label: 'cluster/other/v1' },
-    { name: 'another session', code: 'machine-key-signature', over: randomBytes(64) },
+    { name: 'a proof for another label', code: 'machine-key-signature', label: 'cluster/other/v1' },
+    { name: 'a proof for another session', code: 'machine-key-signature', over: randomBytes(64) },
     {
-      name: 'another key',
+      name: 'a proof with another public key',
       code: 'machine-key-signature',
       publicKey: generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'der' }),
     },
-    { name: 'a short key', code: 'machine-key-malformed', publicKey: spki.subarray(1) },
+    { name: 'a truncated public key', code: 'machine-key-malformed', publicKey: spki.subarray(1) },
     {
-      name: 'a key of another kind',
+      name: 'a public key that is not Ed25519',
       code: 'machine-key-malformed',
       publicKey: generateKeyPairSync('x25519').publicKey.export({ type: 'spki', format: 'der' }),
     },
     {
-      name: 'a key under which anybody signs',
+      name: 'a small-order key, with which anybody can forge signatures',
       code: 'machine-key-malformed',
       publicKey: Buffer.concat([spki.subarray(0, 12), Buffer.alloc(32)]),
     },
-    { name: 'a long signature', code: 'machine-key-malformed', signature: Buffer.alloc(65) },
+    { name: 'a signature that is too long', code: 'machine-key-malformed', signature: Buffer.alloc(65) },
   ])('refuses $name', ({ code, label = 'cluster/test/v1', over = session, ...changed }) => {
     const { publicKey = proof.publicKey, signature = proof.signature } = changed;
     expect(() => verifyKeyProof(label, over, { publicKey, signature })).toThrow(

@@ -21,8 +21,8 @@ const validator = new OwnerKeyValidator({ ownerKeys: [rawFromOwnerKey(other), ra
 const binding = Buffer.alloc(64, 1);
 const evidence = await issuer.issue(binding, never);
 
-describe('an owner', () => {
-  test('that signed this session is accepted, by name', async () => {
+describe('OwnerKeyValidator', () => {
+  test('accepts an owner who signed this session, and returns the owner’s fingerprint', async () => {
     const verdict = await validator.validate(evidence, binding, context);
     expect(verdict.accepted).toBe(true);
     expect(verdict.machineIdentity).toEqual({
@@ -41,7 +41,7 @@ describe('an owner', () => {
     want: string;
   }[] = [
     {
-      name: 'with a key that is not on the list',
+      name: 'an owner key that is not listed',
       given: () =>
         new OwnerKeyIssuer({ privKey: new Secret(generateKeyPairSync('ed25519').privateKey) }).issue(
           binding,
@@ -50,13 +50,13 @@ describe('an owner', () => {
       want: 'owner-key-unknown',
     },
     {
-      name: 'of another session',
+      name: 'evidence signed for another session',
       given: async () => evidence,
       binding: Buffer.alloc(64, 2),
       want: 'owner-key-signature',
     },
     {
-      name: 'who signed with another key of the list',
+      name: 'evidence signed with a different listed key than it names',
       given: async () => {
         const foreign = await new OwnerKeyIssuer({ privKey: new Secret(other) }).issue(binding, never);
         return Buffer.concat([evidence.subarray(0, 33), foreign.subarray(33)]);
@@ -64,38 +64,38 @@ describe('an owner', () => {
       want: 'owner-key-signature',
     },
     {
-      name: 'who signed the bare binding, as for another purpose',
+      name: 'a signature over the bare binding, without the label',
       given: async () => Buffer.concat([evidence.subarray(0, 33), sign(null, binding, owner)]),
       want: 'owner-key-signature',
     },
-    { name: 'who shows nothing', given: async () => new Uint8Array(0), want: 'owner-key-malformed' },
+    { name: 'empty evidence', given: async () => new Uint8Array(0), want: 'owner-key-malformed' },
     {
-      name: 'who shows too little',
+      name: 'truncated evidence',
       given: async () => evidence.subarray(0, 96),
       want: 'owner-key-malformed',
     },
     {
-      name: 'who shows too much',
+      name: 'evidence with a trailing byte',
       given: async () => Buffer.concat([evidence, Buffer.alloc(1)]),
       want: 'owner-key-malformed',
     },
     {
-      name: 'of another version',
+      name: 'evidence of another version',
       given: async () => Buffer.concat([Uint8Array.of(2), evidence.subarray(1)]),
       want: 'owner-key-malformed',
     },
     {
-      name: 'asked about an empty binding',
+      name: 'an empty binding',
       given: async () => evidence,
       binding: new Uint8Array(0),
       want: 'attestation-binding-length',
     },
   ];
-  test.each(cases)('$name: $want', async ({ given, want, binding: other = binding }) => {
+  test.each(cases)('refuses $name with $want', async ({ given, want, binding: other = binding }) => {
     await expect(validator.validate(await given(), other, context)).rejects.toMatchObject({ code: want });
   });
 
-  test('no flipped bit of the evidence is accepted', async () => {
+  test('refuses evidence with any bit flipped', async () => {
     for (let bit = 0; bit < evidence.length * 8; bit++) {
       const mutated = Buffer.from(evidence);
       mutated[bit >> 3]! ^= 1 << (bit & 7);
@@ -103,7 +103,7 @@ describe('an owner', () => {
     }
   });
 
-  test('the other form of a signature, s + L, is refused', async () => {
+  test('refuses the malleable form of a signature (s + L)', async () => {
     const s = BigInt(`0x${Buffer.from(evidence.subarray(65)).reverse().toString('hex')}`);
     const twin = Buffer.from((s + GROUP_ORDER).toString(16).padStart(64, '0'), 'hex').reverse();
     const malleated = Buffer.concat([evidence.subarray(0, 65), twin]);
@@ -112,7 +112,7 @@ describe('an owner', () => {
     });
   });
 
-  test('arbitrary bytes are refused by code', async () => {
+  test('refuses arbitrary bytes with an error code', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 120 }), async (bytes) => {
         await expect(validator.validate(bytes, binding, context)).rejects.toBeInstanceOf(OwnerKeyError);
@@ -121,7 +121,7 @@ describe('an owner', () => {
   });
 });
 
-test('parseOwnerKeyEvidence() parses arbitrary bytes or refuses them with its code', () => {
+test('parseOwnerKeyEvidence() either parses arbitrary bytes or refuses them with its error code', () => {
   const { cases, refused } = fuzz({
     seeds: [evidence],
     parse: parseOwnerKeyEvidence,
@@ -131,28 +131,28 @@ test('parseOwnerKeyEvidence() parses arbitrary bytes or refuses them with its co
   expect(refused).toBeGreaterThan(0);
 }, 1_800_000);
 
-describe('a list of owners', () => {
-  test('that is empty does not start', () => {
+describe('owner keys in the configuration', () => {
+  test('OwnerKeyValidator refuses an empty list of owner keys', () => {
     expect(() => new OwnerKeyValidator({ ownerKeys: [] })).toThrow(invalid);
   });
 
-  test.each([0, 31, 33])('with a key of %d bytes does not start', (sizeBytes) => {
+  test.each([0, 31, 33])('OwnerKeyValidator refuses a key of %d bytes', (sizeBytes) => {
     expect(() => new OwnerKeyValidator({ ownerKeys: [Buffer.alloc(sizeBytes, 3)] })).toThrow(invalid);
   });
 
-  test('with a key under which anybody can sign does not start', () => {
+  test('OwnerKeyValidator refuses small-order keys, with which anybody can forge signatures', () => {
     const small = smallOrderKeys();
     expect(small).toHaveLength(14);
     for (const raw of small) expect(() => ownerPubKeyFromRaw(raw)).toThrow(invalid);
   });
 
-  test('an owner key of another algorithm does not start', () => {
+  test('OwnerKeyIssuer refuses a key that is not Ed25519', () => {
     const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
     expect(() => new OwnerKeyIssuer({ privKey: new Secret(p256) })).toThrow(invalid);
     expect(() => rawFromOwnerKey(undefined as unknown as KeyObject)).toThrow();
   });
 
-  test('raw keys and key objects convert into each other', () => {
+  test('ownerPubKeyFromRaw() and rawFromOwnerKey() convert back and forth', () => {
     expect(ownerPubKeyFromRaw(rawFromOwnerKey(owner)).equals(createPublicKey(owner))).toBe(true);
   });
 });

@@ -92,8 +92,8 @@ function validators() {
 const issuerWith = (attestationKey: Uint8Array): Issuer =>
   new CompositeIssuer({ variant: 'snp+tpm', processor, tpm: tpmWith(attestationKey) });
 
-describe('a processor that certifies its virtual TPM', () => {
-  test('is accepted with the registers of both and the identity of the processor', async () => {
+describe('CompositeValidator', () => {
+  test('returns the registers of processor and TPM, and the identity of the processor', async () => {
     const { validator } = validators();
     const verdict = await validator.validate(await issuerWith(keyA).issue(BINDING, never), BINDING, context);
     expect(verdict).toMatchObject({
@@ -105,7 +105,7 @@ describe('a processor that certifies its virtual TPM', () => {
     expect(verdict.checks.map(({ name }) => name)).toEqual(['of-sev-snp', 'of-tpm']);
   });
 
-  test('gives each half its own registers, and the quote no other key than the one vouched for', async () => {
+  test('gives each validator its own registers, and the quote only the key that the report certifies', async () => {
     const { snp, tpm, validator } = validators();
     await validator.validate(await issuerWith(keyA).issue(BINDING, never), BINDING, context);
     expect([...(snp.seen[0]?.context.policy.registers.keys() ?? [])]).toEqual(['launch']);
@@ -118,8 +118,8 @@ describe('a processor that certifies its virtual TPM', () => {
   });
 });
 
-describe('refused is', () => {
-  test('a report put together with the quote of another TPM', async () => {
+describe('CompositeValidator refuses', () => {
+  test('a report combined with the quote of another TPM', async () => {
     const { validator, tpm } = validators();
     const mine = await issuerWith(keyA).issue(BINDING, never);
     const quote = await tpmWith(keyB).issue(BINDING, never);
@@ -139,7 +139,7 @@ describe('refused is', () => {
     });
   });
 
-  test('a document with one part, of another kind, or with more after it', async () => {
+  test('a document with one part, of another kind, or with trailing bytes', async () => {
     const { validator } = validators();
     const whole = await issuerWith(keyA).issue(BINDING, never);
     const one = Buffer.concat([whole.subarray(0, 5), Buffer.of(1), whole.subarray(6, 74)]);
@@ -154,7 +154,7 @@ describe('refused is', () => {
     }
   });
 
-  test('a binding of another length, on both sides', async () => {
+  test('a binding of another length, for issuer and validator', async () => {
     await expect(issuerWith(keyA).issue(new Uint8Array(), never)).rejects.toMatchObject({
       code: 'attestation-binding-length',
     });

@@ -35,15 +35,15 @@ const written = {
   tdx,
 };
 
-describe('a policy', () => {
-  test('names a provider of chips as `attest explain` prints it', () => {
+describe('parsePolicy()', () => {
+  test('accepts a cloud provider id in the form that `attest explain` prints', () => {
     const { machines } = parsePolicy({ ...written, machines: ['snp-csp:CN=cloud, O=Example Inc.'] });
     expect(machines).toEqual(new Set(['snp-csp:CN=cloud, O=Example Inc.']));
     for (const name of ['snp-csp:', 'snp-csp:a\nb', 'tpm-ek:CN=x'])
       expect(() => parsePolicy({ ...written, machines: [name] })).toThrow('kind:id expected');
   });
 
-  test('is read with registers by index or name, several values, and the strict defaults', () => {
+  test('accepts registers by index or name and several values, and applies strict defaults', () => {
     const policy = parsePolicy(written);
     expect([...policy.registers]).toEqual([
       ['pcr4', { accepted: [PCR], warnOnly: false }],
@@ -76,7 +76,7 @@ describe('a policy', () => {
     });
   });
 
-  test('has a version of its name and its content, whatever the order of its keys', () => {
+  test('returns a version made of the name and a content hash that ignores the order of keys', () => {
     const { version } = parsePolicy(written);
     expect(version).toMatch(/^release-1@[0-9a-f]{12}$/);
     expect(parsePolicy(Object.fromEntries(Object.entries(written).reverse())).version).toBe(version);
@@ -84,148 +84,148 @@ describe('a policy', () => {
   });
 
   const refused: readonly { name: string; given: unknown; want: string; path?: string }[] = [
-    { name: 'that is no object', given: 'measured', want: 'policy-malformed' },
-    { name: 'with an unknown key', given: { ...written, insecure: true }, want: 'policy-malformed' },
+    { name: 'a policy that is no object', given: 'measured', want: 'policy-malformed' },
+    { name: 'a policy with an unknown key', given: { ...written, insecure: true }, want: 'policy-malformed' },
     {
-      name: 'with an unknown key in a section',
+      name: 'a policy with an unknown key in a section',
       given: { ...written, tdx: { ...tdx, skip: true } },
       want: 'policy-malformed',
       path: 'tdx',
     },
     {
-      name: 'without profile',
+      name: 'a policy without profile',
       given: { ...written, profile: undefined },
       want: 'policy-malformed',
       path: 'profile',
     },
     {
-      name: 'without machines',
+      name: 'a policy without machines',
       given: { ...written, machines: undefined },
       want: 'policy-malformed',
       path: 'machines',
     },
-    { name: 'with an empty list of machines', given: { ...written, machines: [] }, want: 'policy-malformed' },
+    { name: 'a policy with an empty list of machines', given: { ...written, machines: [] }, want: 'policy-malformed' },
     {
-      name: 'with a machine of no kind',
+      name: 'a policy with a machine id without its kind',
       given: { ...written, machines: ['00ff'] },
       want: 'policy-malformed',
     },
     {
-      name: 'with an empty list of values',
+      name: 'a policy with an empty list of register values',
       given: { ...written, registers: { 4: { expected: [] } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with a value of another length',
+      name: 'a policy with a register value of the wrong length',
       given: { ...written, registers: { 4: { expected: LAUNCH } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with a short value',
+      name: 'a policy with a truncated register value',
       given: { ...written, registers: { 4: { expected: 'ab' } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with upper-case hex',
+      name: 'a policy with upper-case hex',
       given: { ...written, registers: { 4: { expected: PCR.toUpperCase() } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with an unknown register',
+      name: 'a policy with an unknown register',
       given: { ...written, registers: { rtmr4: { expected: LAUNCH } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with one register under its index and its name',
+      name: 'a policy with one register under its index and its name',
       given: { ...written, registers: { 4: { expected: PCR }, pcr4: { expected: '00'.repeat(32) } } },
       want: 'policy-malformed',
       path: 'registers.pcr4',
     },
     {
-      name: 'with PCR 24',
+      name: 'a policy with PCR 24',
       given: { ...written, registers: { 24: { expected: PCR } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with a reference value for a PCR that any software resets',
+      name: 'a policy with a reference value for a PCR that any software can reset',
       given: { ...written, registers: { 16: { expected: PCR } } },
       want: 'policy-malformed',
       path: 'registers.pcr16',
     },
     {
-      name: 'with required PCRs that any software resets only',
+      name: 'a policy whose required PCRs can all be reset by any software',
       given: { ...written, tpm: { requiredPcrs: [16, 23] } },
       want: 'policy-malformed',
       path: 'tpm.requiredPcrs',
     },
     {
-      name: 'with warnOnly: false written as if it were a choice',
+      name: 'a policy with an explicit warnOnly: false',
       given: { ...written, registers: { 4: { expected: PCR, warnOnly: false } } },
       want: 'policy-malformed',
     },
     {
-      name: 'that accepts a revoked TCB',
+      name: 'a policy that accepts the TCB status Revoked',
       given: { ...written, tdx: { ...tdx, tcbStatuses: ['Revoked'] } },
       want: 'policy-malformed',
     },
     {
-      name: 'that accepts no TCB',
+      name: 'a policy that accepts no TCB status',
       given: { ...written, tdx: { ...tdx, tcbStatuses: [] } },
       want: 'policy-malformed',
     },
     {
-      name: 'without any product',
+      name: 'a policy with no processor product',
       given: { ...written, 'sev-snp': { ...snp, minimumTcb: {} } },
       want: 'policy-malformed',
     },
     {
-      name: 'with a product of no root',
+      name: 'a policy with a product whose root is unknown',
       given: { ...written, 'sev-snp': { ...snp, minimumTcb: { Rome: minimum } } },
       want: 'policy-malformed',
     },
     {
-      name: 'with Turin and no FMC',
+      name: 'a policy with Turin but without its FMC minimum',
       given: { ...written, 'sev-snp': { ...snp, minimumTcb: { Turin: minimum } } },
       want: 'policy-malformed',
     },
     {
-      name: 'without an age for collateral',
+      name: 'a policy without a maximum collateral age',
       given: { ...written, tdx: { minimumEvaluationNumber: 1 } },
       want: 'policy-malformed',
     },
     {
-      name: 'without required PCRs',
+      name: 'a policy without required PCRs',
       given: { ...written, tpm: { requiredPcrs: [] } },
       want: 'policy-malformed',
     },
-    { name: 'that measures nothing', given: { ...written, registers: {} }, want: 'policy-proves-nothing' },
+    { name: 'a measured policy without registers', given: { ...written, registers: {} }, want: 'policy-proves-nothing' },
     {
-      name: 'that only warns',
+      name: 'a policy that only warns about mismatches',
       given: { ...written, registers: { 4: { expected: PCR, warnOnly: true } } },
       want: 'policy-proves-nothing',
     },
     {
-      name: 'of identities that takes any machine',
+      name: 'an identity policy that accepts any machine',
       given: { ...written, profile: 'identity', machines: 'any' },
       want: 'policy-proves-nothing',
     },
   ];
-  test.each(refused)('$name is refused', ({ given, want, path }) => {
+  test.each(refused)('refuses $name', ({ given, want, path }) => {
     const details = path === undefined ? expect.anything() : { path };
     const expected = want === 'policy-malformed' ? { code: want, details } : { code: want };
     expect(() => parsePolicy(given)).toThrow(expect.objectContaining(expected));
   });
 
-  test('of identities needs no register', () => {
+  test('accepts an identity policy without registers', () => {
     expect(parsePolicy({ ...written, profile: 'identity', registers: {} }).registers.size).toBe(0);
   });
 });
 
-describe('the active policy', () => {
+describe('PolicyStore', () => {
   const storeOf = (variants: readonly Variant[] = ['tpm']): PolicyStore =>
     new PolicyStore({ variants, input: written });
 
-  test('is replaced by a valid one as a whole', () => {
+  test('replaces the active policy as a whole when the new one is valid', () => {
     const store = storeOf();
     const before = store.current.version;
     const change = store.replace({ ...written, name: 'release-2' });
@@ -233,7 +233,7 @@ describe('the active policy', () => {
     expect(store.current.version).toMatch(/^release-2@/);
   });
 
-  test('stays active when the new one is invalid, and reports why until a valid one follows', () => {
+  test('keeps the active policy when the new one is invalid, and reports why until a valid one follows', () => {
     const store = storeOf();
     const { current } = store;
     expect(store.replace({ ...written, registers: {} })).toMatchObject({
@@ -247,7 +247,7 @@ describe('the active policy', () => {
     expect(store.problem).toBeUndefined();
   });
 
-  test('stays active when the new one has no section for a variant in use', () => {
+  test('keeps the active policy when the new one has no section for a variant in use', () => {
     const store = storeOf(['snp+tpm']);
     const { 'sev-snp': _, ...without } = written;
     expect(store.replace(without)).toMatchObject({
@@ -256,24 +256,24 @@ describe('the active policy', () => {
     });
   });
 
-  test('is refused at start if it is invalid', () => {
+  test('refuses to start with an invalid policy', () => {
     expect(() => new PolicyStore({ variants: ['tpm'], input: {} })).toThrow(PolicyError);
     const { tdx: _, ...without } = written;
     expect(() => new PolicyStore({ variants: ['tdx'], input: without })).toThrow(PolicyError);
   });
 });
 
-describe('variants', () => {
+describe('attestation variants', () => {
   test.each([
-    { name: 'none', given: [] },
-    { name: 'an unknown one', given: ['dummy'] },
-    { name: 'another spelling', given: ['TPM'] },
-    { name: 'one twice', given: ['tpm', 'tdx', 'tpm'] },
-  ])('with $name refuse to start', ({ given }) => {
+    { name: 'an empty list of variants', given: [] },
+    { name: 'an unknown variant', given: ['dummy'] },
+    { name: 'a variant in other spelling', given: ['TPM'] },
+    { name: 'a duplicate variant', given: ['tpm', 'tdx', 'tpm'] },
+  ])('parseVariants() refuses $name', ({ given }) => {
     expect(() => parseVariants(given)).toThrow(expect.objectContaining({ code: 'policy-variant-unknown' }));
   });
 
-  test('make their validators in order, and only those in use', () => {
+  test('createValidators() creates only the validators in use, in the given order', () => {
     const made: Variant[] = [];
     const stub = (variant: Variant) => (): Validator => {
       made.push(variant);
@@ -295,14 +295,14 @@ describe('variants', () => {
     expect(() => createValidators(['tpm'], swapped)).toThrow(PolicyError);
   });
 
-  test('of a release are all there, each under its own name', () => {
+  test('standardValidators() creates a validator for every variant', () => {
     const makers = standardValidators({
       ownerKeys: [rawFromOwnerKey(generateKeyPairSync('ed25519').privateKey)],
     });
     expect(createValidators(parseVariants(VARIANTS), makers).map(({ variant }) => variant)).toEqual(VARIANTS);
   });
 
-  test('make the issuer that the machine has, and no other', () => {
+  test('createIssuer() creates only the issuer of the variant that the machine shows', () => {
     const asked: Variant[] = [];
     const stub = (variant: Variant) => (): Issuer => {
       asked.push(variant);

@@ -104,9 +104,9 @@ const withoutExtension = (arc: string): Given => ({
   chip: { editExtensions: (all) => all.filter(({ oid }) => oid !== `1.3.6.1.4.1.3704.1.${arc}`) },
 });
 
-describe('a report', () => {
+describe('SnpValidator accepts', () => {
   test.each(['Milan', 'Genoa', 'Turin'] as const)(
-    'of %s under its policy is accepted, with its chip and its TCB',
+    'a report of %s that matches its policy, and returns its chip and TCB',
     async (product) => {
       const verdict = await judge({ maker: amd[product] });
       expect(verdict.accepted).toBe(true);
@@ -122,11 +122,11 @@ describe('a report', () => {
     },
   );
 
-  test.each([2, 3, 4, 5])('of version %i is accepted', async (version) => {
+  test.each([2, 3, 4, 5])('a report of version %i', async (version) => {
     await expect(judge({ report: { version } })).resolves.toMatchObject({ accepted: true });
   });
 
-  test('of an allowed provider is accepted under its VLEK, and the identity is the provider', async () => {
+  test('a report with a VLEK of an allowed provider, and returns the provider as identity', async () => {
     const given = {
       report: { kind: 'vlek', chipId: new Uint8Array(64) },
       rules: { cspIds: ['CN=cc-test.example'] },
@@ -135,12 +135,12 @@ describe('a report', () => {
     expect(verdict.machineIdentity).toEqual({ kind: 'snp-csp', id: 'CN=cc-test.example', proof: 'endorsed' });
   });
 
-  test('of a chip with several certificates is judged by the one for its TCB', async () => {
+  test('a report of a chip with several certificates, using the one for its TCB', async () => {
     const other = amd.Milan.chip({ key, tcb: { ...amd.Milan.tcb, snp: 3 } }).der;
     await expect(judge({ certificates: (chip) => [other, chip] })).resolves.toMatchObject({ accepted: true });
   });
 
-  test('is accepted with a current CRL of its root that names others', async () => {
+  test('a report with a current CRL that does not list its certificates', async () => {
     const crl = issueCrl({ issuer: amd.Milan.ark, revoked: [1n] });
     const verdict = await judge({ collateral: { crls: [crl] }, rules: { revocation: 'required' } });
     expect(verdict.checks).toContainEqual(expect.objectContaining({ name: 'revocation', outcome: 'pass' }));
@@ -148,210 +148,210 @@ describe('a report', () => {
 });
 
 const cases: readonly { readonly name: string; readonly given: () => Given; readonly want: string }[] = [
-  { name: 'one version too old', given: () => ({ report: { version: 1 } }), want: 'snp-report-version' },
-  { name: 'of version 0', given: () => ({ report: { version: 0 } }), want: 'snp-report-version' },
-  { name: 'of a version to come', given: () => ({ report: { version: 6 } }), want: 'snp-report-version' },
-  { name: 'with another signature algorithm', given: () => edit(0x34, 2), want: 'snp-signature-algorithm' },
-  { name: 'with a reserved word set', given: () => edit(0x4c, 1), want: 'snp-reserved-not-zero' },
+  { name: 'a report of version 1, which is too old', given: () => ({ report: { version: 1 } }), want: 'snp-report-version' },
+  { name: 'a report of version 0', given: () => ({ report: { version: 0 } }), want: 'snp-report-version' },
+  { name: 'a report of a future version', given: () => ({ report: { version: 6 } }), want: 'snp-report-version' },
+  { name: 'a report with another signature algorithm', given: () => edit(0x34, 2), want: 'snp-signature-algorithm' },
+  { name: 'a report with a reserved word set', given: () => edit(0x4c, 1), want: 'snp-reserved-not-zero' },
   {
-    name: 'with a reserved byte beside the firmware version',
+    name: 'a report with a reserved byte set after the firmware version',
     given: () => edit(0x1eb, 1),
     want: 'snp-reserved-not-zero',
   },
   {
-    name: 'of version 2 with a CPUID',
+    name: 'a report of version 2 with a CPUID',
     given: () => ({ report: { version: 2, edit: (report) => void report.set([0x19], 0x188) } }),
     want: 'snp-reserved-not-zero',
   },
   {
-    name: 'of version 4 with mitigation vectors',
+    name: 'a report of version 4 with mitigation vectors',
     given: () => ({ report: { version: 4, edit: (report) => void report.set([1], 0x1f8) } }),
     want: 'snp-reserved-not-zero',
   },
-  { name: 'with a reserved flag', given: () => edit(0x48, 0x20), want: 'snp-signing-key' },
-  { name: 'signed by a reserved key', given: () => edit(0x48, 2 << 2), want: 'snp-signing-key' },
-  { name: 'signed by no key', given: () => edit(0x48, 7 << 2), want: 'snp-signing-key' },
+  { name: 'a report with a reserved flag set', given: () => edit(0x48, 0x20), want: 'snp-signing-key' },
+  { name: 'a report that names a reserved signing key', given: () => edit(0x48, 2 << 2), want: 'snp-signing-key' },
+  { name: 'a report that names no signing key', given: () => edit(0x48, 7 << 2), want: 'snp-signing-key' },
   {
-    name: 'whose guest policy lacks the bit that must be one',
+    name: 'a report whose guest policy lacks the bit that must be 1',
     given: () => edit(0x0a, 0x01),
     want: 'snp-guest-policy-malformed',
   },
   {
-    name: 'whose guest policy has a reserved bit',
+    name: 'a report whose guest policy sets a reserved bit',
     given: () => edit(0x0b, 0x04),
     want: 'snp-guest-policy-malformed',
   },
-  { name: 'that allows debugging', given: () => edit(0x0a, 0x0a), want: 'snp-debug' },
-  { name: 'that allows migration', given: () => edit(0x0a, 0x06), want: 'snp-migration' },
+  { name: 'a report of a machine that can be debugged', given: () => edit(0x0a, 0x0a), want: 'snp-debug' },
+  { name: 'a report of a machine that can be migrated', given: () => edit(0x0a, 0x06), want: 'snp-migration' },
   {
-    name: 'that allows SMT against the policy',
+    name: 'a report of a machine with SMT while the policy forbids SMT',
     given: () => ({ rules: { allowSmt: false } }),
     want: 'snp-smt',
   },
-  { name: 'asked for below VMPL 0', given: () => edit(0x30, 1), want: 'snp-vmpl' },
-  { name: 'with other report data', given: () => edit(0x50, 0), want: 'snp-binding' },
-  { name: 'for another session', given: () => ({ binding: new Uint8Array(64) }), want: 'snp-binding' },
-  { name: 'of an unknown measurement', given: () => edit(0x90, 0), want: 'attestation-register-mismatch' },
+  { name: 'a report requested from VMPL 1', given: () => edit(0x30, 1), want: 'snp-vmpl' },
+  { name: 'a report whose report data was changed', given: () => edit(0x50, 0), want: 'snp-binding' },
+  { name: 'a report for another session', given: () => ({ binding: new Uint8Array(64) }), want: 'snp-binding' },
+  { name: 'a report with an unknown launch measurement', given: () => edit(0x90, 0), want: 'attestation-register-mismatch' },
   {
-    name: 'of a machine that is not listed',
+    name: 'a report of a machine that is not listed',
     given: () => ({ policy: { machines: new Set(['snp-chip:00']) } }),
     want: 'attestation-machine-unknown',
   },
   {
-    name: 'whose certificate is for an older TCB',
+    name: 'a report whose certificate is for an older TCB',
     given: () => ({ chip: { tcb: { ...amd.Milan.tcb, snp: 19 } } }),
     want: 'snp-tcb-mismatch',
   },
   {
-    name: 'whose certificate is for a newer TCB',
+    name: 'a report whose certificate is for a newer TCB',
     given: () => ({ chip: { tcb: { ...amd.Milan.tcb, microcode: 201 } } }),
     want: 'snp-tcb-mismatch',
   },
   {
-    name: 'whose reported TCB is below the minimum',
+    name: 'a report whose reported TCB is below the minimum',
     given: () => ({ rules: { minimumTcb: new Map([['Milan', { ...amd.Milan.tcb, snp: 21 }]]) } }),
     want: 'snp-tcb-reported',
   },
   {
-    name: 'whose committed TCB is below the minimum',
+    name: 'a report whose committed TCB is below the minimum',
     given: () => edit(0x1e0, 0),
     want: 'snp-tcb-committed',
   },
-  { name: 'whose launch TCB is below the minimum', given: () => edit(0x1f0, 0), want: 'snp-tcb-launch' },
-  { name: 'whose current TCB is below the reported one', given: () => edit(0x38, 1), want: 'snp-tcb-order' },
+  { name: 'a report whose launch TCB is below the minimum', given: () => edit(0x1f0, 0), want: 'snp-tcb-launch' },
+  { name: 'a report whose current TCB is below the reported one', given: () => edit(0x38, 1), want: 'snp-tcb-order' },
   {
-    name: 'on firmware that is not committed',
+    name: 'a report of a machine whose firmware is not committed',
     given: () => edit(0x1e8, 9),
     want: 'snp-firmware-provisional',
   },
   {
-    name: 'of a product that the policy does not name',
+    name: 'a report of a product that the policy does not list',
     given: () => ({ maker: amd.Genoa, rules: { minimumTcb: new Map([['Milan', amd.Milan.tcb]]) } }),
     want: 'snp-product-not-allowed',
   },
   {
-    name: 'of an unknown processor',
+    name: 'a report of an unknown processor',
     given: () => ({ report: { cpuid: { family: 0x1b, model: 0 } } }),
     want: 'snp-product-unknown',
   },
   {
-    name: 'of an unknown product name',
+    name: 'a report of an unknown product name',
     given: () => ({ report: { version: 2 }, chip: { productName: 'Rome-B0' } }),
     want: 'snp-product-unknown',
   },
   {
-    name: 'of another chip',
+    name: 'a report of another chip',
     given: () => ({ chip: { hardwareId: new Uint8Array(64).fill(9) } }),
     want: 'snp-chip-mismatch',
   },
   {
-    name: 'of a masked chip',
+    name: 'a report whose chip id is masked (all zeros)',
     given: () => ({ report: { chipId: new Uint8Array(64) } }),
     want: 'snp-chip-masked',
   },
-  { name: 'of a masked chip key', given: () => edit(0x48, 2), want: 'snp-chip-masked' },
+  { name: 'a report with the flag for a masked chip key', given: () => edit(0x48, 2), want: 'snp-chip-masked' },
   {
-    name: 'of Turin whose chip id goes on after 8 bytes',
+    name: 'a report of a Turin chip with a chip id longer than 8 bytes',
     given: () => ({ maker: amd.Turin, report: { edit: (report) => void report.set([1], 0x1a8) } }),
     want: 'snp-chip-mismatch',
   },
   {
-    name: 'of a VLEK with the certificate of a VCEK',
+    name: 'a report signed with a VLEK but sent with a VCEK certificate',
     given: () => ({ report: { kind: 'vlek' }, chip: { kind: 'vcek' } }),
     want: 'snp-certificate-kind',
   },
   {
-    name: 'of a VCEK with the certificate of a VLEK',
+    name: 'a report signed with a VCEK but sent with a VLEK certificate',
     given: () => ({ report: { kind: 'vcek' }, chip: { kind: 'vlek' } }),
     want: 'snp-certificate-kind',
   },
   {
-    name: 'of a VLEK under the authority of VCEKs',
+    name: 'a report whose VLEK was issued by the CA of VCEKs',
     given: () => ({ report: { kind: 'vlek' }, chip: { issuer: amd.Milan.ask } }),
     want: 'snp-certificate-issuer',
   },
   {
-    name: 'of a provider that is not allowed',
+    name: 'a report of a cloud provider that is not allowed',
     given: () => ({ report: { kind: 'vlek' }, rules: { cspIds: ['CN=other'] } }),
     want: 'snp-csp',
   },
   {
-    name: 'of any provider when none is named',
+    name: 'a report of a cloud provider while the policy allows none',
     given: () => ({ report: { kind: 'vlek' } }),
     want: 'snp-csp',
   },
   {
-    name: 'of Milan under the chain of Genoa',
+    name: 'a report of a Milan chip with a certificate chain of Genoa',
     given: () => ({ maker: amd.Genoa, report: { cpuid: { family: 0x19, model: 1 } } }),
     want: 'snp-product-mismatch',
   },
   {
-    name: 'of a chip that a self-made CA with the names of AMD certified',
+    name: 'a report of a chip certified by a self-made CA with AMD’s names',
     given: () => ({ maker: new TestAmd('Milan'), trust: amd.Milan }),
     want: 'x509-signature',
   },
   {
-    name: 'under a root that is pinned for another product',
+    name: 'a report under a root that is pinned for another product',
     given: () => ({ trust: renamed(amd.Milan, 'Genoa') }),
     want: 'x509-root-untrusted',
   },
   {
-    name: 'without any certificate',
+    name: 'a report without any certificate',
     given: () => ({ certificates: () => [] }),
     want: 'snp-certificate-missing',
   },
   {
-    name: 'without its authority',
+    name: 'a report without the CA that issued its certificate',
     given: () => ({ trust: withoutAuthorities(amd.Milan) }),
     want: 'snp-certificate-missing',
   },
   {
-    name: 'with a malformed certificate',
+    name: 'a report with a malformed certificate',
     given: () => ({ certificates: () => [Uint8Array.of(0x30, 0)] }),
     want: 'x509-malformed',
   },
   {
-    name: 'with an expired certificate',
+    name: 'a report with an expired certificate',
     given: () => ({ chip: { certificate: { notAfterMs: TEST_NOW_MS - 1000 } } }),
     want: 'x509-expired',
   },
   {
-    name: 'with a certificate from the future',
+    name: 'a report with a certificate that is not valid yet',
     given: () => ({ chip: { certificate: { notBeforeMs: TEST_NOW_MS + DAY_MS } } }),
     want: 'x509-not-yet-valid',
   },
   {
-    name: 'with a key on P-256',
+    name: 'a report with a P-256 key in its certificate',
     given: () => ({ chip: { key: generateKey('p256') } }),
     want: 'snp-certificate-key',
   },
   {
-    name: 'signed by another key than its certificate’s',
+    name: 'a report signed with another key than the certified one',
     given: () => ({ chip: { key: generateKey('p384') } }),
     want: 'snp-signature',
   },
   {
-    name: 'whose certificate lacks a TCB level',
+    name: 'a report whose certificate lacks a TCB level',
     given: () => withoutExtension('3.3'),
     want: 'snp-certificate-extension',
   },
   {
-    name: 'whose certificate lacks the hardware id',
+    name: 'a report whose certificate lacks the hardware id',
     given: () => withoutExtension('4'),
     want: 'snp-certificate-extension',
   },
   {
-    name: 'whose certificate lacks the product',
+    name: 'a report whose certificate lacks the product',
     given: () => withoutExtension('2'),
     want: 'snp-certificate-extension',
   },
   {
-    name: 'whose certificate has a TCB level twice',
+    name: 'a report whose certificate has a duplicate TCB level',
     given: () => ({ chip: { editExtensions: (all) => [...all, all[2]!] } }),
     want: 'x509-extension-duplicate',
   },
   {
-    name: 'whose VCEK names a provider',
+    name: 'a report whose VCEK certificate names a cloud provider',
     given: () => ({
       chip: {
         editExtensions: (all) => [
@@ -363,12 +363,12 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'snp-certificate-extension',
   },
   {
-    name: 'whose hardware id is short',
+    name: 'a report whose certificate has a truncated hardware id',
     given: () => ({ chip: { hardwareId: new Uint8Array(63).fill(0xc1) } }),
     want: 'snp-certificate-extension',
   },
   {
-    name: 'of Turin read with the layout of Milan',
+    name: 'a report of Turin with its TCB in the layout of Milan',
     given: () => ({
       maker: amd.Turin,
       report: { edit: (report) => void report.set(amd.Milan.encodeTcb(amd.Turin.tcb), 0x180) },
@@ -376,76 +376,76 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'snp-tcb-mismatch',
   },
   {
-    name: 'of Turin without FMC in its certificate',
+    name: 'a report of Turin whose certificate lacks the FMC level',
     given: () => ({ maker: amd.Turin, ...withoutExtension('3.9') }),
     want: 'snp-certificate-extension',
   },
   {
-    name: 'without the author key that is required',
+    name: 'a report without the author key that the policy requires',
     given: () => ({ rules: { authorKeys: ['00'.repeat(48)] } }),
     want: 'snp-author-key',
   },
   {
-    name: 'of another author key',
+    name: 'a report with an author key that the policy does not list',
     given: () => ({ ...edit(0x48, 1), rules: { authorKeys: ['11'.repeat(48)] } }),
     want: 'snp-author-key',
   },
-  { name: 'of another id key', given: () => ({ rules: { idKeys: ['11'.repeat(48)] } }), want: 'snp-id-key' },
+  { name: 'a report with an id key that the policy does not list', given: () => ({ rules: { idKeys: ['11'.repeat(48)] } }), want: 'snp-id-key' },
   {
-    name: 'with other host data',
+    name: 'a report with host data that the policy does not list',
     given: () => ({ rules: { hostData: ['11'.repeat(32)] } }),
     want: 'snp-host-data',
   },
   {
-    name: 'under a revoked authority',
+    name: 'a report under a CA that the CRL revokes',
     given: () => ({
       collateral: { crls: [issueCrl({ issuer: amd.Milan.ark, revoked: [amd.Milan.ask.serial] })] },
     }),
     want: 'x509-revoked',
   },
   {
-    name: 'with a CRL of another CA',
+    name: 'a report with a CRL of another CA',
     given: () => ({
       collateral: { crls: [issueCrl({ issuer: { ...amd.Milan.ark, key: generateKey('rsa') } })] },
     }),
     want: 'x509-signature',
   },
   {
-    name: 'with a CRL past its next update',
+    name: 'a report with a CRL past its next update',
     given: () => ({
       collateral: { crls: [issueCrl({ issuer: amd.Milan.ark, nextUpdateMs: TEST_NOW_MS - 1000 })] },
     }),
     want: 'x509-crl-expired',
   },
   {
-    name: 'with a CRL from the future',
+    name: 'a report with a CRL that is not valid yet',
     given: () => ({
       collateral: { crls: [issueCrl({ issuer: amd.Milan.ark, thisUpdateMs: TEST_NOW_MS + DAY_MS })] },
     }),
     want: 'x509-crl-not-yet-valid',
   },
   {
-    name: 'with an older CRL than the policy allows',
+    name: 'a report with a CRL older than the policy allows',
     given: () => ({
       collateral: { crls: [issueCrl({ issuer: amd.Milan.ark, thisUpdateMs: TEST_NOW_MS - 31 * DAY_MS })] },
     }),
     want: 'snp-collateral-age',
   },
   {
-    name: 'without the CRL that is required',
+    name: 'a report without the CRL that the policy requires',
     given: () => ({ rules: { revocation: 'required' } }),
     want: 'snp-revocation',
   },
 ];
 
-describe('a report is refused', () => {
+describe('SNP verification refuses', () => {
   test.each(cases)('$name', async ({ given, want }) => {
     const refusal = await judge(given()).catch((error: unknown) => error);
     expect(refusal).toBeInstanceOf(AttestationError);
     expect(refusal).toMatchObject({ code: want });
   });
 
-  test('under a whole self-made chain with AMD’s names, because its root is not pinned', async () => {
+  test('a report under a self-made chain with AMD’s names, because the root is not pinned', async () => {
     const selfMade = new TestAmd('Milan');
     const certificates = (chip: Uint8Array): Uint8Array[] => [chip, selfMade.ask.der, selfMade.ark.der];
     await expect(judge({ maker: selfMade, trust: amd.Milan, certificates })).rejects.toMatchObject({
@@ -453,7 +453,7 @@ describe('a report is refused', () => {
     });
   });
 
-  test('when the policy or the collateral has no section for it', async () => {
+  test('a report when the policy or the collateral has no section for SNP', async () => {
     const validator = new SnpValidator({ trust: amd.Milan.trust, cache: new CertificateCache() });
     const context = {
       nowMs: TEST_NOW_MS,
@@ -465,7 +465,7 @@ describe('a report is refused', () => {
     });
   });
 
-  test('by size, one byte more or less', () => {
+  test('a report that is one byte too short or too long', () => {
     const report = amd.Milan.report({ key });
     for (const given of [report.subarray(1), Buffer.concat([report, Buffer.of(0)]), new Uint8Array()]) {
       expect(() => parseReport(given)).toThrow(expect.objectContaining({ code: 'snp-report-size' }));
@@ -477,26 +477,26 @@ describe('a report is refused', () => {
     'hex',
   ).reverse();
   test.each([
-    ['r of zero', 0x2a0, new Uint8Array(48)],
-    ['s of zero', 0x2e8, new Uint8Array(48)],
-    ['r of the group order', 0x2a0, N],
-    ['s of the group order', 0x2e8, N],
-    ['r with a byte in its padding', 0x2a0 + 48, Uint8Array.of(1)],
-    ['s with a byte in its padding', 0x2e8 + 71, Uint8Array.of(1)],
-  ])('for %s', (_, offset, bytes) => {
+    ['signature value r = 0', 0x2a0, new Uint8Array(48)],
+    ['signature value s = 0', 0x2e8, new Uint8Array(48)],
+    ['signature value r = n (the group order)', 0x2a0, N],
+    ['signature value s = n (the group order)', 0x2e8, N],
+    ['signature value r with a non-zero padding byte', 0x2a0 + 48, Uint8Array.of(1)],
+    ['signature value s with a non-zero padding byte', 0x2e8 + 71, Uint8Array.of(1)],
+  ])('a report with %s', (_, offset, bytes) => {
     const report = amd.Milan.report({ key });
     report.set(bytes, offset);
     expect(() => parseReport(report)).toThrow(expect.objectContaining({ code: 'snp-signature-range' }));
   });
 
-  test('for a byte after the signature', () => {
+  test('a report with a non-zero byte after the signature', () => {
     const report = amd.Milan.report({ key });
     report[0x4a0 - 1] = 1;
     expect(() => parseReport(report)).toThrow(expect.objectContaining({ code: 'snp-reserved-not-zero' }));
   });
 });
 
-describe('real reports', () => {
+describe('SNP reports recorded from real machines', () => {
   const nowMs = Date.UTC(2026, 5, 1);
   const judgeReal = (report: Uint8Array, vcek: Uint8Array, policy: Policy | 'not-judged' = 'not-judged') =>
     verifySnpEvidence(encodeSnpEvidence({ report, certificates: [vcek] }), {
@@ -513,7 +513,7 @@ describe('real reports', () => {
     { name: 'milan-debug', debug: true },
   ];
 
-  test.each(sets)('of $name are genuine', ({ name, debug }) => {
+  test.each(sets)('fixture $name is a genuine report', ({ name, debug }) => {
     const verdict = judgeReal(readFixture('snp', `${name}.report`), readFixture('snp', `${name}.vcek`));
     expect(verdict.claims).toMatchObject({ product: 'Milan', debug });
     expect(verdict.policyVersion).toBe('not-judged');
@@ -521,14 +521,14 @@ describe('real reports', () => {
     expect(verdict.checks).toContainEqual(expect.objectContaining({ name: 'binding', outcome: 'skipped' }));
   });
 
-  test('with debugging are refused where the policy does not allow it', () => {
+  test('a report with debugging is refused unless the policy allows debugging', () => {
     const [report, vcek] = [readFixture('snp', 'milan-debug.report'), readFixture('snp', 'milan-debug.vcek')];
     expect(() => judgeReal(report, vcek, policyWith())).toThrow(
       expect.objectContaining({ code: 'snp-debug' }),
     );
   });
 
-  test('with the certificate of another chip are refused', () => {
+  test('a report with the certificate of another chip is refused', () => {
     const report = readFixture('snp', 'milan.report');
     expect(() => judgeReal(report, readFixture('snp', 'milan-debug.vcek'))).toThrow(
       expect.objectContaining({ code: 'snp-chip-mismatch' }),
@@ -538,7 +538,7 @@ describe('real reports', () => {
     );
   });
 
-  test('are refused with any byte changed, in the report and in the certificate', () => {
+  test('a change of any byte in a report or its certificate is refused', () => {
     let cases = 0;
     for (const { name } of sets) {
       const files = [readFixture('snp', `${name}.report`), readFixture('snp', `${name}.vcek`)] as const;
@@ -555,7 +555,7 @@ describe('real reports', () => {
     expect(cases).toBe(2 * 1184 + 2 * 1360);
   });
 
-  test('have a second valid signature, so that evidence must not be identified by its bytes', () => {
+  test('a report has a second valid signature, so its bytes cannot serve as its identity', () => {
     const report = amd.Milan.report({ key });
     const order = BigInt(
       '0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973',
@@ -579,8 +579,8 @@ describe('real reports', () => {
   });
 });
 
-describe('documents', () => {
-  test('are decoded as they were encoded', () => {
+describe('SNP evidence documents and certificate tables', () => {
+  test('decodeSnpEvidence() returns what encodeSnpEvidence() encoded', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.array(fc.uint8Array(), { maxLength: 7 }), (report, certificates) => {
         expect(decodeSnpEvidence(encodeSnpEvidence({ report, certificates }))).toEqual({
@@ -591,7 +591,7 @@ describe('documents', () => {
     );
   });
 
-  test('are read or refused by code, whatever the bytes are', () => {
+  test('arbitrary bytes are either parsed or refused with an error code', () => {
     const chip = amd.Milan.chip({ key }).der;
     const seeds = [
       encodeSnpEvidence({ report: amd.Milan.report({ key }), certificates: [chip] }),
@@ -613,7 +613,7 @@ describe('documents', () => {
     expect(result.refused).toBeGreaterThan(0);
   });
 
-  test('of the host’s certificate table are taken apart, and refused where it lies', () => {
+  test('certificatesFromTable() extracts the certificates, and refuses a table with wrong offsets or lengths', () => {
     const [one, two] = [Uint8Array.of(1, 2, 3), Uint8Array.of(4)];
     const table = certificateTable([one, two]);
     expect(certificatesFromTable(table)).toEqual([one, two]);

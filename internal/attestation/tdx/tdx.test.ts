@@ -95,14 +95,14 @@ const qeReport = (offset: number, ...bytes: number[]): Given => ({
   quote: { editQeReport: (each) => void each.set(bytes, offset) },
 });
 
-describe('a quote', () => {
+describe('TdxValidator', () => {
   test.each([
     { version: 4, bodyType: 2 },
     { version: 5, bodyType: 2 },
     { version: 5, bodyType: 3 },
     { version: 5, bodyType: 4 },
   ] as const)(
-    'of version $version with body $bodyType is accepted, with its platform and its TCB',
+    'accepts a quote of version $version with body $bodyType, and returns its platform and TCB',
     async (quote) => {
       const verdict = await judge({ quote });
       expect(verdict).toMatchObject({ accepted: true, policyVersion: 'test@1' });
@@ -116,15 +116,15 @@ describe('a quote', () => {
     },
   );
 
-  test('with zeros after it is accepted', async () => {
+  test('accepts a quote with trailing zeros', async () => {
     await expect(judge({ quote: { tail: new Uint8Array(70) } })).resolves.toMatchObject({ accepted: true });
   });
 
-  test('whose text of certificates does not end as C does is accepted', async () => {
+  test('accepts a quote whose certificate text has no terminating NUL', async () => {
     await expect(judge({ quote: { pemTail: '' } })).resolves.toMatchObject({ accepted: true });
   });
 
-  test('of a platform that the policy lets be out of date is accepted, and the verdict says so', async () => {
+  test('accepts an out-of-date platform if the policy allows it, and returns that TCB status', async () => {
     const tcbInfo = intel.tcbInfo(
       (info) => void Object.assign(info, { tcbLevels: (info['tcbLevels'] as unknown[]).slice(2) }),
     );
@@ -135,13 +135,13 @@ describe('a quote', () => {
     expect(verdict.tcb).toMatchObject({ status: 'OutOfDate', advisories: 'INTEL-SA-00001' });
   });
 
-  test('with a log that replays to its runtime registers is accepted', async () => {
+  test('accepts a quote with an event log that replays to its runtime registers', async () => {
     const { log, rtmrs } = runtimeLog();
     const verdict = await judge({ quote: { rtmrs }, eventLog: log, rules: { eventLog: 'required' } });
     expect(verdict.checks).toContainEqual({ name: 'event-log', outcome: 'pass' });
   });
 
-  test('is judged by the newest TCB info of its platform', async () => {
+  test('uses the newest TCB info of the platform', async () => {
     const older = intel.tcbInfo(
       (info) => void Object.assign(info, { issueDate: '2026-01-01T00:00:00Z', tcbLevels: [] }),
     );
@@ -167,98 +167,98 @@ const withStatus = (tcbStatus: string): Given =>
 
 const cases: readonly { readonly name: string; readonly given: () => Given; readonly want: string }[] = [
   {
-    name: 'of version 3',
+    name: 'a quote of version 3',
     given: () => ({ raw: readFixture('tdx', 'sgx.quote') }),
     want: 'tdx-quote-version',
   },
-  { name: 'of version 6', given: () => header(0, 6), want: 'tdx-quote-version' },
-  { name: 'of an SGX enclave', given: () => header(4, 0), want: 'tdx-tee-type' },
-  { name: 'with another kind of attestation key', given: () => header(2, 3), want: 'tdx-key-type' },
-  { name: 'of another vendor’s quoting enclave', given: () => header(12, 0), want: 'tdx-qe-vendor' },
+  { name: 'a quote of version 6', given: () => header(0, 6), want: 'tdx-quote-version' },
+  { name: 'a quote of an SGX enclave', given: () => header(4, 0), want: 'tdx-tee-type' },
+  { name: 'a quote with an unknown type of attestation key', given: () => header(2, 3), want: 'tdx-key-type' },
+  { name: 'a quote of another vendor’s quoting enclave', given: () => header(12, 0), want: 'tdx-qe-vendor' },
   {
-    name: 'with a byte other than zero after it',
+    name: 'a quote with a non-zero trailing byte',
     given: () => ({ quote: { tail: Uint8Array.of(0, 1) } }),
     want: 'tdx-tail',
   },
   {
-    name: 'whose body type and size do not fit',
+    name: 'a quote whose body type does not match its body size',
     given: () => ({ raw: changed(intel.quote({ version: 5 }), 48, 2) }),
     want: 'tdx-body-type',
   },
   {
-    name: 'with a body of an unknown type',
+    name: 'a quote with a body of an unknown type',
     given: () => ({ raw: changed(intel.quote({ version: 5 }), 48, 5) }),
     want: 'tdx-body-type',
   },
   {
-    name: 'that is cut off',
+    name: 'a truncated quote',
     given: () => ({ raw: intel.quote().subarray(0, 900) }),
     want: 'tdx-quote-malformed',
   },
   {
-    name: 'whose signature data is said to be longer',
+    name: 'a quote whose signature data claims to be longer than it is',
     given: () => ({ raw: changed(intel.quote(), 633, 0xff) }),
     want: 'tdx-quote-malformed',
   },
   {
-    name: 'whose certification data leaves a gap',
+    name: 'a quote whose certification data leaves an unused byte',
     given: () => ({ raw: shrunkCertification(intel.quote()) }),
     want: 'tdx-quote-malformed',
   },
   {
-    name: 'without its certificates',
+    name: 'a quote without its certificate chain',
     given: () => ({ quote: { certificationType: 3 } }),
     want: 'tdx-certification-type',
   },
   {
-    name: 'whose certificates are followed by text',
+    name: 'a quote with text after its certificates',
     given: () => ({ quote: { pemTail: 'x' } }),
     want: 'x509-pem-malformed',
   },
   {
-    name: 'whose certificates are followed by two NULs',
+    name: 'a quote with two NULs after its certificates',
     given: () => ({ quote: { pemTail: '\0\0' } }),
     want: 'x509-pem-malformed',
   },
   {
-    name: 'with a chain of two',
+    name: 'a quote with a chain of two certificates',
     given: () => ({ quote: { chain: [intel.pck.der, intel.root.der] } }),
     want: 'tdx-pck-chain',
   },
   {
-    name: 'with a chain of four',
+    name: 'a quote with a chain of four certificates',
     given: () => ({ quote: { chain: [intel.pck.der, intel.authority.der, intel.root.der, intel.root.der] } }),
     want: 'tdx-pck-chain',
   },
   {
-    name: 'whose leaf is the authority',
+    name: 'a quote whose leaf certificate is the platform CA',
     given: () => ({ quote: { chain: [intel.authority.der, intel.authority.der, intel.root.der] } }),
     want: 'tdx-pck-chain',
   },
   {
-    name: 'signed with the TCB signer as its PCK',
+    name: 'a quote whose PCK certificate is the TCB signing certificate',
     given: () => ({
       quote: { pck: intel.tcbSigner, chain: [intel.tcbSigner.der, intel.authority.der, intel.root.der] },
     }),
     want: 'tdx-pck-chain',
   },
   {
-    name: 'whose PCK the TCB authority did not issue',
+    name: 'a quote whose PCK certificate is under the wrong CA',
     given: () => ({ quote: { chain: [intel.pck.der, intel.processorAuthority.der, intel.root.der] } }),
     want: 'x509-issuer-mismatch',
   },
   {
-    name: 'of a self-made Intel',
+    name: 'a quote of a self-made Intel root',
     given: () => ({ raw: new TestIntel().quote() }),
     want: 'x509-root-untrusted',
   },
   {
-    name: 'whose PCK lacks the platform data',
+    name: 'a quote whose PCK certificate lacks the platform data',
     given: () => ({ quote: pckWith({ extensions: [{ oid: '1.2.3', value: der.nothing() }] }) }),
     want: 'tdx-pck-extension',
   },
   {
-    name: 'whose PCK has the platform data twice',
+    name: 'a quote whose PCK certificate has duplicate platform data',
     given: () => ({
       quote: pckWith({
         extensions: [
@@ -269,7 +269,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'tdx-pck-extension',
   },
   {
-    name: 'whose PCK lacks the FMSPC',
+    name: 'a quote whose PCK certificate lacks the FMSPC',
     given: () => ({
       quote: pckWith({
         extensions: [
@@ -280,151 +280,151 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'tdx-pck-extension',
   },
   {
-    name: 'whose quoting enclave another key signed',
+    name: 'a quote whose quoting enclave was not signed by its PCK',
     given: () => ({ quote: { pck: { ...intel.pck, key: generateKey('p256') } } }),
     want: 'tdx-qe-report-signature',
   },
   {
-    name: 'whose quoting enclave vouches for another key',
+    name: 'a quote whose quoting enclave certifies another attestation key',
     given: () => qeReport(320, 0),
     want: 'tdx-qe-report-data',
   },
   {
-    name: 'whose quoting enclave’s report data does not end in zeros',
+    name: 'a quote whose quoting-enclave report data does not end in zeros',
     given: () => qeReport(383, 1),
     want: 'tdx-qe-report-data',
   },
   {
-    name: 'whose attestation key is off its curve',
+    name: 'a quote whose attestation key is not on the curve',
     given: () => ({ quote: { attestationKey: new Uint8Array(64).fill(1) } }),
     want: 'tdx-attestation-key',
   },
   {
-    name: 'signed by another key than the one vouched for',
+    name: 'a quote signed with another key than the certified attestation key',
     given: () => ({ quote: { attestationSigner: generateKey('p256') } }),
     want: 'tdx-signature',
   },
-  { name: 'for another session', given: () => ({ binding: new Uint8Array(64) }), want: 'tdx-binding' },
-  { name: 'with other report data', given: () => body(520, 0), want: 'tdx-binding' },
-  { name: 'of an unknown MRTD', given: () => body(136, 0), want: 'attestation-register-mismatch' },
+  { name: 'a quote for another session', given: () => ({ binding: new Uint8Array(64) }), want: 'tdx-binding' },
+  { name: 'a quote whose report data was changed', given: () => body(520, 0), want: 'tdx-binding' },
+  { name: 'a quote with an unknown MRTD', given: () => body(136, 0), want: 'attestation-register-mismatch' },
   {
-    name: 'of a machine that is not listed',
+    name: 'a quote of a machine that is not listed',
     given: () => ({ policy: { machines: new Set(['tdx-platform:00']) } }),
     want: 'attestation-machine-unknown',
   },
   {
-    name: 'of a TD under debug',
+    name: 'a quote of a TD in debug mode',
     given: () => ({ quote: { attributes: (1n << 28n) | 1n } }),
     want: 'tdx-debug',
   },
   {
-    name: 'of a TD under profiling',
+    name: 'a quote of a TD in profiling mode',
     given: () => ({ quote: { attributes: (1n << 28n) | 16n } }),
     want: 'tdx-debug',
   },
   {
-    name: 'with a reserved attribute',
+    name: 'a quote with a reserved TD attribute set',
     given: () => ({ quote: { attributes: (1n << 28n) | (1n << 40n) } }),
     want: 'tdx-attributes',
   },
   {
-    name: 'of a TD that can be migrated',
+    name: 'a quote of a TD that can be migrated',
     given: () => ({ quote: { attributes: (1n << 28n) | (1n << 29n) } }),
     want: 'tdx-migration',
   },
-  { name: 'without SEPT_VE_DISABLE', given: () => ({ quote: { attributes: 0n } }), want: 'tdx-sept-ve' },
+  { name: 'a quote of a TD without SEPT_VE_DISABLE', given: () => ({ quote: { attributes: 0n } }), want: 'tdx-sept-ve' },
   {
-    name: 'with a service TD',
+    name: 'a quote of a TD with a service TD',
     given: () => ({ quote: { version: 5, editBody: (each) => void each.set([1], 600) } }),
     want: 'tdx-service-td',
   },
   {
-    name: 'with the service TD extension',
+    name: 'a quote of a TD with the service-TD extension',
     given: () => ({ quote: { attributes: (1n << 28n) | (1n << 17n) } }),
     want: 'tdx-service-td',
   },
-  { name: 'with a MRCONFIGID where zero is asked for', given: () => body(184, 1), want: 'tdx-config-id' },
+  { name: 'a quote with a non-zero MRCONFIGID while the policy requires zero', given: () => body(184, 1), want: 'tdx-config-id' },
   {
-    name: 'with another MROWNER',
+    name: 'a quote with an MROWNER that the policy does not list',
     given: () => ({ rules: { mrOwner: ['11'.repeat(48)] } }),
     want: 'tdx-owner',
   },
   {
-    name: 'with a MROWNERCONFIG where zero is asked for',
+    name: 'a quote with a non-zero MROWNERCONFIG while the policy requires zero',
     given: () => body(280, 1),
     want: 'tdx-owner-config',
   },
-  { name: 'of a TDX module without identity', given: () => body(1, 7), want: 'tdx-module-identity' },
-  { name: 'of a TDX module of another signer', given: () => body(64, 1), want: 'tdx-module-identity' },
-  { name: 'of a TDX module with attributes', given: () => body(112, 1), want: 'tdx-module-identity' },
-  { name: 'of a TDX module below every level', given: () => body(0, 0), want: 'tdx-tcb-level' },
-  { name: 'of a TDX module that is out of date', given: () => body(0, 2), want: 'tdx-tcb-status' },
-  { name: 'of another quoting enclave', given: () => qeReport(128, 0), want: 'tdx-qe-identity' },
-  { name: 'of a quoting enclave under debug', given: () => qeReport(48, 0x13), want: 'tdx-qe-identity' },
+  { name: 'a quote of a TDX module version without an identity in the TCB info', given: () => body(1, 7), want: 'tdx-module-identity' },
+  { name: 'a quote of a TDX module of another signer', given: () => body(64, 1), want: 'tdx-module-identity' },
+  { name: 'a quote of a TDX module with non-zero SEAM attributes', given: () => body(112, 1), want: 'tdx-module-identity' },
+  { name: 'a quote of a TDX module below every TCB level', given: () => body(0, 0), want: 'tdx-tcb-level' },
+  { name: 'a quote of an out-of-date TDX module', given: () => body(0, 2), want: 'tdx-tcb-status' },
+  { name: 'a quote of an unknown quoting enclave', given: () => qeReport(128, 0), want: 'tdx-qe-identity' },
+  { name: 'a quote of a quoting enclave in debug mode', given: () => qeReport(48, 0x13), want: 'tdx-qe-identity' },
   {
-    name: 'of another product of the quoting enclave’s signer',
+    name: 'a quote of another enclave by the quoting enclave’s signer',
     given: () => qeReport(256, 1),
     want: 'tdx-qe-identity',
   },
-  { name: 'of a quoting enclave below every level', given: () => qeReport(258, 0), want: 'tdx-tcb-level' },
-  { name: 'of a quoting enclave that is out of date', given: () => qeReport(258, 2), want: 'tdx-tcb-status' },
+  { name: 'a quote of a quoting enclave below every TCB level', given: () => qeReport(258, 0), want: 'tdx-tcb-level' },
+  { name: 'a quote of an out-of-date quoting enclave', given: () => qeReport(258, 2), want: 'tdx-tcb-status' },
   {
-    name: 'of a platform below every level',
+    name: 'a quote of a platform below every TCB level',
     given: () =>
       withTcbInfo(
         (info) => void Object.assign(info, { tcbLevels: (info['tcbLevels'] as unknown[]).slice(0, 1) }),
       ),
     want: 'tdx-tcb-level',
   },
-  { name: 'of a revoked TCB', given: () => withStatus('Revoked'), want: 'tdx-tcb-revoked' },
-  { name: 'of an out-of-date TCB', given: () => withStatus('OutOfDate'), want: 'tdx-tcb-status' },
+  { name: 'a quote of a platform with a revoked TCB', given: () => withStatus('Revoked'), want: 'tdx-tcb-revoked' },
+  { name: 'a quote of a platform with an out-of-date TCB', given: () => withStatus('OutOfDate'), want: 'tdx-tcb-status' },
   {
-    name: 'of a TCB that needs configuration',
+    name: 'a quote of a platform whose TCB needs configuration',
     given: () => withStatus('ConfigurationNeeded'),
     want: 'tdx-tcb-status',
   },
   {
-    name: 'whose launch TCB is revoked though it runs on a good one',
+    name: 'a quote whose launch TCB is revoked although the current TCB is up to date',
     given: () => ({ ...withStatus('Revoked'), quote: { version: 5 } }),
     want: 'tdx-tcb-revoked',
   },
   {
-    name: 'with TCB info of another platform',
+    name: 'a quote with TCB info of another platform',
     given: () => withTcbInfo((info) => void Object.assign(info, { fmspc: '000000000000' })),
     want: 'tdx-tcb-info',
   },
   {
-    name: 'with TCB info of another PCE',
+    name: 'a quote with TCB info for another PCE id',
     given: () => withTcbInfo((info) => void Object.assign(info, { pceId: '0001' })),
     want: 'tdx-tcb-info',
   },
   {
-    name: 'with TCB info of SGX',
+    name: 'a quote with TCB info for SGX',
     given: () => withTcbInfo((info) => void Object.assign(info, { id: 'SGX' })),
     want: 'tdx-collateral-malformed',
   },
   {
-    name: 'with the QE identity of SGX',
+    name: 'a quote with a QE identity for SGX',
     given: () => withQeIdentity((identity) => void Object.assign(identity, { id: 'QE' })),
     want: 'tdx-collateral-malformed',
   },
   {
-    name: 'with TCB info whose levels have no TDX parts',
+    name: 'a quote with TCB info whose levels lack TDX components',
     given: () => withTcbInfo((info) => void Object.assign(info, { tcbLevels: [{}] })),
     want: 'tdx-collateral-malformed',
   },
   {
-    name: 'with TCB info that was reformatted',
+    name: 'a quote with TCB info whose JSON was reformatted',
     given: () => ({ collateral: { tcbInfos: [rewritten(intel.tcbInfo())] } }),
     want: 'tdx-collateral-signature',
   },
   {
-    name: 'with a QE identity that was reformatted',
+    name: 'a quote with a QE identity whose JSON was reformatted',
     given: () => ({ collateral: { qeIdentities: [rewritten(intel.qeIdentity())] } }),
     want: 'tdx-collateral-signature',
   },
   {
-    name: 'with TCB info signed by the PCK',
+    name: 'a quote with TCB info signed by the PCK',
     given: () => ({
       collateral: {
         tcbInfos: [intel.tcbInfo(undefined, intel.pck)],
@@ -433,57 +433,57 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     }),
     want: 'tdx-collateral-signer',
   },
-  { name: 'with TCB info of a self-made signer', given: () => selfMadeSigner(), want: 'x509-root-untrusted' },
+  { name: 'a quote with TCB info signed under a self-made root', given: () => selfMadeSigner(), want: 'x509-root-untrusted' },
   {
-    name: 'with TCB info from the future',
+    name: 'a quote with TCB info that is not valid yet',
     given: () => withTcbInfo((info) => void Object.assign(info, { issueDate: '2026-06-02T00:00:00Z' })),
     want: 'tdx-collateral-future',
   },
   {
-    name: 'with TCB info past its next update',
+    name: 'a quote with TCB info past its next update',
     given: () => withTcbInfo((info) => void Object.assign(info, { nextUpdate: '2026-05-31T23:59:59Z' })),
     want: 'tdx-collateral-expired',
   },
   {
-    name: 'with a QE identity from the future',
+    name: 'a quote with a QE identity that is not valid yet',
     given: () =>
       withQeIdentity((identity) => void Object.assign(identity, { issueDate: '2026-06-02T00:00:00Z' })),
     want: 'tdx-collateral-future',
   },
   {
-    name: 'with a QE identity past its next update',
+    name: 'a quote with a QE identity past its next update',
     given: () =>
       withQeIdentity((identity) => void Object.assign(identity, { nextUpdate: '2026-05-31T23:59:59Z' })),
     want: 'tdx-collateral-expired',
   },
   {
-    name: 'with older collateral than the policy allows',
+    name: 'a quote with collateral older than the policy allows',
     given: () => ({ rules: { maxCollateralAgeMs: 3600_000 } }),
     want: 'tdx-collateral-age',
   },
   {
-    name: 'with collateral of an older evaluation than the policy asks for',
+    name: 'a quote with collateral below the evaluation number of the policy',
     given: () => ({ rules: { minimumEvaluationNumber: 18 } }),
     want: 'tdx-evaluation-number',
   },
   {
-    name: 'with collateral of an older evaluation than was seen',
+    name: 'a quote with collateral below the highest evaluation number used before',
     given: () => ({ collateral: { seenEvaluationNumber: 18 } }),
     want: 'tdx-evaluation-number',
   },
   {
-    name: 'without TCB info',
+    name: 'a quote without TCB info',
     given: () => ({ collateral: { tcbInfos: [] } }),
     want: 'tdx-collateral-missing',
   },
   {
-    name: 'without QE identity',
+    name: 'a quote without a QE identity',
     given: () => ({ collateral: { qeIdentities: [] } }),
     want: 'tdx-collateral-missing',
   },
-  { name: 'without CRLs', given: () => ({ collateral: { crls: [] } }), want: 'x509-crl-missing' },
+  { name: 'a quote without CRLs', given: () => ({ collateral: { crls: [] } }), want: 'x509-crl-missing' },
   {
-    name: 'with the CRL of the processor authority in place of the platform’s',
+    name: 'a quote with the processor CA’s CRL in place of the platform CA’s',
     given: () => ({
       collateral: {
         crls: [issueCrl({ issuer: intel.root }), issueCrl({ issuer: intel.processorAuthority })],
@@ -492,7 +492,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-crl-missing',
   },
   {
-    name: 'of a revoked platform',
+    name: 'a quote of a revoked platform',
     given: () => ({
       collateral: {
         crls: [
@@ -504,7 +504,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'of a revoked platform, with an older list put before the one that revokes it',
+    name: 'a quote of a revoked platform, when an older CRL precedes the one that revokes it',
     given: () => ({
       collateral: {
         crls: [
@@ -517,7 +517,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'under a revoked authority',
+    name: 'a quote under a revoked platform CA',
     given: () => ({
       collateral: {
         crls: [
@@ -529,7 +529,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'with a revoked TCB signer',
+    name: 'a quote with TCB info of a revoked signing certificate',
     given: () => ({
       collateral: {
         crls: [
@@ -541,7 +541,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
-    name: 'with a CRL past its next update',
+    name: 'a quote with a CRL past its next update',
     given: () => ({
       collateral: {
         crls: [
@@ -553,7 +553,7 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-crl-expired',
   },
   {
-    name: 'with a CRL from the future',
+    name: 'a quote with a CRL that is not valid yet',
     given: () => ({
       collateral: {
         crls: [
@@ -565,35 +565,35 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-crl-not-yet-valid',
   },
   {
-    name: 'with a malformed CRL',
+    name: 'a quote with a malformed CRL',
     given: () => ({ collateral: { crls: [Uint8Array.of(0x30, 0)] } }),
     want: 'x509-malformed',
   },
   {
-    name: 'without the log that is required',
+    name: 'a quote without the event log that the policy requires',
     given: () => ({ rules: { eventLog: 'required' } }),
     want: 'tdx-event-log',
   },
   {
-    name: 'with a log that leads elsewhere',
+    name: 'a quote with an event log that does not replay to its registers',
     given: () => ({ eventLog: runtimeLog().log }),
     want: 'tdx-event-log',
   },
   {
-    name: 'with a log that is none',
+    name: 'a quote with a malformed event log',
     given: () => ({ eventLog: Uint8Array.of(1, 2, 3) }),
     want: 'eventlog-truncated',
   },
 ];
 
-describe('a quote is refused', () => {
+describe('TDX verification refuses', () => {
   test.each(cases)('$name', async ({ given, want }) => {
     const refusal = await judge(given()).catch((error: unknown) => error);
     expect(refusal).toMatchObject({ code: want });
     expect(refusal).toBeInstanceOf(AttestationError);
   });
 
-  test('when the policy or the collateral has no section for it', async () => {
+  test('a quote when the policy or the collateral has no section for TDX', async () => {
     const validator = new TdxValidator({ trust: intel.trust, cache: new CertificateCache() });
     const context = {
       nowMs: TEST_NOW_MS,
@@ -605,7 +605,7 @@ describe('a quote is refused', () => {
     });
   });
 
-  test('without collateral under a policy', () => {
+  test('a quote when there is a policy but no collateral', () => {
     const options = {
       trust: intel.trust,
       cache: new CertificateCache(),
@@ -620,7 +620,7 @@ describe('a quote is refused', () => {
   });
 });
 
-describe('real quotes', () => {
+describe('TDX quotes recorded from real machines', () => {
   const cache = new CertificateCache();
   const real = (name: string, at: string, collateral?: readonly string[]) => ({
     quote: readFixture('tdx', `${name}.quote`),
@@ -647,12 +647,12 @@ describe('real quotes', () => {
       tcb: { status: 'UpToDate', fmspc: 'b0c06f000000' },
       claims: { quoteVersion: 5, bodyType: 4 },
     },
-  ])('of $name are genuine and up to date', ({ name, at, tcb, claims }) => {
+  ])('fixture $name is a genuine quote of an up-to-date platform', ({ name, at, tcb, claims }) => {
     const { quote, options } = real(name, at, [`${name}.collateral`]);
     expect(verifyTdxEvidence(quote, options)).toMatchObject({ accepted: true, tcb, claims });
   });
 
-  test('inspected without a policy lead to a warning for what every sensible policy refuses', () => {
+  test('inspection without a policy warns about everything that a production policy refuses', () => {
     const options = {
       trust: intel.trust,
       cache,
@@ -671,7 +671,7 @@ describe('real quotes', () => {
     ]);
   });
 
-  test('of a platform below every level are refused, as Intel’s library does', () => {
+  test('a quote of a platform below every TCB level is refused, as by Intel’s library', () => {
     const { quote, options } = real('v5-td15', '2026-02-20', ['v5-td15.collateral']);
     expect(() => verifyTdxEvidence(quote, options)).toThrow(
       expect.objectContaining({ code: 'tdx-tcb-level' }),
@@ -682,13 +682,13 @@ describe('real quotes', () => {
     });
   });
 
-  test('with text after them are refused, and without it accepted', () => {
+  test('a quote with trailing text is refused, and accepted without the text', () => {
     const { quote, options } = real('v4-tail', '2023-07-01');
     expect(() => verifyTdxEvidence(quote, options)).toThrow(expect.objectContaining({ code: 'tdx-tail' }));
     expect(verifyTdxEvidence(quote.subarray(0, quote.length - 39), options).accepted).toBe(true);
   });
 
-  test('with collateral of another platform are refused, though Intel signed it', () => {
+  test('genuine collateral of another platform is refused', () => {
     const files = [
       'v4-tail.tcb-info',
       'v4-tail.qe-identity',
@@ -702,14 +702,14 @@ describe('real quotes', () => {
     );
   });
 
-  test('are refused with expired collateral', () => {
+  test('expired collateral is refused', () => {
     const { quote, options } = real('v4', '2026-11-21', ['v4.collateral']);
     expect(() => verifyTdxEvidence(quote, options)).toThrow(
       expect.objectContaining({ code: 'x509-crl-expired' }),
     );
   });
 
-  test('are refused with any byte changed, certificates included', () => {
+  test('a change of any byte in a quote or its certificates is refused', () => {
     let cases = 0;
     for (const name of ['v4', 'v5-td15ex']) {
       const { quote, options } = real(name, '2026-10-10');
@@ -723,7 +723,7 @@ describe('real quotes', () => {
     expect(cases).toBe(5006 + 5247);
   });
 
-  test('are refused with any byte of TCB info, QE identity or CRL changed', () => {
+  test('a change of any byte in TCB info, QE identity or CRL is refused', () => {
     const { quote, options } = real('v4', '2025-06-20');
     const raw = collateralOf(['v4.collateral']);
     const checks = new CheckList(tdxErrors, 'reading collateral');
@@ -762,8 +762,8 @@ describe('real quotes', () => {
   });
 });
 
-describe('parsers', () => {
-  test('of documents give back what was written', () => {
+describe('TDX parsers', () => {
+  test('decodeTdxEvidence() returns what encodeTdxEvidence() encoded', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.option(fc.uint8Array(), { nil: undefined }), (quote, eventLog) => {
         expect(decodeTdxEvidence(encodeTdxEvidence({ quote, eventLog }))).toEqual({ quote, eventLog });
@@ -771,12 +771,12 @@ describe('parsers', () => {
     );
   });
 
-  test('of quotes read or refuse by code, whatever the bytes are', () => {
+  test('arbitrary quotes are either parsed or refused with an error code', () => {
     const seeds = [intel.quote(), intel.quote({ version: 5 }), readFixture('tdx', 'v5-td15ex.quote')];
     expect(fuzz({ seeds, parse: (input) => parseQuote(input), codes: ['tdx-'] }).refused).toBeGreaterThan(0);
   });
 
-  test('of collateral read or refuse by code, whatever the bytes are', () => {
+  test('arbitrary collateral is either parsed or refused with an error code', () => {
     const seeds = ['v4.collateral', 'v4-tail.tcb-info', 'v4-tail.pck-crl', 'v4-tail.tcb-chain'].map((name) =>
       readFixture('tdx', name),
     );

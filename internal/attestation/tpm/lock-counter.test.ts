@@ -31,57 +31,57 @@ const judge = (evidence: Uint8Array, to = binding): Promise<Verdict> =>
   new TpmValidator().validate(evidence, to, context);
 const coded = (code: string): unknown => expect.objectContaining({ code });
 
-describe('the certified lock counter', () => {
-  test('is a claim of the verdict', async () => {
+describe('TPM evidence with a certified lock counter', () => {
+  test('the verdict claims the value of the lock counter', async () => {
     const verdict = await judge(forge({ value: 7n }));
     expect(lockCounterOf(verdict)).toBe(7n);
     expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'pass', actual: '7' });
   });
 
-  test('that a machine does not have is said to be skipped', async () => {
+  test('the check is skipped for a machine without a lock counter', async () => {
     const verdict = await judge(forge());
     expect(lockCounterOf(verdict)).toBeUndefined();
     expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'skipped', actual: 'none' });
   });
 
-  test('is found also where a processor vouches for the TPM', () => {
+  test('lockCounterOf() also reads the counter of a TPM that a processor certifies', () => {
     expect(lockCounterOf({ claims: { 'tpm.lockCounter': '9' } })).toBe(9n);
   });
 
   const otherQuote = lockCounterExtraData(new Uint8Array(32));
   const hostile: readonly { name: string; counter: ForgedCounter; code: string }[] = [
     {
-      name: 'for another quote',
+      name: 'a lock counter certified for another quote',
       counter: { statement: { extraData: otherQuote } },
       code: 'quote-lock-counter',
     },
-    { name: 'by another key', counter: { by: createSoftKey() }, code: 'quote-lock-counter' },
+    { name: 'a lock counter certified by another key', counter: { by: createSoftKey() }, code: 'quote-lock-counter' },
     {
-      name: 'over another index',
+      name: 'a lock counter certified over another NV index',
       counter: { index: { ...LOCK_COUNTER, index: 0x01800001 } },
       code: 'quote-lock-counter',
     },
     {
-      name: 'over an index that never counted',
+      name: 'a lock counter certified over an index without a value',
       counter: { index: { ...LOCK_COUNTER, attributes: COUNTER_ATTRIBUTES } },
       code: 'quote-lock-counter',
     },
     {
-      name: 'over an ordinary index that can be written',
+      name: 'a lock counter certified over a writable index that is not a counter',
       counter: { index: { ...LOCK_COUNTER, attributes: LOCK_COUNTER.attributes & ~(1 << 4) } },
       code: 'quote-lock-counter',
     },
-    { name: 'over half a counter', counter: { contents: new Uint8Array(4) }, code: 'quote-lock-counter' },
-    { name: 'over another part', counter: { offset: 1 }, code: 'quote-lock-counter' },
-    { name: 'that is a quote', counter: { statement: { type: 0x8018 } }, code: 'quote-lock-counter' },
-    { name: 'that the quote says is not there', counter: { isAnnounced: false }, code: 'quote-binding' },
-    { name: 'that was taken out on the way', counter: { isMissing: true }, code: 'quote-binding' },
+    { name: 'a lock counter certified over half of its bytes', counter: { contents: new Uint8Array(4) }, code: 'quote-lock-counter' },
+    { name: 'a lock counter certified from an offset other than 0', counter: { offset: 1 }, code: 'quote-lock-counter' },
+    { name: 'a quote in place of the lock counter certificate', counter: { statement: { type: 0x8018 } }, code: 'quote-lock-counter' },
+    { name: 'a lock counter certificate although the quote says there is none', counter: { isAnnounced: false }, code: 'quote-binding' },
+    { name: 'a missing lock counter certificate although the quote says there is one', counter: { isMissing: true }, code: 'quote-binding' },
   ];
-  test.each(hostile)('$name is refused', async ({ counter, code }) => {
+  test.each(hostile)('the verifier refuses $name', async ({ counter, code }) => {
     await expect(judge(forge(counter))).rejects.toThrow(coded(code));
   });
 
-  test('of another session is refused, though both are of this machine', async () => {
+  test('the verifier refuses a lock counter certificate of the same machine from another session', async () => {
     const [mine, other] = [forge({}), forgeEvidence({ binding: new Uint8Array(64), key, lockCounter: {} })];
     const { proof, eventLog, ...parts } = decodeTpmEvidence(mine);
     const { lockCounter } = decodeTpmEvidence(other);
@@ -90,7 +90,7 @@ describe('the certified lock counter', () => {
     await expect(judge(mixed)).rejects.toThrow(coded('quote-lock-counter'));
   });
 
-  test('half of it is no document', async () => {
+  test('a document with only half of the lock counter certificate is malformed', async () => {
     const whole = forge({});
     const size = decodeTpmEvidence(whole).lockCounter?.signature.length ?? 0;
     const half = whole.slice(0, whole.length - size - 4);
@@ -98,7 +98,7 @@ describe('the certified lock counter', () => {
     await expect(judge(half)).rejects.toThrow(coded('quote-document-malformed'));
   });
 
-  test('every byte of it counts', async () => {
+  test('a change of any byte of the lock counter certificate is refused', async () => {
     const whole = forge({});
     const { attest, signature } = decodeTpmEvidence(whole).lockCounter ?? {};
     const bytes = (attest?.length ?? 0) + (signature?.length ?? 0) + 8;

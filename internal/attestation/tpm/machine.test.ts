@@ -30,7 +30,7 @@ function filesWith(content: Uint8Array | undefined): { readonly files: FilePort;
 }
 
 describe('createTpmIssuer()', () => {
-  test('issues what the verifier accepts, with the event log it was given', async () => {
+  test('issues evidence that the verifier accepts, with the given event log', async () => {
     const { fake, tpm } = setUp();
     const log = buildLog([{ register: 4, type: 4, data: Buffer.from('kernel') }]);
     fake.extend(4, sha256(Buffer.from('kernel')));
@@ -49,7 +49,7 @@ describe('createTpmIssuer()', () => {
     expect([issuer.variant, verified.eventCount]).toEqual(['tpm', 1]);
   });
 
-  test.each([0, 63, 65])('refuses a binding of %i bytes before it asks the TPM', async (length) => {
+  test.each([0, 63, 65])('refuses a binding of %i bytes before it sends a command to the TPM', async (length) => {
     const { fake, tpm } = setUp();
     const issued = createTpmIssuer({ tpm, pcrs: [0] }).issue(new Uint8Array(length), never);
     await expect(issued).rejects.toMatchObject({ code: 'attestation-binding-length' });
@@ -57,15 +57,15 @@ describe('createTpmIssuer()', () => {
   });
 
   test.each([
-    { name: 'there is none', content: undefined },
-    { name: 'it is too large to be sent', content: new Uint8Array(MAX_ATTACHED_LOG_BYTES + 1) },
-  ])('leaves the log out when $name', async ({ content }) => {
+    { name: 'the machine has no event log', content: undefined },
+    { name: 'the event log is too large to send', content: new Uint8Array(MAX_ATTACHED_LOG_BYTES + 1) },
+  ])('issues evidence without an event log when $name', async ({ content }) => {
     const { tpm } = setUp();
     const issuer = createTpmIssuer({ tpm, pcrs: [0], eventLog: filesWith(content) });
     expect(decodeTpmEvidence(await issuer.issue(binding, never)).eventLog).toHaveLength(0);
   });
 
-  test('fails when the log cannot be read', async () => {
+  test('fails when the event log cannot be read', async () => {
     const files = { read: () => Promise.reject(new FileError('file-permission', 'reading')) };
     await expect(readEventLog(files as Partial<FilePort> as FilePort, '/log')).rejects.toMatchObject({
       code: 'file-permission',
@@ -78,7 +78,7 @@ describe('measureMachine()', () => {
     readFileSync(new URL('../eventlog/fixtures/arch-linux-workstation.bin', import.meta.url)),
   );
 
-  test('gives the registers in use as reference values, and what of them the log explains', async () => {
+  test('returns used registers as reference values, and the events that explain them', async () => {
     const { fake, tpm } = setUp();
     for (const event of parseEventLog(bytes, 'tpm').events) {
       if (event.type !== 3) fake.extend(event.register, event.digests.get('sha256') ?? new Uint8Array());
@@ -101,7 +101,7 @@ describe('measureMachine()', () => {
     expect(measured.eventLog?.events.every((event) => /^[ -~…]*$/.test(event.text))).toBe(true);
   });
 
-  test('does without a log', async () => {
+  test('measures a machine without an event log', async () => {
     const { tpm } = setUp();
     expect(await measureMachine({ tpm }, never)).toMatchObject({ registers: {}, eventLog: undefined });
   });

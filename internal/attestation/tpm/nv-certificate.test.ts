@@ -48,35 +48,35 @@ function certify({ of = index, offset = 0, contents, statement = {}, by = key }:
 describe('verifyCounterCertificate()', () => {
   const options = { attestationKey: key.publicArea, extraData, index };
 
-  test('gives the value of the counter', () => {
+  test('returns the value of the counter', () => {
     expect(verifyCounterCertificate(certify(), options)).toBe(42n);
   });
 
   const hostile: readonly { readonly name: string; readonly certified: Certified; readonly code: string }[] =
     [
       {
-        name: 'of another index',
+        name: 'of another NV index',
         certified: { of: { ...index, index: 0x01800002 } },
         code: 'quote-nv-index',
       },
       {
-        name: 'of an index with other attributes',
+        name: 'of an NV index with other attributes',
         certified: { of: { ...index, attributes: 2 } },
         code: 'quote-nv-index',
       },
-      { name: 'of an index that was never written', certified: { of: fresh }, code: 'quote-nv-index' },
-      { name: 'of another part', certified: { offset: 1 }, code: 'quote-nv-range' },
-      { name: 'of half a counter', certified: { contents: new Uint8Array(4) }, code: 'quote-nv-range' },
+      { name: 'of an NV index without a value', certified: { of: fresh }, code: 'quote-nv-index' },
+      { name: 'from an offset other than 0', certified: { offset: 1 }, code: 'quote-nv-range' },
+      { name: 'of half the counter’s bytes', certified: { contents: new Uint8Array(4) }, code: 'quote-nv-range' },
       {
         name: 'with the nonce of another request',
         certified: { statement: { extraData: new Uint8Array(32) } },
         code: 'quote-binding',
       },
-      { name: 'that is a quote', certified: { statement: { type: 0x8018 } }, code: 'quote-type' },
-      { name: 'not made in a TPM', certified: { statement: { magic: 0 } }, code: 'quote-magic' },
-      { name: 'by another key', certified: { by: createSoftKey() }, code: 'quote-signature' },
+      { name: 'replaced by a quote', certified: { statement: { type: 0x8018 } }, code: 'quote-type' },
+      { name: 'not created in a TPM', certified: { statement: { magic: 0 } }, code: 'quote-magic' },
+      { name: 'signed by another key', certified: { by: createSoftKey() }, code: 'quote-signature' },
       {
-        name: 'by another signer',
+        name: 'with another qualified signer',
         certified: { statement: { qualifiedSigner: new Uint8Array(34) } },
         code: 'quote-qualified-signer',
       },
@@ -87,14 +87,14 @@ describe('verifyCounterCertificate()', () => {
     );
   });
 
-  test('refuses a key that signs what it is given', () => {
+  test('refuses a key that is not restricted to data of the TPM', () => {
     const loose = createSoftKey(AK_ATTRIBUTES & ~0x10000);
     const attempt = () =>
       verifyCounterCertificate(certify({ by: loose }), { ...options, attestationKey: loose.publicArea });
     expect(attempt).toThrow(expect.objectContaining({ code: 'quote-key-attributes' }));
   });
 
-  test('every bit of statement and signature counts', () => {
+  test('refuses a change of any bit in statement or signature', () => {
     const { attest, signature } = certify();
     for (let at = 0; at < attest.length + signature.length; at++) {
       const both = Buffer.concat([attest, signature]);

@@ -64,13 +64,13 @@ function contextOf(
 const judge = (bytes: Uint8Array, to: Uint8Array, context: ValidationContext): Promise<Verdict> =>
   new TpmValidator().validate(bytes, to, context);
 
-describe('evidence recorded from a TPM', () => {
+describe('TPM evidence recorded from swtpm', () => {
   const EK = 'ab'.repeat(32);
   const context = contextOf([[recorded.attestationKeyName, { endorsementKeyId: EK }]], {
     rules: { eventLog: 'required', loggedPcrs: [0, 4] },
   });
 
-  test('is accepted, and the verdict says by what', async () => {
+  test('is accepted, and the verdict lists every check', async () => {
     const verdict = await judge(evidence, binding, context);
     expect(verdict).toMatchObject({
       variant: 'tpm',
@@ -104,7 +104,7 @@ describe('evidence recorded from a TPM', () => {
     ]);
   });
 
-  test('every byte of the frame, the key, the quote, the signature, the values and the path counts', () => {
+  test('is refused after a change of any byte in document, key, quote, signature, PCR values or Merkle path', () => {
     const options = {
       rules: RULES,
       endorsements: { attestationKeys: new Map([[recorded.attestationKeyName, {}]]) },
@@ -134,24 +134,24 @@ describe('evidence recorded from a TPM', () => {
     }
   });
 
-  test.each([0, 1, 32, 63, 65])('a binding of %i bytes is a defect of the caller', async (length) => {
+  test.each([0, 1, 32, 63, 65])('a binding of %i bytes is reported as a bug of the caller', async (length) => {
     await expect(judge(evidence, new Uint8Array(length), context)).rejects.toThrow(
       coded('attestation-binding-length'),
     );
   });
 
-  test('is refused when it is longer than evidence can be, before it is read', async () => {
+  test('is refused before parsing if it exceeds the size limit', async () => {
     await expect(judge(new Uint8Array(MAX_EVIDENCE_BYTES + 1), binding, context)).rejects.toThrow(
       coded('attestation-evidence-too-large'),
     );
   });
 
-  test('is encoded in one way only', () => {
+  test('has exactly one encoding', () => {
     const { proof, eventLog, ...parts } = decodeTpmEvidence(evidence);
     expect(encodeTpmEvidence({ ...parts, ...proof, attachment: eventLog })).toEqual(evidence);
   });
 
-  test('fuzz: the verifier throws nothing but refusals, and accepts no mutation', () => {
+  test('fuzz: the verifier throws only refusals, and accepts no mutation', () => {
     const options = {
       rules: RULES,
       endorsements: { attestationKeys: new Map([[recorded.attestationKeyName, {}]]) },
@@ -168,7 +168,7 @@ describe('evidence recorded from a TPM', () => {
   });
 });
 
-describe('a quote', () => {
+describe('a TPM quote', () => {
   let key: SoftKey;
   let context: ValidationContext;
   beforeAll(() => {
@@ -180,7 +180,7 @@ describe('a quote', () => {
     forgeEvidence({ binding, key, ...forged });
   const withAttributes = (attributes: number): Uint8Array => patched(key.publicArea, 4, u32(attributes));
 
-  test('is accepted when nothing is wrong: the case from which the others differ', async () => {
+  test('is accepted unchanged (the base of the refused cases)', async () => {
     const verdict = await judge(forge(), binding, context);
     expect(verdict.machineIdentity).toEqual({ kind: 'tpm-ak', id: nameHexOf(key), proof: 'pinned' });
   });
@@ -192,9 +192,9 @@ describe('a quote', () => {
     readonly forged: () => Partial<ForgedEvidence>;
     readonly code: string;
   }[] = [
-    { name: 'another magic', forged: () => ({ statement: { magic: 0xff544346 } }), code: 'quote-magic' },
-    { name: 'type NV (8014)', forged: () => ({ statement: { type: 0x8014 } }), code: 'quote-type' },
-    { name: 'type certify (8017)', forged: () => ({ statement: { type: 0x8017 } }), code: 'quote-type' },
+    { name: 'a magic other than TPM_GENERATED_VALUE', forged: () => ({ statement: { magic: 0xff544346 } }), code: 'quote-magic' },
+    { name: 'an attestation of type NV (0x8014)', forged: () => ({ statement: { type: 0x8014 } }), code: 'quote-type' },
+    { name: 'an attestation of type certify (0x8017)', forged: () => ({ statement: { type: 0x8017 } }), code: 'quote-type' },
     {
       name: 'the null signature',
       forged: () => ({ alterSignature: () => bytes(0x00, 0x10) }),
@@ -206,42 +206,42 @@ describe('a quote', () => {
       code: 'quote-signature-algorithm',
     },
     {
-      name: 'a signature by RSASSA under an ECDSA key',
+      name: 'an RSASSA signature for an ECDSA key',
       forged: () => ({ alterSignature: () => bytes(0, 0x14, 0, 0x0b, 0, 1, 1) }),
       code: 'quote-signature-scheme',
     },
     {
-      name: 'a signature with SHA-384 under a key for SHA-256',
+      name: 'a SHA-384 signature for a SHA-256 key',
       forged: () => ({ alterSignature: (s) => patched(s, 2, [0, 0x0c]) }),
       code: 'quote-signature-scheme',
     },
     {
-      name: 'the twin of a signature (r, n - s)',
+      name: 'the second valid form of a signature (r, n - s)',
       forged: () => ({ alterSignature: twin }),
       code: 'quote-signature-form',
     },
     {
-      name: 'a cut off signature',
+      name: 'a truncated signature',
       forged: () => ({ alterSignature: (s) => s.slice(0, -1) }),
       code: 'quote-signature-malformed',
     },
     {
-      name: 'another signature',
+      name: 'a wrong signature',
       forged: () => ({ alterSignature: (s) => patched(s, 20, [1, 2, 3]) }),
       code: 'quote-signature',
     },
     {
-      name: 'a cut off statement',
+      name: 'a truncated statement',
       forged: () => ({ alterAttest: (a) => a.slice(0, -1) }),
       code: 'quote-attest-malformed',
     },
     {
-      name: 'bytes after the statement',
+      name: 'a statement with trailing bytes',
       forged: () => ({ alterAttest: (a) => Buffer.concat([a, bytes(0)]) }),
       code: 'quote-attest-malformed',
     },
     {
-      name: 'a software key that copies the attributes',
+      name: 'a software key with the attributes of a TPM key',
       forged: () => ({ key: createSoftKey() }),
       code: 'quote-key-unknown',
     },
@@ -266,7 +266,7 @@ describe('a quote', () => {
       code: 'quote-key-attributes',
     },
     {
-      name: 'a key made outside (no sensitiveDataOrigin)',
+      name: 'a key created outside the TPM (no sensitiveDataOrigin)',
       forged: () => soft(AK_ATTRIBUTES & ~0x20),
       code: 'quote-key-attributes',
     },
@@ -276,32 +276,32 @@ describe('a quote', () => {
       code: 'quote-key-attributes',
     },
     {
-      name: 'a key that signs X.509',
+      name: 'a key that may sign X.509 certificates',
       forged: () => soft(AK_ATTRIBUTES | 0x80000),
       code: 'quote-key-attributes',
     },
     {
-      name: 'altered attributes (noDA) under the same point',
+      name: 'a key with changed attributes (noDA) and the same point',
       forged: () => ({ publicArea: withAttributes(AK_ATTRIBUTES ^ 0x400) }),
       code: 'quote-qualified-signer',
     },
     {
-      name: 'another Name algorithm under the same point',
+      name: 'a key with another Name algorithm and the same point',
       forged: () => ({ publicArea: patched(key.publicArea, 2, [0, 0x0c]) }),
       code: 'quote-qualified-signer',
     },
     {
-      name: 'a Name by SHA-1',
+      name: 'a key with a SHA-1 Name',
       forged: () => ({ publicArea: patched(key.publicArea, 2, [0, 4]) }),
       code: 'quote-key-malformed',
     },
     {
-      name: 'a key without a scheme',
+      name: 'a key without a signature scheme',
       forged: () => ({ publicArea: withoutScheme(key.publicArea) }),
       code: 'quote-key-scheme',
     },
     {
-      name: 'a point off the curve',
+      name: 'a key whose point is not on the curve',
       forged: () => ({ publicArea: patched(key.publicArea, 22, [1, 2, 3]) }),
       code: 'quote-key-malformed',
     },
@@ -326,12 +326,12 @@ describe('a quote', () => {
       code: 'quote-binding',
     },
     {
-      name: 'a binding with another key in it',
+      name: 'a binding of a session with another key',
       forged: () => ({ binding: new Uint8Array(64).fill(9) }),
       code: 'quote-binding',
     },
     {
-      name: 'a required PCR left out',
+      name: 'a missing required PCR',
       forged: () => ({
         pcrValues: values([
           [0, 1],
@@ -352,17 +352,17 @@ describe('a quote', () => {
       code: 'quote-pcr-resettable',
     },
     {
-      name: 'two selections',
+      name: 'two PCR selections',
       forged: () => ({ alterAttest: (a) => patched(a, SELECTION_AT + 3, [2]) }),
       code: 'quote-pcr-selection',
     },
     {
-      name: 'the SHA-1 bank',
+      name: 'PCRs of the SHA-1 bank',
       forged: () => ({ alterAttest: (a) => patched(a, SELECTION_AT + 4, [0, 4]) }),
       code: 'quote-pcr-bank',
     },
     {
-      name: 'a value of another PCR',
+      name: 'the value of another PCR',
       forged: () => ({
         shownValues: values([
           [0, 9],
@@ -373,7 +373,7 @@ describe('a quote', () => {
       code: 'quote-pcr-digest',
     },
     {
-      name: 'a value more than selected',
+      name: 'one PCR value more than selected',
       forged: () => ({
         shownValues: values([
           [0, 1],
@@ -385,7 +385,7 @@ describe('a quote', () => {
       code: 'quote-pcr-values',
     },
     {
-      name: 'a value fewer than selected',
+      name: 'one PCR value fewer than selected',
       forged: () => ({
         shownValues: values([
           [0, 1],
@@ -395,7 +395,7 @@ describe('a quote', () => {
       code: 'quote-pcr-values',
     },
     {
-      name: 'values in another order',
+      name: 'PCR values in another order',
       forged: () => ({
         shownValues: values([
           [4, 5],
@@ -406,22 +406,22 @@ describe('a quote', () => {
       code: 'quote-pcr-values',
     },
     {
-      name: 'a value of 20 bytes',
+      name: 'a PCR value of 20 bytes',
       forged: () => ({ shownValues: new Map([[0, new Uint8Array(20)]]) }),
       code: 'quote-pcr-values',
     },
     {
-      name: 'values of SHA-384',
+      name: 'PCR values of the SHA-384 bank',
       forged: () => ({ shownValues: new Map([[0, new Uint8Array(48)]]) }),
       code: 'quote-pcr-values',
     },
     {
-      name: 'an event log that is none',
+      name: 'a malformed event log',
       forged: () => ({ eventLog: new Uint8Array(100) }),
       code: 'eventlog-header',
     },
     {
-      name: 'a signed but absurd tree',
+      name: 'a Merkle tree with an impossible shape',
       forged: () => ({
         proof: { size: 2, index: 1, path: [new Uint8Array(32)] },
         statement: { extraData: new Uint8Array(32) },
@@ -433,7 +433,7 @@ describe('a quote', () => {
     await expect(judge(forge(forged()), binding, context)).rejects.toThrow(coded(code));
   });
 
-  test('over the SHA-384 bank is refused', async () => {
+  test('is refused for PCRs of the SHA-384 bank', async () => {
     const body = Buffer.concat([
       bytes(0, 0, 0, 1, 0, 0x0c, 3, 0x11, 0x80, 0),
       bytes(0, 32),
@@ -444,7 +444,7 @@ describe('a quote', () => {
     );
   });
 
-  test('says what was expected and what was found, to the local log only', async () => {
+  test('a refusal contains the expected and the actual value and the checks that passed', async () => {
     const refused = judge(forge({ pcrValues: values([[0, 1]]) }), binding, context);
     await expect(refused).rejects.toMatchObject({
       code: 'quote-pcr-missing',
@@ -472,7 +472,7 @@ describe('a quote', () => {
   }
 });
 
-describe('batches', () => {
+describe('quotes shared by a batch', () => {
   const key = createSoftKey();
   const context = contextOf([[nameHexOf(key), {}]]);
   const bindingOf = (index: number): Uint8Array => new Uint8Array(64).fill(index + 1);
@@ -482,7 +482,7 @@ describe('batches', () => {
   const forge = (index: number): Uint8Array =>
     forgeEvidence({ binding: bindingOf(index), key, proof: proofOf(index) });
 
-  test('each member is accepted for its own binding and refused for every other', async () => {
+  test('the evidence of each caller is accepted for its own binding only', async () => {
     for (let index = 0; index < size; index++) {
       await expect(judge(forge(index), bindingOf(index), context)).resolves.toMatchObject({ accepted: true });
       const other = bindingOf((index + 1) % size);
@@ -490,15 +490,15 @@ describe('batches', () => {
     }
   });
 
-  test('one replayed to the next session of the same peer is refused', async () => {
+  test('evidence replayed in the next session of the same peer is refused', async () => {
     await expect(judge(forge(2), bindingOf(99), context)).rejects.toThrow(coded('quote-binding'));
   });
 
   test.each([
-    { name: 'another size of the same shape', change: { size: 6 } },
-    { name: 'another index', change: { index: 1 } },
-    { name: 'siblings exchanged', change: { path: [...(paths[0] ?? [])].reverse() } },
-  ])('$name is refused', async ({ change }) => {
+    { name: 'another tree size with the same path length', change: { size: 6 } },
+    { name: 'another leaf index', change: { index: 1 } },
+    { name: 'exchanged sibling hashes', change: { path: [...(paths[0] ?? [])].reverse() } },
+  ])('a Merkle proof with $name is refused', async ({ change }) => {
     const document = decodeTpmEvidence(forge(0));
     const { proof, eventLog, ...parts } = document;
     const altered = encodeTpmEvidence({ ...parts, attachment: eventLog, ...proof, ...change });
@@ -506,20 +506,20 @@ describe('batches', () => {
   });
 
   test.each([
-    { name: 'a sibling too many', change: { path: [...(paths[0] ?? []), new Uint8Array(32)] } },
-    { name: 'a sibling too few', change: { path: (paths[0] ?? []).slice(1) } },
+    { name: 'one sibling hash too many', change: { path: [...(paths[0] ?? []), new Uint8Array(32)] } },
+    { name: 'one sibling hash too few', change: { path: (paths[0] ?? []).slice(1) } },
     { name: 'an empty tree', change: { size: 0 } },
-    { name: 'an index beyond the tree', change: { index: 5 } },
+    { name: 'a leaf index beyond the tree', change: { index: 5 } },
     { name: 'a tree of 2^32 - 1 leaves', change: { size: 0xffffffff } },
-    { name: 'a path of 11', change: { size: 1024, path: Array<Uint8Array>(11).fill(new Uint8Array(32)) } },
-  ])('$name is refused', async ({ change }) => {
+    { name: 'a path of 11 sibling hashes', change: { size: 1024, path: Array<Uint8Array>(11).fill(new Uint8Array(32)) } },
+  ])('a malformed Merkle proof with $name is refused', async ({ change }) => {
     const { proof, eventLog, ...parts } = decodeTpmEvidence(forge(0));
     const altered = encodeTpmEvidence({ ...parts, attachment: eventLog, ...proof, ...change });
     await expect(judge(altered, bindingOf(0), context)).rejects.toThrow(coded('quote-proof-malformed'));
   });
 });
 
-describe('the clock', () => {
+describe('the TPM clock', () => {
   const key = createSoftKey();
   const seen: ClockInfo = { clockMs: 5000n, resetCount: 3, restartCount: 2, safe: true };
   const at = (clock: Partial<ClockInfo>, lastSeen: ClockInfo | undefined, rules: Partial<TpmRules> = {}) =>
@@ -530,29 +530,29 @@ describe('the clock', () => {
     );
 
   test.each([
-    { name: 'goes on', clock: { clockMs: 5001n } },
-    { name: 'stands still', clock: {} },
-    { name: 'goes on after a reset', clock: { resetCount: 4, restartCount: 0, clockMs: 6000n } },
+    { name: 'advances', clock: { clockMs: 5001n } },
+    { name: 'does not change', clock: {} },
+    { name: 'advances after a reset', clock: { resetCount: 4, restartCount: 0, clockMs: 6000n } },
     {
-      name: 'fell back a little when power was lost',
+      name: 'goes back a little after a power loss',
       clock: { resetCount: 4, restartCount: 0, clockMs: 4000n, safe: false },
     },
-  ])('that $name is accepted', async ({ clock }) => {
+  ])('is accepted if it $name', async ({ clock }) => {
     const verdict = await at(clock, seen);
     expect(clockOfVerdict(verdict)).toEqual({ ...seen, ...clock });
   });
 
   test.each([
-    { name: 'time', clock: { clockMs: 4999n } },
-    { name: 'resets', clock: { resetCount: 2, clockMs: 9000n } },
-    { name: 'restarts', clock: { restartCount: 1, clockMs: 9000n } },
-    { name: 'time over an orderly reset', clock: { resetCount: 4, clockMs: 4000n } },
-    { name: 'time within one power-on, though it says unsafe', clock: { clockMs: 4000n, safe: false } },
-  ])('that goes back in $name is refused', async ({ clock }) => {
+    { name: 'its time', clock: { clockMs: 4999n } },
+    { name: 'its reset count', clock: { resetCount: 2, clockMs: 9000n } },
+    { name: 'its restart count', clock: { restartCount: 1, clockMs: 9000n } },
+    { name: 'its time after an orderly reset', clock: { resetCount: 4, clockMs: 4000n } },
+    { name: 'its time without a restart, although it is marked unsafe', clock: { clockMs: 4000n, safe: false } },
+  ])('is refused if it goes back in $name', async ({ clock }) => {
     await expect(at(clock, seen)).rejects.toThrow(coded('quote-clock-backward'));
   });
 
-  test('that may have gone back is refused where the policy asks for a safe one', async () => {
+  test('is refused if it may have gone back and the policy requires a safe clock', async () => {
     await expect(at({ safe: false }, undefined, { requireSafeClock: true })).rejects.toThrow(
       coded('quote-clock-unsafe'),
     );
@@ -560,18 +560,18 @@ describe('the clock', () => {
   });
 });
 
-describe('the event log', () => {
+describe('the firmware event log', () => {
   const key = createSoftKey();
   const log = buildLog([{ register: 4, type: 4, data: Buffer.from('kernel') }]);
   const rules = { eventLog: 'required', loggedPcrs: [4] } as const;
   const judged = (forged: Partial<ForgedEvidence>) =>
     judge(forgeEvidence({ binding, key, ...forged }), binding, contextOf([[nameHexOf(key), {}]], { rules }));
 
-  test('that is missing where the policy asks for one is refused', async () => {
+  test('is refused if it is missing and the policy requires it', async () => {
     await expect(judged({})).rejects.toThrow(coded('quote-eventlog-missing'));
   });
 
-  test('that does not lead to the quoted values is refused, with the checks that passed before', async () => {
+  test('is refused if it does not replay to the quoted values; the refusal lists the passed checks', async () => {
     await expect(judged({ eventLog: log })).rejects.toMatchObject({
       code: 'eventlog-replay',
       details: { register: 4 },
@@ -579,7 +579,7 @@ describe('the event log', () => {
     });
   });
 
-  test('that was exchanged on the way is refused, though the new one replays as well', async () => {
+  test('is refused if it was exchanged, even for one that replays as well', async () => {
     const { proof, eventLog, ...parts } = decodeTpmEvidence(forgeEvidence({ binding, key, eventLog: log }));
     const altered = encodeTpmEvidence({ ...parts, ...proof, attachment: eventLog.slice(0, -6) });
     const context = contextOf([[nameHexOf(key), {}]], { rules });
@@ -587,7 +587,7 @@ describe('the event log', () => {
   });
 });
 
-describe('the policy', () => {
+describe('the TPM section of a policy', () => {
   const key = createSoftKey();
   const known = [[nameHexOf(key), {}]] as const;
   const bytesOfPcr4 = '05'.repeat(32);
@@ -595,7 +595,7 @@ describe('the policy', () => {
   const register = (accepted: readonly string[], warnOnly = false) =>
     new Map([['pcr4', { accepted, warnOnly }]]);
 
-  test('accepts any of several values at once', async () => {
+  test('accepts any of several reference values', async () => {
     const registers = register(['00'.repeat(32), bytesOfPcr4]);
     const verdict = await judge(forged(), binding, contextOf(known, { policy: { registers } }));
     expect(verdict.checks).toContainEqual(
@@ -603,7 +603,7 @@ describe('the policy', () => {
     );
   });
 
-  test('refuses another value, and only warns where that is written out', async () => {
+  test('refuses a mismatch, and only warns if the policy has warnOnly', async () => {
     const wrong = ['00'.repeat(32)];
     await expect(
       judge(forged(), binding, contextOf(known, { policy: { registers: register(wrong) } })),
@@ -629,33 +629,33 @@ describe('the policy', () => {
 
   test.each([
     {
-      name: 'nothing for TPMs',
+      name: 'a missing tpm section',
       change: (c: ValidationContext) => ({ ...c, policy: policyWithout(c) }),
       code: 'attestation-policy-missing',
     },
     {
-      name: 'no endorsements',
+      name: 'missing endorsements',
       change: (c: ValidationContext) => ({ ...c, collateral: {} }),
       code: 'attestation-policy-missing',
     },
-  ])('with $name refuses', async ({ change, code }) => {
+  ])('refuses all evidence with $name', async ({ change, code }) => {
     await expect(judge(forged(), binding, change(contextOf(known)))).rejects.toThrow(coded(code));
   });
 
   test.each([
     { name: 'no required PCR', rules: { requiredPcrs: [] } },
     { name: 'only resettable PCRs', rules: { requiredPcrs: [16, 23] } },
-    { name: 'a PCR that does not exist', rules: { requiredPcrs: [0, 24] } },
-    { name: 'half a PCR', rules: { requiredPcrs: [0.5] } },
+    { name: 'a required PCR that does not exist', rules: { requiredPcrs: [0, 24] } },
+    { name: 'a required PCR that is not an integer', rules: { requiredPcrs: [0.5] } },
     { name: 'a logged PCR that does not exist', rules: { loggedPcrs: [-1] } },
-  ])('with $name is no policy', async ({ rules }) => {
+  ])('is invalid with $name', async ({ rules }) => {
     await expect(judge(forged(), binding, contextOf(known, { rules }))).rejects.toThrow(
       coded('attestation-policy-invalid'),
     );
   });
 
   test.each(['pcr16', 'pcr23'])(
-    'cannot have a reference value for %s, which any software resets',
+    'cannot have a reference value for %s, which any software can reset',
     async (name) => {
       const registers = new Map([[name, { accepted: [bytesOfPcr4], warnOnly: false }]]);
       await expect(judge(forged(), binding, contextOf(known, { policy: { registers } }))).rejects.toThrow(
@@ -664,13 +664,13 @@ describe('the policy', () => {
     },
   );
 
-  test('an empty list of values accepts nothing', async () => {
+  test('accepts nothing with an empty list of reference values', async () => {
     await expect(
       judge(forged(), binding, contextOf(known, { policy: { registers: register([]) } })),
     ).rejects.toThrow(coded('attestation-policy-invalid'));
   });
 
-  test('lets an unknown key through for enrolment only, as unproved, and to no machine policy', async () => {
+  test('accepts an unknown key only for enrolment, as unproved, and never as a listed machine', async () => {
     const enrolling = { attestationKeys: 'enrolling' } as const;
     const verdict = await judge(
       forged(),
@@ -688,7 +688,7 @@ describe('the policy', () => {
     }
   });
 
-  test('names machines by their endorsement key where it is known', async () => {
+  test('identifies machines by their endorsement key where it is known', async () => {
     const endorsementKeyId = 'cd'.repeat(32);
     const machines = new Set([`tpm-ek:${endorsementKeyId}`]);
     const context = contextOf([[nameHexOf(key), { endorsementKeyId }]], { policy: { machines } });
@@ -700,7 +700,7 @@ describe('the policy', () => {
   });
 });
 
-test('decodeTpmEvidence() and the verifier take or refuse any bytes, and throw nothing else', () => {
+test('decodeTpmEvidence() and the verifier throw only refusals for arbitrary bytes', () => {
   const options = { rules: RULES, endorsements: { attestationKeys: new Map<string, KnownAttestationKey>() } };
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {

@@ -29,8 +29,8 @@ afterEach(() => {
   expect(clock.sleeping).toBe(0);
 });
 
-describe('a request for a report', () => {
-  test('carries the binding and brings what the host adds', async () => {
+describe('requestTsmReport()', () => {
+  test('passes the binding to the kernel and returns the host’s data with the report', async () => {
     boot('sev_guest', Uint8Array.of(1, 2));
     await expect(ask()).resolves.toEqual({
       outblob: Buffer.concat([Buffer.from('report'), BINDING]),
@@ -38,12 +38,12 @@ describe('a request for a report', () => {
     });
   });
 
-  test('does without an auxiliary blob where the provider has none', async () => {
+  test('returns no auxiliary blob if the provider has none', async () => {
     boot('tdx_guest');
     await expect(ask('tdx_guest')).resolves.toMatchObject({ auxblob: new Uint8Array() });
   });
 
-  test('waits and asks again while the host is busy', async () => {
+  test('waits and retries while the host is busy', async () => {
     boot();
     kernel.busyReads = 3;
     const report = ask();
@@ -52,7 +52,7 @@ describe('a request for a report', () => {
     expect(kernel.busyReads).toBe(0);
   });
 
-  test('gives up when the host stays busy', async () => {
+  test('fails when the host stays busy', async () => {
     boot();
     kernel.busyReads = 100;
     const report = expect(ask()).rejects.toMatchObject({ code: 'tsm-busy', retryable: true });
@@ -60,7 +60,7 @@ describe('a request for a report', () => {
     await report;
   });
 
-  test('ends with its signal', async () => {
+  test('stops waiting when its signal fires', async () => {
     boot();
     kernel.busyReads = 100;
     const abort = new AbortController();
@@ -70,7 +70,7 @@ describe('a request for a report', () => {
     await report;
   });
 
-  test('throws a report away that somebody else wrote to', async () => {
+  test('discards a report when another process wrote to its directory', async () => {
     boot();
     kernel.onBeforeReport = (entry) => {
       kernel.onBeforeReport = () => undefined;
@@ -81,26 +81,26 @@ describe('a request for a report', () => {
 
   test.each([
     {
-      name: 'where no provider has registered',
+      name: 'a request without a registered provider',
       provider: undefined,
       asked: 'sev_guest',
       want: 'tsm-unavailable',
     },
-    { name: 'of another kind of machine', provider: 'tdx_guest', asked: 'sev_guest', want: 'tsm-provider' },
-  ] as const)('$name is refused', async ({ provider, asked, want }) => {
+    { name: 'a request for another provider than the kernel’s', provider: 'tdx_guest', asked: 'sev_guest', want: 'tsm-provider' },
+  ] as const)('refuses $name', async ({ provider, asked, want }) => {
     clock = new FakeClock();
     kernel = new FakeTsm({ provider, makeReport: () => ({ outblob: new Uint8Array() }) });
     await expect(ask(asked)).rejects.toMatchObject({ code: want });
   });
 
-  test.each([0, 63, 65])('with %i bytes in place of 64 is refused by the kernel', async (length) => {
+  test.each([0, 63, 65])('fails if the binding has %i bytes instead of 64', async (length) => {
     boot();
     await expect(ask('sev_guest', new Uint8Array(length))).rejects.toMatchObject({ code: 'tsm-refused' });
   });
 });
 
-describe('an issuer', () => {
-  test('of SNP sends the report with the certificates of the host, without their table', async () => {
+describe('issuers of confidential machines', () => {
+  test('SnpIssuer sends the report with the host’s certificates, without the certificate table', async () => {
     const certificate = Uint8Array.of(0x30, 0x01, 0x00);
     const table = Buffer.alloc(48 + certificate.length);
     table.fill(0xaa, 0, 16);
@@ -115,7 +115,7 @@ describe('an issuer', () => {
     });
   });
 
-  test('of TDX sends the quote, and no log where the kernel shows none', async () => {
+  test('TdxIssuer sends the quote without an event log if the kernel provides none', async () => {
     boot('tdx_guest');
     const evidence = await new TdxIssuer({ files: kernel, clock }).issue(BINDING, never);
     expect(decodeTdxEvidence(evidence)).toEqual({
@@ -124,7 +124,7 @@ describe('an issuer', () => {
     });
   });
 
-  test('of TDX sends the log without its padding', async () => {
+  test('TdxIssuer removes the padding from the event log', async () => {
     boot('tdx_guest');
     const files = {
       makeDirectory: (path: string) => kernel.makeDirectory(path),
@@ -139,7 +139,7 @@ describe('an issuer', () => {
     expect(decodeTdxEvidence(evidence).eventLog).toEqual(Uint8Array.of(1, 0xff, 2));
   });
 
-  test.each([SnpIssuer, TdxIssuer])('never asks for a report with a short binding (%p)', async (Issuer) => {
+  test.each([SnpIssuer, TdxIssuer])('an issuer requests no report for a short binding (%p)', async (Issuer) => {
     boot();
     await expect(new Issuer({ files: kernel, clock }).issue(new Uint8Array(63), never)).rejects.toMatchObject(
       { code: 'attestation-binding-length' },

@@ -68,12 +68,12 @@ function verify(
 
 const refusedWith = (code: string): unknown => expect.objectContaining({ code });
 
-describe('a path', () => {
-  test('from a leaf over an authority to a pinned root is accepted', () => {
+describe('verifyPath()', () => {
+  test('accepts a path from a leaf over a CA to a pinned root', () => {
     expect(() => verify([leafWith().der, middle.der, root.der])).not.toThrow();
   });
 
-  test('of every key kind is accepted', () => {
+  test('accepts certificates of every key kind', () => {
     for (const kind of ['rsa', 'p256', 'p384', 'ed25519'] as const) {
       const top = issueCertificate({ name: [['CN', kind]], key: generateKey(kind), ...CA });
       const leaf = leafWith({ issuer: top });
@@ -82,7 +82,7 @@ describe('a path', () => {
     }
   });
 
-  test('with a critical extension that the caller knows is accepted', () => {
+  test('accepts a critical extension that the caller declares as known', () => {
     const extensions = [{ oid: '2.5.29.17', critical: true, value: der.sequence() }];
     const leaf = leafWith({ extensions });
     expect(() => verify([leaf.der, middle.der, root.der], { leafCritical: ['2.5.29.17'] })).not.toThrow();
@@ -90,15 +90,15 @@ describe('a path', () => {
 
   const cases: readonly { name: string; given: () => readonly Uint8Array[]; atMs?: number; want: string }[] =
     [
-      { name: 'of nothing', given: () => [], want: 'x509-chain-length' },
+      { name: 'an empty path', given: () => [], want: 'x509-chain-length' },
       {
-        name: 'of nine certificates',
+        name: 'a path of nine certificates',
         given: () => Array.from({ length: 9 }, () => root.der),
         want: 'x509-chain-length',
       },
-      { name: 'without its root', given: () => [leafWith().der, middle.der], want: 'x509-root-untrusted' },
+      { name: 'a path without its root', given: () => [leafWith().der, middle.der], want: 'x509-root-untrusted' },
       {
-        name: 'to a root of the right name and another key',
+        name: 'a path to a root with a trusted name and another key',
         given: () => [
           leafWith().der,
           middle.der,
@@ -107,12 +107,12 @@ describe('a path', () => {
         want: 'x509-root-untrusted',
       },
       {
-        name: 'that leaves the authority out',
+        name: 'a path without the intermediate CA',
         given: () => [leafWith().der, root.der],
         want: 'x509-issuer-mismatch',
       },
       {
-        name: 'whose authority has the right name and another key',
+        name: 'a path whose intermediate CA has the right name and another key',
         given: () => [
           leafWith().der,
           issueCertificate({ name: [['CN', 'middle']], key: keys.leaf, issuer: root, ...CA }).der,
@@ -121,7 +121,7 @@ describe('a path', () => {
         want: 'x509-signature',
       },
       {
-        name: 'whose key ids do not fit',
+        name: 'a path whose key ids do not match',
         given: () => [
           leafWith({
             extensions: [{ oid: '2.5.29.35', value: der.sequence(der.tlv(0x80, Uint8Array.of(1))) }],
@@ -138,7 +138,7 @@ describe('a path', () => {
         want: 'x509-issuer-mismatch',
       },
       {
-        name: 'through an issuer that is no authority',
+        name: 'a path through an issuer that is not a CA',
         given: () => {
           const plain = issueCertificate({
             name: [['CN', 'plain']],
@@ -151,12 +151,12 @@ describe('a path', () => {
         want: 'x509-not-a-ca',
       },
       {
-        name: 'whose leaf is an authority',
+        name: 'a path whose leaf is a CA',
         given: () => [leafWith(CA).der, middle.der, root.der],
         want: 'x509-not-a-ca',
       },
       {
-        name: 'longer than its root allows',
+        name: 'a path longer than its root allows',
         given: () => {
           const short = issueCertificate({
             name: [['CN', 'root']],
@@ -169,7 +169,7 @@ describe('a path', () => {
         want: 'x509-root-untrusted',
       },
       {
-        name: 'longer than an authority allows',
+        name: 'a path longer than an intermediate CA allows',
         given: () => {
           const short = issueCertificate({
             name: [['CN', 'short']],
@@ -184,7 +184,7 @@ describe('a path', () => {
         want: 'x509-path-length',
       },
       {
-        name: 'through an authority that may not sign certificates',
+        name: 'a path through a CA that may not sign certificates',
         given: () => {
           const mute = issueCertificate({
             name: [['CN', 'mute']],
@@ -198,17 +198,17 @@ describe('a path', () => {
         want: 'x509-key-usage',
       },
       {
-        name: 'with a leaf from the future',
+        name: 'a path with a leaf that is not valid yet',
         given: () => [leafWith({ notBeforeMs: TEST_NOW_MS + DAY_MS }).der, middle.der, root.der],
         want: 'x509-not-yet-valid',
       },
       {
-        name: 'with an expired leaf',
+        name: 'a path with an expired leaf',
         given: () => [leafWith({ notAfterMs: TEST_NOW_MS - DAY_MS }).der, middle.der, root.der],
         want: 'x509-expired',
       },
       {
-        name: 'with an expired authority',
+        name: 'a path with an expired CA',
         given: () => {
           const old = issueCertificate({
             name: [['CN', 'old']],
@@ -222,7 +222,7 @@ describe('a path', () => {
         want: 'x509-expired',
       },
       {
-        name: 'with a critical extension that nobody knows',
+        name: 'a path with an unknown critical extension',
         given: () => [
           leafWith({ extensions: [{ oid: '1.2.3', critical: true, value: der.nothing() }] }).der,
           middle.der,
@@ -231,7 +231,7 @@ describe('a path', () => {
         want: 'x509-extension-critical',
       },
       {
-        name: 'with name constraints in an authority',
+        name: 'a path with name constraints in a CA',
         given: () => {
           const bound = issueCertificate({
             name: [['CN', 'bound']],
@@ -245,11 +245,11 @@ describe('a path', () => {
         want: 'x509-extension-critical',
       },
     ];
-  test.each(cases)('$name is refused', ({ given, want }) => {
+  test.each(cases)('refuses $name', ({ given, want }) => {
     expect(() => verify(given())).toThrow(refusedWith(want));
   });
 
-  test('longer than its pinned root allows is refused', () => {
+  test('refuses a path longer than its pinned root allows', () => {
     const top = issueCertificate({
       name: [['CN', 'top']],
       key: keys.root,
@@ -263,7 +263,7 @@ describe('a path', () => {
     );
   });
 
-  test('is judged by date also when its signatures are remembered', () => {
+  test('checks the dates also for cached signatures', () => {
     const cache = new CertificateCache();
     const chain = [leafWith().der, middle.der, root.der].map((each) => cache.parse(each));
     verifyPath({ chain, isPinned: () => true, atMs: TEST_NOW_MS, cache });
@@ -272,21 +272,21 @@ describe('a path', () => {
   });
 });
 
-describe('a certificate', () => {
+describe('parseCertificate()', () => {
   const broken: readonly { name: string; given: () => Uint8Array; want: string }[] = [
     {
-      name: 'with a byte after it',
+      name: 'a certificate with a trailing byte',
       given: () => Buffer.concat([root.der, Buffer.of(0)]),
       want: 'x509-malformed',
     },
-    { name: 'larger than 16 KiB', given: () => new Uint8Array(17 << 10), want: 'x509-malformed' },
+    { name: 'a certificate larger than 16 KiB', given: () => new Uint8Array(17 << 10), want: 'x509-malformed' },
     {
-      name: 'whose outer algorithm is another',
+      name: 'a certificate whose inner and outer signature algorithms differ',
       given: () => leafWith({ outerAlgorithm: signatureAlgorithm('p384') }).der,
       want: 'x509-algorithm-mismatch',
     },
     {
-      name: 'with an extension twice',
+      name: 'a certificate with a duplicate extension',
       given: () =>
         leafWith({
           extensions: [
@@ -297,64 +297,64 @@ describe('a certificate', () => {
       want: 'x509-extension-duplicate',
     },
     {
-      name: 'without extensions',
+      name: 'a certificate without extensions',
       given: () => issueCertificate({ name: [['CN', 'x']], key: keys.leaf }).der,
       want: 'x509-malformed',
     },
     {
-      name: 'with a path length and no authority',
+      name: 'a certificate with a path length that is not a CA',
       given: () => leafWith({ extensions: [{ oid: '2.5.29.19', value: der.sequence(der.integer(0)) }] }).der,
       want: 'x509-malformed',
     },
     {
-      name: 'with a byte after its key usage',
+      name: 'a certificate with a trailing byte in its extended key usage',
       given: () =>
         leafWith({ extensions: [{ oid: '2.5.29.37', value: Buffer.concat([der.sequence(), Buffer.of(0)]) }] })
           .der,
       want: 'x509-malformed',
     },
     {
-      name: 'signed with SHA-1',
+      name: 'a certificate signed with SHA-1',
       given: () => leafWith({ outerAlgorithm: der.sequence(der.oid('1.2.840.10045.4.1')) }).der,
       want: 'x509-algorithm-mismatch',
     },
   ];
-  test.each(broken)('$name is refused', ({ given, want }) => {
+  test.each(broken)('refuses $name', ({ given, want }) => {
     expect(() => parseCertificate(new Uint8Array(given()))).toThrow(refusedWith(want));
   });
 
   const weak: readonly { name: string; given: () => Uint8Array; want: string }[] = [
     {
-      name: 'RSA below 2048 bits',
+      name: 'an RSA key below 2048 bits',
       given: () => rsaSpki(2n ** 1024n + 1n, 65537n),
       want: 'x509-algorithm-unsupported',
     },
     {
-      name: 'RSA with exponent 3',
+      name: 'an RSA key with exponent 3',
       given: () => rsaSpki(2n ** 2047n + 1n, 3n),
       want: 'x509-algorithm-unsupported',
     },
     {
-      name: 'a curve of no standard here',
+      name: 'a key on an unsupported curve',
       given: () => ecSpki('1.3.132.0.35', 133),
       want: 'x509-algorithm-unsupported',
     },
-    { name: 'a compressed point', given: () => ecSpki('1.2.840.10045.3.1.7', 33), want: 'x509-malformed' },
-    { name: 'a point off its curve', given: () => ecSpki('1.2.840.10045.3.1.7', 65), want: 'x509-malformed' },
+    { name: 'a key with a compressed point', given: () => ecSpki('1.2.840.10045.3.1.7', 33), want: 'x509-malformed' },
+    { name: 'a key whose point is not on its curve', given: () => ecSpki('1.2.840.10045.3.1.7', 65), want: 'x509-malformed' },
     {
-      name: 'another algorithm',
+      name: 'a key of an unsupported algorithm',
       given: () => der.sequence(der.sequence(der.oid('1.2.840.113549.1.1.10')), der.bits(Uint8Array.of(0))),
       want: 'x509-algorithm-unsupported',
     },
   ];
-  test.each(weak)('a key that is $name is refused', ({ given, want }) => {
+  test.each(weak)('refuses $name', ({ given, want }) => {
     expect(() => parsePublicKey(given())).toThrow(refusedWith(want));
   });
 
   test.each([
-    ['made up', () => [leafWith().der, middle.der, root.der]],
-    ['of AMD', () => amdChain()],
-  ])('of a chain that is %s loses its trust with any byte changed', (_, chainOf) => {
+    ['made for this test', () => [leafWith().der, middle.der, root.der]],
+    ['issued by AMD', () => amdChain()],
+  ])('a chain that was %s is no longer trusted after a change of any byte', (_, chainOf) => {
     const cache = new CertificateCache();
     const ders = chainOf();
     const good = ders.map((each) => cache.parse(each));
@@ -376,7 +376,7 @@ describe('a certificate', () => {
     expect(cases).toBeGreaterThan(1000);
   });
 
-  test('is read or refused by code, whatever the bytes are', () => {
+  test('arbitrary bytes are either parsed or refused with an error code', () => {
     const codes = ['x509-'];
     const seeds = [root.der, middle.der, leafWith().der];
     expect(fuzz({ seeds, parse: parseCertificate, codes }).refused).toBeGreaterThan(0);
@@ -386,8 +386,8 @@ describe('a certificate', () => {
   });
 });
 
-describe('a chain out of order', () => {
-  test('is put in order from the leaf up', () => {
+describe('buildChain()', () => {
+  test('orders certificates from the leaf to the root', () => {
     const [leaf, m, r] = [leafWith().der, middle.der, root.der].map(parseCertificate) as [
       Certificate,
       Certificate,
@@ -396,7 +396,7 @@ describe('a chain out of order', () => {
     expect(buildChain(leaf, [r, leaf, m])).toEqual([leaf, m, r]);
   });
 
-  test('takes the issuer whose key signed, not the first of that name', () => {
+  test('uses the issuer whose key signed, not the first one of that name', () => {
     const selfMade = issueCertificate({
       name: [['CN', 'middle']],
       key: generateKey('p256'),
@@ -408,7 +408,7 @@ describe('a chain out of order', () => {
     expect(buildChain(leaf, [parseCertificate(selfMade.der), right])[1]).toBe(right);
   });
 
-  test('ends where an issuer is missing, and in a circle it ends too', () => {
+  test('ends where an issuer is missing, and at a cycle of issuers', () => {
     const a = issueCertificate({
       name: [['CN', 'a']],
       key: keys.root,
@@ -423,10 +423,10 @@ describe('a chain out of order', () => {
   });
 });
 
-describe('a CRL', () => {
+describe('certificate revocation lists', () => {
   const issuerOf = (certificate: TestCertificate): Certificate => parseCertificate(certificate.der);
 
-  test('names what is revoked and leaves the others alone', () => {
+  test('checkNotRevoked() refuses the listed certificate and accepts others', () => {
     const [bad, good] = [leafWith(), leafWith()];
     const crl = parseCrl(issueCrl({ issuer: middle, revoked: [bad.serial] }));
     verifyCrl(crl, issuerOf(middle), TEST_NOW_MS);
@@ -436,17 +436,17 @@ describe('a CRL', () => {
 
   const cases: readonly { name: string; given: () => unknown; want: string }[] = [
     {
-      name: 'of another authority',
+      name: 'verifyCrl() with a CRL of another CA',
       given: () => verifyCrl(parseCrl(issueCrl({ issuer: root })), issuerOf(middle), TEST_NOW_MS),
       want: 'x509-crl-issuer',
     },
     {
-      name: 'used for a certificate of another authority',
+      name: 'checkNotRevoked() with a certificate of another CA',
       given: () => checkNotRevoked(parseCertificate(middle.der), parseCrl(issueCrl({ issuer: middle }))),
       want: 'x509-crl-issuer',
     },
     {
-      name: 'from the future',
+      name: 'verifyCrl() with a CRL that is not valid yet',
       given: () =>
         verifyCrl(
           parseCrl(issueCrl({ issuer: middle, thisUpdateMs: TEST_NOW_MS + DAY_MS })),
@@ -456,7 +456,7 @@ describe('a CRL', () => {
       want: 'x509-crl-not-yet-valid',
     },
     {
-      name: 'past its next update',
+      name: 'verifyCrl() with a CRL past its next update',
       given: () =>
         verifyCrl(
           parseCrl(issueCrl({ issuer: middle, nextUpdateMs: TEST_NOW_MS - 1000 })),
@@ -466,7 +466,7 @@ describe('a CRL', () => {
       want: 'x509-crl-expired',
     },
     {
-      name: 'signed by another key',
+      name: 'verifyCrl() with a CRL signed with another key',
       given: () =>
         verifyCrl(
           parseCrl(issueCrl({ issuer: { ...middle, key: generateKey('p256') } })),
@@ -476,7 +476,7 @@ describe('a CRL', () => {
       want: 'x509-signature',
     },
     {
-      name: 'signed by an authority that may not',
+      name: 'verifyCrl() with a CRL of a CA that may not sign CRLs',
       given: () => {
         const mute = issueCertificate({
           name: [['CN', 'mute']],
@@ -490,7 +490,7 @@ describe('a CRL', () => {
       want: 'x509-key-usage',
     },
     {
-      name: 'that is only a delta',
+      name: 'parseCrl() with a delta CRL',
       given: () =>
         parseCrl(
           issueCrl({
@@ -501,7 +501,7 @@ describe('a CRL', () => {
       want: 'x509-extension-critical',
     },
     {
-      name: 'with a byte after it',
+      name: 'parseCrl() with a trailing byte',
       given: () => parseCrl(new Uint8Array(Buffer.concat([issueCrl({ issuer: middle }), Buffer.of(0)]))),
       want: 'x509-malformed',
     },
@@ -510,7 +510,7 @@ describe('a CRL', () => {
     expect(given).toThrow(refusedWith(want));
   });
 
-  test('is refused with any byte changed', () => {
+  test('a CRL with any byte changed is refused', () => {
     const original = issueCrl({ issuer: middle, revoked: [77n] });
     const issuer = issuerOf(middle);
     for (let at = 0; at < original.length; at++) {
@@ -522,10 +522,10 @@ describe('a CRL', () => {
   });
 });
 
-describe('a PEM text', () => {
+describe('parsePem()', () => {
   const options = { label: 'CERTIFICATE', maxBlocks: 3 } as const;
 
-  test('gives back what was written, with both kinds of line ends', () => {
+  test('returns the encoded blocks, with LF and with CRLF line ends', () => {
     const pem = toPem(root.der) + toPem(middle.der);
     expect(parsePem(pem, options)).toEqual([root.der, middle.der]);
     expect(parsePem(pem.replaceAll('\n', '\r\n'), options)).toEqual([root.der, middle.der]);
@@ -533,35 +533,35 @@ describe('a PEM text', () => {
   });
 
   const cases: readonly { name: string; given: () => string }[] = [
-    { name: 'that is empty', given: () => '' },
-    { name: 'with text before', given: () => `hello\n${toPem(root.der)}` },
-    { name: 'with text between blocks', given: () => `${toPem(root.der)}hello\n${toPem(root.der)}` },
-    { name: 'with an empty line between blocks', given: () => `${toPem(root.der)}\n${toPem(root.der)}` },
-    { name: 'with text after', given: () => `${toPem(root.der)}hello` },
-    { name: 'with two line ends at its end', given: () => `${toPem(root.der)}\n` },
-    { name: 'with mixed line ends', given: () => toPem(root.der).replace('\n', '\r\n') },
-    { name: 'with a header', given: () => toPem(root.der).replace('-----\n', '-----\nProc-Type: 4\n\n') },
-    { name: 'of another label', given: () => toPem(root.der, 'X509 CRL') },
-    { name: 'without end', given: () => toPem(root.der).replace(/-----END.*/, '') },
-    { name: 'with a space in a line', given: () => toPem(root.der).replace('MII', 'MI I') },
+    { name: 'an empty text', given: () => '' },
+    { name: 'text before the first block', given: () => `hello\n${toPem(root.der)}` },
+    { name: 'text between blocks', given: () => `${toPem(root.der)}hello\n${toPem(root.der)}` },
+    { name: 'an empty line between blocks', given: () => `${toPem(root.der)}\n${toPem(root.der)}` },
+    { name: 'text after the last block', given: () => `${toPem(root.der)}hello` },
+    { name: 'two line ends at the end', given: () => `${toPem(root.der)}\n` },
+    { name: 'mixed line ends', given: () => toPem(root.der).replace('\n', '\r\n') },
+    { name: 'a block with a header', given: () => toPem(root.der).replace('-----\n', '-----\nProc-Type: 4\n\n') },
+    { name: 'a block with the label of a CRL', given: () => toPem(root.der, 'X509 CRL') },
+    { name: 'a block without an END line', given: () => toPem(root.der).replace(/-----END.*/, '') },
+    { name: 'a space within a line', given: () => toPem(root.der).replace('MII', 'MI I') },
     {
-      name: 'with a short line in the middle',
+      name: 'a short line in the middle of a block',
       given: () => toPem(root.der).replace(/(.{60})(.{4})\n/, '$1\n$2'),
     },
     {
-      name: 'with spare bits in its base64',
+      name: 'base64 with spare bits set',
       given: () => '-----BEGIN CERTIFICATE-----\nAB==\n-----END CERTIFICATE-----\n',
     },
-    { name: 'without padding', given: () => '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n' },
-    { name: 'with an empty block', given: () => '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n' },
-    { name: 'of too many blocks', given: () => toPem(root.der).repeat(4) },
-    { name: 'larger than a megabyte', given: () => 'A'.repeat(2 << 20) },
+    { name: 'base64 without padding', given: () => '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n' },
+    { name: 'an empty block', given: () => '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n' },
+    { name: 'more blocks than allowed', given: () => toPem(root.der).repeat(4) },
+    { name: 'a text larger than 1 MiB', given: () => 'A'.repeat(2 << 20) },
   ];
-  test.each(cases)('$name is refused', ({ given }) => {
+  test.each(cases)('refuses $name', ({ given }) => {
     expect(() => parsePem(given(), options)).toThrow(refusedWith('x509-pem-malformed'));
   });
 
-  test('base64 has exactly one form', () => {
+  test('decodeBase64() accepts exactly one encoding of each value', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.nat(), fc.nat(), (content, at, code) => {
         const text = Buffer.from(content).toString('base64');

@@ -45,7 +45,7 @@ describe('parsePublic()', () => {
     expect(hex(qualifiedNameOf(key, 0x4000000b))).not.toBe(hex(nameOf(key)));
   });
 
-  test('reads the templates of endorsement keys as far as they have the form of a key', () => {
+  test('parses the templates of endorsement keys', () => {
     const modulus = Buffer.alloc(256, 0xc1);
     const rsa = patched(EK_RSA_2048, EK_RSA_2048.length - 256, [...modulus]);
     expect(parsePublic(rsa)).toMatchObject({ symmetric: { keyBits: 128 }, scheme: undefined });
@@ -54,32 +54,32 @@ describe('parsePublic()', () => {
   });
 
   const hostile = [
-    { name: 'nothing', bytes: new Uint8Array() },
-    { name: 'another type', bytes: patched(soft.publicArea, 0, [0, 8]) },
-    { name: 'a Name by SHA-1', bytes: patched(soft.publicArea, 2, [0, 4]) },
-    { name: 'a reserved attribute', bytes: patched(soft.publicArea, 4, [0x80]) },
-    { name: 'a policy beyond the end', bytes: patched(soft.publicArea, 8, [0, 60]) },
+    { name: 'an empty public area', bytes: new Uint8Array() },
+    { name: 'an unknown key type', bytes: patched(soft.publicArea, 0, [0, 8]) },
+    { name: 'a Name algorithm of SHA-1', bytes: patched(soft.publicArea, 2, [0, 4]) },
+    { name: 'a reserved attribute that is set', bytes: patched(soft.publicArea, 4, [0x80]) },
+    { name: 'a policy size that exceeds the structure', bytes: patched(soft.publicArea, 8, [0, 60]) },
     { name: 'a symmetric cipher other than AES', bytes: patched(soft.publicArea, 10, [0, 0x13]) },
-    { name: 'the scheme of an RSA key', bytes: patched(soft.publicArea, 12, [0, 0x14]) },
-    { name: 'a scheme with SHA-1', bytes: patched(soft.publicArea, 14, [0, 4]) },
-    { name: 'another curve', bytes: patched(soft.publicArea, 16, [0, 5]) },
-    { name: 'a key derivation', bytes: patched(soft.publicArea, 18, [0, 0x20]) },
-    { name: 'a short coordinate', bytes: patched(soft.publicArea, 20, [0, 31]) },
+    { name: 'an RSA scheme in an ECC key', bytes: patched(soft.publicArea, 12, [0, 0x14]) },
+    { name: 'a signature scheme with SHA-1', bytes: patched(soft.publicArea, 14, [0, 4]) },
+    { name: 'an unknown curve', bytes: patched(soft.publicArea, 16, [0, 5]) },
+    { name: 'a key derivation scheme', bytes: patched(soft.publicArea, 18, [0, 0x20]) },
+    { name: 'a coordinate of 31 bytes', bytes: patched(soft.publicArea, 20, [0, 31]) },
     { name: 'trailing bytes', bytes: Buffer.concat([soft.publicArea, Buffer.alloc(1)]) },
-    { name: 'the last byte missing', bytes: soft.publicArea.slice(0, -1) },
+    { name: 'a missing last byte', bytes: soft.publicArea.slice(0, -1) },
     { name: 'an RSA exponent of 3', bytes: patched(EK_RSA_2048, EK_RSA_2048.length - 262, [0, 0, 0, 3]) },
-    { name: 'an RSA modulus of fewer bits', bytes: EK_RSA_2048 },
+    { name: 'an RSA modulus below 2048 bits', bytes: EK_RSA_2048 },
   ];
   test.each(hostile)('refuses $name', ({ bytes }) => {
     expect(() => parsePublic(bytes)).toThrow(malformed);
   });
 
-  test('a point off the curve is refused by keyObjectOf()', () => {
+  test('keyObjectOf() refuses a point that is not on the curve', () => {
     const moved = patched(soft.publicArea, soft.publicArea.length - 1, [(soft.publicArea.at(-1) ?? 0) ^ 1]);
     expect(() => keyObjectOf(parsePublic(moved).key)).toThrow(malformed);
   });
 
-  test('fuzz: throws nothing but its coded error', () => {
+  test('fuzz: parsePublic() throws only its coded error', () => {
     const parse = (input: Uint8Array): unknown => keyObjectOf(parsePublic(input).key);
     expect(
       fuzz({ seeds: [soft.publicArea, EK_RSA_2048], parse, codes: ['tpm-malformed'] }).refused,
@@ -99,23 +99,23 @@ describe('parseQuoteAttest()', () => {
   const safeAt = 4 + 2 + 36 + 34 + 16;
   const selectionAt = safeAt + 1 + 8;
   const hostile = [
-    { name: 'another magic', bytes: patched(statement, 0, [0]), field: 'magic' },
-    { name: 'a certification', bytes: patched(statement, 4, [0x80, 0x17]), field: 'type' },
-    { name: 'an NV certificate', bytes: patched(statement, 4, [0x80, 0x14]), field: 'type' },
-    { name: 'safe = 2', bytes: patched(statement, safeAt, [2]), field: 'safe' },
+    { name: 'a magic other than TPM_GENERATED_VALUE', bytes: patched(statement, 0, [0]), field: 'magic' },
+    { name: 'an attestation of type certify', bytes: patched(statement, 4, [0x80, 0x17]), field: 'type' },
+    { name: 'an attestation of type NV', bytes: patched(statement, 4, [0x80, 0x14]), field: 'type' },
+    { name: 'a value of 2 in the field "safe"', bytes: patched(statement, safeAt, [2]), field: 'safe' },
     {
-      name: 'two selections',
+      name: 'two PCR selections',
       bytes: patched(statement, selectionAt + 3, [2]),
       field: 'number of PCR selections',
     },
     {
-      name: 'no selection',
+      name: 'no PCR selection',
       bytes: patched(statement, selectionAt + 3, [0]),
       field: 'number of PCR selections',
     },
-    { name: 'the SHA-1 bank', bytes: patched(statement, selectionAt + 4, [0, 4]), field: 'PCR bank' },
+    { name: 'a PCR selection of the SHA-1 bank', bytes: patched(statement, selectionAt + 4, [0, 4]), field: 'PCR bank' },
     {
-      name: 'four octets of selection',
+      name: 'a PCR selection of four octets',
       bytes: patched(statement, selectionAt + 6, [4]),
       field: 'octets of PCR selection',
     },
@@ -128,7 +128,7 @@ describe('parseQuoteAttest()', () => {
     );
   });
 
-  test('fuzz: throws nothing but its coded error', () => {
+  test('fuzz: parseQuoteAttest() throws only its coded error', () => {
     expect(
       fuzz({ seeds: [statement], parse: parseQuoteAttest, codes: ['tpm-malformed'] }).refused,
     ).toBeGreaterThan(100);
@@ -138,18 +138,18 @@ describe('parseQuoteAttest()', () => {
   });
 });
 
-describe('signatures', () => {
+describe('TPM signatures', () => {
   const raw = parseSignature(signStatement(soft, statement));
   const canonical = canonicalSignature(raw, 'p256');
   const key = keyObjectOf(parsePublic(soft.publicArea).key);
 
-  test('verify in their canonical form, and not over other bytes', () => {
+  test('are valid in canonical form, and invalid over other bytes', () => {
     expect(isSignedBy(key, canonical, statement)).toBe(true);
     const other = patched(statement, 40, [(statement[40] ?? 0) ^ 1]);
     expect(isSignedBy(key, canonical, other)).toBe(false);
   });
 
-  test('exactly one of (r, s) and (r, n - s) is canonical, although both verify', () => {
+  test('are canonical in exactly one of (r, s) and (r, n - s), although both are valid', () => {
     if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
     const s = CURVES.p256.order - BigInt(`0x${hex(canonical.s)}`);
     const twin = { ...canonical, s: Buffer.from(s.toString(16).padStart(64, '0'), 'hex') };
@@ -170,17 +170,17 @@ describe('signatures', () => {
 
   const order = Buffer.from(CURVES.p256.order.toString(16), 'hex');
   test.each([
-    { name: 'r = 0', r: Buffer.alloc(32), s: Buffer.alloc(32, 1) },
-    { name: 's = 0', r: Buffer.alloc(32, 1), s: Buffer.alloc(32) },
-    { name: 'r = n', r: order, s: Buffer.alloc(32, 1) },
-    { name: 's = n', r: Buffer.alloc(32, 1), s: order },
+    { name: 'a signature with r = 0', r: Buffer.alloc(32), s: Buffer.alloc(32, 1) },
+    { name: 'a signature with s = 0', r: Buffer.alloc(32, 1), s: Buffer.alloc(32) },
+    { name: 'a signature with r = n', r: order, s: Buffer.alloc(32, 1) },
+    { name: 'a signature with s = n', r: Buffer.alloc(32, 1), s: order },
   ])('$name is refused', ({ r, s }) => {
     expect(() => canonicalSignature({ algorithm: 'ecdsa', hash: 'sha256', r, s }, 'p256')).toThrow(malformed);
     const key256 = parsePublic(soft.publicArea).key;
     expect(isCanonical({ algorithm: 'ecdsa', hash: 'sha256', r, s }, key256)).toBe(false);
   });
 
-  test('RSASSA and RSAPSS verify too, each by its own padding', () => {
+  test('RSASSA and RSAPSS signatures are valid only with their own padding', () => {
     const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const signature = new Uint8Array(sign('sha256', statement, privateKey));
     expect(isSignedBy(publicKey, { algorithm: 'rsassa', hash: 'sha256', signature }, statement)).toBe(true);
@@ -189,21 +189,21 @@ describe('signatures', () => {
 
   test.each([
     { name: 'the null signature', bytes: [0x00, 0x10] },
-    { name: 'HMAC', bytes: [0x00, 0x05, 0x00, 0x0b] },
-    { name: 'SHA-1', bytes: [0x00, 0x18, 0x00, 0x04, 0, 1, 1, 0, 1, 1] },
-    { name: 'trailing bytes', bytes: [0x00, 0x18, 0x00, 0x0b, 0, 1, 1, 0, 1, 1, 0] },
+    { name: 'an HMAC', bytes: [0x00, 0x05, 0x00, 0x0b] },
+    { name: 'a signature with SHA-1', bytes: [0x00, 0x18, 0x00, 0x04, 0, 1, 1, 0, 1, 1] },
+    { name: 'a signature with trailing bytes', bytes: [0x00, 0x18, 0x00, 0x0b, 0, 1, 1, 0, 1, 1, 0] },
   ])('parseSignature() refuses $name', ({ bytes }) => {
     expect(() => parseSignature(Uint8Array.from(bytes))).toThrow(malformed);
   });
 
-  test('fuzz: throws nothing but its coded error', () => {
+  test('fuzz: parseSignature() throws only its coded error', () => {
     const seeds = [signStatement(soft, statement)];
     expect(fuzz({ seeds, parse: parseSignature, codes: ['tpm-malformed'] }).refused).toBeGreaterThan(100);
   });
 });
 
 describe('PCR selections and policies', () => {
-  test('encode one bank and read back, for all PCRs', () => {
+  test('readPcrSelection() returns every set of PCRs that encodePcrSelection() encoded', () => {
     const selection = { hash: 'sha384' as const, pcrs: [0, 7, 8, 15, 16, 23] };
     const reader = new WireReader(encodePcrSelection(selection), 'a selection');
     expect(readPcrSelection(reader)).toEqual(selection);
@@ -221,7 +221,7 @@ describe('PCR selections and policies', () => {
     expect(() => pcrPolicyDigest(new Map())).toThrow(malformed);
   });
 
-  test('the policy of the endorsement key templates is PolicySecret(endorsement), or that or another one', () => {
+  test('the policies of EK templates are PolicySecret(endorsement), and PolicyOR of that and another branch', () => {
     expect(hex(endorsementSecretPolicyDigest('sha256'))).toBe(hex(EK_POLICY_A_SHA256));
     expect(hex(endorsementSecretPolicyDigest('sha384'))).toBe(hex(EK_POLICY_B_BRANCHES_SHA384[0]));
     expect(hex(orPolicyDigest('sha384', EK_POLICY_B_BRANCHES_SHA384))).toBe(hex(EK_POLICY_B_SHA384));
@@ -237,24 +237,24 @@ describe('NV public areas', () => {
     sizeBytes: 8,
   } as const;
 
-  test('have the attributes of a counter and read back', () => {
+  test('parseNvPublic() returns the encoded attributes of a counter', () => {
     expect(COUNTER_ATTRIBUTES).toBe(0x02060016);
     expect(parseNvPublic(encodeNvPublic(counter))).toEqual(counter);
   });
 
-  test('have another Name once written', () => {
+  test('nvNameOf() returns another Name once the index was written', () => {
     const written = { ...counter, attributes: counter.attributes | (1 << 29) };
     expect(hex(nvNameOf(written))).not.toBe(hex(nvNameOf(counter)));
   });
 
-  test('fuzz: throws nothing but its coded error', () => {
+  test('fuzz: parseNvPublic() throws only its coded error', () => {
     expect(
       fuzz({ seeds: [encodeNvPublic(counter)], parse: parseNvPublic, codes: ['tpm-malformed'] }).refused,
     ).toBeGreaterThan(100);
   });
 });
 
-test('fuzz: parseSealed() throws nothing but its coded error', () => {
+test('fuzz: parseSealed() throws only its coded error', () => {
   const selection = encodePcrSelection({ hash: 'sha256', pcrs: [0, 7] });
   const sealed = new WireWriter()
     .u32(0x63545053)
