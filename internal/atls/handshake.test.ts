@@ -199,7 +199,11 @@ describe('aTLS server that receives malformed input', () => {
       want: 'atls-evidence-rejected',
     },
     { name: 'READY with a body', given: [hello, header(3, 1, 1)], want: 'atls-frame-too-large' },
-    { name: 'a HELLO with a reserved flag set', given: [helloBody(1, 1, [TPM])], want: 'atls-frame-malformed' },
+    {
+      name: 'a HELLO with a reserved flag set',
+      given: [helloBody(1, 1, [TPM])],
+      want: 'atls-frame-malformed',
+    },
     { name: 'a HELLO without formats', given: [helloBody(0, 0, [])], want: 'atls-frame-malformed' },
     {
       name: 'a HELLO with 17 formats',

@@ -293,7 +293,12 @@ describe('aTLS server and a peer that disconnects or sends unexpected bytes', ()
 
   test.each([
     { name: 'READY', given: READY, want: 'atls-early-data', alert: 1 },
-    { name: 'an HTTP/2 request', given: Buffer.from('PRI * HTTP/2.0\r\n\r\n'), want: 'atls-early-data', alert: 1 },
+    {
+      name: 'an HTTP/2 request',
+      given: Buffer.from('PRI * HTTP/2.0\r\n\r\n'),
+      want: 'atls-early-data',
+      alert: 1,
+    },
     { name: 'a second HELLO', given: rawHello([TPM], randomBytes(32)), want: 'atls-early-data', alert: 1 },
     { name: 'an alert', given: rawFrame(15, Uint8Array.of(5)), want: 'atls-alert-internal', alert: 'closed' },
   ])('receives $name while it waits for its quote: $want', async ({ given, want, alert }) => {

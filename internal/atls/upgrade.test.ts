@@ -208,11 +208,26 @@ describe('aTLS configuration that trusts too much', () => {
   const cases: readonly { name: string; given: unknown }[] = [
     { name: 'a missing trust mode', given: undefined },
     { name: 'an unknown trust mode', given: { trust: 'any', shows: [issuer], accepts: [validator] } },
-    { name: 'trust mode mutual without a validator', given: { trust: 'mutual', shows: [issuer], accepts: [], rules } },
-    { name: 'trust mode mutual without a list of validators', given: { trust: 'mutual', shows: [issuer], rules } },
-    { name: 'trust mode mutual without an issuer', given: { trust: 'mutual', shows: [], accepts: [validator], rules } },
-    { name: 'trust mode mutual without rules', given: { trust: 'mutual', shows: [issuer], accepts: [validator] } },
-    { name: 'trust mode one-way-accept without a validator', given: { trust: 'one-way-accept', accepts: [], rules } },
+    {
+      name: 'trust mode mutual without a validator',
+      given: { trust: 'mutual', shows: [issuer], accepts: [], rules },
+    },
+    {
+      name: 'trust mode mutual without a list of validators',
+      given: { trust: 'mutual', shows: [issuer], rules },
+    },
+    {
+      name: 'trust mode mutual without an issuer',
+      given: { trust: 'mutual', shows: [], accepts: [validator], rules },
+    },
+    {
+      name: 'trust mode mutual without rules',
+      given: { trust: 'mutual', shows: [issuer], accepts: [validator] },
+    },
+    {
+      name: 'trust mode one-way-accept without a validator',
+      given: { trust: 'one-way-accept', accepts: [], rules },
+    },
     {
       name: 'an unknown attestation variant',
       given: { trust: 'one-way-show', shows: [{ variant: 'dummy', issue: () => undefined }] },

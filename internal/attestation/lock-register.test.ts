@@ -24,11 +24,14 @@ describe('withLockRegister()', () => {
     { name: 'boot-baseline', expected: { shows: 'boot-baseline' } as const, accepted: [zero] },
     { name: 'locked', expected: { shows: 'locked', clusterId } as const, accepted: [locked(zero)] },
     { name: 'either', expected: { shows: 'either', clusterId } as const, accepted: [zero, locked(zero)] },
-  ])('requires the register value for expectation "$name" and requires the quote to include it', ({ expected, accepted }) => {
-    const { registers, tpm } = withLockRegister(policy, 15, expected);
-    expect(registers.get('pcr15')).toEqual({ accepted, warnOnly: false });
-    expect(tpm?.requiredPcrs).toEqual([0, 15]);
-  });
+  ])(
+    'requires the register value for expectation "$name" and requires the quote to include it',
+    ({ expected, accepted }) => {
+      const { registers, tpm } = withLockRegister(policy, 15, expected);
+      expect(registers.get('pcr15')).toEqual({ accepted, warnOnly: false });
+      expect(tpm?.requiredPcrs).toEqual([0, 15]);
+    },
+  );
 
   test('extends from the reference values of the register, and keeps warnOnly', () => {
     const baselines = ['c3'.repeat(32), 'd4'.repeat(32)];

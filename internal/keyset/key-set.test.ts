@@ -58,7 +58,10 @@ describe('parseKeySet()', () => {
     { name: 'an unknown phase', given: () => mutate((read) => ({ ...read, phase: 'rest' })) },
     { name: 'an unknown field', given: () => mutate((read) => ({ ...read, more: 1 })) },
     { name: 'a file without the next keys', given: () => mutate(({ next: _, ...read }) => read) },
-    { name: 'the generation 1, which has no previous keys', given: () => mutate((read) => ({ ...read, generation: 1 })) },
+    {
+      name: 'the generation 1, which has no previous keys',
+      given: () => mutate((read) => ({ ...read, generation: 1 })),
+    },
     {
       name: 'a certificate with the private key of another pair',
       given: () =>

@@ -93,7 +93,12 @@ const cases: readonly {
     members: [member('a', '2/retire'), member('b', '2/done')],
     want: { kind: 'next', phase: 'done' },
   },
-  { name: 'a completed rotation stays done', at: now('done'), members: [off('a', '1/done')], want: { kind: 'done' } },
+  {
+    name: 'a completed rotation stays done',
+    at: now('done'),
+    members: [off('a', '1/done')],
+    want: { kind: 'done' },
+  },
 ];
 
 test.each(cases)('planRotation() $name', ({ at, members, want }) => {

@@ -119,7 +119,11 @@ describe('verifyDocument()', () => {
       bytes: signDocument(content('policy'), generateEd25519Key()),
       code: 'owner-document-signer-unknown',
     },
-    { name: 'any document while no owner is known', expected: { owners: [] }, code: 'owner-document-signer-unknown' },
+    {
+      name: 'any document while no owner is known',
+      expected: { owners: [] },
+      code: 'owner-document-signer-unknown',
+    },
     {
       name: 'a document signed by a small-order key, even if owners include the key',
       bytes: swapped(good, base64Of(owner), Buffer.from(smallOrder).toString('base64')),
@@ -132,7 +136,11 @@ describe('verifyDocument()', () => {
       code: 'owner-document-cluster-mismatch',
     },
     { name: 'a document of an older epoch', expected: { epoch: 3 }, code: 'owner-document-epoch-old' },
-    { name: 'a document with a serial below the last accepted one', expected: { floor: { serial: 8 } }, code: 'owner-document-serial-old' },
+    {
+      name: 'a document with a serial below the last accepted one',
+      expected: { floor: { serial: 8 } },
+      code: 'owner-document-serial-old',
+    },
     {
       name: 'a document with the same serial as a different accepted document',
       bytes: twin,
@@ -170,13 +178,20 @@ describe('parseDocument() refuses', () => {
     { name: 'content with a byte order mark', given: enveloped(`\ufeff${text}`) },
     { name: 'content with white space', given: enveloped(text.replace(',', ', ')) },
     { name: 'content with a duplicate key', given: enveloped(text.replace('{"body"', '{"body":{},"body"')) },
-    { name: 'content with keys in another order', given: enveloped(text.replace(/^\{(.*),("version":1)\}$/, '{$2,$1}')) },
+    {
+      name: 'content with keys in another order',
+      given: enveloped(text.replace(/^\{(.*),("version":1)\}$/, '{$2,$1}')),
+    },
     { name: 'content with an unnecessary escape', given: enveloped(text.replace('policy', '\\u0070olicy')) },
     { name: 'content that is a list', given: enveloped('[]') },
     { name: 'content that is null', given: enveloped('null') },
     { name: 'content with deep nesting', given: enveloped('['.repeat(30_000)) },
     { name: 'another document version', given: json({ version: 2 }) },
-    { name: 'an unknown document kind', given: json({ kind: 'gardener' }), code: 'owner-document-kind-unknown' },
+    {
+      name: 'an unknown document kind',
+      given: json({ kind: 'gardener' }),
+      code: 'owner-document-kind-unknown',
+    },
     {
       name: 'a document kind named like a property of Object.prototype',
       given: json({ kind: 'constructor' }),
@@ -221,8 +236,14 @@ describe('parseDocument() refuses', () => {
       name: 'a grant whose node id contains a path',
       given: withBody('grant', { ...bodies.grant, nodeId: 'node-/../x' }),
     },
-    { name: 'a grant without one of the floors', given: withBody('grant', { ...bodies.grant, floors: { owners: 1 } }) },
-    { name: 'a readmission with a malformed machine id', given: withBody('readmission', { identity: 'x', removal: 1 }) },
+    {
+      name: 'a grant without one of the floors',
+      given: withBody('grant', { ...bodies.grant, floors: { owners: 1 } }),
+    },
+    {
+      name: 'a readmission with a malformed machine id',
+      given: withBody('readmission', { identity: 'x', removal: 1 }),
+    },
     {
       name: 'a readmission of removal number 0',
       given: withBody('readmission', { ...bodies.readmission, removal: 0 }),

@@ -89,7 +89,10 @@ describe('verifyCuratorCertificate()', () => {
       given: () => renamed(leaf(), nodeIdOf(pubKeyDerOf(node)), nodeIdOf(pubKeyDerOf(tls))),
     },
     { name: 'of another cluster', given: () => renamed(leaf(), clusterId, 'decade') },
-    { name: 'that is also valid for TLS clients', given: (): LeafSpec => ({ ...leaf(), usages: ['server', 'client'] }) },
+    {
+      name: 'that is also valid for TLS clients',
+      given: (): LeafSpec => ({ ...leaf(), usages: ['server', 'client'] }),
+    },
     {
       name: 'with the names of two cluster members',
       given: (): LeafSpec => {

@@ -173,7 +173,10 @@ describe('certificates of cluster members', () => {
 
   test.each([
     { name: 'the id of another node', change: { uri: 'cluster://c0ffee/node/node-00' } },
-    { name: 'the name of an operator while it is valid for TLS servers', change: { uri: 'cluster://c0ffee/operator/eve' } },
+    {
+      name: 'the name of an operator while it is valid for TLS servers',
+      change: { uri: 'cluster://c0ffee/operator/eve' },
+    },
     { name: 'the name of neither a node nor an operator', change: { uri: 'https://c0ffee/node/x' } },
   ])('verifyMemberCertificate() refuses a certificate with $name', async ({ change }) => {
     const signer = await createSigner();

@@ -43,25 +43,31 @@ describe('reissueCertificate()', () => {
         names: [],
       },
     },
-    { name: 'a peer certificate (server and client)', leaf: { commonName: 'peer', usages: ['server', 'client'], names: [] } },
+    {
+      name: 'a peer certificate (server and client)',
+      leaf: { commonName: 'peer', usages: ['server', 'client'], names: [] },
+    },
   ];
-  test.each(cases)('keeps key, subject, usages and names of $name, and extends its validity', async ({ leaf }) => {
-    const at = { nowMs: NOW };
-    const signer = await createSigner(at);
-    const pubKeyDer = pubKeyDerOf(generateKeyPem());
-    const before = await signer.issue({ ...leaf, pubKeyDer, validDays: 10 });
-    at.nowMs += 8 * DAY_MS;
-    const after = await reissueCertificate(before, signer, 10);
-    const [was, is] = [new X509Certificate(before), new X509Certificate(after)];
-    expect([is.subject, is.subjectAltName, is.keyUsage]).toEqual([
-      was.subject,
-      was.subjectAltName,
-      was.keyUsage,
-    ]);
-    expect(is.publicKey.equals(was.publicKey)).toBe(true);
-    expect(is.serialNumber).not.toBe(was.serialNumber);
-    expect(Date.parse(is.validTo)).toBe(at.nowMs + 10 * DAY_MS);
-  });
+  test.each(cases)(
+    'keeps key, subject, usages and names of $name, and extends its validity',
+    async ({ leaf }) => {
+      const at = { nowMs: NOW };
+      const signer = await createSigner(at);
+      const pubKeyDer = pubKeyDerOf(generateKeyPem());
+      const before = await signer.issue({ ...leaf, pubKeyDer, validDays: 10 });
+      at.nowMs += 8 * DAY_MS;
+      const after = await reissueCertificate(before, signer, 10);
+      const [was, is] = [new X509Certificate(before), new X509Certificate(after)];
+      expect([is.subject, is.subjectAltName, is.keyUsage]).toEqual([
+        was.subject,
+        was.subjectAltName,
+        was.keyUsage,
+      ]);
+      expect(is.publicKey.equals(was.publicKey)).toBe(true);
+      expect(is.serialNumber).not.toBe(was.serialNumber);
+      expect(Date.parse(is.validTo)).toBe(at.nowMs + 10 * DAY_MS);
+    },
+  );
 
   test('gives the new certificate its own renewal time, at two thirds of its lifetime', async () => {
     const at = { nowMs: NOW };
@@ -80,7 +86,11 @@ describe('reissueCertificate()', () => {
       subject: 'O=kubeadm:cluster-admins, CN=client',
       want: 'fine',
     },
-    { name: 'refuses a subject with an unknown attribute', subject: 'CN=client, OU=more', want: 'unsupported subject' },
+    {
+      name: 'refuses a subject with an unknown attribute',
+      subject: 'CN=client, OU=more',
+      want: 'unsupported subject',
+    },
     { name: 'refuses a subject with two organizations', subject: 'O=a, O=b, CN=client', want: 'several O' },
     { name: 'refuses a subject without a common name', subject: 'O=a', want: 'no common name' },
   ])('$name', async ({ subject, want }) => {

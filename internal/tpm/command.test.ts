@@ -45,19 +45,31 @@ describe('decodeResponse()', () => {
   const hostile = [
     { name: 'a response shorter than a header', message: good.slice(0, 9), code: 'tpm-malformed' },
     { name: 'a size that differs from the length', message: patched(good, 5, [0xff]), code: 'tpm-malformed' },
-    { name: 'a response tag without sessions', message: patched(good, 0, [0x80, 0x01]), code: 'tpm-malformed' },
+    {
+      name: 'a response tag without sessions',
+      message: patched(good, 0, [0x80, 0x01]),
+      code: 'tpm-malformed',
+    },
     {
       name: 'a parameter size that exceeds the response',
       message: patched(good, 10, [0xff, 0xff, 0xff, 0xff]),
       code: 'tpm-malformed',
     },
-    { name: 'a parameter size below the actual size', message: patched(good, 13, [2]), code: 'tpm-malformed' },
+    {
+      name: 'a parameter size below the actual size',
+      message: patched(good, 13, [2]),
+      code: 'tpm-malformed',
+    },
     {
       name: 'an unexpected session attribute',
       message: patched(good, good.length - 3, [0]),
       code: 'tpm-malformed',
     },
-    { name: 'a response with an unexpected HMAC', message: patched(good, good.length - 1, [1]), code: 'tpm-malformed' },
+    {
+      name: 'a response with an unexpected HMAC',
+      message: patched(good, good.length - 1, [1]),
+      code: 'tpm-malformed',
+    },
     { name: 'a TPM error response', message: respond({ rc: 0x9a2 }), code: 'tpm-auth-failed' },
     {
       name: 'a TPM error response with a session tag',

@@ -94,7 +94,12 @@ describe('rootFromProof()', () => {
       size: MAX_LEAVES + 1,
       path: Array<Uint8Array>(11).fill(sibling),
     },
-    { name: 'a tree of 2^32 - 1 leaves', index: 0, size: 0xffffffff, path: Array<Uint8Array>(32).fill(sibling) },
+    {
+      name: 'a tree of 2^32 - 1 leaves',
+      index: 0,
+      size: 0xffffffff,
+      path: Array<Uint8Array>(32).fill(sibling),
+    },
     { name: 'a leaf index that is not an integer', index: 0.5, size: 2, path: [sibling] },
   ];
   test.each(hostile)('refuses $name', ({ index, size, path }) => {

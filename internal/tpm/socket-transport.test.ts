@@ -42,14 +42,23 @@ describe('socketSource()', () => {
   });
 
   const hostile = [
-    { name: 'a response length below the header size', bytes: [0x80, 1, 0, 0, 0, 9, 0, 0, 0, 0], code: 'tpm-malformed' },
+    {
+      name: 'a response length below the header size',
+      bytes: [0x80, 1, 0, 0, 0, 9, 0, 0, 0, 0],
+      code: 'tpm-malformed',
+    },
     {
       name: 'a response length of 4 GiB',
       bytes: [0x80, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
       code: 'tpm-malformed',
     },
     { name: 'a response with a trailing byte', bytes: [...answer, 0], code: 'tpm-malformed' },
-    { name: 'a connection that closes within a response', bytes: [...answer.slice(0, 8)], code: 'tpm-connection', close: true },
+    {
+      name: 'a connection that closes within a response',
+      bytes: [...answer.slice(0, 8)],
+      code: 'tpm-connection',
+      close: true,
+    },
     { name: 'a connection that closes immediately', bytes: [], code: 'tpm-connection', close: true },
   ];
   test.each(hostile)('refuses $name', async ({ bytes, code, close }) => {

@@ -8,7 +8,11 @@ describe('WireReader', () => {
     { name: 'a u8 at the end of the input', read: (r: WireReader) => r.u8('x'), bytes: [] },
     { name: 'a u16 with one byte left', read: (r: WireReader) => r.u16('x'), bytes: [1] },
     { name: 'a u32 with three bytes left', read: (r: WireReader) => r.u32('x'), bytes: [1, 2, 3] },
-    { name: 'a u64 with seven bytes left', read: (r: WireReader) => r.u64('x'), bytes: [1, 2, 3, 4, 5, 6, 7] },
+    {
+      name: 'a u64 with seven bytes left',
+      read: (r: WireReader) => r.u64('x'),
+      bytes: [1, 2, 3, 4, 5, 6, 7],
+    },
     { name: 'a size that exceeds the input', read: (r: WireReader) => r.sized('x', 300), bytes: [1, 0, 1] },
     { name: 'a size above its limit', read: (r: WireReader) => r.sized('x', 1), bytes: [0, 2, 1, 1] },
     { name: 'trailing bytes', read: (r: WireReader) => r.end(), bytes: [0] },

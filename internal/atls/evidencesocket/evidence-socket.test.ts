@@ -121,8 +121,14 @@ describe('the evidence socket', () => {
 
   test.each([
     { name: 'for a client', statement: () => bindingsFor(JOIN_CONTEXT).statements.client },
-    { name: 'for a server of another service', statement: () => bindingsFor('cluster/init/v1').statements.server },
-    { name: 'for a context with one character more', statement: () => bindingsFor(`${JOIN_CONTEXT}x`).statements.server },
+    {
+      name: 'for a server of another service',
+      statement: () => bindingsFor('cluster/init/v1').statements.server,
+    },
+    {
+      name: 'for a context with one character more',
+      statement: () => bindingsFor(`${JOIN_CONTEXT}x`).statements.server,
+    },
     {
       name: 'for a statement with trailing bytes',
       statement: () => Buffer.concat([bindingsFor(JOIN_CONTEXT).statements.server, Buffer.of(0)]),
@@ -149,7 +155,10 @@ describe('the evidence socket', () => {
     { name: 'an empty request', bytes: Buffer.alloc(0) },
     { name: 'a request without a statement', bytes: encodeRequest('tpm', new Uint8Array()) },
     { name: 'a request with a wrong magic', bytes: Buffer.concat([Buffer.from('CEVX'), Buffer.alloc(100)]) },
-    { name: 'a request one byte above the size limit', bytes: Buffer.concat([encodeRequest('tpm', randomBytes(256)), Buffer.alloc(1)]) },
+    {
+      name: 'a request one byte above the size limit',
+      bytes: Buffer.concat([encodeRequest('tpm', randomBytes(256)), Buffer.alloc(1)]),
+    },
     { name: 'a request of 1 MiB', bytes: Buffer.alloc(1 << 20) },
   ])('refuses $name', async ({ bytes }) => {
     expect(['evidence-socket-refused', 'evidence-socket-malformed']).toContain(await ask(bytes));

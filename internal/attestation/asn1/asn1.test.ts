@@ -105,7 +105,11 @@ describe('value parsers', () => {
     { name: 'OID without content', given: '06 00', parse: parseOid },
     { name: 'truncated OID', given: '06 02 2a 86', parse: parseOid },
     { name: 'OID with a padded arc', given: '06 03 2a 80 01', parse: parseOid },
-    { name: 'OID with an arc of more than 48 bits', given: '06 09 2a ff ff ff ff ff ff ff 7f', parse: parseOid },
+    {
+      name: 'OID with an arc of more than 48 bits',
+      given: '06 09 2a ff ff ff ff ff ff ff 7f',
+      parse: parseOid,
+    },
     { name: 'PrintableString with @', given: '13 01 40', parse: parseText },
     { name: 'IA5String with a byte above 0x7f', given: '16 01 80', parse: parseText },
     { name: 'UTF8String that is not valid UTF-8', given: '0c 01 ff', parse: parseText },

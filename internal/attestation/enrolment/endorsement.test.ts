@@ -158,7 +158,11 @@ describe('verifyEndorsement()', () => {
       code: 'enrol-certificate-key',
     },
     { name: 'an expired EK certificate', judged: { certificate: certify(expired) }, code: 'x509-expired' },
-    { name: 'an expired issuer of the EK certificate', judged: { trust: trustIn(oldIssuer, root) }, code: 'x509-expired' },
+    {
+      name: 'an expired issuer of the EK certificate',
+      judged: { trust: trustIn(oldIssuer, root) },
+      code: 'x509-expired',
+    },
     { name: 'an issuer that is not a CA', judged: { trust: trustIn(noCa, root) }, code: 'x509-not-a-ca' },
     {
       name: 'a root with a trusted name and another key',

@@ -155,7 +155,11 @@ describe('enrolment of a software TPM', () => {
     readonly options?: () => EndorsementOptions;
     readonly code: string;
   }[] = [
-    { name: 'a TPM while no root and no key is trusted', options: () => optionsOf({ roots: new Set() }), code: 'enrol-trust-missing' },
+    {
+      name: 'a TPM while no root and no key is trusted',
+      options: () => optionsOf({ roots: new Set() }),
+      code: 'enrol-trust-missing',
+    },
     {
       name: 'an EK certificate under an untrusted root',
       options: () => optionsOf({ roots: new Set(['00'.repeat(32)]) }),
@@ -166,7 +170,11 @@ describe('enrolment of a software TPM', () => {
       options: () => optionsOf({ authorities: [] }),
       code: 'x509-root-untrusted',
     },
-    { name: 'an EK certificate that is not valid yet', options: () => optionsOf({}, 0), code: 'x509-not-yet-valid' },
+    {
+      name: 'an EK certificate that is not valid yet',
+      options: () => optionsOf({}, 0),
+      code: 'x509-not-yet-valid',
+    },
     {
       name: 'a CA certificate in place of the EK certificate',
       request: async () => ({ endorsementCertificate: derOf(factory.issuerPem) }),

@@ -21,7 +21,10 @@ describe('enrolment messages', () => {
     { name: 'a truncated message', given: bytes.subarray(0, 20) },
     { name: 'a message with a trailing byte', given: Uint8Array.of(...bytes, 0) },
     { name: 'an enrolment request', given: encodeEnrolmentRequest(request) },
-    { name: 'a challenge with an id that is not lower-case hex', given: encodeChallenge({ ...challenge, id: 'AB'.repeat(16) }) },
+    {
+      name: 'a challenge with an id that is not lower-case hex',
+      given: encodeChallenge({ ...challenge, id: 'AB'.repeat(16) }),
+    },
   ])('decodeChallenge() refuses $name', ({ given }) => {
     expect(() => decodeChallenge(given)).toThrow(
       expect.objectContaining({ code: 'enrol-message-malformed' }),

@@ -143,8 +143,14 @@ describe('verifyEventLog()', () => {
       name: 'a log with an event of another boot',
       events: [first, second, { register: 4, type: 0x0d, data: text('other kernel') }],
     },
-    { name: 'a log with an event moved to another register', events: [first, second, { ...third, register: 5 }] },
-    { name: 'a log with an event relabelled as EV_NO_ACTION', events: [first, second, { ...third, type: 3 }] },
+    {
+      name: 'a log with an event moved to another register',
+      events: [first, second, { ...third, register: 5 }],
+    },
+    {
+      name: 'a log with an event relabelled as EV_NO_ACTION',
+      events: [first, second, { ...third, type: 3 }],
+    },
   ];
   test.each(hostile)('refuses $name', ({ events }) => {
     const log = parseEventLog(buildLog(events), 'tpm');
@@ -235,7 +241,11 @@ describe('parseEventLog()', () => {
     readonly code: string;
   }[] = [
     { name: 'the register PCR 24', event: { ...event, register: 24 }, code: 'eventlog-register' },
-    { name: 'the register PCR 2^32 - 2', event: { ...event, register: 0xfffffffe }, code: 'eventlog-register' },
+    {
+      name: 'the register PCR 2^32 - 2',
+      event: { ...event, register: 0xfffffffe },
+      code: 'eventlog-register',
+    },
     {
       name: 'more digests than the header announces',
       event: { ...event, digests: [sha256Digest, sha1] },
@@ -247,7 +257,11 @@ describe('parseEventLog()', () => {
       code: 'eventlog-digests',
     },
     { name: 'no digests', event: { ...event, digests: [] }, code: 'eventlog-digests' },
-    { name: 'a digest of SHA-1 where the header announces SHA-256', event: { ...event, digests: [sha1] }, code: 'eventlog-digests' },
+    {
+      name: 'a digest of SHA-1 where the header announces SHA-256',
+      event: { ...event, digests: [sha1] },
+      code: 'eventlog-digests',
+    },
     {
       name: 'a digest of an unknown algorithm',
       event: { ...event, digests: [[0xffff, new Uint8Array(32)]] },
@@ -258,7 +272,11 @@ describe('parseEventLog()', () => {
       event: { ...event, dataSize: 0xffffffff },
       code: 'eventlog-truncated',
     },
-    { name: 'a data size one above the actual size', event: { ...event, dataSize: 2 }, code: 'eventlog-truncated' },
+    {
+      name: 'a data size one above the actual size',
+      event: { ...event, dataSize: 2 },
+      code: 'eventlog-truncated',
+    },
   ];
   test.each(hostileEvents)('refuses an event with $name', ({ event: hostile, code }) => {
     expect(() => parseEventLog(buildLog([event, hostile]), 'tpm')).toThrow(coded(code));
@@ -296,10 +314,22 @@ describe('parseEventLog()', () => {
       },
       code: 'eventlog-algorithms',
     },
-    { name: 'a wrong digest size for SHA-256', header: { algorithms: [[0x0b, 20]] }, code: 'eventlog-algorithms' },
+    {
+      name: 'a wrong digest size for SHA-256',
+      header: { algorithms: [[0x0b, 20]] },
+      code: 'eventlog-algorithms',
+    },
     { name: 'an unknown algorithm', header: { algorithms: [[0x99, 32]] }, code: 'eventlog-algorithms' },
-    { name: 'a count of 2^32 - 1 algorithms', header: { algorithmCount: 0xffffffff }, code: 'eventlog-algorithms' },
-    { name: 'a count above the listed algorithms', header: { algorithmCount: 3 }, code: 'eventlog-truncated' },
+    {
+      name: 'a count of 2^32 - 1 algorithms',
+      header: { algorithmCount: 0xffffffff },
+      code: 'eventlog-algorithms',
+    },
+    {
+      name: 'a count above the listed algorithms',
+      header: { algorithmCount: 3 },
+      code: 'eventlog-truncated',
+    },
     { name: 'a size that exceeds the log', header: { size: 0xffffffff }, code: 'eventlog-truncated' },
   ];
   test.each(hostileHeaders)('refuses a header with $name', ({ header, code }) => {
@@ -336,8 +366,14 @@ describe('parseEventLog()', () => {
       name: 'zero bytes with another byte among them',
       padding: Buffer.concat([Buffer.alloc(50), Buffer.of(1), Buffer.alloc(50)]),
     },
-    { name: '0xff bytes that another byte follows', padding: Buffer.concat([Buffer.alloc(50, 0xff), Buffer.of(1)]) },
-    { name: 'zero bytes that 0xff bytes follow', padding: Buffer.concat([Buffer.alloc(50), Buffer.alloc(50, 0xff)]) },
+    {
+      name: '0xff bytes that another byte follows',
+      padding: Buffer.concat([Buffer.alloc(50, 0xff), Buffer.of(1)]),
+    },
+    {
+      name: 'zero bytes that 0xff bytes follow',
+      padding: Buffer.concat([Buffer.alloc(50), Buffer.alloc(50, 0xff)]),
+    },
   ])('refuses padding of $name', ({ padding }) => {
     expect(() => parseEventLog(Buffer.concat([log, padding]), 'tpm')).toThrow(coded('eventlog-padding'));
   });

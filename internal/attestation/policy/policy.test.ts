@@ -104,7 +104,11 @@ describe('parsePolicy()', () => {
       want: 'policy-malformed',
       path: 'machines',
     },
-    { name: 'a policy with an empty list of machines', given: { ...written, machines: [] }, want: 'policy-malformed' },
+    {
+      name: 'a policy with an empty list of machines',
+      given: { ...written, machines: [] },
+      want: 'policy-malformed',
+    },
     {
       name: 'a policy with a machine id without its kind',
       given: { ...written, machines: ['00ff'] },
@@ -198,7 +202,11 @@ describe('parsePolicy()', () => {
       given: { ...written, tpm: { requiredPcrs: [] } },
       want: 'policy-malformed',
     },
-    { name: 'a measured policy without registers', given: { ...written, registers: {} }, want: 'policy-proves-nothing' },
+    {
+      name: 'a measured policy without registers',
+      given: { ...written, registers: {} },
+      want: 'policy-proves-nothing',
+    },
     {
       name: 'a policy that only warns about mismatches',
       given: { ...written, registers: { 4: { expected: PCR, warnOnly: true } } },

@@ -148,10 +148,22 @@ describe('SnpValidator accepts', () => {
 });
 
 const cases: readonly { readonly name: string; readonly given: () => Given; readonly want: string }[] = [
-  { name: 'a report of version 1, which is too old', given: () => ({ report: { version: 1 } }), want: 'snp-report-version' },
+  {
+    name: 'a report of version 1, which is too old',
+    given: () => ({ report: { version: 1 } }),
+    want: 'snp-report-version',
+  },
   { name: 'a report of version 0', given: () => ({ report: { version: 0 } }), want: 'snp-report-version' },
-  { name: 'a report of a future version', given: () => ({ report: { version: 6 } }), want: 'snp-report-version' },
-  { name: 'a report with another signature algorithm', given: () => edit(0x34, 2), want: 'snp-signature-algorithm' },
+  {
+    name: 'a report of a future version',
+    given: () => ({ report: { version: 6 } }),
+    want: 'snp-report-version',
+  },
+  {
+    name: 'a report with another signature algorithm',
+    given: () => edit(0x34, 2),
+    want: 'snp-signature-algorithm',
+  },
   { name: 'a report with a reserved word set', given: () => edit(0x4c, 1), want: 'snp-reserved-not-zero' },
   {
     name: 'a report with a reserved byte set after the firmware version',
@@ -169,7 +181,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'snp-reserved-not-zero',
   },
   { name: 'a report with a reserved flag set', given: () => edit(0x48, 0x20), want: 'snp-signing-key' },
-  { name: 'a report that names a reserved signing key', given: () => edit(0x48, 2 << 2), want: 'snp-signing-key' },
+  {
+    name: 'a report that names a reserved signing key',
+    given: () => edit(0x48, 2 << 2),
+    want: 'snp-signing-key',
+  },
   { name: 'a report that names no signing key', given: () => edit(0x48, 7 << 2), want: 'snp-signing-key' },
   {
     name: 'a report whose guest policy lacks the bit that must be 1',
@@ -182,7 +198,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'snp-guest-policy-malformed',
   },
   { name: 'a report of a machine that can be debugged', given: () => edit(0x0a, 0x0a), want: 'snp-debug' },
-  { name: 'a report of a machine that can be migrated', given: () => edit(0x0a, 0x06), want: 'snp-migration' },
+  {
+    name: 'a report of a machine that can be migrated',
+    given: () => edit(0x0a, 0x06),
+    want: 'snp-migration',
+  },
   {
     name: 'a report of a machine with SMT while the policy forbids SMT',
     given: () => ({ rules: { allowSmt: false } }),
@@ -190,8 +210,16 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
   },
   { name: 'a report requested from VMPL 1', given: () => edit(0x30, 1), want: 'snp-vmpl' },
   { name: 'a report whose report data was changed', given: () => edit(0x50, 0), want: 'snp-binding' },
-  { name: 'a report for another session', given: () => ({ binding: new Uint8Array(64) }), want: 'snp-binding' },
-  { name: 'a report with an unknown launch measurement', given: () => edit(0x90, 0), want: 'attestation-register-mismatch' },
+  {
+    name: 'a report for another session',
+    given: () => ({ binding: new Uint8Array(64) }),
+    want: 'snp-binding',
+  },
+  {
+    name: 'a report with an unknown launch measurement',
+    given: () => edit(0x90, 0),
+    want: 'attestation-register-mismatch',
+  },
   {
     name: 'a report of a machine that is not listed',
     given: () => ({ policy: { machines: new Set(['snp-chip:00']) } }),
@@ -217,8 +245,16 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => edit(0x1e0, 0),
     want: 'snp-tcb-committed',
   },
-  { name: 'a report whose launch TCB is below the minimum', given: () => edit(0x1f0, 0), want: 'snp-tcb-launch' },
-  { name: 'a report whose current TCB is below the reported one', given: () => edit(0x38, 1), want: 'snp-tcb-order' },
+  {
+    name: 'a report whose launch TCB is below the minimum',
+    given: () => edit(0x1f0, 0),
+    want: 'snp-tcb-launch',
+  },
+  {
+    name: 'a report whose current TCB is below the reported one',
+    given: () => edit(0x38, 1),
+    want: 'snp-tcb-order',
+  },
   {
     name: 'a report of a machine whose firmware is not committed',
     given: () => edit(0x1e8, 9),
@@ -249,7 +285,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => ({ report: { chipId: new Uint8Array(64) } }),
     want: 'snp-chip-masked',
   },
-  { name: 'a report with the flag for a masked chip key', given: () => edit(0x48, 2), want: 'snp-chip-masked' },
+  {
+    name: 'a report with the flag for a masked chip key',
+    given: () => edit(0x48, 2),
+    want: 'snp-chip-masked',
+  },
   {
     name: 'a report of a Turin chip with a chip id longer than 8 bytes',
     given: () => ({ maker: amd.Turin, report: { edit: (report) => void report.set([1], 0x1a8) } }),
@@ -390,7 +430,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => ({ ...edit(0x48, 1), rules: { authorKeys: ['11'.repeat(48)] } }),
     want: 'snp-author-key',
   },
-  { name: 'a report with an id key that the policy does not list', given: () => ({ rules: { idKeys: ['11'.repeat(48)] } }), want: 'snp-id-key' },
+  {
+    name: 'a report with an id key that the policy does not list',
+    given: () => ({ rules: { idKeys: ['11'.repeat(48)] } }),
+    want: 'snp-id-key',
+  },
   {
     name: 'a report with host data that the policy does not list',
     given: () => ({ rules: { hostData: ['11'.repeat(32)] } }),

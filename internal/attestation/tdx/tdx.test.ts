@@ -173,7 +173,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
   },
   { name: 'a quote of version 6', given: () => header(0, 6), want: 'tdx-quote-version' },
   { name: 'a quote of an SGX enclave', given: () => header(4, 0), want: 'tdx-tee-type' },
-  { name: 'a quote with an unknown type of attestation key', given: () => header(2, 3), want: 'tdx-key-type' },
+  {
+    name: 'a quote with an unknown type of attestation key',
+    given: () => header(2, 3),
+    want: 'tdx-key-type',
+  },
   { name: 'a quote of another vendor’s quoting enclave', given: () => header(12, 0), want: 'tdx-qe-vendor' },
   {
     name: 'a quote with a non-zero trailing byte',
@@ -304,7 +308,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => ({ quote: { attestationSigner: generateKey('p256') } }),
     want: 'tdx-signature',
   },
-  { name: 'a quote for another session', given: () => ({ binding: new Uint8Array(64) }), want: 'tdx-binding' },
+  {
+    name: 'a quote for another session',
+    given: () => ({ binding: new Uint8Array(64) }),
+    want: 'tdx-binding',
+  },
   { name: 'a quote whose report data was changed', given: () => body(520, 0), want: 'tdx-binding' },
   { name: 'a quote with an unknown MRTD', given: () => body(136, 0), want: 'attestation-register-mismatch' },
   {
@@ -332,7 +340,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => ({ quote: { attributes: (1n << 28n) | (1n << 29n) } }),
     want: 'tdx-migration',
   },
-  { name: 'a quote of a TD without SEPT_VE_DISABLE', given: () => ({ quote: { attributes: 0n } }), want: 'tdx-sept-ve' },
+  {
+    name: 'a quote of a TD without SEPT_VE_DISABLE',
+    given: () => ({ quote: { attributes: 0n } }),
+    want: 'tdx-sept-ve',
+  },
   {
     name: 'a quote of a TD with a service TD',
     given: () => ({ quote: { version: 5, editBody: (each) => void each.set([1], 600) } }),
@@ -343,7 +355,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => ({ quote: { attributes: (1n << 28n) | (1n << 17n) } }),
     want: 'tdx-service-td',
   },
-  { name: 'a quote with a non-zero MRCONFIGID while the policy requires zero', given: () => body(184, 1), want: 'tdx-config-id' },
+  {
+    name: 'a quote with a non-zero MRCONFIGID while the policy requires zero',
+    given: () => body(184, 1),
+    want: 'tdx-config-id',
+  },
   {
     name: 'a quote with an MROWNER that the policy does not list',
     given: () => ({ rules: { mrOwner: ['11'.repeat(48)] } }),
@@ -354,20 +370,44 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     given: () => body(280, 1),
     want: 'tdx-owner-config',
   },
-  { name: 'a quote of a TDX module version without an identity in the TCB info', given: () => body(1, 7), want: 'tdx-module-identity' },
-  { name: 'a quote of a TDX module of another signer', given: () => body(64, 1), want: 'tdx-module-identity' },
-  { name: 'a quote of a TDX module with non-zero SEAM attributes', given: () => body(112, 1), want: 'tdx-module-identity' },
+  {
+    name: 'a quote of a TDX module version without an identity in the TCB info',
+    given: () => body(1, 7),
+    want: 'tdx-module-identity',
+  },
+  {
+    name: 'a quote of a TDX module of another signer',
+    given: () => body(64, 1),
+    want: 'tdx-module-identity',
+  },
+  {
+    name: 'a quote of a TDX module with non-zero SEAM attributes',
+    given: () => body(112, 1),
+    want: 'tdx-module-identity',
+  },
   { name: 'a quote of a TDX module below every TCB level', given: () => body(0, 0), want: 'tdx-tcb-level' },
   { name: 'a quote of an out-of-date TDX module', given: () => body(0, 2), want: 'tdx-tcb-status' },
   { name: 'a quote of an unknown quoting enclave', given: () => qeReport(128, 0), want: 'tdx-qe-identity' },
-  { name: 'a quote of a quoting enclave in debug mode', given: () => qeReport(48, 0x13), want: 'tdx-qe-identity' },
+  {
+    name: 'a quote of a quoting enclave in debug mode',
+    given: () => qeReport(48, 0x13),
+    want: 'tdx-qe-identity',
+  },
   {
     name: 'a quote of another enclave by the quoting enclave’s signer',
     given: () => qeReport(256, 1),
     want: 'tdx-qe-identity',
   },
-  { name: 'a quote of a quoting enclave below every TCB level', given: () => qeReport(258, 0), want: 'tdx-tcb-level' },
-  { name: 'a quote of an out-of-date quoting enclave', given: () => qeReport(258, 2), want: 'tdx-tcb-status' },
+  {
+    name: 'a quote of a quoting enclave below every TCB level',
+    given: () => qeReport(258, 0),
+    want: 'tdx-tcb-level',
+  },
+  {
+    name: 'a quote of an out-of-date quoting enclave',
+    given: () => qeReport(258, 2),
+    want: 'tdx-tcb-status',
+  },
   {
     name: 'a quote of a platform below every TCB level',
     given: () =>
@@ -376,8 +416,16 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
       ),
     want: 'tdx-tcb-level',
   },
-  { name: 'a quote of a platform with a revoked TCB', given: () => withStatus('Revoked'), want: 'tdx-tcb-revoked' },
-  { name: 'a quote of a platform with an out-of-date TCB', given: () => withStatus('OutOfDate'), want: 'tdx-tcb-status' },
+  {
+    name: 'a quote of a platform with a revoked TCB',
+    given: () => withStatus('Revoked'),
+    want: 'tdx-tcb-revoked',
+  },
+  {
+    name: 'a quote of a platform with an out-of-date TCB',
+    given: () => withStatus('OutOfDate'),
+    want: 'tdx-tcb-status',
+  },
   {
     name: 'a quote of a platform whose TCB needs configuration',
     given: () => withStatus('ConfigurationNeeded'),
@@ -433,7 +481,11 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     }),
     want: 'tdx-collateral-signer',
   },
-  { name: 'a quote with TCB info signed under a self-made root', given: () => selfMadeSigner(), want: 'x509-root-untrusted' },
+  {
+    name: 'a quote with TCB info signed under a self-made root',
+    given: () => selfMadeSigner(),
+    want: 'x509-root-untrusted',
+  },
   {
     name: 'a quote with TCB info that is not valid yet',
     given: () => withTcbInfo((info) => void Object.assign(info, { issueDate: '2026-06-02T00:00:00Z' })),

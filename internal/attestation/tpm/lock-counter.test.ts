@@ -55,7 +55,11 @@ describe('TPM evidence with a certified lock counter', () => {
       counter: { statement: { extraData: otherQuote } },
       code: 'quote-lock-counter',
     },
-    { name: 'a lock counter certified by another key', counter: { by: createSoftKey() }, code: 'quote-lock-counter' },
+    {
+      name: 'a lock counter certified by another key',
+      counter: { by: createSoftKey() },
+      code: 'quote-lock-counter',
+    },
     {
       name: 'a lock counter certified over another NV index',
       counter: { index: { ...LOCK_COUNTER, index: 0x01800001 } },
@@ -71,11 +75,31 @@ describe('TPM evidence with a certified lock counter', () => {
       counter: { index: { ...LOCK_COUNTER, attributes: LOCK_COUNTER.attributes & ~(1 << 4) } },
       code: 'quote-lock-counter',
     },
-    { name: 'a lock counter certified over half of its bytes', counter: { contents: new Uint8Array(4) }, code: 'quote-lock-counter' },
-    { name: 'a lock counter certified from an offset other than 0', counter: { offset: 1 }, code: 'quote-lock-counter' },
-    { name: 'a quote in place of the lock counter certificate', counter: { statement: { type: 0x8018 } }, code: 'quote-lock-counter' },
-    { name: 'a lock counter certificate although the quote says there is none', counter: { isAnnounced: false }, code: 'quote-binding' },
-    { name: 'a missing lock counter certificate although the quote says there is one', counter: { isMissing: true }, code: 'quote-binding' },
+    {
+      name: 'a lock counter certified over half of its bytes',
+      counter: { contents: new Uint8Array(4) },
+      code: 'quote-lock-counter',
+    },
+    {
+      name: 'a lock counter certified from an offset other than 0',
+      counter: { offset: 1 },
+      code: 'quote-lock-counter',
+    },
+    {
+      name: 'a quote in place of the lock counter certificate',
+      counter: { statement: { type: 0x8018 } },
+      code: 'quote-lock-counter',
+    },
+    {
+      name: 'a lock counter certificate although the quote says there is none',
+      counter: { isAnnounced: false },
+      code: 'quote-binding',
+    },
+    {
+      name: 'a missing lock counter certificate although the quote says there is one',
+      counter: { isMissing: true },
+      code: 'quote-binding',
+    },
   ];
   test.each(hostile)('the verifier refuses $name', async ({ counter, code }) => {
     await expect(judge(forge(counter))).rejects.toThrow(coded(code));

@@ -49,12 +49,15 @@ describe('createTpmIssuer()', () => {
     expect([issuer.variant, verified.eventCount]).toEqual(['tpm', 1]);
   });
 
-  test.each([0, 63, 65])('refuses a binding of %i bytes before it sends a command to the TPM', async (length) => {
-    const { fake, tpm } = setUp();
-    const issued = createTpmIssuer({ tpm, pcrs: [0] }).issue(new Uint8Array(length), never);
-    await expect(issued).rejects.toMatchObject({ code: 'attestation-binding-length' });
-    expect(fake.commands).toEqual([]);
-  });
+  test.each([0, 63, 65])(
+    'refuses a binding of %i bytes before it sends a command to the TPM',
+    async (length) => {
+      const { fake, tpm } = setUp();
+      const issued = createTpmIssuer({ tpm, pcrs: [0] }).issue(new Uint8Array(length), never);
+      await expect(issued).rejects.toMatchObject({ code: 'attestation-binding-length' });
+      expect(fake.commands).toEqual([]);
+    },
+  );
 
   test.each([
     { name: 'the machine has no event log', content: undefined },

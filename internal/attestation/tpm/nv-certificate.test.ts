@@ -66,7 +66,11 @@ describe('verifyCounterCertificate()', () => {
       },
       { name: 'of an NV index without a value', certified: { of: fresh }, code: 'quote-nv-index' },
       { name: 'from an offset other than 0', certified: { offset: 1 }, code: 'quote-nv-range' },
-      { name: 'of half the counter’s bytes', certified: { contents: new Uint8Array(4) }, code: 'quote-nv-range' },
+      {
+        name: 'of half the counter’s bytes',
+        certified: { contents: new Uint8Array(4) },
+        code: 'quote-nv-range',
+      },
       {
         name: 'with the nonce of another request',
         certified: { statement: { extraData: new Uint8Array(32) } },

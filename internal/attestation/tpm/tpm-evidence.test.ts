@@ -134,11 +134,14 @@ describe('TPM evidence recorded from swtpm', () => {
     }
   });
 
-  test.each([0, 1, 32, 63, 65])('a binding of %i bytes is reported as a bug of the caller', async (length) => {
-    await expect(judge(evidence, new Uint8Array(length), context)).rejects.toThrow(
-      coded('attestation-binding-length'),
-    );
-  });
+  test.each([0, 1, 32, 63, 65])(
+    'a binding of %i bytes is reported as a bug of the caller',
+    async (length) => {
+      await expect(judge(evidence, new Uint8Array(length), context)).rejects.toThrow(
+        coded('attestation-binding-length'),
+      );
+    },
+  );
 
   test('is refused before parsing if it exceeds the size limit', async () => {
     await expect(judge(new Uint8Array(MAX_EVIDENCE_BYTES + 1), binding, context)).rejects.toThrow(
@@ -192,9 +195,21 @@ describe('a TPM quote', () => {
     readonly forged: () => Partial<ForgedEvidence>;
     readonly code: string;
   }[] = [
-    { name: 'a magic other than TPM_GENERATED_VALUE', forged: () => ({ statement: { magic: 0xff544346 } }), code: 'quote-magic' },
-    { name: 'an attestation of type NV (0x8014)', forged: () => ({ statement: { type: 0x8014 } }), code: 'quote-type' },
-    { name: 'an attestation of type certify (0x8017)', forged: () => ({ statement: { type: 0x8017 } }), code: 'quote-type' },
+    {
+      name: 'a magic other than TPM_GENERATED_VALUE',
+      forged: () => ({ statement: { magic: 0xff544346 } }),
+      code: 'quote-magic',
+    },
+    {
+      name: 'an attestation of type NV (0x8014)',
+      forged: () => ({ statement: { type: 0x8014 } }),
+      code: 'quote-type',
+    },
+    {
+      name: 'an attestation of type certify (0x8017)',
+      forged: () => ({ statement: { type: 0x8017 } }),
+      code: 'quote-type',
+    },
     {
       name: 'the null signature',
       forged: () => ({ alterSignature: () => bytes(0x00, 0x10) }),
@@ -511,7 +526,10 @@ describe('quotes shared by a batch', () => {
     { name: 'an empty tree', change: { size: 0 } },
     { name: 'a leaf index beyond the tree', change: { index: 5 } },
     { name: 'a tree of 2^32 - 1 leaves', change: { size: 0xffffffff } },
-    { name: 'a path of 11 sibling hashes', change: { size: 1024, path: Array<Uint8Array>(11).fill(new Uint8Array(32)) } },
+    {
+      name: 'a path of 11 sibling hashes',
+      change: { size: 1024, path: Array<Uint8Array>(11).fill(new Uint8Array(32)) },
+    },
   ])('a malformed Merkle proof with $name is refused', async ({ change }) => {
     const { proof, eventLog, ...parts } = decodeTpmEvidence(forge(0));
     const altered = encodeTpmEvidence({ ...parts, attachment: eventLog, ...proof, ...change });
@@ -547,7 +565,10 @@ describe('the TPM clock', () => {
     { name: 'its reset count', clock: { resetCount: 2, clockMs: 9000n } },
     { name: 'its restart count', clock: { restartCount: 1, clockMs: 9000n } },
     { name: 'its time after an orderly reset', clock: { resetCount: 4, clockMs: 4000n } },
-    { name: 'its time without a restart, although it is marked unsafe', clock: { clockMs: 4000n, safe: false } },
+    {
+      name: 'its time without a restart, although it is marked unsafe',
+      clock: { clockMs: 4000n, safe: false },
+    },
   ])('is refused if it goes back in $name', async ({ clock }) => {
     await expect(at(clock, seen)).rejects.toThrow(coded('quote-clock-backward'));
   });

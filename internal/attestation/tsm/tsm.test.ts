@@ -86,7 +86,12 @@ describe('requestTsmReport()', () => {
       asked: 'sev_guest',
       want: 'tsm-unavailable',
     },
-    { name: 'a request for another provider than the kernel’s', provider: 'tdx_guest', asked: 'sev_guest', want: 'tsm-provider' },
+    {
+      name: 'a request for another provider than the kernel’s',
+      provider: 'tdx_guest',
+      asked: 'sev_guest',
+      want: 'tsm-provider',
+    },
   ] as const)('refuses $name', async ({ provider, asked, want }) => {
     clock = new FakeClock();
     kernel = new FakeTsm({ provider, makeReport: () => ({ outblob: new Uint8Array() }) });
@@ -139,10 +144,13 @@ describe('issuers of confidential machines', () => {
     expect(decodeTdxEvidence(evidence).eventLog).toEqual(Uint8Array.of(1, 0xff, 2));
   });
 
-  test.each([SnpIssuer, TdxIssuer])('an issuer requests no report for a short binding (%p)', async (Issuer) => {
-    boot();
-    await expect(new Issuer({ files: kernel, clock }).issue(new Uint8Array(63), never)).rejects.toMatchObject(
-      { code: 'attestation-binding-length' },
-    );
-  });
+  test.each([SnpIssuer, TdxIssuer])(
+    'an issuer requests no report for a short binding (%p)',
+    async (Issuer) => {
+      boot();
+      await expect(
+        new Issuer({ files: kernel, clock }).issue(new Uint8Array(63), never),
+      ).rejects.toMatchObject({ code: 'attestation-binding-length' });
+    },
+  );
 });

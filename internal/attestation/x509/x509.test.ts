@@ -96,7 +96,11 @@ describe('verifyPath()', () => {
         given: () => Array.from({ length: 9 }, () => root.der),
         want: 'x509-chain-length',
       },
-      { name: 'a path without its root', given: () => [leafWith().der, middle.der], want: 'x509-root-untrusted' },
+      {
+        name: 'a path without its root',
+        given: () => [leafWith().der, middle.der],
+        want: 'x509-root-untrusted',
+      },
       {
         name: 'a path to a root with a trusted name and another key',
         given: () => [
@@ -279,7 +283,11 @@ describe('parseCertificate()', () => {
       given: () => Buffer.concat([root.der, Buffer.of(0)]),
       want: 'x509-malformed',
     },
-    { name: 'a certificate larger than 16 KiB', given: () => new Uint8Array(17 << 10), want: 'x509-malformed' },
+    {
+      name: 'a certificate larger than 16 KiB',
+      given: () => new Uint8Array(17 << 10),
+      want: 'x509-malformed',
+    },
     {
       name: 'a certificate whose inner and outer signature algorithms differ',
       given: () => leafWith({ outerAlgorithm: signatureAlgorithm('p384') }).der,
@@ -339,8 +347,16 @@ describe('parseCertificate()', () => {
       given: () => ecSpki('1.3.132.0.35', 133),
       want: 'x509-algorithm-unsupported',
     },
-    { name: 'a key with a compressed point', given: () => ecSpki('1.2.840.10045.3.1.7', 33), want: 'x509-malformed' },
-    { name: 'a key whose point is not on its curve', given: () => ecSpki('1.2.840.10045.3.1.7', 65), want: 'x509-malformed' },
+    {
+      name: 'a key with a compressed point',
+      given: () => ecSpki('1.2.840.10045.3.1.7', 33),
+      want: 'x509-malformed',
+    },
+    {
+      name: 'a key whose point is not on its curve',
+      given: () => ecSpki('1.2.840.10045.3.1.7', 65),
+      want: 'x509-malformed',
+    },
     {
       name: 'a key of an unsupported algorithm',
       given: () => der.sequence(der.sequence(der.oid('1.2.840.113549.1.1.10')), der.bits(Uint8Array.of(0))),
@@ -540,7 +556,10 @@ describe('parsePem()', () => {
     { name: 'text after the last block', given: () => `${toPem(root.der)}hello` },
     { name: 'two line ends at the end', given: () => `${toPem(root.der)}\n` },
     { name: 'mixed line ends', given: () => toPem(root.der).replace('\n', '\r\n') },
-    { name: 'a block with a header', given: () => toPem(root.der).replace('-----\n', '-----\nProc-Type: 4\n\n') },
+    {
+      name: 'a block with a header',
+      given: () => toPem(root.der).replace('-----\n', '-----\nProc-Type: 4\n\n'),
+    },
     { name: 'a block with the label of a CRL', given: () => toPem(root.der, 'X509 CRL') },
     { name: 'a block without an END line', given: () => toPem(root.der).replace(/-----END.*/, '') },
     { name: 'a space within a line', given: () => toPem(root.der).replace('MII', 'MI I') },
@@ -552,7 +571,10 @@ describe('parsePem()', () => {
       name: 'base64 with spare bits set',
       given: () => '-----BEGIN CERTIFICATE-----\nAB==\n-----END CERTIFICATE-----\n',
     },
-    { name: 'base64 without padding', given: () => '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n' },
+    {
+      name: 'base64 without padding',
+      given: () => '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n',
+    },
     { name: 'an empty block', given: () => '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n' },
     { name: 'more blocks than allowed', given: () => toPem(root.der).repeat(4) },
     { name: 'a text larger than 1 MiB', given: () => 'A'.repeat(2 << 20) },

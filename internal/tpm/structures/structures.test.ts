@@ -113,7 +113,11 @@ describe('parseQuoteAttest()', () => {
       bytes: patched(statement, selectionAt + 3, [0]),
       field: 'number of PCR selections',
     },
-    { name: 'a PCR selection of the SHA-1 bank', bytes: patched(statement, selectionAt + 4, [0, 4]), field: 'PCR bank' },
+    {
+      name: 'a PCR selection of the SHA-1 bank',
+      bytes: patched(statement, selectionAt + 4, [0, 4]),
+      field: 'PCR bank',
+    },
     {
       name: 'a PCR selection of four octets',
       bytes: patched(statement, selectionAt + 6, [4]),
