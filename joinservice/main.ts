@@ -10,7 +10,7 @@ import { parseJoinserviceConfig, serve } from './server/index.ts';
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-ignoreOutputErrors(process.stderr); // warnings of Node
+ignoreOutputErrors(process.stderr); // warnings that Node.js prints
 const log = createLogger({
   path: 'joinservice',
   nowMs: () => clock.nowMs(),

@@ -1,6 +1,6 @@
 import { READY_KEYS, READY_TEXTS } from './ready.ts';
 
-/** The prebuilt output for exactly these arguments; undefined for any others. */
+/** The prebuilt output for exactly these arguments; undefined for all other arguments. */
 export function readyAnswer(args: readonly string[]): string | undefined {
   const key = keyOf(args);
   const index = Object.hasOwn(READY_KEYS, key) ? READY_KEYS[key] : undefined;

@@ -21,7 +21,9 @@ interface Run {
 
 type Handler = (context: CommandContext, options: unknown, ...args: string[]) => Promise<ExitName | void>;
 
-/** One command `probe` with a subcommand, a flag and an argument; what is loaded is remembered. */
+/**
+ * One command `probe` with a subcommand, a flag and an argument. The test records which modules are loaded.
+ */
 async function run(
   args: readonly string[],
   handler: Handler = async () => undefined,
@@ -58,7 +60,7 @@ async function run(
     output,
     clock: new SystemClock(),
     signal,
-    // `status` stands for the commands that only print.
+    // `status` represents the commands that only print.
     entries: [probe, ...COMMANDS.map((each) => (each.name === 'status' ? { ...probe, ...alone } : each))],
     createHost: () => host,
     createPorts: async () => {
@@ -157,7 +159,7 @@ describe('runApp()', () => {
     { exit: 'interrupted', number: 130 },
     { exit: 'terminated', number: 143 },
   ] as const;
-  test.each(signals)('exits with $number and no error when it was $exit', async ({ exit, number }) => {
+  test.each(signals)('exits with $number and prints no error when the command is $exit', async ({ exit, number }) => {
     const stopping = new AbortController();
     const { code, host } = await run(
       ['probe', 'one'],
@@ -219,7 +221,7 @@ describe('lost output', () => {
     expect(host.records).toMatchObject([{ kind: 'fail', report: { exit } }]);
   });
 
-  test('stops a read-only command, and no other', async () => {
+  test('stops a read-only command, but no command that makes changes', async () => {
     const closing = new AbortController();
     const output: Output = { closed: closing.signal, flush: async () => undefined };
     const seen: boolean[] = [];
@@ -345,7 +347,7 @@ describe('error catalog', () => {
 });
 
 describe('completion', () => {
-  /** What bash offers after the words. */
+  /** The words that bash suggests after these words. */
   const complete = (script: string, ...words: string[]): string[] => {
     const line = `${script}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _cluster; printf '%s\\n' "\${COMPREPLY[@]}"`;
     return execFileSync('bash', ['-c', line], { encoding: 'utf8' }).trim().split('\n');

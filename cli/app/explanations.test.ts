@@ -14,11 +14,11 @@ const program = await createProgram({
   writeGroupHelp: () => undefined,
 });
 
-/** "cluster node remove NODE --lost" → what of it does not exist; undefined where all of it does. */
+/** The first word of "cluster node remove NODE --lost" that does not exist; undefined if all words exist. */
 function missingIn(text: string): string | undefined {
   let at: Command = program;
   for (const word of text.split(/\s+/).slice(1)) {
-    if (word === '--') return undefined; // what a local machine runs
+    if (word === '--') return undefined; // the words after `--` are a program for a local machine
     if (word.startsWith('--')) {
       const flag = word.replace(/[^a-z-].*$/, '');
       const known = [...at.options, ...program.options].map(({ long }) => long);

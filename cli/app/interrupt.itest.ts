@@ -14,7 +14,7 @@ let directory: string;
 let hanging: FileHandle | undefined;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'interrupt-'));
-  // A configuration that never answers, as on a dead network share.
+  // A configuration file that is never readable, as on a dead network share.
   execFileSync('mkfifo', [join(directory, 'cluster.yaml')]);
 });
 afterEach(async () => {
@@ -56,7 +56,7 @@ test('the first Ctrl-C stops the program, and the second one kills it while it h
   terminal.stdin.write(CTRL_C);
   await asked;
   await delay(300);
-  expect(terminal.exitCode).toBeNull(); // it waits for what it began
+  expect(terminal.exitCode).toBeNull(); // the program waits for the read that it started
   const secondMs = performance.now();
   terminal.stdin.write(CTRL_C);
   expect(await ended).toEqual([130, null]);
@@ -94,7 +94,7 @@ test('a closed terminal stops the program gracefully with its own exit code, eve
   await asked;
   cli.kill('SIGHUP');
   await delay(300);
-  expect(cli.exitCode).toBeNull(); // it waits for what it began
+  expect(cli.exitCode).toBeNull(); // the program waits for the read that it started
   await hanging.close();
   hanging = undefined;
   expect(await ended).toEqual([129, null]);

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { EXIT_CODES } from '../../internal/errors/index.ts';
 
 const MAIN = join(import.meta.dirname, '../main.ts');
-/** Capacity of a pipe on Linux: output beyond it could be cut. */
+/** Capacity of a pipe on Linux. Output beyond this size could be truncated. */
 const PIPE_BYTES = 64 * 1024;
 
 /** Runs the program in a shell pipeline; returns the output of the pipeline and the program's exit code. */
@@ -32,7 +32,10 @@ describe('output in a pipe', () => {
     await rm(directory, { recursive: true });
   });
 
-  /** Runs the program with a kernel pipe as its output, whose other end we read. Pipes of Node are larger: they are sockets. */
+  /**
+   * Runs the program with a kernel pipe as its output; the test reads the other end. Pipes of Node.js are
+   * sockets, which are larger.
+   */
   async function intoPipe(...args: readonly string[]) {
     const path = join(directory, 'pipe');
     await promisify(execFile)('mkfifo', [path]);
@@ -54,31 +57,31 @@ describe('output in a pipe', () => {
     expect(JSON.parse(text)).toMatchObject({ type: 'result', data: { 'app-usage': { exit: 'usage' } } });
   });
 
-  test('is complete when another program reads it', async () => {
+  test('output is complete when another program reads it', async () => {
     const { out, code } = await inShell('help errors -o json | (sleep 1; tail -c 100) | wc -c');
     expect(code).toBe(0);
     expect(out.trim()).toBe('100');
   });
 
-  test('that is not read to its end gives its own exit code and no message', async () => {
+  test('output that is not read to its end gives its own exit code and no message', async () => {
     const { out, code } = await inShell('help errors -o json 2>&1 | head -c 100');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(out).toHaveLength(100);
   });
 
-  test('that is not read at all gives the same exit code', async () => {
+  test('output that is not read at all gives the same exit code', async () => {
     const { code } = await inShell('help exit-codes | true');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
   });
 
-  test('ends at the first Ctrl-C when the reader has stopped reading', async () => {
+  test('output ends at the first Ctrl-C when the reader has stopped reading', async () => {
     const { cli, ended } = await intoPipe('help', 'errors', '-o', 'json');
     await delay(1_500);
     cli.kill('SIGINT');
     expect(await ended).toEqual([EXIT_CODES.interrupted.number, null]);
   });
 
-  test('is an error with its own code when the disk is full', async () => {
+  test('lost output is an error with its own code when the disk is full', async () => {
     const { code } = await inShell('help exit-codes > /dev/full');
     expect(code).toBe(EXIT_CODES.diskFull.number);
   });

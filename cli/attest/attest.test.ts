@@ -49,7 +49,10 @@ function identityPolicy(tpm: object): string {
   });
 }
 
-/** Takes every machine that runs the software of the quote; whether its key must be enrolled is the default unless said. */
+/**
+ * A policy that accepts every machine with the software of the quote. Whether the key must be enrolled is the
+ * default, unless given.
+ */
 async function anyMachine(tpm: object): Promise<string> {
   const { explanation } = await explain(QUOTE);
   return JSON.stringify({
@@ -61,7 +64,7 @@ async function anyMachine(tpm: object): Promise<string> {
   });
 }
 
-/** Of a root that calls itself as AMD's, but for one letter. */
+/** A report of a root CA whose name differs from AMD’s in one letter. */
 const amd = new TestAmd('Milan');
 const FORGED_CRL = issueCrl({ issuer: amd.ark, thisUpdateMs: 0, nextUpdateMs: Date.UTC(2030, 0, 1) });
 
@@ -164,7 +167,8 @@ describe('attest explain', () => {
   test('does not claim that a TPM holds the key of a quote', async () => {
     const { explanation } = await explain(QUOTE);
     const signer = explanation.checks.find(({ name }) => name === 'qualified-signer');
-    // Which key is above this one nobody here knows: that check says nothing, instead of comparing a value with itself.
+    // The parent of this key is unknown here, so the check has no result instead of comparing a value with
+    // itself.
     expect(signer).toMatchObject({ outcome: 'skipped' });
     expect(explanation.warnings.join()).toMatch(/nothing proves that a TPM holds this key/);
     expect(explanation.warnings.join()).not.toMatch(/genuine/);
@@ -325,7 +329,8 @@ describe('attest explain', () => {
       explanation: undefined,
       text: '',
     }));
-    if (want === 'attestation-policy-missing') return expect(exit).toBe(want); // the operator's mistake, no verdict
+    // the operator forgot the policy, so there is no verdict
+    if (want === 'attestation-policy-missing') return expect(exit).toBe(want);
     expect(explanation).toMatchObject({ verdict: 'refused', code: want });
     expect(exit).toBe('refused');
     expect(text).toMatch(/^REFUSED/);

@@ -18,7 +18,7 @@ interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The services of AMD and Intel at one address, in their layout. */
+/** The services of AMD and Intel at one address, with the same paths. */
 let answers: Map<string, Answer>;
 let server: Server;
 let url: string;
@@ -182,7 +182,7 @@ describe('attest collateral refresh', () => {
       code: 'collateral-malformed',
       change: () => answers.set('/vcek/v1/Milan/crl', { body: '<html>blocked</html>' }),
     },
-  ])('refuses $name, and what was there stays', async ({ code, change }) => {
+  ])('refuses $name, and keeps the saved documents', async ({ code, change }) => {
     await refresh();
     const before = await store().bundle();
     change();
@@ -194,7 +194,7 @@ describe('attest collateral refresh', () => {
     { name: 'an FMSPC of another length', wanted: { fmspc: ['90c0'] } },
     { name: 'an unknown product', wanted: { product: ['Naples'] } },
     { name: 'nothing', wanted: { fmspc: [], product: [] } },
-  ])('refuses $name before anything is asked', async ({ wanted }) => {
+  ])('refuses $name before any request', async ({ wanted }) => {
     await expect(refresh(wanted)).rejects.toMatchObject({ code: 'attest-option' });
     expect(asked).toEqual([]);
   });

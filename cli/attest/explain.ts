@@ -33,7 +33,7 @@ async function explain(inputs: ExplainInputs): Promise<Explanation> {
     return accepted(await JUDGES[inputs.variant](inputs), inputs);
   } catch (error) {
     const coded = findCoded(error);
-    // Every other exit code means a mistake of the operator or a defect, not a verdict.
+    // Every other exit code means a mistake of the operator or a bug, not a verdict.
     if (coded === undefined || coded.exit !== 'refused') throw error;
     return refused(coded, inputs);
   }

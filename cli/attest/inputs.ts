@@ -25,7 +25,7 @@ export type ExplainedVariant = (typeof EXPLAINED_VARIANTS)[number];
 /** The arguments with their files read. An attacker may control the evidence, endorsements and collateral. */
 export interface ExplainInputs {
   readonly variant: ExplainedVariant;
-  /** A function, like `collateral`: an error of decoding it becomes a refusal like any other. */
+  /** A function, as for `collateral`, so that a decoding error becomes a refusal. */
   readonly evidence: () => Uint8Array;
   readonly endorsements: readonly Uint8Array[];
   readonly collateral: () => readonly CollateralItem[];
@@ -50,7 +50,7 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
   if (variant === undefined) {
     throw new AttestError('attest-option', `unknown --variant ${JSON.stringify(options.variant)}`);
   }
-  // If it were ignored, the result would look as if the evidence had been verified with it.
+  // Without this error, the result would look as if the evidence had been verified with the ignored input.
   if (variant === 'tpm' && options.collateral.length > 0)
     throw new AttestError('attest-option', '--collateral does not apply to TPM evidence');
   const readAll = (paths: readonly string[]): Promise<Uint8Array[]> =>

@@ -11,7 +11,9 @@ import { CertificateCache, parseCertificate, parseCrl } from '../../internal/att
 import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
 
-/** Endorsements and collateral are told apart by what they are, not by which option named them. */
+/**
+ * The program recognizes endorsements and collateral by their content, not by the option that named the file.
+ */
 function allItems(inputs: ExplainInputs): readonly CollateralItem[] {
   return [...inputs.endorsements.flatMap(readCollateralFile), ...inputs.collateral()];
 }
@@ -35,7 +37,10 @@ export function explainSnp(inputs: ExplainInputs): Verdict {
   return { ...verdict, warnings: [...verdict.warnings, warning] };
 }
 
-/** A document of an unknown issuer is not ignored: it may be a CRL whose issuer somebody has altered to hide it. */
+/**
+ * A document of an unknown issuer is not ignored: it may be a CRL whose issuer an attacker altered to hide
+ * it.
+ */
 function refuseUnknownDocuments(
   items: readonly CollateralItem[],
   { authorities }: ReturnType<typeof amdTrust>,

@@ -102,7 +102,8 @@ function judgeParts(
     checkEnrolled(machineIdentity, rules, list);
     checkClock(quote.statement.clock, { lastSeen: undefined, requireSafe: rules.requireSafeClock }, list);
     if (eventCount === undefined && rules.eventLog === 'required')
-      throw list.refusal('quote-eventlog-missing'); // last: a failed check tells more than a missing log
+      // last, because a failed check says more than a missing log
+      throw list.refusal('quote-eventlog-missing');
   }
   return {
     variant: 'tpm',
@@ -189,7 +190,7 @@ function identityOf(
   return isNamed || enrolled.includes(key.nameHex) ? { ...identity, proof: 'pinned' } : identity;
 }
 
-/** As in attested TLS: leaving an option out must not turn a refusal into an acceptance. */
+/** As in attested TLS: leaving out an option must not turn a refusal into an acceptance. */
 function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Checks): void {
   if (rules.attestationKeys === 'enrolling') return list.skip('quote-key-unknown', { actual: id });
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });

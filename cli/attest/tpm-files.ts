@@ -68,7 +68,10 @@ export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array
 
 type Part = 'signature' | 'key' | 'log' | 'PCR values';
 
-/** The first file of each kind. Concatenated PCR values are recognized by their length, whatever they begin with. */
+/**
+ * The first file of each kind. Concatenated PCR values are recognized by their length, because they can start
+ * with any bytes.
+ */
 function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part) => Uint8Array | undefined {
   const kinds = files.map((file): Part | undefined => {
     if (valuesBytes > 0 && file.length === valuesBytes) return 'PCR values';

@@ -97,7 +97,7 @@ describe('planCharts()', () => {
 });
 
 describe('helmFailure()', () => {
-  // Last words of helm 3.19, as they were met.
+  // Final messages of helm 3.19, copied from real runs.
   const cases = [
     { words: 'Error: context deadline exceeded', want: 'charts-timeout' },
     { words: 'Error: UPGRADE FAILED: timed out waiting for the condition', want: 'charts-timeout' },
@@ -145,14 +145,14 @@ describe('helmFailure()', () => {
   });
 });
 
-/** A helm that records releases and can be made to fail or to stay pending. */
+/** A fake helm that records releases. A test can make it fail or leave a release pending. */
 class FakeHelm implements CommandRunner {
   readonly releases = new Map<string, { status: string; values: string }>();
   readonly calls: string[] = [];
   /** The arguments of each installation that select the chart. */
   readonly charts: string[] = [];
   fail: { readonly name: string; readonly words: string } | undefined;
-  /** How often another helm process is still reported as running. */
+  /** How often the fake still reports another helm process as running. */
   elsewhere = 0;
 
   async run(command: Command): Promise<{ exitCode: number; stdout: string; stderr: string }> {
@@ -268,7 +268,8 @@ async function start(charts: string, lists: Readonly<Record<string, unknown[]>> 
     signal: never,
   };
   const install = (yaml = charts) => {
-    // The network chart comes from the bundle, whose blobs are on the real disk: these tests are about the others.
+    // The network chart comes from the bundle, whose blobs are on the real disk; these tests use only other
+    // charts.
     const plan = planCharts(configOf(yaml), { kind: 'all' }).filter(({ name }) => name !== 'flannel');
     return installCharts(context, { plan, layout, state, access, bundle: { store, manifest } });
   };
@@ -297,12 +298,12 @@ describe('installCharts()', () => {
     await files.writeAtomic('/etc/ssl/certs/ca-certificates.crt', '');
     await install();
     expect(helm.charts).toEqual([
-      // Without authorities by name, helm 3 goes on in plain HTTP when it is answered so.
+      // Without a CA file, helm 3 continues in plain HTTP if the server responds in plain HTTP.
       'oci://h/a --version 1.0.0 --ca-file /etc/ssl/certs/ca-certificates.crt',
       'oci://h/b --version 1.0.0 --plain-http',
       'c --repo http://h --version 2.0.0',
     ]);
-    // Another way to the same bytes is no other chart; another version is.
+    // A different URL for the same bytes is the same chart; another version is a different chart.
     expect(await install(remote.replace(', plainHttp: true', ''))).toMatchObject({ installed: [] });
     expect(await install(remote.replace('2.0.0', '2.0.1'))).toMatchObject({ installed: ['c'] });
   });

@@ -109,7 +109,7 @@ export class Helm {
   }
 }
 
-/** helm's messages by cause, in the order in which they are tried. */
+/** Patterns of helm’s error messages, by cause. The first pattern that matches decides. */
 const MESSAGES = [
   ['charts-timeout', /deadline exceeded|timed out waiting|would exceed context deadline/i],
   [

@@ -14,7 +14,7 @@ const HELM_ENV =
 
 const SETTLE_POLL_MS = 500;
 
-/** What `installCharts` needs beside the context. */
+/** What `installCharts` needs in addition to the context. */
 export interface InstallOptions {
   readonly plan: readonly PlannedChart[];
   readonly layout: WorkspaceLayout;

@@ -52,7 +52,7 @@ describe('parseAgentPackage()', () => {
   });
 });
 
-/** The script itself, run by a shell in which apt is a list of what it was asked for. */
+/** Runs the generated script in a shell with a fake apt that records its arguments. */
 describe('installCommand()', () => {
   let directory: string;
   beforeEach(async () => {
@@ -67,7 +67,7 @@ describe('installCommand()', () => {
     await chmod(path, 0o755);
   }
 
-  /** What was run, and how it ended. */
+  /** The recorded commands and the exit code. */
   async function run(url: string, sha256: string | undefined) {
     const [shell, flags, script = '', ...args] = installCommand(parseAgentPackage(url, sha256));
     const here = script

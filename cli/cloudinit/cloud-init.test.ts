@@ -76,7 +76,7 @@ async function createOffice(uploaded: string, attestation: object | 'as generate
 }
 
 describe('cluster node cloud-init', () => {
-  test('writes the provisioning alone if no variant is of a processor', async () => {
+  test('writes only the provisioning if no evidence variant is of a processor', async () => {
     await using office = await createOffice(bundleOf(crl()), 'as generated');
     const { files } = await office.print();
     expect(files.map(({ path }) => path)).toEqual(['/etc/cluster/provisioning.json']);
@@ -104,7 +104,7 @@ describe('cluster node cloud-init', () => {
     expect(office.said()).toEqual([]);
   });
 
-  test('uses the collateral of the workspace with --endpoint, without a call', async () => {
+  test('with --endpoint, uses the collateral of the workspace and sends no request to the cluster', async () => {
     await using office = await createOffice('');
     const { harness, print, asked } = office;
     const own = { assembledMs: 0, items: [crl()] };
@@ -115,7 +115,7 @@ describe('cluster node cloud-init', () => {
   });
 
   test.each([
-    { name: 'there is none', given: '', want: 'cloud-init-collateral-none' },
+    { name: 'the cluster has none', given: '', want: 'cloud-init-collateral-none' },
     {
       name: 'it has expired',
       given: bundleOf(crl({ nextUpdateMs: Date.now() - 1000 })),
@@ -128,7 +128,7 @@ describe('cluster node cloud-init', () => {
       ),
       want: 'cloud-init-collateral-left-out',
     },
-  ])('leaves it out where $name, and says so', async ({ given, want }) => {
+  ])('leaves the collateral out with a warning if $name', async ({ given, want }) => {
     await using office = await createOffice(given);
     const { files, answer } = await office.print();
     expect(files.map(({ path }) => path)).toEqual(['/etc/cluster/provisioning.json']);

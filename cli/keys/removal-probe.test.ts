@@ -11,7 +11,7 @@ import { describeReplacedKeys, describeSharedKeys, SHARED_KEYS } from './shared-
 const { REFUSED, LET_IN, UNPROVED } = Outcome;
 const HELD = { generation: 1, isReplaced: false };
 
-/** "n1 etcd-client node", and what came of it. */
+/** "n1 etcd-client node" and the result of that probe. */
 function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string[] = []) {
   const results = Object.entries(rows).map(([row, outcome]): MessageInitShape<typeof ProbeResultSchema> => {
     const [node = '', endpoint = '', credential = ''] = row.split(' ');
@@ -51,7 +51,7 @@ describe('probeResultsFrom()', () => {
     expect(proofs).toEqual([{ what: 'credentials test: API server on n1', ok: false, actual: word }]);
   });
 
-  test('a client credential accepted at a peer port fails the check and says nothing of the shared key', () => {
+  test('a client credential accepted at a peer port fails the check, but does not count for the shared key', () => {
     const { proofs, sharedKeys } = probeResultsFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), HELD);
     expect(proofs).toMatchObject([{ ok: false }]);
     expect(sharedKeys[0]).not.toHaveProperty('tried');
@@ -141,7 +141,7 @@ describe('probeResultsFrom()', () => {
     );
   });
 
-  test('a worker held no shared keys', () => {
+  test('a worker had no shared keys', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
     const { sharedKeys } = probeResultsFrom(report, undefined);
     expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none', generation: 2 })).toEqual([]);
@@ -176,7 +176,7 @@ describe('describeSharedKeys()', () => {
     );
   });
 
-  test('says that a node that left in order has wiped them', () => {
+  test('says that a node that was removed in order has wiped its shared keys', () => {
     const said = describeSharedKeys(keys, { isLost: false, outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(/were wiped from its disk\. An earlier copy/);
   });

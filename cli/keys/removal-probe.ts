@@ -31,7 +31,7 @@ const OUTCOME_NAMES: Readonly<Partial<Record<Outcome, string>>> = {
 
 /** The shared keys that a removed node held. */
 export interface HeldKeys {
-  /** 1 for the keys of the init. */
+  /** Generation of the keys; the keys created during init have generation 1. */
   readonly generation: number;
   /** Whether newer keys have replaced them: credentials made with them must then be refused. */
   readonly isReplaced: boolean;
@@ -41,7 +41,7 @@ export interface HeldKeys {
 export interface ProbeResults {
   /** Every endpoint must refuse the node's own credentials, and those made with keys that were replaced. */
   readonly proofs: readonly RemovalCheck[];
-  /** Empty for a node that held none. */
+  /** Results for the shared keys; empty for a node that had none. */
   readonly sharedKeys: readonly SharedKey[];
 }
 
@@ -58,8 +58,8 @@ export async function awaitCredentialsRefused(
 }
 
 /**
- * Runs a removal probe on the first healthy control plane that can: it tests credentials in the name of the removed node at
- * all endpoints of the cluster. Without a report the one check fails.
+ * Runs a removal probe on the first healthy control plane that supports it. The probe tests credentials in
+ * the name of the removed node at all endpoints of the cluster. Without a report, the only check fails.
  */
 export async function runRemovalProbe(
   context: CommandContext,
@@ -107,7 +107,7 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
   return {
     proofs: [
       ...[...own].map(([what, each]) => ({ what, ...refusalOf(each) })),
-      // If nobody was asked, nobody has refused.
+      // If no endpoint was tested, no endpoint has refused the credentials.
       ...(own.size === 0 ? [{ what: 'credentials test', ok: false, actual: 'no endpoint found' }] : []),
       ...report.away.map((node) => ({
         what: `credentials test: ${printable(node)}`,
@@ -127,7 +127,7 @@ function sharedKeyFrom({ credentials, ...key }: KnownKey, results: readonly Prob
   return own.length === 0 ? key : { ...key, tried: summaryOf(own) };
 }
 
-/** Keys that cannot be replaced are tested as well: credentials made with them alone must open nothing. */
+/** Keys that cannot be replaced are tested as well: credentials made only with such keys must be refused. */
 function checksOfReplacedKeys(results: readonly ProbeResult[]): readonly RemovalCheck[] {
   return SHARED_KEYS.filter(({ credentials }) => credentials.length > 0).map(({ key, credentials }) => {
     const own = resultsWith(credentials, results);
@@ -145,12 +145,15 @@ function resultsWith(
   return results.filter((result) => credentials.includes(result.credential) && usesSharedKey(result));
 }
 
-/** An etcd client credential at another etcd port tests the port, not the key. */
+/**
+ * Presenting an etcd client credential at the etcd peer port tests only the port, not whether the key is
+ * revoked.
+ */
 function usesSharedKey({ credential, endpoint }: ProbeResult): boolean {
   return SHARED_CREDENTIALS.has(credential) && !(credential === 'etcd-client' && endpoint !== credential);
 }
 
-/** Passes if all are refused; else it names those that are not. */
+/** Passes if all endpoints refuse the credentials; otherwise lists the endpoints that do not. */
 function refusalOf(results: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | 'actual'> {
   const open = results.filter(({ outcome }) => outcome !== Outcome.REFUSED);
   if (open.length === 0 && new Set(results.map(({ endpoint, node }) => `${endpoint} ${node}`)).size > 1)

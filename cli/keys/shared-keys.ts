@@ -3,7 +3,7 @@ export interface SharedKey {
   readonly key: string;
   /** What an attacker with a copy can do. */
   readonly harm: string;
-  /** A rotation does not replace it. */
+  /** True if a rotation does not replace the key. */
   readonly lasts: boolean;
   /** Where credentials made with it were accepted or refused; undefined if none was tested. */
   readonly tried?: string;
@@ -70,23 +70,23 @@ export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly
 
 /** What became of the shared keys that a removed node held. */
 export type KeysOutcome =
-  /** It held none. */
+  /** The node had no shared keys. */
   | 'none'
   | 'replaced'
   /** Replacing was requested, and the command did not wait for its end. */
   | 'under-way'
   /** Replacing was not requested: the node left in order, or the operator chose to keep the keys. */
   | 'kept'
-  /** Only an owner may have them replaced. */
+  /** Replacing needs an owner, and the caller is not an owner. */
   | 'owner-needed'
-  /** Its records are deleted, so it is not known whether it held any. */
+  /** The records of the node are deleted, so it is unknown whether the node had shared keys. */
   | 'unknown';
 
 /** Shared keys of which a removed node may have left a copy. */
 export interface RemainingKeys {
   readonly isLost: boolean;
   readonly outcome: KeysOutcome;
-  /** Generation of the keys that it held. */
+  /** Generation of the keys that the node had. */
   readonly generation: number | undefined;
 }
 

@@ -36,7 +36,7 @@ let callersCaPem: string;
 let port: number;
 let serving: Promise<unknown>;
 
-/** The service of one node on a real etcd, asked as an API server asks. */
+/** Runs the webhook of one node with a real etcd. Its methods send requests as the API server does. */
 beforeAll(async () => {
   etcd = await TestEtcd.create();
   member = await etcd.startMember('one');
@@ -67,7 +67,10 @@ interface Answer {
   readonly allowed: boolean;
 }
 
-/** As kube-apiserver does it: the server is known by the node's id, the caller by its certificate. */
+/**
+ * Connects as kube-apiserver does: expects the node ID in the server certificate and shows a client
+ * certificate.
+ */
 function ask(spec: object, caller: TlsIdentity, body?: string): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
@@ -129,7 +132,7 @@ test('the webhook answers only the API server', async () => {
     validDays: 1,
   });
   await expect(ask(spec, { certPem: forged, keyPem: forgedKey })).rejects.toThrow();
-  // A member of the cluster is none of etcd's clients.
+  // // A node certificate of a cluster member is not an etcd client certificate.
   await expect(ask(spec, own.tls)).rejects.toThrow();
 });
 
@@ -147,7 +150,7 @@ test('the webhook serves the API server however many silent connections are open
     for (let round = 0; round < 4; round++) {
       for (let i = 0; i < 200; i++) {
         const socket = connect({ host: '127.0.0.1', port });
-        socket.on('error', () => undefined); // let go for a newer one
+        socket.on('error', () => undefined); // the webhook closes this connection for a newer one
         silent.push(socket);
         if (i % 2 === 0) socket.write(Buffer.from([0x16, 0x03, 0x01])); // the first bytes of a handshake
       }

@@ -24,34 +24,34 @@ describe('decideReview()', () => {
     node?: NodeMembership;
     want: string;
   }[] = [
-    { name: 'the kubelet of a member is left to Kubernetes', node: member, want: 'no-opinion' },
-    { name: 'a node on no record is denied', want: 'deny' },
+    { name: 'a kubelet of a member gets no opinion, so Kubernetes decides', node: member, want: 'no-opinion' },
+    { name: 'a node without a record is denied', want: 'deny' },
     { name: 'a decommissioned node is denied', node: { ...member, isMember: false }, want: 'deny' },
     {
-      name: 'a credential without a node’s id is denied',
+      name: 'a credential without a node ID is denied',
       subject: { uid: '' },
       node: member,
       want: 'deny',
     },
     {
-      name: 'the old machine is denied when its name belongs to another node',
+      name: 'a removed machine is denied when its name belongs to another node',
       subject: { uid: 'node-old' },
       want: 'deny',
     },
     {
-      name: 'a member’s id with the name of another node is denied',
+      name: 'the ID of a member with the name of another node is denied',
       subject: { user: 'system:node:n2' },
       node: member,
       want: 'deny',
     },
     {
-      name: 'a member of the nodes’ group with another user’s name is denied',
+      name: 'a user in the group system:nodes whose name is not a node name is denied',
       subject: { user: 'eve' },
       node: member,
       want: 'deny',
     },
     {
-      name: 'who says to be no node is left to Kubernetes',
+      name: 'a user that does not claim to be a node gets no opinion, so Kubernetes decides',
       subject: { user: 'admin', uid: '', groups: ['system:masters'] },
       want: 'no-opinion',
     },
@@ -60,7 +60,7 @@ describe('decideReview()', () => {
     expect(decideReview({ ...kubelet, ...subject }, node).kind).toBe(want);
   });
 
-  test('never allows, which would bypass the authorizers of Kubernetes', () => {
+  test('decideReview() never allows a request, which would bypass the authorizers of Kubernetes', () => {
     for (const node of [member, undefined]) {
       const { status } = JSON.parse(renderDecision(decideReview(kubelet, node))) as {
         status: { allowed: boolean; denied?: boolean };
@@ -72,7 +72,7 @@ describe('decideReview()', () => {
 });
 
 describe('parseReview()', () => {
-  test('reads the user of any request', () => {
+  test('parseReview() reads the user of any request', () => {
     const subject = parseReview(
       review({ ...kubelet, extra: { a: ['b'] }, resourceAttributes: { verb: 'get' } }),
     );
@@ -82,12 +82,12 @@ describe('parseReview()', () => {
   });
 
   test.each([
-    { name: 'nothing', text: '' },
-    { name: 'another kind', text: review(kubelet).replace('SubjectAccessReview', 'TokenReview') },
-    { name: 'another version', text: review(kubelet).replace('/v1', '/v1beta1') },
-    { name: 'groups that are none', text: review({ ...kubelet, groups: 'system:nodes' }) },
-    { name: 'an endless uid', text: review({ ...kubelet, uid: 'x'.repeat(10_000) }) },
-  ])('refuses $name', ({ text }) => {
+    { name: 'an empty body', text: '' },
+    { name: 'a document of another kind', text: review(kubelet).replace('SubjectAccessReview', 'TokenReview') },
+    { name: 'a document of another version', text: review(kubelet).replace('/v1', '/v1beta1') },
+    { name: 'groups that are not a list', text: review({ ...kubelet, groups: 'system:nodes' }) },
+    { name: 'a UID that is too long', text: review({ ...kubelet, uid: 'x'.repeat(10_000) }) },
+  ])('parseReview() refuses $name', ({ text }) => {
     expect(() => parseReview(text)).toThrow();
   });
 });
@@ -113,7 +113,7 @@ describe('createMembershipLookup()', () => {
     return { clock, lookup: createMembershipLookup(counted, clock), forget, reads: () => reads };
   }
 
-  test('reuses a result for a second, after which a deleted node is not found', async () => {
+  test('the lookup reuses a result for one second, and then finds that a node was deleted', async () => {
     const { clock, lookup, forget, reads } = await start();
     const both = await Promise.all([lookup('node-1', never), lookup('node-1', never)]);
     expect(both).toEqual([member, member]);
@@ -124,14 +124,14 @@ describe('createMembershipLookup()', () => {
     expect(await lookup('node-1', never)).toBeUndefined();
   });
 
-  test('returns nothing for an invalid ID without reading etcd', async () => {
+  test('the lookup returns nothing for an invalid ID, without reading etcd', async () => {
     const { lookup, reads } = await start();
     for (const nodeId of ['', '../operators/x', 'a/b', 'x'.repeat(200)])
       expect(await lookup(nodeId, never)).toBeUndefined();
     expect(reads()).toBe(0);
   });
 
-  test('reads again after a failed read', async () => {
+  test('the lookup reads etcd again after a failed read', async () => {
     const { clock } = await start();
     let isDown = true;
     const etcd = new MemoryEtcd();

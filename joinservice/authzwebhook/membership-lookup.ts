@@ -9,7 +9,7 @@ import type { NodeMembership } from './access-review.ts';
 const MAX_AGE_MS = 1_000;
 const READ_MS = 2_000;
 const MAX_CACHED = 10_000;
-/** Other IDs exist in no record. */
+/** The pattern of node IDs; no record has an ID of another form. */
 const NODE_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Looks up a node; resolves with undefined where it has no record, rejects while etcd is unavailable. */
@@ -25,7 +25,8 @@ export function createMembershipLookup(etcd: KeySpace, clock: Clock): Membership
     if (found !== undefined && nowMs - found.readMs < MAX_AGE_MS) return found.node;
     if (cached.size >= MAX_CACHED) cached.clear();
     const node = readMembership({ etcd, clock, signal }, nodeId);
-    // The age counts from the beginning of the read, so a result is never older than that.
+    // The age of a result counts from the start of the read, so no reused result is more than a second out of
+    // date.
     cached.set(nodeId, { readMs: nowMs, node });
     // A failed read is not reused.
     node.catch(() => cached.delete(nodeId));

@@ -9,7 +9,7 @@ import type { MembershipLookup } from './membership-lookup.ts';
 import { claimedNodeOf, decideReview, parseReview, renderDecision } from './access-review.ts';
 import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
-/** The API server is on this machine. */
+/** The webhook listens on the loopback only, because the API server is on this machine. */
 const HOST = '127.0.0.1';
 const PATH = '/authorize';
 /** The common name of the client certificate that the API server uses for etcd and for this webhook. */
@@ -23,13 +23,13 @@ const MAX_CONNECTIONS = 256;
 /** Less than the 90 s after which the API server closes an idle connection (net/http, DefaultTransport). */
 const KEEP_MS = 75_000;
 
-/** Where the webhook listens, and whom it answers. */
+/** Where the webhook listens, and which clients it accepts. */
 export interface AuthorizationListener {
   /** 0 for any free port. */
   readonly port: number;
   /** The node certificate; the API server expects the node ID in it. */
   readonly identity: TlsIdentity;
-  /** The CA of etcd clients, which issues the certificate of the API server and none of a kubelet. */
+  /** The CA of etcd clients. It issues the certificate of the API server, but no kubelet certificate. */
   readonly callersCaPem: string;
   readonly onListening?: ((port: number) => void) | undefined;
 }
@@ -113,7 +113,7 @@ async function answer(
   return { status: 200, body: renderDecision(decideReview(subject, node)) };
 }
 
-/** By connection, since parsing the certificate for each request is a tenth of its cost. */
+/** Cached for each connection, because parsing the certificate takes a tenth of the time of a request. */
 const callers = new WeakMap<TLSSocket, boolean>();
 
 function isCaller(socket: TLSSocket): boolean {

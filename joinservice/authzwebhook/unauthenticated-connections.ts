@@ -6,14 +6,16 @@ import type { Socket } from 'node:net';
  */
 export class UnauthenticatedConnections {
   readonly #max: number;
-  /** By source port, oldest first; unique, since all connections are on the loopback. */
+  /**
+   * Connections by source port, oldest first. The port is unique because all connections are on the loopback.
+   */
   readonly #waiting = new Map<number | undefined, Socket>();
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** How many there are. */
+  /** The number of unauthenticated connections. */
   get size(): number {
     return this.#waiting.size;
   }

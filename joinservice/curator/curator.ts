@@ -19,7 +19,7 @@ import { readHandlers, type CuratorFacts } from './nodes/read-handlers.ts';
 import type { NodeView } from './nodes/node-wire.ts';
 import { writeHandlers } from './changes/write-handlers.ts';
 
-/** What a curator is made of. */
+/** What a curator works with. */
 export interface CuratorOptions {
   /** The state etcd, below the prefix of the cluster. */
   readonly etcd: KeySpace;
@@ -71,7 +71,7 @@ export class Curator {
     this.service = this.authorize(CuratorContract, handlers);
   }
 
-  /** Serves another contract to members, with the same authorization of callers. */
+  /** Serves another contract to members. Callers are authorized in the same way. */
   authorize<S extends DescService>(
     service: S,
     handlers: Handlers<S, Caller>,

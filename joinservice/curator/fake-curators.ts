@@ -15,17 +15,20 @@ import type { Curator as CuratorContract, WatchNodesResponse } from '../curatorp
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { Curator } from './curator.ts';
 
-/** What a member sees of a curator, without a wire in between. */
+/** A client of a curator without a network connection. */
 export type CuratorHandlers = Handlers<typeof CuratorContract, MemberIdentity>;
 
-/** One etcd, one cluster with an owner and a control-plane node, and as many curators as a test wants. */
+/**
+ * One fake etcd and one cluster with an owner and a control-plane node. A test creates as many curators as it
+ * needs.
+ */
 export class TestCurators implements AsyncDisposable {
   readonly etcd: MemoryEtcd;
   readonly clock = new FakeClock();
   readonly cluster: TestCluster;
   readonly first: TestPeer;
   readonly owner: TestPeer;
-  /** Who signs documents; the curators know this key. */
+  /** The owner who signs documents; the curators know the owner’s public key. */
   readonly signer: FakeOwner;
   readonly all: readonly Curator[];
   readonly #stop = new AbortController();
@@ -69,7 +72,7 @@ export class TestCurators implements AsyncDisposable {
     return curators;
   }
 
-  /** etcd as it would be when every control plane on record has followed its roles. */
+  /** The etcd members as they are after every recorded control plane has applied its roles. */
   async #controlPlanesAsMembers() {
     const { entries } = await this.etcd.list(NODES_PREFIX, { signal: this.#stop.signal });
     const nodes = entries
@@ -80,7 +83,7 @@ export class TestCurators implements AsyncDisposable {
       .map(({ nodeId }) => ({ name: nodeId, isLearner: false, started: true }));
   }
 
-  /** The calls of one of them. */
+  /** The calls of one curator. */
   at(index: number): CuratorHandlers {
     const curator = this.all[index];
     if (curator === undefined) throw new Error(`there is no curator ${index}`);
@@ -93,13 +96,16 @@ export class TestCurators implements AsyncDisposable {
   }
 }
 
-/** Of a node. */
+/** The ID of a node. */
 export function nodeIdOf({ identity }: TestPeer): string {
   if (identity.kind !== 'node') throw new Error(`operator ${identity.name} is no node`);
   return identity.nodeId;
 }
 
-/** `create()` makes curators that end with the test; to be called once in a file, with its `afterEach`. */
+/**
+ * Returns `create()`, whose curators end with the test. Call it once in each test file, with the file’s
+ * `afterEach`.
+ */
 export function curatorsOfTests(afterEach: (work: () => Promise<void>) => void) {
   const made: TestCurators[] = [];
   afterEach(async () => {
@@ -114,7 +120,7 @@ export function curatorsOfTests(afterEach: (work: () => Promise<void>) => void) 
   };
 }
 
-/** A call of this member. */
+/** The call context of this member. */
 export function as({ identity }: TestPeer, signal = new AbortController().signal) {
   return { peer: identity, signal, address: '127.0.0.1' };
 }
@@ -132,7 +138,7 @@ export function follow(
   };
 }
 
-/** A caller's stream of one message. */
+/** A request stream with one message. */
 export async function* one(message: unknown, staysOpen = false) {
   yield message;
   if (staysOpen) await new Promise(() => undefined);

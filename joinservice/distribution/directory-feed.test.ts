@@ -37,7 +37,7 @@ afterEach(async () => {
   await Promise.allSettled(runs);
 });
 
-test('the directory lists control planes with an address, drops removed ones, and wakes no watcher for other nodes', async () => {
+test('the directory lists control planes with an address, drops removed ones, and sends nothing when other nodes change', async () => {
   const etcd = new MemoryEtcd();
   const clock = new FakeClock();
   const cluster = await TestCluster.create(etcd, () => clock.nowMs());
@@ -84,7 +84,7 @@ test('the directory lists control planes with an address, drops removed ones, an
   };
 
   await settle();
-  expect(told).toEqual([]); // an empty directory is no answer
+  expect(told).toEqual([]); // the feed never sends an empty directory
   const [a, , worker] = [
     await put1('a', ['ConsensusMember', 'KubernetesController'], '198.51.100.1'),
     await put1('silent', ['ConsensusMember']),
@@ -118,7 +118,7 @@ test('the directory lists control planes with an address, drops removed ones, an
   expect([(failure as EtcdError).code, told.length]).toEqual(['etcd-unavailable', count]);
 });
 
-test('fetchBlob() refuses an invalid hash, and fails where there is no store', async () => {
+test('fetchBlob() refuses an invalid hash, and fails if the node has no blob store', async () => {
   const clock = new FakeClock();
   const etcd = new MemoryEtcd();
   const feed = new DirectoryFeed({
@@ -142,7 +142,7 @@ test('fetchBlob() refuses an invalid hash, and fails where there is no store', a
   }
 });
 
-test('watchDirectory() wakes many watchers a few at a time, and all of them in the end', async () => {
+test('watchDirectory() wakes a few watchers at a time until all have the new directory', async () => {
   const etcd = new MemoryEtcd();
   await TestCluster.create(etcd, () => 0);
   const directory = new EventValue<Directory>();

@@ -11,9 +11,15 @@ import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-fe
 import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
 
-/** Each fetch keeps a file open and a few chunks in memory. A refused caller asks another control plane. */
+/**
+ * Concurrent fetches; each keeps a file open and a few chunks in memory. A refused caller asks another
+ * control plane.
+ */
 const MAX_FETCHES = 64;
-/** Directory watchers that are woken at once, so that heartbeats and other calls are served in between. */
+/**
+ * Directory watchers that are woken at the same time, so that heartbeats and other calls are served in
+ * between.
+ */
 const WATCHERS_AT_ONCE = 64;
 
 type Known = Extract<Directory, { kind: 'known' }>;

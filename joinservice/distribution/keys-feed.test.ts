@@ -36,7 +36,7 @@ const write = async (value: Uint8Array): Promise<unknown> => {
   return now.set ? now.value : undefined;
 };
 
-test('KeysFeed provides an empty stage before the first rotation and keeps the previous one where the record is invalid', async () => {
+test('KeysFeed provides an empty stage before the first rotation, and keeps the previous stage if the record is invalid', async () => {
   expect(feed.stage.peek()).toEqual(expect.objectContaining({ set: true, value: '' }));
   expect(await write(records.keys.encode(record))).toBe('2/asked');
   expect(await write(records.keys.encode({ ...record, phase: 'believe' }))).toBe('2/believe');

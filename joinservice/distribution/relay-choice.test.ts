@@ -23,7 +23,7 @@ test('RelayChoice chooses a few workers and keeps them when others appear', () =
   expect(choice.choose()).toEqual(chosen);
 });
 
-test('RelayChoice replaces a worker without heartbeats once, also when it returns', () => {
+test('RelayChoice replaces a worker without heartbeats once, and does not choose it again when it returns', () => {
   const { choice, say } = choiceOf(20);
   expect(choice.choose()).toEqual(first);
   say(3, false);
@@ -33,7 +33,7 @@ test('RelayChoice replaces a worker without heartbeats once, also when it return
   expect(choice.choose()).toEqual(after);
 });
 
-test('RelayChoice keeps workers without heartbeats where there are no others', () => {
+test('RelayChoice keeps workers without heartbeats if there are no other workers', () => {
   const { choice, say } = choiceOf(3);
   for (let index = 0; index < 3; index++) say(index, false);
   expect(choice.choose()).toEqual(['a0', 'a1', 'a2']);

@@ -4,7 +4,9 @@ export interface RelayCandidate {
   readonly isAlive: boolean;
 }
 
-/** Enough that one of them is reachable after a long absence, and few enough for every node to store. */
+/**
+ * Number of relays: a node finds a reachable relay after a long absence, and every node can store the list.
+ */
 export const MAX_RELAYS = 8;
 
 /**
@@ -36,7 +38,7 @@ export class RelayChoice {
   #next(): readonly string[] {
     const isAlive = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isAlive === true;
     const staying = this.#chosen.filter(isAlive);
-    // The usual case, since most changes are of other nodes.
+    // In most cases the change is of a node that is not a candidate.
     if (staying.length === MAX_RELAYS) return staying;
     const others = [...this.#candidates.keys()].filter((nodeId) => !this.#chosen.includes(nodeId)).toSorted();
     const notAlive = this.#chosen.filter((nodeId) => this.#candidates.has(nodeId) && !isAlive(nodeId));

@@ -56,13 +56,13 @@ async function fetch(knownSha256 = new Uint8Array()): Promise<string> {
 }
 
 describe('ClusterCollateral', () => {
-  test('is empty before the first upload', async () => {
+  test('ClusterCollateral is empty before the first upload', async () => {
     expect(collateral.current).toEqual({});
     await settle();
     expect(collateral.current).toEqual({});
   });
 
-  test('has the newest upload for validators', async () => {
+  test('ClusterCollateral provides the newest upload to validators', async () => {
     await upload(one);
     expect(collateral.current.snp?.crls).toEqual([crl]);
     expect(collateral.current.tdx?.seenEvaluationNumber).toBe(3);
@@ -74,7 +74,7 @@ describe('ClusterCollateral', () => {
     expect(await fetch()).toBe('');
   });
 
-  test('fetch() returns the newest upload, and nothing to a caller that has it', async () => {
+  test('fetch() returns the newest upload, and nothing to a caller that has it already', async () => {
     await upload(one);
     expect(await fetch()).toBe(one);
     const known = createHash('sha256').update(one).digest();
@@ -84,8 +84,8 @@ describe('ClusterCollateral', () => {
   });
 
   const unusable = [
-    { name: 'is no record', bad: () => store(Buffer.from('hello')) },
-    { name: 'holds no bundle', bad: () => upload('hello') },
+    { name: 'is not a collateral record', bad: () => store(Buffer.from('hello')) },
+    { name: 'contains no collateral bundle', bad: () => upload('hello') },
   ];
   test.each(unusable)('keeps the previous upload when the new one $name', async ({ bad }) => {
     await upload(one);

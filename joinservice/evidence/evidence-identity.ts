@@ -2,19 +2,21 @@ import { machineIdentityText, type Verdict } from '../../internal/attestation/in
 import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import type { MachineRecord } from '../../internal/records/index.ts';
 
-/** The machine that evidence identifies, and how often its TPM was locked. */
+/**
+ * The machine that evidence identifies, and how often the machine was locked to a cluster, as its TPM counts.
+ */
 export interface EvidenceIdentity {
   /** Name of the attestation key, hex; undefined without a TPM. */
   readonly akName: string | undefined;
   readonly identity: string;
   readonly variant: string;
-  /** undefined where the TPM counts no locks. */
+  /** The number of locks; undefined if the TPM has no lock counter. */
   readonly lockCounter?: bigint | undefined;
 }
 
 /**
- * Whether evidence is of the recorded machine. The variant must be the same too: an attestation key that a processor vouched for
- * proves nothing under a weaker variant.
+ * Whether evidence is from the recorded machine. The variant must match too: an attestation key that a
+ * processor vouched for proves nothing under a weaker variant.
  */
 export function isSameMachine(
   known: Pick<MachineRecord, 'akName' | 'identity' | 'variant'>,
@@ -36,7 +38,7 @@ export function evidenceIdentityOf(
   };
 }
 
-/** The Name, hex, of the attestation key that signed; undefined without a TPM. */
+/** The TPM Name, as hex, of the attestation key that signed the evidence; undefined without a TPM. */
 export function attestationKeyNameOf({ claims }: Pick<Verdict, 'claims'>): string | undefined {
   const name = claims['attestationKey'] ?? claims['tpm.attestationKey'];
   return typeof name === 'string' ? name : undefined;

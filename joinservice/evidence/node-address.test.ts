@@ -25,33 +25,33 @@ test.each([
 
 describe('whyAddressReserved()', () => {
   test.each([
-    { name: 'the API’s service', given: '10.96.0.1' },
-    { name: 'the last service', given: '10.111.255.255' },
+    { name: 'the service address of the Kubernetes API', given: '10.96.0.1' },
+    { name: 'the last service address', given: '10.111.255.255' },
     { name: 'a pod', given: '10.244.3.7' },
-    { name: 'the operator’s balancer', given: '203.0.113.6' },
-    { name: 'a name of the API', given: '203.0.113.5' },
-    { name: 'a name of the API, written otherwise', given: '2001:db8::5' },
-    { name: 'the machine itself', given: '127.0.0.1' },
-    { name: 'the machine itself, IPv6', given: '::1' },
-    { name: 'an IPv4 service in IPv6', given: '::ffff:a60:1' },
-    { name: 'no address at all', given: '0.0.0.0' },
-    { name: 'no address at all, IPv6', given: '::' },
-    { name: 'a link', given: '169.254.1.1' },
-    { name: 'a link, IPv6', given: 'fe80::1' },
-    { name: 'everybody', given: '255.255.255.255' },
-    { name: 'a group', given: 'ff02::1' },
-  ])('refuses $given: $name', ({ given }) => {
+    { name: 'the operator’s load balancer', given: '203.0.113.6' },
+    { name: 'an address of the Kubernetes API', given: '203.0.113.5' },
+    { name: 'an address of the Kubernetes API, in another notation', given: '2001:db8::5' },
+    { name: 'the IPv4 loopback', given: '127.0.0.1' },
+    { name: 'the IPv6 loopback', given: '::1' },
+    { name: 'an IPv4 service address mapped to IPv6', given: '::ffff:a60:1' },
+    { name: 'the unspecified IPv4 address', given: '0.0.0.0' },
+    { name: 'the unspecified IPv6 address', given: '::' },
+    { name: 'a link-local IPv4 address', given: '169.254.1.1' },
+    { name: 'a link-local IPv6 address', given: 'fe80::1' },
+    { name: 'the broadcast address', given: '255.255.255.255' },
+    { name: 'a multicast address', given: 'ff02::1' },
+  ])('whyAddressReserved() refuses $given: $name', ({ given }) => {
     expect(whyAddressReserved(given, settings, worker)).toEqual(expect.any(String));
   });
 
   test.each(['192.0.2.1', '10.95.255.255', '10.112.0.0', '198.18.0.11', '2001:db8::6'])(
-    '%s is a machine’s',
+    'whyAddressReserved() allows %s for a machine',
     (given) => {
       expect(whyAddressReserved(given, settings, worker)).toBeUndefined();
     },
   );
 
-  test('lets a control plane have an address of the API, but not of a service', () => {
+  test('whyAddressReserved() lets a control plane have the address of the API, but not a service address', () => {
     expect(whyAddressReserved('203.0.113.5', settings, { servesApi: true })).toBeUndefined();
     expect(whyAddressReserved('10.96.0.1', settings, { servesApi: true })).toBeDefined();
   });

@@ -5,11 +5,15 @@ import type { SettingsRecord } from '../../internal/records/index.ts';
 /** Addresses at which no other machine can be reached: unspecified, loopback, link-local, multicast, reserved (RFC 6890). */
 const UNREACHABLE = {
   4: listOf('0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'),
-  // Includes IPv4-mapped addresses. Two lists, because for Node every IPv4 address matches that subnet.
+  // These lists include IPv4-mapped addresses. IPv4 and IPv6 have separate lists, because in Node.js every
+  // IPv4 address matches the subnet of IPv4-mapped addresses.
   6: listOf('::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'),
 };
 
-/** The canonical form of an IP address (RFC 5952 for IPv6); undefined for other text, and with a port or zone. */
+/**
+ * The canonical form of an IP address (RFC 5952 for IPv6); undefined for other text, including an address
+ * with a port or zone.
+ */
 export function canonicalAddress(text: string): string | undefined {
   if (isIP(text) === 4) return text;
   if (isIP(text) !== 6 || text.includes('%')) return undefined;

@@ -11,9 +11,9 @@ import { attestationSettings, type ClusterConfig } from '../../internal/config/i
 
 /** The attestation settings of the configuration, for machines that join. */
 export interface ActiveAttestation {
-  /** Which software is accepted. The machine itself is identified in the session and decided about by `join.policy`. */
+  /** Which software is accepted. The session identifies the machine, and `join.policy` decides about it. */
   readonly policy: Policy;
-  /** Machines that may be members; `any` leaves it to `join.policy`. */
+  /** The machines that may be members; `any` leaves the decision to `join.policy`. */
   readonly machines: 'any' | ReadonlySet<string>;
   /** Trusted manufacturers and endorsement keys, including those of the inventory. */
   readonly endorsements: EndorsementTrust;
@@ -49,7 +49,10 @@ export function readAttestation(config: ClusterConfig): ActiveAttestation {
   };
 }
 
-/** One validator for each accepted variant of evidence. A machine with only a key has an unproved identity. */
+/**
+ * One validator for each accepted variant of evidence. The identity of a machine that has only a key is
+ * unproved.
+ */
 export function joinValidators(
   variants: ActiveAttestation['variants'],
 ): readonly [Validator, ...Validator[]] {

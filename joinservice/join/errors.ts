@@ -1,6 +1,6 @@
 import { defineErrors, errorClass, type ErrorSpec } from '../../internal/errors/index.ts';
 
-/** Not retryable: the machine as it is would be refused again. */
+/** Not retryable: the machine would be refused again unless something about the machine changes. */
 function final(meaning: string, fix: string): ErrorSpec {
   return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
 }
@@ -12,7 +12,10 @@ function passing(meaning: string, fix: string, fault: ErrorSpec['fault'] = 'oper
 
 const CHECK_VERSIONS = 'Compare the versions of both programs. They may differ by one minor version.';
 
-/** Why a machine waits or is refused. The machine learns only the code; the trace and the audit log have the whole chain. */
+/**
+ * Why a machine waits or is refused. The machine learns only the code; the trace and the audit log contain
+ * the full reason.
+ */
 export const joinErrors = defineErrors({
   'join-awaiting-approval': {
     fault: 'operator',

@@ -108,7 +108,7 @@ function write(key: string, value: Uint8Array): void {
   etcd.commitNow({ when: [], then: [put(key, value)] });
 }
 
-/** What operators wrote of evidence. */
+/** The attestation settings that operators put into the configuration. */
 function configure(policy: object = {}): void {
   const document = {
     version: 1,
@@ -130,7 +130,7 @@ function configure(policy: object = {}): void {
   write(CONFIGURATION_KEY, records.configuration.encode(record));
 }
 
-/** A session whose evidence passed under the policy of now. */
+/** A session whose evidence was accepted under the current policy. */
 function sessionOf(pcr15 = lockedValue(ZERO, CLUSTER_ID)): AttestedPeer {
   return {
     session,
@@ -168,7 +168,7 @@ async function rejoin(peer: AttestedPeer): Promise<string> {
 }
 
 describe('the ticket of a long session', () => {
-  test('is requested from the signer while nothing has changed', async () => {
+  test('is requested from the signer if nothing has changed', async () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
@@ -181,7 +181,7 @@ describe('the ticket of a long session', () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
-  test('is refused when the policy lists other machines, also with new evidence', async () => {
+  test('is refused if the policy now lists other machines, even with new evidence', async () => {
     configure({ machines: [`tpm-ek:${'f'.repeat(64)}`] });
     await settle();
     expect(await rejoin(sessionOf())).toBe('join-unknown-machine');
@@ -190,7 +190,7 @@ describe('the ticket of a long session', () => {
     expect(await rejoin(sessionOf())).toBe('signed 1');
   });
 
-  test('is refused when the evidence does not show the lock of this cluster', async () => {
+  test('is refused if the evidence does not show that the machine is locked to this cluster', async () => {
     expect(await rejoin(sessionOf(ZERO))).toBe('join-not-locked');
     expect(await rejoin(sessionOf(lockedValue(ZERO, 'ff'.repeat(16))))).toBe('join-not-locked');
     expect(signed).toBe(0);

@@ -32,11 +32,11 @@ import { RefusalAudit } from './requests/refusal-audit.ts';
 import { ClockObservations } from './machine/clock-observations.ts';
 import { Tickets, type TicketSigner } from './tickets/tickets.ts';
 
-/** Machines that are decided about or get their ticket at the same time, and those that wait for it. */
+/** Machines that are decided about or get a ticket at the same time, and machines that wait for that. */
 const WORK_SLOTS = { maxActive: 16, maxWaiting: 4_096 };
 /** Machines whose TPM is challenged at the same time; fewer than `CredentialActivations` keeps open. */
 const CHALLENGE_SLOTS = { maxActive: 256, maxWaiting: 4_096 };
-/** Audit entries and requests that machines without an admission can cause on one node. */
+/** Audit entries and requests that machines without an admission can cause one node to write. */
 const UNADMITTED_WRITES = { size: 1_200, periodMs: 10 * 60_000 };
 
 export interface JoinServiceOptions {

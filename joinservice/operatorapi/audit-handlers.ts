@@ -7,7 +7,7 @@ import { readCluster, type Caller } from '../curator/index.ts';
 import type { OperatorApi, ListAuditRequest } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
-/** Digits of the number of an entry in its key. */
+/** Digits of an entry number in the etcd key of the entry. */
 const AUDIT_DIGITS = 16;
 const FOLLOW_MS = 1_000;
 
@@ -74,7 +74,7 @@ async function readHead(etcd: KeySpace, signal: AbortSignal): Promise<AuditHeadR
   return headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
 }
 
-/** A chain with a gap would look as if an entry had been deleted. */
+/** Detects a gap in the entries, because a gap would look as if an entry had been deleted. */
 function dropped(seq: number, { firstSeq }: AuditHeadRecord): OperatorApiError {
   return new OperatorApiError(
     'operatorapi-audit-truncated',
@@ -84,13 +84,13 @@ function dropped(seq: number, { firstSeq }: AuditHeadRecord): OperatorApiError {
 
 interface Block {
   readonly entries: readonly { readonly seq: number; readonly record: Uint8Array }[];
-  /** The last number of this block. */
+  /** The last entry number of this block of one hundred. */
   readonly end: number;
 }
 
 /**
- * The entries after a number up to the end of its hundred, with one list call: numbers are padded, so a hundred of them share a
- * prefix. Missing entries are left out.
+ * The entries after a number, up to the end of its block of one hundred, from one list call. Entry numbers
+ * are zero-padded, so a block of one hundred entries shares a key prefix. Missing entries are left out.
  */
 async function readBlock(
   etcd: KeySpace,

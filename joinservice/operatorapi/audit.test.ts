@@ -13,7 +13,7 @@ const signal = new AbortController().signal;
 const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
 const call = { peer, signal, address: '192.0.2.1' };
 
-/** An etcd in which something happens before every listing. */
+/** An etcd that runs a callback before every list call. */
 class BusyEtcd extends MemoryEtcd {
   onList: () => Promise<void> = () => Promise.resolve();
 
@@ -54,7 +54,7 @@ async function createAudit(count: number, kept = 1_000) {
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 describe('listAudit()', () => {
-  test('sends every entry once with its number, across blocks of a hundred', async () => {
+  test('listAudit() sends every entry once with its number, across blocks of one hundred', async () => {
     const { read } = await createAudit(312);
     const { seqs, records, head } = await read();
     expect(seqs).toEqual(range(1, 312));
@@ -64,16 +64,16 @@ describe('listAudit()', () => {
   });
 
   test.each([
-    { name: 'from the middle of a hundred', request: { afterSeq: 150n }, want: range(151, 230) },
-    { name: 'from the end of a hundred', request: { afterSeq: 199n }, want: range(200, 230) },
-    { name: 'no more than was asked for', request: { afterSeq: 95n, limit: 10 }, want: range(96, 105) },
-    { name: 'nothing after the last one', request: { afterSeq: 230n }, want: [] },
+    { name: 'from the middle of a block', request: { afterSeq: 150n }, want: range(151, 230) },
+    { name: 'from the end of a block', request: { afterSeq: 199n }, want: range(200, 230) },
+    { name: 'at most the requested number of entries', request: { afterSeq: 95n, limit: 10 }, want: range(96, 105) },
+    { name: 'nothing after the last entry', request: { afterSeq: 230n }, want: [] },
   ])('sends the requested range: $name', async ({ request, want }) => {
     const { read } = await createAudit(230);
     expect((await read(request)).seqs).toEqual(want);
   });
 
-  test('begins with the oldest remaining entry when entries are dropped before it has sent one', async () => {
+  test('listAudit() begins with the oldest remaining entry if entries are deleted before it has sent one', async () => {
     const { etcd, append, read } = await createAudit(230, 200);
     let listings = 0;
     etcd.onList = () => (listings++ === 0 ? append(7) : Promise.resolve());
@@ -82,14 +82,14 @@ describe('listAudit()', () => {
     expect(head).toMatchObject({ seq: 237n, firstSeq: 38n });
   });
 
-  test('fails when entries are dropped while it sends them, since a gap would look like a broken chain', async () => {
+  test('listAudit() fails if entries are deleted while it sends them, because a gap would look like a broken chain', async () => {
     const { etcd, append, read } = await createAudit(330, 300);
     let listings = 0;
     etcd.onList = () => (listings++ === 1 ? append(120) : Promise.resolve());
     await expect(read()).rejects.toMatchObject({ code: 'operatorapi-audit-truncated', retryable: true });
   });
 
-  test('sends a chain with a visible gap where entries were deleted', async () => {
+  test('listAudit() sends a chain with a visible gap if entries were deleted', async () => {
     const { etcd, read } = await createAudit(320);
     etcd.commitNow({ when: [], then: range(101, 200).map((seq) => remove(auditKey(seq))) });
     expect((await read()).seqs).toEqual([...range(1, 100), ...range(201, 320)]);

@@ -31,7 +31,7 @@ beforeEach(() => {
   handlers = collateralHandlers({ etcd, mutations, clock, manufacturers });
 });
 
-/** Everything of Intel with this number, and AMD's CRL. */
+/** All Intel documents with this evaluation number, and the CRL of AMD. */
 function documents(evaluationNumber = 17, maker = intel): readonly CollateralItem[] {
   const edit = (document: Record<string, unknown>): void => {
     document['tcbEvaluationDataNumber'] = evaluationNumber;
@@ -56,12 +56,12 @@ function upload(bundle: Uint8Array, idempotencyKey: string = randomUUID()) {
 
 const shown = async () => handlers.getCollateral(create(GetCollateralRequestSchema), call);
 
-describe('collateral that operators hand on', () => {
-  test('is nothing before the first time', async () => {
+describe('collateral that operators upload', () => {
+  test('getCollateral() returns nothing before the first upload', async () => {
     expect(await shown()).toEqual({});
   });
 
-  test('is kept to the byte, with its number, its time and who brought it', async () => {
+  test('the upload is stored byte for byte with its evaluation number, its time and the operator who uploaded it', async () => {
     const bundle = bundleOf(documents());
     expect(await upload(bundle)).toEqual({ evaluationNumber: 17 });
     expect(await shown()).toEqual({
@@ -74,7 +74,7 @@ describe('collateral that operators hand on', () => {
     expect(entries).toHaveLength(1);
   });
 
-  test('happens once, however often the same call is repeated', async () => {
+  test('a repeated upload call stores the bundle once', async () => {
     const [key, bundle] = [randomUUID(), bundleOf(documents())];
     await upload(bundle, key);
     const before = await etcd.get(COLLATERAL_KEY, { signal: never });
@@ -82,7 +82,7 @@ describe('collateral that operators hand on', () => {
     expect((await etcd.get(COLLATERAL_KEY, { signal: never }))?.modRevision).toBe(before?.modRevision);
   });
 
-  test('the number is remembered also when a bundle comes without documents of Intel', async () => {
+  test('the curator remembers the evaluation number even if a later bundle has no Intel documents', async () => {
     await upload(bundleOf(documents(18)));
     const amdOnly = documents()
       .filter(({ kind }) => kind === 'crl')
@@ -96,9 +96,9 @@ describe('collateral that operators hand on', () => {
   });
 
   const hostile = [
-    { name: 'that is older than what was used', given: () => bundleOf(documents(16)) },
+    { name: 'an upload with an older evaluation number than the stored one', given: () => bundleOf(documents(16)) },
     {
-      name: 'with a CRL that is current and older than the one that is there',
+      name: 'an upload with a valid CRL that is older than the stored CRL',
       given: () =>
         bundleOf([
           ...documents().filter(({ kind }) => kind !== 'crl'),
@@ -107,25 +107,25 @@ describe('collateral that operators hand on', () => {
         ]),
     },
     {
-      name: 'with a list of Intel’s platform ownerDocs that another made',
+      name: 'an upload with an Intel TCB info that another key signed',
       given: () => bundleOf([...documents(), { kind: 'crl', der: issueCrl({ issuer: forger.authority }) }]),
     },
-    { name: 'that another Intel signed', given: () => bundleOf(documents(17, forger)) },
-    { name: 'that is cut off', given: () => bundleOf(documents()).subarray(0, 2000) },
-    { name: 'that is no bundle', given: () => Buffer.from('hello') },
+    { name: 'an upload that another Intel root signed', given: () => bundleOf(documents(17, forger)) },
+    { name: 'a truncated upload', given: () => bundleOf(documents()).subarray(0, 2000) },
+    { name: 'an upload that is not a bundle', given: () => Buffer.from('hello') },
     {
-      name: 'with a CRL of another AMD',
+      name: 'an upload with a CRL of another AMD root',
       given: () => bundleOf([{ kind: 'crl', der: issueCrl({ issuer: new TestAmd('Milan').ark }) }]),
     },
   ];
-  test.each(hostile)('$name is refused, and what was there stays', async ({ given }) => {
+  test.each(hostile)('$name is refused, and the stored bundle stays', async ({ given }) => {
     const good = bundleOf(documents(17));
     await upload(good);
     await expect(upload(given())).rejects.toMatchObject({ code: 'operatorapi-collateral-refused' });
     expect((await shown()).bundle).toEqual(good);
   });
 
-  test('that is larger than etcd takes is refused before it is read', async () => {
+  test('an upload above the etcd size limit is refused before it is parsed', async () => {
     await expect(upload(Buffer.alloc(1_000_001))).rejects.toMatchObject({ code: 'curator-request-invalid' });
   });
 });

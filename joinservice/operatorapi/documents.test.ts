@@ -27,7 +27,7 @@ async function createHarness() {
   const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
   return {
     ...{ etcd, signer, ownerDocs, keyOf },
-    /** Another owner, whom no machine was provisioned with. */
+    /** A second owner, whose key no machine was provisioned with. */
     second: new FakeOwner({ clock }),
     put: (...documents: Uint8Array[]) =>
       handlers.putDocuments(create(putDocuments.input, { documents, mutation: mutation() }), call),
@@ -41,7 +41,7 @@ async function createHarness() {
 }
 
 describe('owner documents', () => {
-  test('are stored by kind and subject, with all `owners` documents', async () => {
+  test('listOwnerDocuments() returns documents by kind and subject, and all `owners` documents', async () => {
     await using harness = await createHarness();
     const { signer, keyOf } = harness;
     const owners = () => signer.sign('owners', { keys: [keyOf(signer)] });
@@ -51,7 +51,7 @@ describe('owner documents', () => {
     expect((await harness.list()).epoch).toBe(1n);
   });
 
-  test('are accepted twice, and an older one is refused', async () => {
+  test('the same owner document is accepted twice, and an older one is refused', async () => {
     await using harness = await createHarness();
     const [first, second] = [harness.signer.sign('policy', POLICY), harness.signer.sign('policy', POLICY)];
     await harness.put(second);
@@ -60,7 +60,7 @@ describe('owner documents', () => {
     expect(await harness.kinds()).toEqual(['policy 2']);
   });
 
-  test('with the same serial keep the first one', async () => {
+  test('of two owner documents with the same serial, the first one stays', async () => {
     await using harness = await createHarness();
     const first = harness.signer.sign('policy', POLICY, { serial: 5 });
     const second = harness.signer.sign('policy', { configurationSha256: 'cd'.repeat(32) }, { serial: 5 });
@@ -69,7 +69,7 @@ describe('owner documents', () => {
     expect((await harness.ownerDocs.newest('policy', '', { signal }))?.body).toEqual(POLICY);
   });
 
-  test('of one call are stored all or none', async () => {
+  test('the owner documents of one call are stored all or none', async () => {
     await using harness = await createHarness();
     const { signer, second } = harness;
     await expect(harness.put(signer.sign('policy', POLICY), second.sign('policy', POLICY))).rejects.toEqual(
@@ -79,26 +79,26 @@ describe('owner documents', () => {
     await expect(harness.put()).rejects.toEqual(coded('curator-request-invalid'));
   });
 
-  test('of another owner are valid once the first owner has signed both, even within one call', async () => {
+  test('documents of a second owner are valid after the first owner signed both owners, even within one call', async () => {
     await using harness = await createHarness();
     const { signer, second, keyOf } = harness;
     const both = { keys: [keyOf(signer), keyOf(second)] };
     await harness.put(signer.sign('owners', both), second.sign('policy', POLICY));
     expect((await harness.ownerDocs.newest('policy', '', { signal }))?.signer).toEqual(second.pubKey);
-    // The second owner removes the first one: what the first one signed does not count any more.
+    // The second owner removes the first one, so documents that the first owner signed are no longer valid.
     await harness.put(second.sign('owners', { keys: [keyOf(second)] }, { serial: 2 }));
     await expect(harness.put(signer.sign('policy', POLICY, { serial: 9 }))).rejects.toEqual(
       coded('owner-document-signer-unknown'),
     );
   });
 
-  test('of kind `owners` form a chain without a gap', async () => {
+  test('documents of kind `owners` form a chain without a gap', async () => {
     await using harness = await createHarness();
     const owners = harness.signer.sign('owners', { keys: [harness.keyOf(harness.signer)] }, { serial: 2 });
     await expect(harness.put(owners)).rejects.toEqual(coded('owner-document-malformed'));
   });
 
-  test('that etcd presents again after a newer one was accepted are refused', async () => {
+  test('an older document that etcd returns after a newer one was accepted is refused', async () => {
     await using harness = await createHarness();
     const { signer, etcd, ownerDocs } = harness;
     const old = signer.sign('policy', POLICY);
@@ -110,7 +110,7 @@ describe('owner documents', () => {
     );
   });
 
-  test('of an epoch before a recovery, and malformed ones, are refused', async () => {
+  test('documents of an epoch before a recovery, and malformed documents, are refused', async () => {
     await using harness = await createHarness();
     const { signer, etcd, ownerDocs } = harness;
     await harness.put(signer.sign('policy', POLICY));
@@ -127,7 +127,7 @@ describe('owner documents', () => {
     );
   });
 
-  test('are listed with the removed machines and whether an owner readmitted them', async () => {
+  test('owner documents are listed with the removed machines and whether an owner readmitted them', async () => {
     await using harness = await createHarness();
     const { etcd, signer } = harness;
     for (const [identity, removal] of [

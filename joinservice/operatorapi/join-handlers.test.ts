@@ -33,7 +33,7 @@ function joinOf(state: JoinRecord['state'], identity: string): JoinRecord {
   };
 }
 
-/** A cluster with a machine in each of these states. */
+/** A cluster with one machine in each of these states. */
 async function createHarness() {
   const curators = await TestCurators.create();
   const { etcd, clock, signer } = curators;
@@ -102,14 +102,15 @@ describe('decideJoin() for a control plane', () => {
     identity: machine.identity,
   });
 
-  test('stores the grant of the owner with the decision', async () => {
+  test('decideJoin() stores the grant of the owner with the decision', async () => {
     await using harness = await createHarness();
     const { pending } = harness.joins;
     const grant = harness.signer.grant(placeOf(pending));
     expect((await harness.approve(pending.nodeId, ROLES, [grant])).join).toMatchObject({ roles: ROLES });
     const stored = await harness.signer.ownerDocs(harness.etcd).newest('grant', pending.nodeId, { signal });
     expect(stored?.body).toMatchObject({ nodeId: pending.nodeId, identity: pending.machine.identity });
-    expect((await harness.approve(pending.nodeId, ROLES)).join).toMatchObject({ roles: ROLES }); // on record now
+    // the grant is stored now, so no document is needed
+    expect((await harness.approve(pending.nodeId, ROLES)).join).toMatchObject({ roles: ROLES });
   });
 
   test.each([

@@ -28,7 +28,7 @@ import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
 import { machineTrace } from './machine-trace.ts';
 
 const MINUTE_MS = 60_000;
-/** How long an approval of an operator is valid: the machine may be down meanwhile. */
+/** How long an approval of an operator is valid, because the machine may be down meanwhile. */
 const APPROVAL_MS = 24 * 60 * MINUTE_MS;
 const MAX_REASON = 512;
 const MAX_LABELS = 128;
@@ -85,7 +85,10 @@ export function joinDecisionHandlers(
   };
 }
 
-/** An operator approves workers. A control plane needs a grant of an owner for this machine and key. @throws OwnerDocumentError */
+/**
+ * An operator alone approves only workers. A control plane needs a grant of an owner for this machine and
+ * key. @throws OwnerDocumentError
+ */
 async function verifyApproval(
   ownerDocs: OwnerDocuments,
   of: { readonly record: JoinRecord; readonly submission: Submission; readonly signal: AbortSignal },

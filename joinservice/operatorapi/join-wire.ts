@@ -28,7 +28,10 @@ const OUTCOMES: Readonly<Record<TraceFactRecord['outcome'], TraceFact_Outcome>> 
   wait: TraceFact_Outcome.WAIT,
 };
 
-/** A join request as the contract has it. @param queue the position of a control plane that waits for its slot */
+/**
+ * Converts a join request to its message in the contract. @param queue the position of a control plane that
+ * waits for its slot
+ */
 export function joinToWire(record: JoinRecord, queue?: SlotPosition): MessageInitShape<typeof JoinSchema> {
   const { machine, claimed, decision } = record;
   return {
@@ -76,7 +79,7 @@ export function isWantedState(record: JoinRecord, wanted: readonly JoinState[]):
   return wanted.length === 0 || wanted.includes(STATES[record.state]);
 }
 
-/** A fact of a trace as the contract has it. */
+/** Converts a fact of a trace to its message in the contract. */
 export function factToWire(fact: TraceFactRecord): MessageInitShape<typeof TraceFactSchema> {
   return { ...fact, outcome: OUTCOMES[fact.outcome], timeMs: BigInt(fact.timeMs) };
 }

@@ -102,7 +102,7 @@ function recordIn(entry: Entry | undefined): KeysRecord | undefined {
   return entry && records.keys.decode(entry.key, entry.value);
 }
 
-/** A member for the rotation; none where the node is not one. */
+/** The message about a member that the rotation waits for; empty if the node is not a member. */
 function keyMemberOf({ record, status, isAlive }: NodeView): readonly RotationMember[] {
   if (!isMemberState(record.state)) return [];
   const reported = nodeStatusOf({ status })?.keys;

@@ -29,7 +29,7 @@ const rotate = (reason: string, replaces = 0, idempotencyKey: string = randomUUI
     create(RotateKeysRequestSchema, { reason, replaces: BigInt(replaces), mutation: { idempotencyKey } }),
     call,
   );
-/** The cluster has done it. */
+/** The cluster has completed the key rotation. */
 const finish = async (): Promise<void> => {
   const asked = await onRecord();
   if (asked === undefined) throw new TypeError('nothing was asked for');
@@ -43,7 +43,7 @@ const onRecord = async (): Promise<KeysRecord | undefined> => {
 };
 const audits = async () => (await etcd.list(AUDIT_PREFIX, { signal })).entries.length;
 
-test('rotateKeys() begins one rotation, which continues when the call is repeated', async () => {
+test('rotateKeys() begins one rotation, and continues that rotation if the call is repeated', async () => {
   expect(await shown()).toEqual({ stage: { generation: 1n, phase: 'done' } });
   expect(await rotate('c3 was lost')).toEqual({ generation: 2n, isDone: false });
   const asked = await onRecord();
@@ -53,12 +53,13 @@ test('rotateKeys() begins one rotation, which continues when the call is repeate
   expect(await audits()).toBe(2);
 });
 
-test('rotateKeys() refuses a call that is repeated after the end and names who rotated and when', async () => {
+test('rotateKeys() refuses a call that is repeated after the rotation, and reports who rotated and when', async () => {
   const key = randomUUID();
   await rotate('c3 was lost', 0, key);
   await finish();
   const done = await onRecord();
-  expect(await rotate('c3 was lost', 0, key)).toEqual({ generation: 2n, isDone: true }); // its answer was lost
+  // the client did not receive the answer
+  expect(await rotate('c3 was lost', 0, key)).toEqual({ generation: 2n, isDone: true });
   await expect(rotate('c3 was lost')).rejects.toMatchObject({
     code: 'operatorapi-keys-already-rotated',
     message: expect.stringMatching(
@@ -69,7 +70,7 @@ test('rotateKeys() refuses a call that is repeated after the end and names who r
   expect(await audits()).toBe(1);
 });
 
-test('rotateKeys() begins another rotation only where the call names the current generation', async () => {
+test('rotateKeys() begins another rotation only if the call names the current generation', async () => {
   expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: false });
   await finish();
   expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: true });
@@ -81,7 +82,7 @@ test('rotateKeys() begins another rotation only where the call names the current
   await expect(rotate('', 4)).rejects.toMatchObject({ code: 'curator-request-invalid' });
 });
 
-test('getKeys() names the nodes that the rotation waits for, and since when', async () => {
+test('getKeys() lists the nodes that the rotation waits for, and since when', async () => {
   const cluster = await TestCluster.create(etcd, () => clock.nowMs());
   const say = async (name: string, generation: bigint, phase: string): Promise<void> => {
     const { identity } = await cluster.addNode(name, { roles: ['ConsensusMember', 'KubernetesController'] });

@@ -21,7 +21,7 @@ const ADDRESS = '192.0.2.7';
 const IDENTITY = 'tpm-ek:cdcdcdcd';
 const LOOKED_BACK = 2_000;
 
-/** What etcd has of machines and of what was decided. */
+/** The records in etcd about machines and about decisions. */
 class Office {
   readonly etcd = new MemoryEtcd();
   readonly clock = new FakeClock();
@@ -106,7 +106,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
   const names = [
     { name: 'its identity', subject: IDENTITY, given: IDENTITY },
     { name: 'the beginning of its identity', subject: IDENTITY, given: 'cdcdcdcd' },
-    { name: 'its fingerprint, of which its id is the beginning', subject: ID, given: `sha256:${KEY}${KEY}` },
+    { name: 'its key fingerprint, which begins with its node ID', subject: ID, given: `sha256:${KEY}${KEY}` },
     { name: 'an IPv6 address in another form', subject: 'address:2001:db8::1', given: '2001:DB8:0::1' },
   ];
   test.each(names)('finds the refusals by $name', async ({ subject, given }) => {
@@ -118,7 +118,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
   });
 
   test.each(['192.0.2.8', '192.0.2.', 'sha256:ffffffff', `${IDENTITY}00`, 'x'.repeat(8)])(
-    'is not another one: %s',
+    'getTrace() does not find the machine by %s',
     async (given) => {
       const office = new Office();
       await office.refuse(`address:${ADDRESS}`, mismatch);
@@ -127,14 +127,14 @@ describe('getTrace() of a machine whose evidence was refused', () => {
     },
   );
 
-  test('searches only the newest entries, since unauthenticated machines can make the audit log long', async () => {
+  test('getTrace() searches only the newest entries, because unauthenticated machines can make the audit log long', async () => {
     const office = new Office();
     await office.refuse(`address:${ADDRESS}`, mismatch);
     for (let i = 0; i < LOOKED_BACK + 100; i++) await office.refuse('address:192.0.2.70', mismatch);
     await expect(office.trace(ADDRESS)).rejects.toMatchObject({ code: 'operatorapi-join-unknown' });
   });
 
-  test('of an admitted machine shows only refusals after its evidence was accepted', async () => {
+  test('getTrace() of an admitted machine shows only refusals after its evidence was accepted', async () => {
     const office = new Office();
     office.join({}, [passed]);
     await office.refuse(`address:${ADDRESS}`, { ...mismatch, code: 'of-before' }, 'Attest', 9);
@@ -149,7 +149,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
     }
   });
 
-  test('shows only refusals where two machines report the address', async () => {
+  test('getTrace() shows only refusals if two machines report the address', async () => {
     const office = new Office();
     office.join();
     office.join({ nodeId: 'node-other' });
@@ -168,7 +168,7 @@ describe('the slot fact of getTrace()', () => {
   const table: readonly SlotCase[] = [
     { name: 'a worker', over: granted('KubernetesWorker'), queue: ['other'], want: 'PASS not applicable' },
     {
-      name: 'a control plane whose turn it is',
+      name: 'a control plane that is first in the queue',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [ID, 'other'],
       want: 'PASS holds the join slot',
@@ -180,14 +180,14 @@ describe('the slot fact of getTrace()', () => {
       want: 'WAIT position 2, about 30s',
     },
     {
-      name: 'a control plane that is in',
+      name: 'a control plane that is an etcd member',
       over: granted('ConsensusMember', 'KubernetesController'),
       queue: [],
       want: 'PASS no join slot needed',
     },
-    { name: 'a machine that nobody decided about', over: {}, queue: [], want: undefined },
+    { name: 'a machine without a decision', over: {}, queue: [], want: undefined },
   ];
-  test.each(table)('of $name', async ({ over, queue, want }) => {
+  test.each(table)('getTrace() shows the slot of $name', async ({ over, queue, want }) => {
     const office = new Office();
     office.join(over);
     for (const nodeId of queue) office.write(SLOT_QUEUE_PREFIX + nodeId, text('{}'));

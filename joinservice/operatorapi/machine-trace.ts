@@ -91,7 +91,10 @@ async function refusedSince(
   return facts.filter(({ timeMs }) => timeMs > passedMs);
 }
 
-/** The fact about the slot to change etcd members, which control planes get one after the other. None before roles are known. */
+/**
+ * The fact about the slot to change etcd members, which one control plane at a time may use. Empty before the
+ * roles are known.
+ */
 function slotFacts(
   machine: {
     readonly join: JoinRecord | undefined;
@@ -149,7 +152,7 @@ async function nodeIdNamed(
   }
 }
 
-/** The ID of the only machine that reports this address; undefined where several or none do. */
+/** The ID of the only machine that reports this address; undefined if several machines or none report it. */
 async function nodeIdAt(etcd: KeySpace, address: string, signal: AbortSignal): Promise<string | undefined> {
   const all = await listJoins(etcd, signal);
   const [only, ...others] = all.filter(({ record }) => record.claimed.address === address);
@@ -161,7 +164,10 @@ function matchesAddress(address: string): (subject: string) => boolean {
     subject.startsWith(ADDRESS) && canonicalAddress(subject.slice(ADDRESS.length)) === address;
 }
 
-/** The ID of a node begins like the fingerprint of its key. Prefixes of addresses never match. */
+/**
+ * Whether a refusal is about this machine. A node ID is a prefix of the fingerprint of its key. Prefixes of
+ * addresses never match.
+ */
 function matchesPrefix(given: string): (subject: string) => boolean {
   const bare = (text: string): string => text.replace(/^[a-z0-9-]+:|^node-/, '');
   const wanted = bare(given);

@@ -216,7 +216,7 @@ function mutationOf(
   return { ...what, caller: peer, idempotencyKey: by?.idempotencyKey ?? '', signal };
 }
 
-/** Adds the condition that no key that ceases to be an owner's has signed the ownership of the cluster. */
+/** Adds the condition that no key that stops being an owner’s key has signed the ownership of the cluster. */
 async function withSigner(
   etcd: KeySpace,
   plan: MutationPlan,

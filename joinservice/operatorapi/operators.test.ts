@@ -24,7 +24,7 @@ type Handled = Pick<
   'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator'
 >;
 
-/** Two curators of one cluster with an owner, and a signer that can be away. */
+/** Two curators of one cluster with an owner, and a signer that the test can make unavailable. */
 async function createHarness() {
   const curators = await TestCurators.create(2);
   const { etcd, clock, owner, signer } = curators;
@@ -40,7 +40,7 @@ async function createHarness() {
   const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
   const call = { peer, signal, address: '127.0.0.1' };
   const here = (index: number): Handled => at[index] as Handled;
-  /** An owner signs the operators as they are to be. */
+  /** An owner signs the complete list of operators as it will be after the change. */
   const signed = async (name: string, next?: Pick<OperatorRecord, 'fingerprint' | 'role'>) => {
     const { entries } = await etcd.list(OPERATORS_PREFIX, { signal });
     const before = entries.map((entry) => records.operator.decode(entry.key, entry.value));
@@ -52,7 +52,7 @@ async function createHarness() {
     }));
     return signer.sign('operators', { operators });
   };
-  /** Nothing for what is refused before anybody looks at documents. */
+  /** Documents for calls that are refused before any document is checked. */
   const documentsFor = async (name: string, role: string, request: Uint8Array) => {
     try {
       const fingerprint = fingerprintOfKey(await verifyCertificateRequest(request));
@@ -109,7 +109,7 @@ async function createHarness() {
 type Harness = Awaited<ReturnType<typeof createHarness>>;
 
 describe('operators', () => {
-  test('keep one of two owners who are removed at the same time at two curators', async () => {
+  test('one of two owners stays if both are deleted at the same time at two curators', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.put('bob', 'owner');
@@ -121,7 +121,7 @@ describe('operators', () => {
     expect(await harness.list()).toHaveLength(1);
   });
 
-  test('keep one owner when two become viewers at the same time', async () => {
+  test('one of two owners stays an owner if both are made viewers at the same time', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const [ann, bob] = [generateKeyPem(), generateKeyPem()];
@@ -136,7 +136,7 @@ describe('operators', () => {
     expect((await harness.list()).filter((each) => each.endsWith(' owner'))).toHaveLength(1);
   });
 
-  test('have one key each: every curator refuses the old key at once after it was replaced', async () => {
+  test('an operator has one key: every curator refuses the old key as soon as it was replaced', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const old = await harness.curators.cluster.addOperator('ann', 'viewer');
@@ -150,7 +150,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['ann operator', 'owner owner']);
   });
 
-  test('renew a certificate for their own key, which the audit log records', async () => {
+  test('operators renew a certificate for their own key, and the audit log records it', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();
@@ -160,14 +160,15 @@ describe('operators', () => {
       expect(await harness.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
     const others = generateKeyPem();
     await expect(harness.renew(ann, others)).rejects.toEqual(coded('curator-request-invalid'));
-    const { entries } = await harness.curators.etcd.list('audit/', { signal }); // one for however many in a minute
+    // one entry for all renewals in the same minute
+    const { entries } = await harness.curators.etcd.list('audit/', { signal });
     expect(entries.map(({ value }) => JSON.parse(Buffer.from(value).toString()) as unknown)).toMatchObject([
       { caller: 'operator:ann', method: 'RenewOperator', subject: 'ann', detail: { fingerprint } },
     ]);
   });
 
   test.each([
-    { name: 'nothing that an owner signed', documents: () => [] },
+    { name: 'no document that an owner signed', documents: () => [] },
     {
       name: 'another role than the signed one',
       documents: async ({ signed }: Harness, fingerprint: string) => [
@@ -180,7 +181,7 @@ describe('operators', () => {
         await signed('ann', { fingerprint: `sha256:${'0'.repeat(64)}`, role: 'operator' }),
       ],
     },
-  ])('are not added with $name', async ({ documents }) => {
+  ])('an operator is not added with $name', async ({ documents }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();
@@ -191,7 +192,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('are not removed as owners while the signed `owners` document still contains the key', async () => {
+  test('an owner is not deleted while the signed `owners` document still contains the owner’s key', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const { etcd, signer } = harness.curators;
@@ -207,7 +208,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['harness owner', 'owner owner']);
   });
 
-  test('are not removed without an `operators` document of an owner', async () => {
+  test('an operator is not deleted without an `operators` document signed by an owner', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.put('ann', 'viewer');
@@ -215,7 +216,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['ann viewer', 'owner owner']);
   });
 
-  test('have one name for each key', async () => {
+  test('a key belongs to only one operator name', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();
@@ -229,14 +230,14 @@ describe('operators', () => {
     { name: 'no role', as: 'ann', role: '', code: 'curator-request-invalid' },
     { name: 'a name that is a path', as: '../ann', role: 'viewer', code: 'curator-request-invalid' },
     { name: 'a name of 65 characters', as: 'a'.repeat(65), role: 'viewer', code: 'curator-request-invalid' },
-  ])('are not stored with $name', async ({ as, role, code }) => {
+  ])('an operator is not stored with $name', async ({ as, role, code }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await expect(harness.put(as, role)).rejects.toEqual(coded(code));
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('are not stored with a certificate request that its key did not sign', async () => {
+  test('an operator is not stored if the certificate request is not signed with the operator’s key', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const request = await createCertificateRequest(generateKeyPem(), 'ann');
@@ -245,7 +246,7 @@ describe('operators', () => {
     expect(await harness.list()).toEqual(['owner owner']);
   });
 
-  test('get their certificate by repeating the call after the signer was unavailable, with one audit entry', async () => {
+  test('after the signer was unavailable, a repeated call gets the certificate, with one audit entry', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();

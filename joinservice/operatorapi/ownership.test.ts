@@ -102,7 +102,7 @@ describe('the ownership of the cluster', () => {
     }
   });
 
-  test('deleteOperator() refuses the owner who signed it until another owner has signed', async () => {
+  test('deleteOperator() refuses to delete the owner who signed the ownership until another owner has signed', async () => {
     const harness = await createHarness();
     await using _ = harness.curators;
     await harness.sign('ann');
@@ -117,11 +117,11 @@ describe('the ownership of the cluster', () => {
   });
 
   const refused = [
-    { name: 'the key of somebody else', key: true },
-    { name: 'a signature by somebody else', by: 'bob' as const },
-    { name: 'an epoch that has not begun', epoch: 2n },
-    { name: 'no epoch', epoch: 0n },
-    { name: 'half a key', half: true },
+    { name: 'a key of another owner', key: true },
+    { name: 'a signature by another owner', by: 'bob' as const },
+    { name: 'a future epoch', epoch: 2n },
+    { name: 'epoch zero', epoch: 0n },
+    { name: 'a truncated key', half: true },
   ];
   test.each(refused)('putOwnership() refuses $name', async ({ by, epoch, key, half }) => {
     const harness = await createHarness();

@@ -5,7 +5,7 @@ import type { NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import { keyIdentityOf } from './removals.ts';
 
-/** A node key on a machine, for which an owner grants roles. */
+/** A node key on a machine, to which an owner grants roles. */
 export interface GrantSubject {
   readonly nodeId: string;
   /** SubjectPublicKeyInfo, DER. */

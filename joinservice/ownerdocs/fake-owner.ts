@@ -7,7 +7,7 @@ import { Submission } from './submission.ts';
 
 const never = new AbortController().signal;
 
-/** A `TestOwner` whose documents `ownerDocs()` accepts. */
+/** A `TestOwner` whose documents the result of `ownerDocs()` accepts. */
 export class FakeOwner extends TestOwner {
   readonly #clock: Clock;
 

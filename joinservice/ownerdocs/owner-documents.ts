@@ -80,7 +80,7 @@ export class OwnerDocuments {
     return document;
   }
 
-  /** As `newest`, but an invalid document counts as missing, and `why` says why it is invalid. */
+  /** Like `newest`, but treats an invalid document as missing and returns the reason in `why`. */
   async tryNewest<K extends DocumentKind>(
     kind: K,
     subject: string,
@@ -94,7 +94,7 @@ export class OwnerDocuments {
     }
   }
 
-  /** Why a configuration is not signed by an owner; undefined where it is. */
+  /** Why no owner has signed a configuration; undefined if an owner has. */
   async whyConfigurationUnsigned(
     configurationSha256: string,
     signal: AbortSignal,

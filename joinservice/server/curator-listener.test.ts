@@ -11,7 +11,10 @@ import { temporaryDirectory } from '../../internal/testing/host/temporary-direct
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { createCuratorServer } from './curator-listener.ts';
 
-/** A curator server where the first byte of a connection selects the node, and calls last until they are released. */
+/**
+ * A curator server for tests. The first byte of a connection selects the node, and calls stay open until the
+ * test releases them.
+ */
 async function start(answer: () => Promise<object>) {
   const directory = await temporaryDirectory();
   const upgrade: Upgrade<MemberIdentity> = async (socket) => {

@@ -10,8 +10,9 @@ const MAX_CALLS = 128;
 /** After an hour a connection is closed gracefully, and its peer authenticates again with its newest certificate. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 /**
- * All nodes reconnect at once after the only curator was away for a second. Handshakes run on the only thread of this process:
- * thousands at the same time would all time out, a few at a time take milliseconds. A client that waits too long retries.
+ * All nodes reconnect at once after the only curator was unavailable for a second. TLS handshakes run on the
+ * only thread of this process: thousands of concurrent handshakes would all time out, a few at a time take
+ * milliseconds. A client that waits too long retries.
  */
 const PENDING = { maxHandshakes: 64, maxWaiting: 4_096, maxWaitMs: 5_000 };
 

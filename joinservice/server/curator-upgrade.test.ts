@@ -30,7 +30,7 @@ const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 let etcd: MemoryEtcd;
 let cluster: TestCluster;
-/** Of the places that owners have. */
+/** Certificate subjects of operators. */
 let clock: FakeClock;
 let port: number;
 const open: (() => void | Promise<void>)[] = [];
@@ -74,7 +74,10 @@ async function write(key: string, value: Uint8Array): Promise<void> {
   await etcd.commit({ when: [], then: [put(key, value)] }, { signal });
 }
 
-/** A key and a certificate that it has signed for itself; on record in a role if one is named. */
+/**
+ * A key and a certificate that the key signed itself. If `role` is given, the key is recorded as an operator
+ * with that role.
+ */
 async function createBare(role?: OperatorRole): Promise<TlsIdentity> {
   const keyPem = generateEd25519Key();
   const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
@@ -120,13 +123,13 @@ describe('an owner without a certificate', () => {
   });
 
   test.each([
-    { name: 'a key that is on no record', role: undefined, code: 'curator-not-member' },
-    { name: 'the key of an operator that is no owner', role: 'operator' as const, code: 'curator-denied' },
+    { name: 'a key without a record', role: undefined, code: 'curator-not-member' },
+    { name: 'the key of an operator who is not an owner', role: 'operator' as const, code: 'curator-denied' },
   ])('$name is refused', async ({ role, code }) => {
     await expect(ask(await createBare(role))).rejects.toMatchObject({ code });
   });
 
-  test('has one of sixteen connections for ten seconds; members are not counted', async () => {
+  test('uses one of sixteen unauthenticated connections for ten seconds; member connections are not counted', async () => {
     const identity = await createBare();
     const clients = Array.from({ length: 16 }, () => connect(identity));
     const refused = { code: 'curator-not-member' };

@@ -9,13 +9,16 @@ import {
 } from '../../internal/pki/index.ts';
 import { RpcError, tlsServerUpgrade, type TlsIdentity, type Upgrade } from '../../internal/rpc/index.ts';
 
-/** Anybody can connect with a self-signed certificate: so few at once, and not for long. */
+/**
+ * Anybody can connect with a self-signed certificate, so few such connections are allowed, and only for a
+ * short time.
+ */
 const MAX_KEY_ONLY = 16;
 const MAX_STAY_MS = 10_000;
 
 /**
- * TLS for the curator. Members show a certificate of the cluster; operators who lost theirs show one that their key has signed
- * itself, and may then only request a new one (`authorizeCaller`).
+ * TLS for the curator. Members show a certificate of the cluster. Operators who lost their certificate show
+ * one that their own key signed, and may then only request a new certificate (`authorizeCaller`).
  */
 export function curatorUpgrade(
   identity: TlsIdentity,

@@ -49,17 +49,17 @@ const clock = new SystemClock();
 
 export const mutation = () => ({ mutation: { idempotencyKey: crypto.randomUUID() } });
 
-/** What an error of this code looks like to `expect`. */
+/** Matches an error with this code in `expect`. */
 export const coded = (code: string): unknown => expect.objectContaining({ code });
 
-/** One for all tests of a file, which ends with them. */
+/** One service for all tests of a file; it ends after the last test. */
 export function serviceOfTheseTests(onStarted: (service: TestService) => void): void {
   const ending = new AsyncDisposableStack();
   beforeAll(async () => onStarted(ending.use(await TestService.start())), 60_000);
   afterAll(() => ending.disposeAsync(), 30_000);
 }
 
-/** Asks until there is an answer. */
+/** Repeats the call until it succeeds. */
 export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
   const deadline = AbortSignal.timeout(10_000);
   for (;;) {
@@ -70,15 +70,15 @@ export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
 }
 
 /**
- * A control plane as far as joining needs it: real etcd, join service, signer and evidence socket with a software TPM, each
- * as its own program would be; and an owner who asks its curator.
+ * A control plane with everything that joining needs: real etcd, join service, signer and evidence socket
+ * with a software TPM, each set up as its own program would be. The owner calls its curator.
  */
 export class TestService implements AsyncDisposable {
   readonly space: KeySpace;
   readonly cluster: TestCluster;
-  /** Whose documents the programs believe. */
+  /** The owner whose documents the programs accept. */
   readonly signer: FakeOwner;
-  /** Of the join service. */
+  /** The address of the join service. */
   readonly endpoint: string;
   readonly curatorEndpoint: string;
   readonly admin: Client<typeof OperatorApi>;
@@ -130,7 +130,7 @@ export class TestService implements AsyncDisposable {
     for (const close of this.#closing.reverse()) await close();
   }
 
-  /** Other rules from now on. */
+  /** Replaces the configuration. */
   async configure(
     policy: string,
     inventory: readonly object[] = [],
@@ -141,19 +141,19 @@ export class TestService implements AsyncDisposable {
     const { document } = records.configuration.decode(write.key, write.value);
     await this.signer.record(this.space, this.signer.policy(Buffer.from(document, 'base64')));
     await this.space.commit({ when: [], then: [write] }, { signal: never });
-    await clock.sleep(100, never); // until it is in force: the join service follows etcd
+    await clock.sleep(100, never); // until the join service has read the new configuration from etcd
   }
 
   async write(key: string, value: Uint8Array): Promise<void> {
     await this.space.commit({ when: [], then: [put(key, value)] }, { signal: never });
   }
 
-  /** A software TPM that nobody else has. */
+  /** A software TPM of its own for one test machine. */
   tpm(): Promise<Tpm> {
     return ownTpm(this.#closing);
   }
 
-  /** A member on this TPM, approved under this name. */
+  /** A member on this TPM that was approved under this name. */
   async joined(tpm: Tpm, name: string): Promise<TestMachine> {
     const machine = new TestMachine(tpmHardware(tpm));
     using session = await machine.dial(this.endpoint);
@@ -165,12 +165,14 @@ export class TestService implements AsyncDisposable {
     return machine;
   }
 
-  /** Resolves when this machine's request is on record. */
+  /** Resolves when the request of this machine is stored. */
   async asked(nodeId: string): Promise<void> {
     await until(() => this.space.get(records.join.key(nodeId), { signal: never }));
   }
 
-  /** Owner-signed: the operators as they are without `name`, or with `next` in that place. */
+  /**
+   * The `operators` document, signed by the owner, without the operator `name`, or with `next` in its place.
+   */
   async operators(
     name: string,
     next?: { readonly role: OperatorRole; readonly pubKeyDer: Uint8Array },
@@ -199,7 +201,7 @@ export class TestService implements AsyncDisposable {
     return nodes.map(({ name }) => name).sort();
   }
 
-  /** The whole chain, which must be whole. */
+  /** All audit entries; fails if the chain is broken. */
   async audit(): Promise<readonly AuditRecord[]> {
     const { entries } = await this.space.list(AUDIT_PREFIX, { signal: never });
     const verifier = new ChainVerifier();
@@ -211,7 +213,7 @@ export class TestService implements AsyncDisposable {
     return entries.map(({ method, detail }) => ({ method, ...detail }));
   }
 
-  /** Every refusal is in the audit, with the code that the machine was told. */
+  /** The refusals in the audit log, with the codes that the machines received. */
   async untilAudited(code: string, subject?: string): Promise<void> {
     await until(async () =>
       (await this.audit()).find(
@@ -223,7 +225,7 @@ export class TestService implements AsyncDisposable {
     );
   }
 
-  /** Changes a machine's request behind everybody's back. */
+  /** Changes the stored request of a machine directly in etcd. */
   async edit(nodeId: string, change: (record: JoinRecord) => JoinRecord): Promise<void> {
     const key = records.join.key(nodeId);
     const entry = await this.space.get(key, { signal: never });
@@ -273,7 +275,7 @@ async function ownTpm(closing: World['closing']): Promise<Tpm> {
   return tpm;
 }
 
-/** Where the two services listen. */
+/** The addresses of the two services. */
 async function startPrograms(world: World): Promise<{ readonly join: string; readonly curator: string }> {
   const { directory, etcd, member, cluster, signer: owner, closing } = world;
   const log = createMemoryLogger().log;

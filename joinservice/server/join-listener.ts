@@ -19,11 +19,15 @@ const MAX_CALLS = 4;
 /** A machine that waits for days sends new evidence each hour. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 /**
- * Machines join by the rack, and this end has one thread and one TPM, which makes one quote at a time. So few handshakes run at
- * the same time that none times out; the other connections wait at little cost.
+ * A whole rack of machines joins at the same time, and this process has one thread and a TPM that makes one
+ * quote at a time. So only a few handshakes run at the same time and none times out; the other connections
+ * wait at little cost.
  */
 const PENDING = { maxHandshakes: 32, maxWaiting: 1_024, maxWaitMs: 40_000 };
-/** `PENDING` limits the handshakes; attested TLS itself refuses none. The evidence socket of the agent takes 160 at once. */
+/**
+ * `PENDING` limits the handshakes, so attested TLS itself refuses none. The evidence socket of the agent
+ * accepts 160 at once.
+ */
 const HANDSHAKES = { maxPending: PENDING.maxHandshakes, maxPendingPerSource: PENDING.maxHandshakes };
 const TIMERS = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 };
 

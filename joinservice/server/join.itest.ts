@@ -23,10 +23,10 @@ let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
 describe('a machine with a TPM, real attested TLS, real etcd, a real signer', () => {
-  test('waits for approval, gets the name of the inventory, and becomes a member', async () => {
+  test('a machine waits for approval, gets the name that the inventory assigns, and becomes a member', async () => {
     const tpm = await service.tpm();
     const a = new TestMachine(tpmHardware(tpm));
-    a.address = '192.0.2.9'; // a control plane's, which nobody else gets
+    a.address = '192.0.2.9'; // the address of a control plane, which no other machine gets
     using session = await a.dial(service.endpoint);
     const events = session.admission({ wantedName: 'fast' });
     expect((await events.next()).value).toMatchObject({
@@ -42,7 +42,8 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
     const waiting = records.join.decode('', entry?.value ?? new Uint8Array());
     expect(waiting).toMatchObject({ state: 'pending', machine: { proof: 'unproved', variant: 'tpm' } });
     await expect(session.ticket()).rejects.toEqual(coded('join-not-admitted'));
-    // The operator names it: the machine that waits learns it over the stream that it holds open.
+    // The operator adds the machine to the inventory. The waiting machine gets the decision on its open
+    // stream.
     await service.configure('inventory', [
       { identity: waiting.machine.identity, name: 'a-1', roles: ['control-plane'], labels: { zone: 'x' } },
     ]);
@@ -68,7 +69,7 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       clusterId: service.cluster.clusterId,
       nodeId: a.nodeId,
     } as const;
-    // The inventory names a TPM: nothing but that TPM opens what is sealed to the agent's key.
+    // The inventory lists a TPM, so only that TPM can decrypt the keys that are sealed to the agent’s key.
     const outer = unseal(sealed, a.sealingKeyPem, context).reveal();
     const box = JSON.parse(Buffer.from(outer).toString()) as TpmEnvelope;
     const openedBy = async (chip: Tpm) =>
@@ -78,7 +79,7 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
     await expect(openedBy(await service.tpm())).rejects.toEqual(coded('tpm-credential-rejected'));
     const keys = JSON.parse(Buffer.from((await openedBy(tpm)).reveal()).toString()) as object;
     expect(Object.keys(keys)).toEqual(CONTROL_PLANE_KEYS);
-    // The answer was lost: the same membership again; and later, by rejoining.
+    // The machine lost the answer. It gets the same membership by repeating the call, and later by rejoining.
     expect((await session.ticket()).nodeName).toBe('a-1');
     using again = await a.dial(service.endpoint);
     expect((await again.rejoin()).nodeName).toBe('a-1');
@@ -99,7 +100,7 @@ describe('operators', () => {
     b = new TestMachine(tpmHardware(tpm));
   }, 60_000);
 
-  test('list waiting machines, compare the fingerprint and approve; the machine becomes the approved node', async () => {
+  test('an operator lists waiting machines, compares the fingerprint and approves; the machine becomes that node', async () => {
     using session = await b.dial(service.endpoint);
     const admitted = session.admitted({ hostname: 'B.example.org', facts: [fact('dns', 'pass')] });
     const join = await until(async () => {
@@ -130,7 +131,7 @@ describe('operators', () => {
     ]);
   }, 30_000);
 
-  test('see the queue position and estimated wait of a control plane', async () => {
+  test('an operator sees the queue position and estimated wait of a control plane', async () => {
     for (const nodeId of ['somebody-else', b.nodeId])
       await service.write(SLOT_QUEUE_PREFIX + nodeId, new TextEncoder().encode('{}'));
     const { joins } = await service.admin.listJoins({ states: [JoinState.JOINED] }, { signal: never });
@@ -141,7 +142,7 @@ describe('operators', () => {
     await service.space.commit({ when: [], then }, { signal: never });
   });
 
-  test('refuse a machine, which learns the code but not the reason', async () => {
+  test('an operator refuses a machine, which learns the code but not the reason', async () => {
     const other = new TestMachine(tpmHardware(await service.tpm()));
     using session = await other.dial(service.endpoint);
     const refused = session.admitted();
@@ -158,7 +159,7 @@ describe('operators', () => {
     expect(await service.nodeNames()).not.toContain('machine');
   }, 60_000);
 
-  test('remove a node: its machine is refused with any key until an owner readmits it; its name is free', async () => {
+  test('an operator removes a node: its machine is refused with any key until a readmission, and its name is free', async () => {
     const node = { nodeId: b.nodeId, ...mutation() };
     await service.curator.setNodeRoles({ ...node, roles: [] }, { signal: never });
     const out = { nodeId: b.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };

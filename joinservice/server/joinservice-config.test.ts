@@ -27,12 +27,12 @@ test('parseJoinserviceConfig() reads what the agent writes, and freezes it', () 
 
 describe('parseJoinserviceConfig() refuses', () => {
   test.each([
-    { name: 'nothing', given: '' },
-    { name: 'no JSON', given: '{' },
+    { name: 'an empty file', given: '' },
+    { name: 'text that is not JSON', given: '{' },
     { name: 'an unknown key', given: JSON.stringify({ ...good, extra: 1 }) },
     { name: 'no etcd endpoint', given: JSON.stringify({ ...good, etcd: { ...good.etcd, endpoints: [] } }) },
     { name: 'a relative path', given: JSON.stringify({ ...good, keyFile: 'node.key' }) },
-    { name: 'a port that is none', given: JSON.stringify({ ...good, listen: { host: 'x', port: 65536 } }) },
+    { name: 'an invalid port', given: JSON.stringify({ ...good, listen: { host: 'x', port: 65536 } }) },
     { name: 'another version', given: JSON.stringify({ ...good, version: 2 }) },
   ])('$name', ({ given }) => {
     expect(() => parseJoinserviceConfig('/etc/x.json', given)).toThrow(

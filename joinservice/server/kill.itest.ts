@@ -38,14 +38,20 @@ import { TestMachine } from '../testing/index.ts';
 const never = new AbortController().signal;
 const clock = new SystemClock();
 const MACHINES = 160;
-/** Against hanging only; each of the two programs is started dozens of times. */
+/** A limit for hanging tests only; each of the two programs is started dozens of times. */
 const LONGEST_MS = 600_000;
-/** What the join service reads and follows on nobody's behalf. Collateral once to judge by it, once to hand it on. */
+/**
+ * The keys that the join service watches all the time. It watches collateral twice: to verify evidence, and
+ * to distribute the bundle.
+ */
 const FOLLOWS = [
   ...[COLLATERAL_KEY, COLLATERAL_KEY, CONFIGURATION_KEY, DOCUMENTS_PREFIX, IDENTITIES_PREFIX],
   ...[JOINS_PREFIX, KEYS_KEY, NODES_PREFIX, OPERATORS_PREFIX],
 ].map((key) => `${CLUSTER_PREFIX}${key}`);
-/** A machine that asks a join service which is there again gets its ticket at once, or the next time. */
+/**
+ * How often a machine may have to ask after the join service runs again. Usually the first or second attempt
+ * succeeds.
+ */
 const ASKS_AFTER_IT_IS_BACK = 20;
 
 let directory: string;
@@ -83,7 +89,7 @@ function identityOf(key: KeyObject): string {
   return `machine-key:${fingerprint.replace('sha256:', '')}`;
 }
 
-/** The next machine that nobody has seen yet. */
+/** The next machine that no test has used yet. */
 function newMachine(): { readonly machine: TestMachine; readonly name: string; readonly identity: string } {
   const key = keys[used];
   if (key === undefined) throw new Error(`the test has ${MACHINES} machines, and all of them are members`);
@@ -92,8 +98,8 @@ function newMachine(): { readonly machine: TestMachine; readonly name: string; r
 }
 
 /**
- * Asks as its agent does: with the same key, until it has its ticket. Answers how often it had to ask. How long a killed
- * program takes to come `back` is the machine's affair; what counts is how often one has to ask from then on.
+ * Repeats the join with the same key, as the machine’s agent does, until the machine has its ticket. Returns
+ * the number of attempts. Attempts before the killed program is `back` are not counted.
  */
 async function becomesMember(
   machine: TestMachine,
@@ -120,7 +126,7 @@ async function becomesMember(
   }
 }
 
-/** Everything that etcd has about members agrees, and this machine is one, once. */
+/** Expects that all member records in etcd agree, and that this machine is a member exactly once. */
 async function expectOneMembership(
   { nodeId }: TestMachine,
   as: { readonly name: string; readonly identity: string },
@@ -153,17 +159,17 @@ async function expectOneMembership(
   expect(verdicts).toEqual(['admitted', 'joined']);
 }
 
-/** A request that one machine's joining causes, in their order. */
+/** A request that the join of one machine causes, in the order of the requests. */
 interface Step {
   readonly by: ProgramName;
   readonly to: 'etcd' | 'signer';
-  /** Which records it names. */
+  /** The records that the request names. */
   readonly about: string;
-  /** Of requests that look the same, the how manieth it is. */
+  /** The index among requests that look the same. */
   readonly occurrence: number;
 }
 
-/** Names requests as they come by. */
+/** Records requests and names them. */
 class Steps {
   readonly all: Step[] = [];
 
@@ -176,7 +182,7 @@ class Steps {
   }
 }
 
-/** All of them, from one machine that nothing happens to. */
+/** All requests of one undisturbed join. */
 async function stepsOfOneJoin(): Promise<readonly Step[]> {
   const steps = new Steps();
   programs.onMessage = (message) => {
@@ -187,7 +193,8 @@ async function stepsOfOneJoin(): Promise<readonly Step[]> {
   const { asked } = await becomesMember(machine);
   programs.onMessage = () => true;
   expect(asked).toBe(1);
-  expect(programs.followed).toEqual(FOLLOWS.toSorted()); // else a start's reads are among the steps
+  // otherwise the reads of a starting program would be among the steps
+  expect(programs.followed).toEqual(FOLLOWS.toSorted());
   await expectOneMembership(machine, as);
   return steps.all;
 }
@@ -198,8 +205,8 @@ function recordsIn(body: Buffer): string {
 }
 
 /**
- * Kills `victim` once, at this request or its answer, and starts it again as systemd would: what it has not sent is never
- * sent, what it has not received is never received.
+ * Kills `victim` once, at this request or at its answer, and starts it again as systemd would. Data that the
+ * victim has not sent is never sent; data that it has not received is never received.
  */
 function killAt(
   victim: ProgramName,
@@ -228,13 +235,16 @@ function killAt(
   return { back: back.promise };
 }
 
-/** What the killed one was doing, and for how many tickets the signer signed in the end. */
+/** The operation at which the server was killed, and the total number of tickets that the signer signed. */
 interface Killed {
   readonly step: string;
   readonly signatures: number;
 }
 
-/** A read that is over has changed nothing: its answer is as good as the request that comes next. */
+/**
+ * Kills `victim` at every request, and at the answer to every write. A completed read has changed nothing, so
+ * the answer to a read is left out.
+ */
 async function killedEverywhere(
   victim: ProgramName,
   isHit: (step: Step) => boolean,
@@ -261,12 +271,12 @@ async function killedEverywhere(
 
 describe('the join service, killed during a join that the machine repeats with the same key', () => {
   test(
-    'of the join service, at each of its requests and writes: one membership, minted last',
+    'the join service is killed at each of its requests and writes: one membership, and no early signature',
     async () => {
       const killed = await killedEverywhere('joinservice', ({ by }) => by === 'joinservice');
       const isWrite = ({ step }: Killed): boolean => step.includes('audit');
       expect(killed.filter(isWrite).length).toBe(4); // admission and commit, each before and after it happened
-      // Until the membership is on record nothing has been signed that could be lost.
+      // The signer must sign nothing before the membership is recorded, because such a ticket could be lost.
       const committed = killed.findLastIndex(isWrite);
       expect(killed.slice(0, committed + 1).filter(({ signatures }) => signatures !== 1)).toEqual([]);
       expect(killed.find(({ step }) => step.startsWith('answer of signer'))?.signatures).toBe(2);
@@ -275,7 +285,7 @@ describe('the join service, killed during a join that the machine repeats with t
   );
 
   test(
-    'of the signer, at each of its reads and with its answer: one membership',
+    'the signer is killed at each of its reads and at its answer: one membership',
     async () => {
       const killed = await killedEverywhere('signer', ({ by, to }) => by === 'signer' || to === 'signer');
       expect(killed.map(({ step }) => step)).toEqual(

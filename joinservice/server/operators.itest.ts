@@ -25,7 +25,7 @@ let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
 describe('operators over mTLS', () => {
-  test('are added with a certificate for their own key, and the last owner is not removed', async () => {
+  test('new operators get a certificate for their own key, and the last owner cannot be deleted', async () => {
     const keyPem = generateKeyPem();
     const certificateRequest = await createCertificateRequest(keyPem, 'anything');
     const documents = await service.operators('eve', { role: 'viewer', pubKeyDer: pubKeyDerOf(keyPem) });
@@ -54,7 +54,7 @@ describe('operators over mTLS', () => {
     ).rejects.toEqual(coded('operatorapi-last-owner'));
   });
 
-  test('who are owners get a kubeconfig certificate for a request that their key signed', async () => {
+  test('an owner gets a kubeconfig certificate for a request that the owner’s key signed', async () => {
     const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
     const csr = await createCertificateRequest(ownKey, 'anything');
     const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyDerOf(ownKey) });
@@ -81,7 +81,7 @@ describe('operators over mTLS', () => {
     expect(
       Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyDerOf(kubectlKey)),
     ).toBe(0);
-    // Another owner who passes it on, and one whose key signed something else.
+    // A request that another owner forwards, and a request whose signature is over something else.
     await expect(
       service.admin.issueKubeconfig({ ...asked, ...mutation() }, { signal: never }),
     ).rejects.toThrow();
@@ -94,7 +94,7 @@ describe('operators over mTLS', () => {
     await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
   });
 
-  test('renew their certificate with the key alone while it is recorded', async () => {
+  test('operators renew their certificate with the key alone while the key is recorded', async () => {
     const keyPem = generateEd25519Key();
     const certificateRequest = await createCertificateRequest(keyPem, 'anything');
     const documents = await service.operators('late', { role: 'viewer', pubKeyDer: pubKeyDerOf(keyPem) });
@@ -131,7 +131,7 @@ describe('operators over mTLS', () => {
       ).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('read and verify the audit log, and continue where they stopped', async () => {
+  test('operators read and verify the audit log, and continue where they stopped', async () => {
     const verifier = new ChainVerifier();
     let head: AuditHead | undefined;
     for await (const { message } of service.admin.listAudit({}, { signal: never })) {

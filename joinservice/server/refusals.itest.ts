@@ -24,7 +24,10 @@ describe('the join service refuses', () => {
     b = await member(tpm, 'b');
   }, 60_000);
 
-  /** Refused with this code, nothing minted, and the audit has the code: under this subject, where one is given. */
+  /**
+   * Expects a refusal with this code, no signed ticket, and an audit entry with the code, under this subject
+   * if one is given.
+   */
   async function expectRefused(
     attempt: () => Promise<unknown>,
     want: { readonly code: string; readonly audit?: readonly [subject: string, code: string] },
@@ -46,7 +49,7 @@ describe('the join service refuses', () => {
     await expectRefused(() => session.ticket(), { code: 'join-unknown-machine' });
   });
 
-  test('a machine without endorsed hardware, under policy auto', async () => {
+  test('a machine without endorsed hardware under the policy auto', async () => {
     await service.configure('auto');
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
@@ -69,7 +72,7 @@ describe('the join service refuses', () => {
     });
   });
 
-  test('replayed evidence', async () => {
+  test('replayed evidence from an earlier session', async () => {
     const d = new TestMachine(replaying(tpmHardware(strange)));
     using first = await d.dial(service.endpoint);
     await first.peer;
@@ -107,7 +110,7 @@ describe('the join service refuses', () => {
     await expectRefused(() => thief.rejoin(), { code: 'join-identity-changed' });
     await expectRefused(() => thief.admitted(), { code: 'join-identity-changed' });
     using owner = await b.dial(service.endpoint);
-    expect((await owner.rejoin()).nodeName).toBe('b'); // whom none of this touches
+    expect((await owner.rejoin()).nodeName).toBe('b'); // the other member, which none of the refusals affects
   });
 
   test('a taken name, a role that the policy does not give, a wrong clock', async () => {
@@ -134,7 +137,7 @@ describe('the join service refuses', () => {
     expect(facts.find(({ name }) => name === 'clock')?.actual).toMatch(/^\+3(599|600) s$/);
   });
 
-  test('a ticket for another key, after its expiry, and a used one', async () => {
+  test('a ticket for another key, an expired ticket, and a used ticket', async () => {
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
     const admitted = session.admitted();
@@ -170,7 +173,7 @@ describe('the join service refuses', () => {
     expect((await locked.rejoin()).nodeName).toBe('f');
   });
 
-  test('certificates for a member that was locked again: wiped, and its disk restored', async () => {
+  test('certificates for a member that was wiped, locked again and restored from a disk copy', async () => {
     const own = await service.tpm();
     const g = await member(own, 'g');
     using before = await g.dial(service.endpoint);
@@ -201,7 +204,7 @@ describe('the join service refuses', () => {
     });
   });
 
-  /** One more, whom the refusals that follow leave alone. */
+  /** Another member, which the following refusals do not affect. */
   async function member(own: Tpm, name: string): Promise<TestMachine> {
     const made = await service.joined(own, name);
     names = await service.nodeNames();

@@ -185,7 +185,7 @@ describe('the curator over mTLS with a real etcd', () => {
     expect((await dial(owner).getNode({ node: 'n2' }, { signal })).node?.health).toBe(NodeHealth.HEALTHY);
   });
 
-  test('serves 60 nodes that watch themselves: one change of each reaches each', async () => {
+  test('60 nodes watch themselves, and each node receives one change of its own record', async () => {
     const nodes = await Promise.all(Array.from({ length: 60 }, (_, i) => cluster.addNode(`many-${i}`)));
     const client = dial(first, 0);
     const admin = dial(owner, 1);
@@ -202,7 +202,7 @@ describe('the curator over mTLS with a real etcd', () => {
     );
   }, 30_000);
 
-  test('refuses an unknown certificate, one of another cluster, and a deleted node at once', async () => {
+  test('the curator refuses an unknown certificate, one of another cluster, and a deleted node at once', async () => {
     const node = await cluster.addNode('n3');
     const client = dial(node, 0);
     await client.checkHealth({}, { signal });
@@ -220,13 +220,13 @@ describe('the curator over mTLS with a real etcd', () => {
     const foreign = await TestCluster.create(new Namespace(root, '/foreign/'), () => clock.nowMs());
     const eve = await foreign.addOperator('owner', 'owner');
     await expect(dial(eve).checkHealth({}, { signal })).rejects.toEqual(coded('rpc-unreachable'));
-    // And the other way round: a member does not speak to a curator of another CA.
+    // Conversely, a member does not talk to a curator of another CA.
     await expect(dial(owner, 0, foreign.trust).checkHealth({}, { signal })).rejects.toEqual(
       coded('pki-untrusted'),
     );
   });
 
-  test('refuses calls and ends watches while etcd is unavailable, and serves again afterwards', async () => {
+  test('the curator refuses calls and ends watches while etcd is unavailable, and serves again afterwards', async () => {
     const client = dial(owner, 0);
     const watch = client.watchNodes({}, { signal })[Symbol.asyncIterator]();
     const position = ((await watch.next()).value as WatchNodesResponse).position;

@@ -29,7 +29,7 @@ import { runMetrics, type MetricsOptions } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
-/** A path where nothing listens, for a curator without a signer: requests for certificates fail. */
+/** A socket path without a listener, for a curator without a signer: certificate requests fail. */
 const NO_SIGNER = '/nonexistent/signer.sock';
 /** The manufacturers whose collateral is trusted. */
 const MANUFACTURERS = { amd: amdTrust(), intel: intelTrust() };
@@ -157,7 +157,7 @@ async function runAuthorization(
   await serveAuthorization({ port, identity, callersCaPem, onListening }, { lookup, log }, signal);
 }
 
-/** When the certificates expire that this program shows or trusts. */
+/** Expiry times of the certificates that this program shows or trusts. */
 function expiryOf(pems: Readonly<Record<string, string>>) {
   return Object.entries(pems).map(([name, pem]) => ({
     name,

@@ -10,7 +10,7 @@ export type ReservedNetworks = Pick<
   'serviceSubnet' | 'podSubnet' | 'apiServerSans' | 'apiEndpoint'
 >;
 
-/** A node whose address and name no other node may have. */
+/** A node whose address and name are reserved for it. */
 export type ReservedNode = Pick<KnownControlPlane, 'nodeId' | 'name' | 'address'>;
 
 /**

@@ -23,7 +23,7 @@ beforeEach(async () => {
   signer = await FakeSigner.create();
 });
 
-/** A control plane that an owner has signed for. */
+/** A control plane with a grant that an owner signed. */
 function granted(name = 'c2'): SignerMachine {
   const machine = new SignerMachine();
   const record = machine.record(name, CONTROL_PLANE);
@@ -32,7 +32,7 @@ function granted(name = 'c2'): SignerMachine {
   return machine;
 }
 
-/** A machine of the attacker, recorded as the attacker likes. */
+/** A machine of the attacker, whose etcd records the attacker writes. */
 function forged(roles: Parameters<SignerMachine['record']>[1] = CONTROL_PLANE): SignerMachine {
   const machine = new SignerMachine();
   signer.put(machine.record('c9', roles));
@@ -48,12 +48,12 @@ test('a control plane with a grant gets every shared key, sealed to its own agen
 });
 
 describe('an attacker who writes etcd and calls the signer gets no shared key', () => {
-  test('with the record of a machine of its own', async () => {
+  test('for the record of a machine of the attacker', async () => {
     const request = await signer.request(forged());
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-missing'));
   });
 
-  test('with a grant signed by its own key', async () => {
+  test('for a grant signed by the attacker’s key', async () => {
     const machine = forged();
     const by = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     signer.write(signer.owner.grantWrite(machine.record('c9', CONTROL_PLANE), {}, { by }));
@@ -61,7 +61,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('with an `owners` document signed by its own key', async () => {
+  test('for an `owners` document signed by the attacker’s key', async () => {
     const machine = forged();
     const by = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     const keys = [Buffer.from(by.pubKey).toString('base64')];
@@ -71,7 +71,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('with the grant of another node under its own etcd key', async () => {
+  test('for the grant of another node under the attacker’s etcd key', async () => {
     const other = new SignerMachine();
     const machine = forged();
     signer.write(signer.owner.grantWrite(other.record('c2', CONTROL_PLANE), {}, { at: machine.nodeId }));
@@ -79,7 +79,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-other'));
   });
 
-  test('with its own key in the record of a node with a grant', async () => {
+  test('for the attacker’s key in the record of a node with a grant', async () => {
     const machine = granted();
     const mine = new SignerMachine();
     const pubKey = Buffer.from(mine.pubKeyDer).toString('base64');
@@ -88,7 +88,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-not-on-record'));
   });
 
-  test('with the statement of a control plane and another sealing key', async () => {
+  test('for the statement of a control plane and another sealing key', async () => {
     const machine = granted();
     const request = { ...(await signer.request(machine)), sealingPublicKey: recipientKey().pubKeyDer };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
@@ -99,12 +99,12 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     { name: 'roles', swap: { roles: ['KubernetesWorker'] } },
     { name: 'session', swap: { session: new Uint8Array(64).fill(9) } },
     { name: 'time', swap: { timeMs: 1 } },
-  ])('with a statement whose $name is replaced', async ({ swap }) => {
+  ])('for a statement whose $name was replaced', async ({ swap }) => {
     const request = { ...(await signer.request(granted())), ...swap };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
 
-  test('with evidence of the same machine for another statement', async () => {
+  test('for evidence of the same machine for another statement', async () => {
     const machine = granted();
     const [one, other] = [
       await signer.request(machine),
@@ -123,7 +123,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
       await expect(signer.sign({ ...request, evidence })).rejects.toEqual(coded('signer-evidence-missing'));
   });
 
-  test('with evidence of another machine than the recorded one', async () => {
+  test('for evidence of another machine than the recorded one', async () => {
     const machine = granted();
     const request = await signer.request(machine);
     const { evidence } = await new SignerMachine(machine.keyPem).ask({ ...request, clusterId: 'c0ffee' });
@@ -133,7 +133,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     await expect(signer.sign({ ...request, evidence })).rejects.toEqual(coded('signer-machine-other'));
   });
 
-  test('with a configuration that no owner has signed', async () => {
+  test('for a configuration that no owner has signed', async () => {
     const machine = granted();
     signer.write(configurationWrite({ ...CONFIGURATION, join: { policy: 'inventory', inventory: [] } }));
     const request = await signer.request(machine);
@@ -147,7 +147,7 @@ describe('an inventory that lists a control plane', () => {
     join: { policy: 'inventory', inventory: [{ identity, name: 'c9', roles: ['control-plane'] }] },
   });
 
-  test('replaces a grant where an owner has signed it and the machine is identified by its key', async () => {
+  test('replaces a grant if an owner has signed it and the machine is identified by its key', async () => {
     const machine = forged();
     const write = configurationWrite(list(machine.machine.identity));
     signer.write(write, signer.owner.policyWrite(write, { serial: 2 }));
@@ -155,13 +155,13 @@ describe('an inventory that lists a control plane', () => {
     expect(signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
   });
 
-  test('grants nothing where no owner has signed it', async () => {
+  test('grants no roles if no owner has signed it', async () => {
     const machine = forged();
     signer.write(configurationWrite(list(machine.machine.identity)));
     await expect(signer.sign(await signer.request(machine))).rejects.toEqual(coded('signer-policy-unsigned'));
   });
 
-  test('grants nothing to other machines', async () => {
+  test('grants no roles to other machines', async () => {
     const write = configurationWrite(list(new SignerMachine().machine.identity));
     signer.write(write, signer.owner.policyWrite(write, { serial: 2 }));
     const request = await signer.request(forged());
@@ -170,8 +170,8 @@ describe('an inventory that lists a control plane', () => {
 
   test.each([
     { name: 'without the TPM’s enrolment', enrolment: new Uint8Array() },
-    { name: 'with an enrolment that is none', enrolment: new Uint8Array(40) },
-  ])('by TPM gives no key $name', ({ enrolment }) => {
+    { name: 'with a malformed enrolment', enrolment: new Uint8Array(40) },
+  ])('an inventory entry that lists a TPM gives no key $name', ({ enrolment }) => {
     const record = { ...new SignerMachine().machine, identity: `tpm-ek:${'0'.repeat(64)}` };
     const shows = { akName: 'ab'.repeat(34), machine: record };
     const close = (): unknown =>
@@ -181,7 +181,7 @@ describe('an inventory that lists a control plane', () => {
 });
 
 describe('a statement', () => {
-  test('that is repeated gets an answer for the same recipient, so that an interrupted join continues', async () => {
+  test('gets an answer for the same recipient when it is repeated, so that an interrupted join continues', async () => {
     const machine = granted();
     const request = await signer.request(machine);
     await signer.sign(request);
@@ -189,7 +189,7 @@ describe('a statement', () => {
     expect(signer.open(machine, await signer.sign(request))).toHaveProperty(['cluster-ca.key']);
   });
 
-  test('is refused after a newer one of the machine, also after a restart of the signer', async () => {
+  test('is refused after a newer statement of the machine, also after a restart of the signer', async () => {
     const machine = granted();
     const old = await signer.request(machine);
     await signer.clock.advance(1_000);
@@ -199,7 +199,7 @@ describe('a statement', () => {
     await expect(signer.sign(old)).rejects.toEqual(coded('signer-statement-replayed'));
   });
 
-  test('of a worker is refused after a newer one', async () => {
+  test('of a worker is refused after a newer statement', async () => {
     const machine = forged(['KubernetesWorker']);
     const old = await signer.request(machine);
     await signer.clock.advance(1_000);
@@ -207,7 +207,7 @@ describe('a statement', () => {
     await expect(signer.sign(old)).rejects.toEqual(coded('signer-statement-replayed'));
   });
 
-  test('for another recipient is accepted if it is a newer one of the same machine', async () => {
+  test('for another recipient is accepted if it is a newer statement of the same machine', async () => {
     const machine = granted();
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(1_000);
@@ -218,21 +218,21 @@ describe('a statement', () => {
   });
 
   test.each([
-    { name: 'that was kept back', ageMs: 10 * 60_000 + 1 },
-    { name: 'from the future', ageMs: -(5 * 60_000 + 1) },
+    { name: 'a statement that is too old', ageMs: 10 * 60_000 + 1 },
+    { name: 'a statement with a future time', ageMs: -(5 * 60_000 + 1) },
   ])('$name is refused', async ({ ageMs }) => {
     const machine = granted();
     const request = await signer.request(machine, { timeMs: signer.clock.nowMs() - ageMs });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-statement-outdated'));
   });
 
-  test('for another cluster is refused', async () => {
+  test('a statement for another cluster is refused', async () => {
     const machine = granted();
     const request = await signer.request(machine, { clusterId: 'decade' });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
 
-  test('gives no key for roles that it does not contain', async () => {
+  test('a statement gives no key for roles that it does not contain', async () => {
     const signed = await signer.sign(await signer.request(granted(), { roles: ['KubernetesWorker'] }));
     expect(signed.controlPlaneKeys).toBeUndefined();
   });
@@ -242,30 +242,30 @@ describe('the grant of an owner', () => {
   const roles = [...CONTROL_PLANE];
   test.each([
     {
-      name: 'for another key',
+      name: 'a grant for another node key',
       body: { fingerprint: `sha256:${'0'.repeat(64)}` },
       over: {},
       code: 'signer-grant-other',
     },
     {
-      name: 'for another machine',
+      name: 'a grant for another machine',
       body: { identity: `tpm-ek:${'0'.repeat(64)}` },
       over: {},
       code: 'signer-grant-other',
     },
     {
-      name: 'that takes the place back',
+      name: 'a newer grant without control-plane roles',
       body: { roles: ['KubernetesWorker' as const] },
       over: {},
       code: 'signer-grant-other',
     },
     {
-      name: 'of another cluster',
+      name: 'a grant of another cluster',
       body: {},
       over: { clusterId: 'decade' },
       code: 'owner-document-cluster-mismatch',
     },
-    { name: 'that has ended', body: {}, over: { endsMs: 1_000 }, code: 'owner-document-expired' },
+    { name: 'an expired grant', body: {}, over: { endsMs: 1_000 }, code: 'owner-document-expired' },
   ])('$name is refused', async ({ body, over, code }) => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
@@ -275,19 +275,19 @@ describe('the grant of an owner', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded(code));
   });
 
-  test('from before a recovery is refused', async () => {
+  test('a grant from before a recovery is refused', async () => {
     const request = await signer.request(granted());
     signer.restart(2);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-epoch-old'));
   });
 
-  test('from before a recovery that only the cluster record shows is refused', async () => {
+  test('a grant from before a recovery is refused even if only the cluster record shows the recovery', async () => {
     const request = await signer.request(granted());
     await signer.cluster.setEpoch(2);
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-epoch-old'));
   });
 
-  test('from before a recovery stays valid for known control planes and the own node', async () => {
+  test('a grant from before a recovery stays valid for known control planes and this node', async () => {
     const machine = granted();
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(1_000);
@@ -301,7 +301,7 @@ describe('the grant of an owner', () => {
     expect(await signer.sign(own)).toHaveProperty('controlPlaneKeys');
   });
 
-  test('that was used stays valid after its end for renewals', async () => {
+  test('a grant that was used stays valid for renewals after it expired', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
@@ -312,7 +312,7 @@ describe('the grant of an owner', () => {
     expect(await signer.sign(await signer.request(machine))).toHaveProperty('controlPlaneKeys');
   });
 
-  test('that has expired stays valid only for a node with a control-plane certificate of the cluster', async () => {
+  test('an expired grant stays valid only for a node with a control-plane certificate of the cluster', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
@@ -337,7 +337,7 @@ describe('the grant of an owner', () => {
     expect(await signer.sign(request)).toHaveProperty('controlPlaneKeys');
   });
 
-  test('cannot be replaced by an older one, also after a restart', async () => {
+  test('a grant cannot be replaced by an older one, also after a restart of the signer', async () => {
     const machine = granted();
     const record = machine.record('c2', roles);
     const newer = signer.owner.grantWrite(record, {}, { serial: 2 });
@@ -351,7 +351,7 @@ describe('the grant of an owner', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
-  test('contains the lowest serials that a new signer accepts', async () => {
+  test('a grant contains the lowest serials that a new signer accepts', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);
     signer.put(record);
@@ -360,7 +360,7 @@ describe('the grant of an owner', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
-  test('is refused after a newer `owners` document was seen and deleted', async () => {
+  test('a grant is refused if a newer `owners` document was seen and then deleted', async () => {
     const machine = granted();
     const second = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     const keys = [signer.owner, second].map(({ pubKey }) => Buffer.from(pubKey).toString('base64'));
@@ -376,17 +376,17 @@ describe('the grant of an owner', () => {
 
 describe('addresses and names', () => {
   test.each([
-    { name: 'of this control plane', address: '192.0.2.1' },
-    { name: 'of the API', address: '192.0.2.100' },
-    { name: 'of a service', address: '10.96.0.1' },
-    { name: 'of a pod', address: '10.244.3.4' },
-    { name: 'of the loopback', address: '127.0.0.1' },
-  ])('of a worker are refused for an address $name', async ({ address }) => {
+    { name: 'an address of this control plane', address: '192.0.2.1' },
+    { name: 'an address of the Kubernetes API', address: '192.0.2.100' },
+    { name: 'a service address', address: '10.96.0.1' },
+    { name: 'a pod address', address: '10.244.3.4' },
+    { name: 'a loopback address', address: '127.0.0.1' },
+  ])('a worker certificate is refused for $name', async ({ address }) => {
     const request = await signer.request(forged(['KubernetesWorker']), { address });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-address-other'));
   });
 
-  test('of a worker are refused where a control plane that is off has them', async () => {
+  test('the address and name of a control plane that is off are refused for a worker', async () => {
     await signer.sign(await signer.request(granted(), { address: '192.0.2.2' }));
     signer.restart();
     const worker = new SignerMachine();
@@ -398,7 +398,7 @@ describe('addresses and names', () => {
     await expect(signer.sign(named)).rejects.toEqual(coded('signer-address-other'));
   });
 
-  test('that are malformed are refused', async () => {
+  test('malformed addresses and names are refused', async () => {
     const request = await signer.request(forged(['KubernetesWorker']), { address: 'c1.example' });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
@@ -409,14 +409,14 @@ describe('operator certificates', () => {
   const ask = async () =>
     new MemberSigner(signer.reads).signOperator(await createCertificateRequest(mine, 'x'), never);
 
-  test('are refused for a record alone', async () => {
+  test('an operator certificate is refused if there is only a record of the operator', async () => {
     const fingerprint = fingerprintOfKey(pubKeyDerOf(mine));
     const record = { version: 1, name: 'eve', fingerprint, role: 'owner', createdMs: 1 } as const;
     signer.write(put(records.operator.key(fingerprint), records.operator.encode(record)));
     await expect(ask()).rejects.toEqual(coded('signer-not-on-record'));
   });
 
-  test('are refused for an `operators` document signed by another key', async () => {
+  test('an operator certificate is refused for an `operators` document signed by another key', async () => {
     const by = new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId });
     const operators = [
       { name: 'eve', fingerprint: fingerprintOfKey(pubKeyDerOf(mine)), role: 'operator' as const },
@@ -425,7 +425,7 @@ describe('operator certificates', () => {
     await expect(ask()).rejects.toEqual(coded('owner-document-signer-unknown'));
   });
 
-  test('are issued by the newest `operators` document of an owner, not by an older one', async () => {
+  test('operator certificates follow the newest `operators` document of an owner, not an older one', async () => {
     const operators = [
       { name: 'ann', fingerprint: fingerprintOfKey(pubKeyDerOf(mine)), role: 'operator' as const },
     ];
@@ -440,7 +440,7 @@ describe('operator certificates', () => {
     await expect(ask()).rejects.toEqual(coded('owner-document-serial-old'));
   });
 
-  test('are issued to owners without an `operators` document', async () => {
+  test('operator certificates are issued to owners without an `operators` document', async () => {
     const request = await createCertificateRequest(signer.owner.keyPem, 'x');
     expect(await new MemberSigner(signer.reads).signOperator(request, never)).toContain('BEGIN CERTIFICATE');
   });

@@ -26,7 +26,7 @@ export interface StatementEvidence {
   readonly document: Uint8Array;
 }
 
-/** What evidence is verified with. */
+/** What the verifier works with. */
 export interface EvidenceVerifierPorts {
   readonly attestation: (signal: AbortSignal) => Promise<ActiveAttestation>;
   /** The uploaded collateral, which each validator verifies. */
@@ -126,7 +126,10 @@ export class EvidenceVerifier {
   }
 }
 
-/** Only the recorded attestation key may sign; the processor vouches for the key of a virtual TPM of its own. */
+/**
+ * Only the recorded attestation key may sign. If a virtual TPM belongs to a processor, the processor vouches
+ * for its key.
+ */
 function boundTo({ akName, variant }: MachineRecord, policy: Policy): Policy {
   const isTpmAlone = akName !== undefined && variant === 'tpm';
   return policy.tpm === undefined || !isTpmAlone

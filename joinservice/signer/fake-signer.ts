@@ -43,7 +43,7 @@ export const CONFIGURATION = {
   join: { policy: 'approve', inventory: [] },
 };
 
-/** A machine with nothing but its key, and the agent on it. */
+/** A machine that has only its key, with its agent. */
 export class SignerMachine {
   readonly keyPem: Secret<string>;
   readonly pubKeyDer: Uint8Array;
@@ -66,7 +66,7 @@ export class SignerMachine {
     } as const;
   }
 
-  /** As it would be on record. */
+  /** The node record of the machine. */
   record(name: string, roles: readonly Role[], over: Partial<NodeRecord> = {}): NodeRecord {
     return {
       ...{ version: 1, nodeId: this.nodeId, name, state: 'UP', roles: [...roles], labels: {}, createdMs: 1 },
@@ -76,7 +76,7 @@ export class SignerMachine {
     };
   }
 
-  /** What its agent asks with. `lie`: fields of the request that the statement does not have. */
+  /** The request that the agent sends. `lie`: fields of the request that differ from the signed statement. */
   async ask(
     of: Pick<TicketStatement, 'clusterId' | 'timeMs'> & Partial<TicketStatement>,
     lie: Partial<MemberRequest> = {},
@@ -104,7 +104,9 @@ export class SignerMachine {
   }
 }
 
-/** A signer with its keys, an etcd that anybody writes, and an owner who does not sit at it. */
+/**
+ * A signer with its keys, an etcd that the test can write, and an owner whose key the signer does not have.
+ */
 export class FakeSigner {
   readonly etcd: MemoryEtcd;
   readonly files = new MemoryFiles();
@@ -136,7 +138,7 @@ export class FakeSigner {
     return fake;
   }
 
-  /** A new process, with what is on its disk. */
+  /** Starts a new signer process with the files of the previous one. */
   restart(epoch = 1): void {
     this.reads = this.#start(epoch);
   }
@@ -172,7 +174,7 @@ export class FakeSigner {
     };
   }
 
-  /** As a program with the credentials of the join service can. */
+  /** Calls the signer as any program with the credentials of the join service can. */
   write(...writes: readonly Write[]): void {
     this.etcd.commitNow({ when: [], then: [...writes] });
   }
@@ -189,7 +191,7 @@ export class FakeSigner {
     return new MemberSigner(this.reads).signMember(request, never);
   }
 
-  /** The keys in an answer, for who has the private half of the recipient key. */
+  /** The keys in an answer, decrypted with the private half of the recipient key. */
   open(machine: SignerMachine, signed: Awaited<ReturnType<FakeSigner['sign']>>): Record<string, string> {
     if (signed.controlPlaneKeys === undefined) throw new TypeError('no keys');
     const { clusterId } = this.cluster;
@@ -212,7 +214,7 @@ export class FakeSigner {
   }
 }
 
-/** Another key pair to seal to, whose private half somebody else has. */
+/** A recipient key pair of an attacker. */
 export function recipientKey(): { readonly keyPem: Secret<string>; readonly pubKeyDer: Uint8Array } {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());

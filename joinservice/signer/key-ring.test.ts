@@ -29,7 +29,7 @@ const place = (set: KeySet): Promise<void> =>
   files.writeAtomic(`/keys/${ROTATION_KEY}`, encodeKeySet(set).reveal());
 
 describe('kubernetesClients()', () => {
-  test('is the Kubernetes CA before the first rotation', async () => {
+  test('kubernetesClients() returns the Kubernetes CA before the first rotation', async () => {
     const { public: caPem, private: keyPem } = first['kubernetes-clients-ca'];
     await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
     await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
@@ -38,7 +38,7 @@ describe('kubernetesClients()', () => {
     expect(trusted).toBeUndefined();
   });
 
-  test.each(KEY_PHASES)('signs in phase %s with a CA that all nodes trust', async (phase) => {
+  test.each(KEY_PHASES)('kubernetesClients() signs in phase %s with a CA that all nodes trust', async (phase) => {
     await place(at(phase));
     const { signer, trustedPem: trusted } = await ring.kubernetesClients();
     expect(trusted).toBe(trustedPem(at(phase), 'kubernetes-clients-ca'));
@@ -48,7 +48,7 @@ describe('kubernetesClients()', () => {
     expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);
   });
 
-  test('refuses a damaged file', async () => {
+  test('kubernetesClients() refuses a damaged file', async () => {
     await files.writeAtomic(`/keys/${ROTATION_KEY}`, '{}');
     await expect(ring.kubernetesClients()).rejects.toMatchObject({ code: 'keyset-invalid' });
   });
@@ -61,13 +61,13 @@ describe('controlPlaneKeys()', () => {
       string
     >;
 
-  test('returns all keys, and the rotation file where it exists', async () => {
+  test('controlPlaneKeys() returns all keys, and the rotation file if it exists', async () => {
     expect(Object.keys(await sealed())).toEqual([...CONTROL_PLANE_KEYS]);
     await place(at('believe'));
     expect(await sealed()).toMatchObject({ [ROTATION_KEY]: encodeKeySet(at('believe')).reveal() });
   });
 
-  test('fails where a key is missing', async () => {
+  test('controlPlaneKeys() fails if a key is missing', async () => {
     await files.remove('/keys/encryption.json');
     await expect(sealed()).rejects.toMatchObject({ code: 'signer-key-missing' });
   });

@@ -7,8 +7,8 @@ import { SignerError } from './errors.ts';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * The keys that only control planes have, by their names in the sealed keys of a ticket. The files of the key ring have the same
- * names.
+ * The keys that only control planes have, by their names in the sealed keys of a ticket. The files in the key
+ * directory have the same names.
  */
 export const CONTROL_PLANE_KEYS = [
   'cluster-ca.crt',
@@ -31,8 +31,8 @@ export const CONTROL_PLANE_KEYS = [
 ] as const;
 
 /**
- * Exists after the first rotation: which of two generations is trusted and which signs (internal/keyset). The other files are
- * then the keys that sign.
+ * The rotation file. It exists after the first rotation and says which of two generations is trusted and
+ * which one signs (internal/keyset). The other files then contain the keys that sign.
  */
 export const ROTATION_KEY = 'rotation.json';
 

@@ -58,7 +58,7 @@ function spkiFrom(keyPem: ReturnType<typeof generateEd25519Key>): Uint8Array {
 }
 
 describe('signKubeconfig()', () => {
-  test('signs for the key that an owner requests, in the recorded name of the owner', async () => {
+  test('signKubeconfig() signs the key that an owner requests, with the recorded name of the owner', async () => {
     const { certPem, kubernetesCaPem } = await sign();
     const certificate = new X509Certificate(certPem);
     expect(certificate.subject.split('\n')).toEqual(['CN=owner', 'O=kubeadm:cluster-admins']);
@@ -66,7 +66,7 @@ describe('signKubeconfig()', () => {
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
   });
 
-  test('signs with the client CA after a rotation; servers keep theirs', async () => {
+  test('signKubeconfig() signs with the client CA after a rotation; server certificates keep their CA', async () => {
     const set = await rotation('issue');
     await signer.files.writeAtomic('/keys/rotation.json', encodeKeySet(set).reveal());
     const { certPem, kubernetesCaPem } = await sign();
@@ -77,13 +77,13 @@ describe('signKubeconfig()', () => {
     expect(certificate.verify(new X509Certificate(nextPem).publicKey)).toBe(true);
   });
 
-  test('refuses to sign with an invalid rotation file', async () => {
+  test('signKubeconfig() refuses to sign with an invalid rotation file', async () => {
     await signer.files.writeAtomic('/keys/rotation.json', '{');
     await expect(sign()).rejects.toMatchObject({ code: 'keyset-invalid' });
   });
 
   test.each(['owner', 'operator', 'viewer'] as const)(
-    'refuses a key that is on record as %s and that no owner has signed for',
+    'signKubeconfig() refuses a key that is recorded as %s but that no owner has signed',
     async (role) => {
       const key = generateEd25519Key();
       const fingerprint = fingerprintOfKey(spkiFrom(key));
@@ -93,7 +93,7 @@ describe('signKubeconfig()', () => {
     },
   );
 
-  test('refuses an operator who is not an owner', async () => {
+  test('signKubeconfig() refuses an operator who is not an owner', async () => {
     const key = generateEd25519Key();
     const operators = [
       { name: 'ann', fingerprint: fingerprintOfKey(spkiFrom(key)), role: 'operator' as const },
@@ -102,13 +102,13 @@ describe('signKubeconfig()', () => {
     await expect(sign({ key, as: spkiFrom(key) })).rejects.toMatchObject({ code: 'signer-not-on-record' });
   });
 
-  test('refuses a request signed by another key, for another cluster, or for another request', async () => {
+  test('signKubeconfig() refuses a signature by another key, for another cluster, or for another request', async () => {
     const other = await createCertificateRequest(generateKeyPem(), 'another');
     for (const over of [{ key: generateEd25519Key() }, { clusterId: 'b'.repeat(32) }, { request: other }])
       await expect(sign(over)).rejects.toMatchObject({ code: 'signer-request-invalid' });
   });
 
-  test('refuses a malformed request that the owner signed', async () => {
+  test('signKubeconfig() refuses a malformed request that the owner signed', async () => {
     certificateRequest = new Uint8Array([1, 2, 3]);
     await expect(sign()).rejects.toMatchObject({ code: 'signer-request-invalid' });
   });

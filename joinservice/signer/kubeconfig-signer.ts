@@ -16,7 +16,7 @@ export interface KubeconfigRequest {
   readonly signature: Uint8Array;
 }
 
-/** What a kubeconfig needs beside the private key. */
+/** The parts of a kubeconfig other than the private key. */
 export interface KubeconfigCredentials {
   readonly certPem: string;
   readonly kubernetesCaPem: string;

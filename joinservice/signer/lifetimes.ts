@@ -3,7 +3,7 @@ import { RecordError } from '../../internal/records/index.ts';
 import { SignerError } from './errors.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
 
-/** Minutes of a day, since the configuration has minutes and certificates have days. */
+/** Minutes per day: the configuration has minutes, and certificates have days. */
 export const MINUTES_PER_DAY = 24 * 60;
 
 /** How long certificates are valid, from the configuration. */
@@ -19,7 +19,10 @@ export class Lifetimes {
     return (await this.#configuration.now(signal)).config.certificates;
   }
 
-  /** For operators. An invalid configuration counts as the default, so that an operator can still log in to correct it. */
+  /**
+   * The certificate lifetime for operators. An invalid configuration counts as the default, so that an
+   * operator can still log in and correct it.
+   */
   async operatorDays(signal: AbortSignal): Promise<number> {
     try {
       return (await this.now(signal)).operatorMinutes / MINUTES_PER_DAY;

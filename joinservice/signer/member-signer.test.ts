@@ -49,7 +49,7 @@ async function signFor(name: string, roles: readonly Role[]) {
 test.each([
   { name: 'a control plane', roles: CONTROL_PLANE, is: true },
   { name: 'a worker', roles: ['KubernetesWorker'] as const, is: false },
-])('the certificate of $name says whether it is a control plane, by its recorded roles', async (given) => {
+])('the certificate of $name says whether the node is a control plane, according to its recorded roles', async (given) => {
   const { machine, signed } = await signFor('x1', given.roles);
   const certificate = new X509Certificate(signed.nodeCertPem);
   const verify = (): unknown => verifyControlPlaneCertificate(certificate, signer.cluster.trust);
@@ -94,13 +94,13 @@ describe('an operator that an owner has signed', () => {
 
   test.each([
     {
-      name: 'is as long as the configuration says',
+      name: 'is as configured',
       given: { certificates: { operatorMinutes: 6 } },
       want: 6,
     },
-    { name: 'is a year where it says nothing', given: {}, want: 365 * 24 * 60 },
+    { name: 'is one year by default', given: {}, want: 365 * 24 * 60 },
     {
-      name: 'is a year where nobody can read it: who is to mend it has to get in',
+      name: 'is one year if the configuration is invalid, so that an operator can correct it',
       given: { x: 1 },
       want: 365 * 24 * 60,
     },

@@ -28,7 +28,7 @@ import type { StoredConfiguration } from './stored-configuration.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
 
-/** What signing decides from. */
+/** What the signer decides with. */
 export interface SignerReads {
   /** The records of the cluster, read only. */
   readonly etcd: KeySpace;
@@ -131,7 +131,10 @@ export class MemberSigner {
     return verifyStatement(asked, by);
   }
 
-  /** Refuses statements older than the newest one; the same statement again gets an equal answer, sealed to the same key. */
+  /**
+   * Refuses a statement that is older than the newest one. The same statement again gets an equal answer,
+   * sealed to the same key.
+   */
   async #refuseReplay({ nodeId }: NodeRecord, { id, timeMs }: SignedStatement): Promise<void> {
     const { memory } = this.#reads;
     const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.worker(nodeId);
@@ -160,7 +163,7 @@ export class MemberSigner {
       if (isListed && isMissing(error)) return undefined;
       throw error;
     });
-    // After the grant, whose floors may show that this policy is outdated.
+    // Read after the grant, because the minimum serials in the grant may show that this policy is outdated.
     const signed = await documents.configurationSha256(signal);
     if (signed !== sha256)
       throw new SignerError(
@@ -270,7 +273,8 @@ export class MemberSigner {
     const { request, shows, approval } = of;
     if (approval === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
     const keys = await this.#reads.keys.controlPlaneKeys();
-    // A grant names the node key, which has signed. An inventory names a TPM, which has to decrypt the keys.
+    // The node key in a grant has signed this request. An inventory lists a TPM instead, so that TPM has to
+    // decrypt the keys.
     const text = approval.grant === undefined ? sealForTpm(keys, shows, request) : keys;
     const { clusterId } = this.#reads.cluster;
     try {
@@ -285,7 +289,8 @@ export class MemberSigner {
     const key = records.node.key(nodeId);
     const entry = nodeId.includes('/') ? undefined : await this.#reads.etcd.get(key, { signal });
     const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
-    // The ID is derived from the key: a record with another key would issue a kubelet certificate for that ID.
+    // The ID is derived from the key. If the record had another key, the signer would issue a kubelet
+    // certificate for a wrong ID.
     const isOwnKey = node !== undefined && nodeIdOf(Buffer.from(node.pubKey, 'base64')) === nodeId;
     if (!isOwnKey || !isMemberState(node.state)) throw notOnRecord(key);
     return node;
@@ -294,7 +299,7 @@ export class MemberSigner {
 
 type Shown = Awaited<ReturnType<EvidenceVerifier['verify']>>;
 
-/** What an owner has signed about a control plane; without a grant it is the inventory. */
+/** The proof that an owner approved a control plane; without a grant it is the inventory. */
 interface OwnerApproval {
   readonly grant: VerifiedDocument<'grant'> | undefined;
 }
@@ -316,7 +321,7 @@ function kubeletLeaf(
   return {
     commonName: `system:node:${node.name}`,
     organization: 'system:nodes',
-    // By it the API servers tell apart machines that have had the same name (joinservice/authzwebhook).
+    // By the UID, the API servers tell apart machines that had the same name (joinservice/authzwebhook).
     userId: node.nodeId,
     pubKeyDer,
     usages: [as.usage],

@@ -62,7 +62,7 @@ export async function serveSigner(
     disclose: 'chain',
     log: log.child('rpc'),
   });
-  await files.remove(config.listen); // left by a killed process
+  await files.remove(config.listen); // a killed process may have left the socket
   await server.listenAt(config.listen);
   log.info('signer listening', { path: config.listen });
   options.onListening?.();
@@ -73,7 +73,7 @@ export async function serveSigner(
   await server.close(GRACE_MS);
 }
 
-/** What signing decides from; facts that must not come from etcd come from the configuration. */
+/** What the signer decides with. Facts that must not come from etcd come from the configuration. */
 function createReads(
   { cluster, keys, memory: directory }: SignerConfig,
   ports: SignerPorts & { readonly etcd: KeySpace },

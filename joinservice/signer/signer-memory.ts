@@ -13,7 +13,7 @@ const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().o
 const controlPlaneShape = z.strictObject({
   version: z.literal(1),
   nodeId: z.string(),
-  /** The name of its node when the signer last signed for it. */
+  /** The name of the node when the signer last signed for it. */
   name: z.string(),
   address: z.string(),
   /** The machine and the attestation key of its evidence. */
@@ -28,7 +28,7 @@ const controlPlaneShape = z.strictObject({
 /** A control plane to which this signer has given keys or certificates. */
 export type KnownControlPlane = Readonly<z.infer<typeof controlPlaneShape>>;
 
-/** The kinds of owner documents of which there is one. */
+/** The kinds of owner documents that exist only once in a cluster. */
 export const FLOOR_KINDS = ['policy', 'operators', 'owners'] as const;
 /** One of `FLOOR_KINDS`. */
 export type FloorKind = (typeof FLOOR_KINDS)[number];

@@ -60,7 +60,7 @@ export class SignerOwnerDocuments {
       isRunning: wasRunning,
       signal,
     }: {
-      /** Its certificate shows that it was a control plane before. */
+      /** The control-plane certificate of the node proves that it was a control plane before. */
       readonly isRunning: boolean;
       readonly signal: AbortSignal;
     },
@@ -81,7 +81,7 @@ export class SignerOwnerDocuments {
     return grant;
   }
 
-  /** The operator with a key; undefined where no owner has signed it. */
+  /** The operator with a key; undefined if no owner has signed this operator. */
   async operator(
     pubKeyDer: Uint8Array,
     signal: AbortSignal,
@@ -100,7 +100,10 @@ export class SignerOwnerDocuments {
     return (await this.#once('policy', signal))?.body.configurationSha256;
   }
 
-  /** The document of a kind of which there is one; also valid after its end, since every new thing needs a document of its own. */
+  /**
+   * The newest document of a kind that exists once. It stays valid after its end, because every new
+   * certificate needs a document of its own.
+   */
   async #once<K extends FloorKind>(kind: K, signal: AbortSignal): Promise<VerifiedDocument<K> | undefined> {
     const { etcd, memory } = this.#ports;
     const entry = await etcd.get(documentKey(kind, ''), { signal });
@@ -130,7 +133,7 @@ export class SignerOwnerDocuments {
     return { ...base, owners: now.keys };
   }
 
-  /** etcd can only raise the epoch, which admits nobody; the configuration has the lowest one. */
+  /** etcd can only raise the epoch, which admits no node; the configuration contains the minimum. */
   async #epoch(signal: AbortSignal): Promise<number> {
     const { etcd, epoch } = this.#ports;
     const entry = await etcd.get(CLUSTER_KEY, { signal });

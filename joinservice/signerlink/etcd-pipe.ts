@@ -40,7 +40,7 @@ export async function runEtcdPipe(
     });
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await files.remove(path); // left by a killed process
+  await files.remove(path); // a killed process may have left the socket
   server.listen({ path });
   await once(server, 'listening');
   try {

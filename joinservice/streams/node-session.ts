@@ -9,7 +9,7 @@ import type {
 } from '../curatorproto/gen/streams_pb.js';
 import { StreamError } from './errors.ts';
 
-/** Data messages in flight for one task: in the node, on the wire and here. */
+/** Data messages of one task that may be in transit: in the node, on the network and in this process. */
 export const CREDIT = 16;
 /** Credit is returned for several messages at once, so that not every log line costs a message in the other direction. */
 const CREDIT_BATCH = 4;
@@ -97,7 +97,7 @@ export class NodeSession {
     if (data.length > MAX_DATA_BYTES) throw this.#broken(`${data.length} bytes in one message`);
     if (task > this.#last) throw this.#broken(`data for unknown task ${task}`);
     const answers = this.#tasks.get(task);
-    // The task may have been cancelled meanwhile.
+    // The task may have been canceled meanwhile.
     if (answers !== undefined && !answers.push({ data, dropped })) throw this.#broken('data without credit');
   }
 

@@ -14,14 +14,17 @@ import { StreamError } from './errors.ts';
 
 /** How long to wait for the session of a node, e.g. after a restart of this curator. */
 const CONNECT_MS = 5_000;
-/** Enough for a quote of a slow or busy TPM. */
+/** The time limit for evidence: enough for a quote of a slow or busy TPM. */
 const EVIDENCE_MS = 45_000;
 const METRICS_MS = 15_000;
 const RESET_MS = 15_000;
-/** An endpoint that does not answer takes five seconds for each probe, and a few are probed at a time. */
+/**
+ * The time limit for probes: an endpoint that does not answer takes five seconds, and a few endpoints are
+ * probed at a time.
+ */
 const PROBE_MS = 120_000;
 const KEY_BYTES = 32;
-/** Owners between the first owner and the calling one. */
+/** The maximum number of owners between the first owner and the calling one. */
 const MAX_VOUCHERS = 16;
 const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
@@ -29,17 +32,17 @@ const MAX_UNITS = 16;
 const MAX_EVIDENCE_BYTES = 128 * 1024;
 const MAX_METRICS_BYTES = 4 * 1024 * 1024;
 const MAX_PROBE_BYTES = 4 * 1024 * 1024;
-/** `nodeIdOf` (internal/pki). */
+/** The form of a node ID, as `nodeIdOf` (internal/pki) creates it. */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 const NONCE_BYTES = 32;
-/** Names of units. The node itself decides which of them it returns. */
+/** The form of unit names. The node itself decides which units it returns. */
 const UNIT = /^[a-z][a-z0-9-]{0,63}\.service$/;
 const PATH = /^[A-Za-z0-9._-]{0,255}$/;
 
 /** What the handlers of node sessions work with. */
 export interface StreamHandlerParts {
   readonly sessions: NodeSessions;
-  /** By id or name; throws `curator-node-unknown`. */
+  /** Finds a node by ID or name; throws `curator-node-unknown`. */
   readonly findNode: (idOrName: string, signal: AbortSignal) => Promise<NodeView>;
   readonly clock: Clock;
 }

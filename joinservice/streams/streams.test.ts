@@ -58,7 +58,7 @@ function setUp(isAlive = true) {
 
 type Setup = ReturnType<typeof setUp>;
 
-/** A node whose every word is in the test's hands. */
+/** A node whose messages the test sends one by one. */
 async function openSession({ handlers, call }: Setup) {
   const said = new Mailbox<OpenSessionRequest>(64);
   const heard = handlers
@@ -100,7 +100,7 @@ const logsOf = (source: { path: string } | { units: string[] }, backlog = 10) =>
 const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString();
 
 describe('a task for a node', () => {
-  test('goes over the session of the node, and its result comes in order and ends', async () => {
+  test('a task goes over the session of the node, and its results arrive in order and end', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: 'root.roleserve' }), setup.asOperator);
@@ -122,7 +122,7 @@ describe('a task for a node', () => {
     expect(seen).toEqual(['a\n', 'b\n']);
   });
 
-  test('returns credit as the caller reads, and not before', async () => {
+  test('the curator returns credit as the caller reads, and not before', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
@@ -134,7 +134,7 @@ describe('a task for a node', () => {
     expect(await node.next()).toMatchObject({ case: 'credit', value: { task: 1n, messages: 4 } });
   });
 
-  test('is cancelled when the caller leaves', async () => {
+  test('a task is canceled when the caller leaves', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
@@ -144,12 +144,12 @@ describe('a task for a node', () => {
     await first;
     await lines.return?.();
     expect(await node.next()).toMatchObject({ case: 'cancel', value: { task: 1n } });
-    node.data(1n, 'late'); // crossed on the wire: no fault
+    node.data(1n, 'late'); // sent before the node received the cancellation, so it is no violation
     node.say({ case: 'hello', value: create(OpenSessionRequestSchema) as never });
     expect(setup.sessions.get('id-1')).toBeDefined();
   });
 
-  test('returns the whole evidence with its variant', async () => {
+  test('a task for evidence returns the whole evidence with its variant', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const nonce = new Uint8Array(32).fill(7);
@@ -161,7 +161,7 @@ describe('a task for a node', () => {
     expect([nodeId, variant, text(evidence as Uint8Array)]).toEqual(['id-1', 'tpm', 'evidence']);
   });
 
-  test("the owner's order reaches the node, and is answered when the node has it on disk", async () => {
+  test('a reset order of the owner reaches the node, and is answered after the node has stored it on disk', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const voucher = { by: new Uint8Array(32).fill(3), signature: new Uint8Array(64).fill(4) };
@@ -187,7 +187,7 @@ describe('a task for a node', () => {
       ).rejects.toEqual(coded('streams-request-invalid'));
   });
 
-  test("the node's own refusal is told with its code", async () => {
+  test('a refusal by the node is returned with the node’s own code', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
@@ -199,7 +199,7 @@ describe('a task for a node', () => {
 });
 
 describe('a node without a session', () => {
-  test('is reported at once when it has no heartbeat', async () => {
+  test('a node without a heartbeat is reported at once', async () => {
     const { handlers, asOperator } = setUp(false);
     await expect(handlers.getMetrics({ node: 'n1' } as never, asOperator)).rejects.toEqual(
       coded(
@@ -209,7 +209,7 @@ describe('a node without a session', () => {
     );
   });
 
-  test('is waited for a little when it is alive', async () => {
+  test('the call waits a short time for a node that is alive', async () => {
     const setup = setUp();
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
     while (setup.clock.sleeping === 0) await Promise.resolve();
@@ -220,7 +220,7 @@ describe('a node without a session', () => {
     expect(await answer).toEqual({ text: 'metric 1\n' });
   });
 
-  test('that disconnects ends the tasks of all callers', async () => {
+  test('a node that disconnects ends the tasks of all callers', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
@@ -230,7 +230,7 @@ describe('a node without a session', () => {
     await gone;
   });
 
-  test('that does not answer ends the task after a timeout', async () => {
+  test('a node that does not answer ends the task after a timeout', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
@@ -244,24 +244,24 @@ describe('a node without a session', () => {
 describe('a node that violates the protocol', () => {
   test.each([
     {
-      name: 'send more than its credit',
+      name: 'sends more than its credit',
       say: (node: Awaited<ReturnType<typeof openSession>>) => {
         for (let i = 0; i < 18; i++) node.data(1n, `${i}`);
       },
     },
     {
-      name: 'send too much at once',
+      name: 'sends too much in one message',
       say: (node: Awaited<ReturnType<typeof openSession>>) => node.data(1n, new Uint8Array(65_537)),
     },
     {
-      name: 'answer what nobody asked',
+      name: 'answers a task that it does not have',
       say: (node: Awaited<ReturnType<typeof openSession>>) => node.data(9n, 'x'),
     },
     {
-      name: 'say nothing at all',
+      name: 'sends an empty message',
       say: (node: Awaited<ReturnType<typeof openSession>>) => node.say({ case: undefined }),
     },
-  ])('loses its session: $name', async ({ say }) => {
+  ])('a node loses its session if it $name', async ({ say }) => {
     const setup = setUp();
     const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
@@ -277,7 +277,7 @@ describe('a node that violates the protocol', () => {
     expect(setup.sessions.get('id-1')).toBeUndefined();
   });
 
-  test('replaces its older session with a newer one', async () => {
+  test('a newer session of a node replaces its older session', async () => {
     const setup = setUp();
     const older = await openSession(setup);
     const newer = await openSession(setup);
@@ -294,7 +294,7 @@ describe('a probe with test credentials of a removed node', () => {
   const wish = (nodeId: string) =>
     create(ProbeRemovedRequestSchema, { node: 'n1', probe: { removedNodeId: nodeId, heldKeys: true } });
 
-  test('is sent to the node, whose report is returned', async () => {
+  test('the probe is sent to the node, and the report of the node is returned', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
@@ -307,7 +307,7 @@ describe('a probe with test credentials of a removed node', () => {
     expect(await answer).toMatchObject({ report: { away: ['n3'], results: [{ node: 'n2' }] } });
   });
 
-  test('fails where the report is malformed', async () => {
+  test('the probe fails if the report is malformed', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
@@ -319,7 +319,7 @@ describe('a probe with test credentials of a removed node', () => {
   });
 
   test.each(['', 'n2', 'node-1/../x', `${removedNodeId}0`])(
-    'of %j is refused before the node is called',
+    'a probe for the removed node %j is refused before the node is called',
     async (nodeId) => {
       const { handlers, asOperator } = setUp();
       await expect(handlers.probeRemoved(wish(nodeId), asOperator)).rejects.toEqual(
@@ -331,25 +331,25 @@ describe('a probe with test credentials of a removed node', () => {
 
 describe('invalid requests', () => {
   test.each([
-    { name: 'too much backlog', request: logsOf({ path: '' }, 10_001) },
-    { name: 'a path that is none', request: logsOf({ path: '../etc' }) },
-    { name: 'no unit', request: logsOf({ units: [] }) },
-    { name: 'an option instead of a unit', request: logsOf({ units: ['--output=export'] }) },
-    { name: 'no logs', request: create(StreamLogsRequestSchema, { node: 'n1' }) },
-  ])('are refused before a node is called: $name', async ({ request }) => {
+    { name: 'too many earlier log lines', request: logsOf({ path: '' }, 10_001) },
+    { name: 'an invalid path', request: logsOf({ path: '../etc' }) },
+    { name: 'an empty list of units', request: logsOf({ units: [] }) },
+    { name: 'an option instead of a unit name', request: logsOf({ units: ['--output=export'] }) },
+    { name: 'no selection of logs', request: create(StreamLogsRequestSchema, { node: 'n1' }) },
+  ])('a log request is refused before a node is called: $name', async ({ request }) => {
     const { handlers, asOperator } = setUp();
     const lines = handlers.streamLogs(request, asOperator)[Symbol.asyncIterator]();
     await expect(lines.next()).rejects.toEqual(coded('streams-request-invalid'));
   });
 
-  test('with a nonce of another size are refused', async () => {
+  test('a nonce of another size is refused', async () => {
     const { handlers, asOperator } = setUp();
     await expect(
       handlers.getEvidence({ node: 'n1', nonce: new Uint8Array(31) } as never, asOperator),
     ).rejects.toEqual(coded('streams-request-invalid'));
   });
 
-  test('to open a session as an operator are refused', async () => {
+  test('an operator cannot open a node session', async () => {
     const { handlers, asOperator } = setUp();
     const stream = handlers.openSession(
       new Mailbox<OpenSessionRequest>(1).read(asOperator.signal),

@@ -30,7 +30,10 @@ export function endorsedBy(own: TestHardware, others: TestHardware): TestHardwar
   };
 }
 
-/** Keys for a ticket by a kubelet that names another node in its requests, which its machine signs all the same. */
+/**
+ * Keys for a ticket of a kubelet that names another node in its certificate requests; the machine signs them
+ * nevertheless.
+ */
 export async function keysNaming(name: string, session: TestSession, address?: string) {
   const kubelet = async (): Promise<Uint8Array> =>
     createCertificateRequest(generateKeyPem(), `system:node:${name}`);

@@ -36,7 +36,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
-/** A machine that knows no better asks for everything; its record decides. */
+/** By default a machine requests every role; its record decides. */
 const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'];
 const ANY_MACHINE: EvidenceRules = {
   policy: {
@@ -54,7 +54,7 @@ const ANY_MACHINE: EvidenceRules = {
   collateral: { tpm: { attestationKeys: new Map() } },
 };
 
-/** What a machine proves itself with; internal/testing has a TPM's and a bare key's. */
+/** The evidence of a machine; internal/testing has the evidence of a TPM and of a bare key. */
 export interface TestHardware {
   readonly issuer: Issuer;
   readonly enrolment: () => Promise<Uint8Array>;
@@ -62,15 +62,15 @@ export interface TestHardware {
   readonly lock: (clusterId: string) => Promise<void>;
 }
 
-/** The machine's end of joining, as simple as it can be; every step can be told to lie. */
+/** A minimal joining machine. A test can make every step send false data. */
 export class TestMachine {
   readonly privKey: KeyObject;
   readonly pubKeyDer: Uint8Array;
   readonly nodeId: string;
   readonly sealingKeyPem = generateKeyPem();
-  /** Where it says to be. */
+  /** The address that the machine claims to have. */
   address = '192.0.2.1';
-  /** The session of its newest statement. */
+  /** The session of the machine’s newest statement. */
   askedIn = new Uint8Array();
   readonly #hardware: TestHardware;
 
@@ -81,7 +81,7 @@ export class TestMachine {
     this.#hardware = hardware;
   }
 
-  /** One session of attested TLS. `localAddress`: where this machine calls from. */
+  /** Opens one session of attested TLS. `localAddress`: the source address of the machine. */
   async dial(
     endpoint: string,
     options: { readonly tcp?: (tcp: Socket) => Socket } = {},
@@ -110,7 +110,7 @@ export class TestMachine {
       }
     };
     const channel = new RpcChannel({ endpoint, upgrade: noting });
-    channel.grpc.getChannel().getConnectivityState(true); // connects now, not with the first call
+    channel.grpc.getChannel().getConnectivityState(true); // connects now instead of with the first call
     return new TestSession(this, this.#hardware, { endpoint, channel, peer: connected.promise });
   }
 
@@ -118,7 +118,10 @@ export class TestMachine {
     return new Uint8Array(sign(undefined, statement, this.privKey));
   }
 
-  /** Keys for a ticket, with this machine's signed statement and the evidence over it. `over`: what it lies about. */
+  /**
+   * Keys for a ticket, with the signed statement of this machine and the evidence over it. `over`: the false
+   * fields.
+   */
   async ticketKeys(
     asked: Pick<TicketStatement, 'clusterId' | 'session'> &
       Partial<Pick<TicketStatement, 'address' | 'roles' | 'timeMs'>>,
@@ -149,7 +152,7 @@ export type TestHello = Partial<
   Pick<Hello, 'hostname' | 'address' | 'wantedName' | 'wantedRoles' | 'nowMs' | 'facts'>
 >;
 
-/** A session and what is said in it. */
+/** A session and the calls in it. */
 export class TestSession implements Disposable {
   readonly client: Client<typeof Join>;
   readonly peer: Promise<AttestedPeer>;
@@ -184,7 +187,7 @@ export class TestSession implements Disposable {
     return { publicKey: machine.pubKeyDer, signature: machine.sign(machineKeyStatement(session)) };
   }
 
-  /** All events until admission; throws what it is refused with. */
+  /** All events until admission; throws the error of a refusal. */
   async *admission(
     hello: TestHello = {},
     hardware = this.#hardware,
@@ -206,21 +209,21 @@ export class TestSession implements Disposable {
     }
   }
 
-  /** Resolves with the admission, whatever has to be waited for. */
+  /** Resolves with the admission, however long the machine waits. */
   async admitted(hello: TestHello = {}, hardware = this.#hardware) {
     for await (const event of this.admission(hello, hardware))
       if (event.case === 'admitted') return event.value;
     throw new Error('the stream ended without an admission');
   }
 
-  /** The commit, over a session of its own that shows the lock. */
+  /** The commit, in a new session whose evidence shows the lock. */
   async ticket(joinId?: string): Promise<Ticket> {
     await this.#hardware.lock(await this.#clusterId());
     using session = await this.#machine.dial(this.#endpoint);
     return await session.ticketHere(joinId);
   }
 
-  /** The commit over this very session, whatever its evidence shows. */
+  /** The commit in this session, whatever its evidence shows. */
   async ticketHere(joinId = this.#machine.nodeId): Promise<Ticket> {
     const keys = await this.keys();
     return this.client.issueJoinTicket({ key: await this.keyProof(), joinId, keys }, { signal: never });
@@ -231,7 +234,7 @@ export class TestSession implements Disposable {
     return this.client.issueRejoinTicket({ key: await this.keyProof(), address, keys }, { signal: never });
   }
 
-  /** Keys to ask with in this session. */
+  /** The keys of a ticket request in this session. */
   async keys(asked: { readonly address?: string } = {}, over: Partial<TicketStatement> = {}) {
     const [{ session }, clusterId] = await Promise.all([this.peer, this.#clusterId()]);
     return this.#machine.ticketKeys({ ...asked, session, clusterId }, over);
@@ -257,7 +260,7 @@ export class TestSession implements Disposable {
   }
 }
 
-/** Messages of a stream, one when it is due. */
+/** A stream that sends each message when the test provides it. */
 class Outgoing implements AsyncIterable<Message> {
   readonly #said: Message[] = [];
   #isOver = false;

@@ -10,18 +10,18 @@ const hostAnswering = (...answers: readonly boolean[]) => {
 
 describe('chooseAttestation()', () => {
   test.each([
-    { name: 'a program without the flag', answers: [], flag: undefined, want: ['tpm'] },
-    { name: 'a flag', answers: [], flag: 'machine-key', want: ['machine-key'] },
+    { name: 'no terminal and no flag', answers: [], flag: undefined, want: ['tpm'] },
+    { name: 'a flag with one variant', answers: [], flag: 'machine-key', want: ['machine-key'] },
     {
-      name: 'a flag with both, in whatever order',
+      name: 'a flag with both variants in either order',
       answers: [],
       flag: 'machine-key, tpm',
       want: ['tpm', 'machine-key'],
     },
-    { name: 'a person with TPMs', answers: [true, false], flag: undefined, want: ['tpm'] },
-    { name: 'a person who wants both', answers: [true, true], flag: undefined, want: ['tpm', 'machine-key'] },
-    { name: 'a person without TPMs', answers: [false], flag: undefined, want: ['machine-key'] },
-  ])('returns $want for $name', async ({ answers, flag, want }) => {
+    { name: 'a user who chooses only TPMs', answers: [true, false], flag: undefined, want: ['tpm'] },
+    { name: 'a user who chooses both variants', answers: [true, true], flag: undefined, want: ['tpm', 'machine-key'] },
+    { name: 'a user without TPMs', answers: [false], flag: undefined, want: ['machine-key'] },
+  ])('chooseAttestation() returns $want for $name', async ({ answers, flag, want }) => {
     const chosen = await chooseAttestation({ host: hostAnswering(...answers) }, flag);
     expect(chosen).toMatchObject({ variants: want, firstContact: 'fingerprint' });
   });

@@ -46,7 +46,7 @@ export async function generateWorkspace(
     ...(options.join === undefined ? {} : { join: options.join }),
     ...(options.attestation === undefined ? {} : { attestation: options.attestation }),
   });
-  parseClusterConfig(configText, workspace.layout.config); // never write a file that cannot be read
+  parseClusterConfig(configText, workspace.layout.config); // never write a file that this program cannot read
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
 }
 

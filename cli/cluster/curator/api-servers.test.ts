@@ -8,21 +8,21 @@ const NONE: Record<string, KubeErrorCode> = {};
 
 describe('reachableAccess()', () => {
   test.each([
-    { name: 'the server of the kubeconfig', fails: NONE, want: 'https://n1:6443', asked: 1 },
+    { name: 'the server of the kubeconfig if it responds', fails: NONE, want: 'https://n1:6443', asked: 1 },
     {
-      name: 'another control plane when that one was demoted',
+      name: 'another control plane if the server of the kubeconfig does not respond',
       fails: { n1: 'kube-unreachable' as const, n2: 'kube-failed' as const },
       want: 'https://n3:6443',
       asked: 3,
     },
     {
-      name: 'the server of the kubeconfig when it refuses',
+      name: 'the server of the kubeconfig if it refuses the request',
       fails: { n1: 'kube-refused' as const },
       want: 'https://n1:6443',
       asked: 1,
     },
     {
-      name: 'the server of the kubeconfig when no server responds',
+      name: 'the server of the kubeconfig if no server responds',
       fails: {
         n1: 'kube-unreachable' as const,
         n2: 'kube-unreachable' as const,
@@ -31,7 +31,7 @@ describe('reachableAccess()', () => {
       want: 'https://n1:6443',
       asked: 3,
     },
-  ])('asks $name', async ({ fails, want, asked }) => {
+  ])('reachableAccess() returns $name', async ({ fails, want, asked }) => {
     const probed: string[] = [];
     const chosen = await reachableAccess(access, {
       list: () => Promise.resolve(['n1', 'n2', 'n3'].map((host) => apiServerUrlOf(`${host}:9091`))),

@@ -18,8 +18,8 @@ export interface ApiServers {
 }
 
 /**
- * The server of the kubeconfig, or another one if that does not respond: its node may have been demoted. If none responds,
- * the server of the kubeconfig is kept, since its error tells most.
+ * The server of the kubeconfig, or another one if it does not respond, because its node may have been
+ * demoted. If no server responds, returns the server of the kubeconfig, whose error is the most useful one.
  */
 export async function reachableAccess(access: KubeAccess, servers: ApiServers): Promise<KubeAccess> {
   if (await answers(access, servers)) return access;

@@ -42,7 +42,7 @@ type Call<T> = (curator: CuratorClient, options: CuratorCallOptions, clients: Cu
 export async function callCurator<T>(
   context: CommandContext,
   run: Call<T>,
-  /** Call only these curators, to learn what each of them answers. */
+  /** Calls only these curators, to get the answer of each of them. */
   from: { readonly only?: readonly string[] } = {},
 ): Promise<T> {
   const caller = await readCaller(context);
@@ -94,7 +94,7 @@ async function callWithRenewal<T>(
     const keyOnly = await keyOnlyCertificate(caller, nowMs);
     try {
       const renewed = await callOnce(context, { ...target, certPem: keyOnly }, renew);
-      if (renewed.kind !== 'response') return renewed; // this curator would not answer the call either
+      if (renewed.kind !== 'response') return renewed; // this curator would not answer the actual call either
       certPem = renewed.value;
     } catch (error) {
       context.signal.throwIfAborted();
@@ -104,7 +104,10 @@ async function callWithRenewal<T>(
   return callOnce(context, { ...target, certPem }, run);
 }
 
-/** One call over one connection. Throws errors that every curator would return. */
+/**
+ * Makes one call over one connection. Throws an error only if every curator would return the same one; other
+ * errors are returned.
+ */
 async function callOnce<T>(
   context: CommandContext,
   { caller, endpoint, certPem }: Target & { readonly certPem: string },

@@ -28,7 +28,7 @@ import { readOwnerKey } from '../../workspace/index.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 
-/** Of a workstation and its cluster, to be set on. */
+/** The state of a workstation and its cluster, which tests can change. */
 export class HarnessClock extends SystemClock {
   aheadMs = 0;
 
@@ -41,16 +41,16 @@ export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>
 export type FakeAdmissionCalls = Partial<Handlers<typeof OperatorApi, MemberIdentity>>;
 export type FakeStreamCalls = Partial<Handlers<typeof NodeStreams, MemberIdentity>>;
 
-/** What the curator answers beside what it always does. */
+/** The answers of the curator in addition to its default ones. */
 interface FakeCalls {
   readonly curator: FakeCuratorCalls;
   readonly admission: FakeAdmissionCalls;
   readonly streams: FakeStreamCalls;
-  /** Where the curator answers. */
+  /** The endpoint of the curator. */
   readonly address: string;
 }
 
-/** A context at a workstation whose disk is in memory. */
+/** A context of a workstation whose disk is in memory. */
 export function contextOf(
   files: MemoryFiles,
   workspace: string,
@@ -66,7 +66,7 @@ export function contextOf(
   } satisfies CommandContext;
 }
 
-/** A cluster that signs for every request and remembers who asked. */
+/** A cluster that signs every certificate request and records the callers. */
 async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   const clock = new HarnessClock();
   const caKey = generateKeyPem();
@@ -193,7 +193,7 @@ async function serve(
   return { server, endpoint };
 }
 
-/** As the init left it: the owner alone. */
+/** The operators after the init: only the owner. */
 function operatorsSignedBy(keyPem: Secret<string>): Uint8Array {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
   const body = { operators: [{ name: 'owner', fingerprint, role: 'owner' as const }] };

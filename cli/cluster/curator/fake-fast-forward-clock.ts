@@ -1,9 +1,9 @@
 import { SystemClock } from '../../../internal/clock/index.ts';
 
-/** Longer sleeps are time limits of connections, which real sockets need. */
+/** Longer sleeps are time limits of connections; real sockets need that time. */
 const LONGEST_POLL_MS = 2_000;
 
-/** Pauses between polls pass at once, and each of their seconds counts as a minute. */
+/** Pauses between polls end at once, and each second of a pause advances the clock by a minute. */
 export class FastForwardClock extends SystemClock {
   #slept = 0;
 

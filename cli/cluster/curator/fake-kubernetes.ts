@@ -23,7 +23,10 @@ export const CONTROL_PLANE_TAINT = { key: 'node-role.kubernetes.io/control-plane
 export interface FakeKubernetesOptions {
   readonly address: string;
   readonly port: number;
-  /** Answers what the one node does not; undefined leaves it to that node. */
+  /**
+   * Handles API requests that the fake node does not handle. Returns undefined to pass the request on to the
+   * fake node.
+   */
   readonly answer: (request: FakeRequest) => unknown;
 }
 
@@ -34,8 +37,8 @@ export interface FakeRequest {
 }
 
 /**
- * A Kubernetes API with one node and no pods, that knows merge patches and nothing else; its kubeconfig lies at `path`. To be
- * disposed.
+ * A Kubernetes API with one node and no pods. It supports merge patches only. Its kubeconfig is at `path`.
+ * Dispose it after the test.
  */
 export async function createKubernetes(
   files: FilePort,
@@ -105,7 +108,7 @@ function patched(node: FakeNodeObject, patch: FakeNodeObject): FakeNodeObject {
   };
 }
 
-/** What a merge patch sets to null is gone. */
+/** A merge patch deletes the members that it sets to null. */
 function withoutNulls(node: FakeNodeObject): unknown {
   return JSON.parse(JSON.stringify(node, (_, value: unknown) => value ?? undefined));
 }

@@ -20,7 +20,7 @@ const OTHER_CLUSTER = 'b'.repeat(32);
 afterEach(closeParts);
 
 describe('acknowledgeInit() without a response', () => {
-  test('succeeds when the cluster has the owner on record, without sending it again', async () => {
+  test('succeeds if the cluster already has a record of its owner, and does not send the record again', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node);
     node.onAcknowledged = async () => {
@@ -32,7 +32,7 @@ describe('acknowledgeInit() without a response', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('writes the owner to the cluster when the machine never received it', async () => {
+  test('writes the owner to the cluster if the machine never received the acknowledgement', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node);
     node.onAcknowledged = () => closeFor(node);
@@ -60,7 +60,7 @@ describe('acknowledgeInit() without a response', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('ignores the record of another cluster, to which `--identity` belongs', async () => {
+  test('ignores the record of another cluster, which `--identity` selects', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node, OTHER_CLUSTER);
     curator.ownerPublicKey = new Uint8Array(32).fill(7);
@@ -73,7 +73,7 @@ describe('acknowledgeInit() without a response', () => {
     expect(node.acknowledged).toHaveLength(2);
   });
 
-  test('fails after minutes with both causes, and the same command resumes', async () => {
+  test('fails after minutes with both causes, and repeating the command resumes', async () => {
     const { files, node, options } = await start();
     node.curatorEndpoint = await closedPort();
     node.onAcknowledged = () => closeFor(node, 'for now');
@@ -106,7 +106,7 @@ class FastClock extends HastyClock {
   }
 }
 
-/** The init service ends, permanently or with this connection, and its response is lost. */
+/** Stops the init service, permanently or with this connection, so that its response is lost. */
 async function closeFor(node: FakeNode, how: 'good' | 'for now' = 'good'): Promise<void> {
   if (how === 'good') void node.rpc.close(0);
   node.cut();
@@ -117,7 +117,10 @@ async function ownerKeyOf(files: MemoryFiles): Promise<KeyObject> {
   return createPublicKey(Buffer.from((await files.read(`${ROOT}/owner-key.pem`, 1e4)) ?? ''));
 }
 
-/** The identity of an operator of another cluster, whose curator has the address of ours. */
+/**
+ * The identity of an operator of another cluster, whose curator has the same address as the curator of this
+ * cluster.
+ */
 async function identityOf(files: MemoryFiles, node: FakeNode, clusterId: string): Promise<string> {
   const path = `${ROOT}/other.json`;
   const identity = await createIdentity(files, path, 'eve');

@@ -46,18 +46,18 @@ const nodeErrors = defineErrors({
 
 const parts: AsyncDisposable[] = [];
 
-/** Ends what a test has opened: for `afterEach`. */
+/** Closes everything that a test has opened. For `afterEach`. */
 export async function closeParts(): Promise<void> {
   for (const each of parts.splice(0).reverse()) await each[Symbol.asyncDispose]();
 }
 
-/** To be ended by `closeParts`. */
+/** Registers a part that `closeParts` closes. */
 export function opened<T extends AsyncDisposable>(part: T): T {
   parts.push(part);
   return part;
 }
 
-/** The blob that the bundle of these tests is made of. */
+/** The only blob in the bundle of these tests. */
 export const BLOB = Buffer.from('etcd '.repeat(400_000));
 export const BLOB_HASH = createHash('sha256').update(BLOB).digest('hex');
 export const MANIFEST = encodeManifest({
@@ -80,7 +80,7 @@ export const MANIFEST = encodeManifest({
 
 type Event = NonNullable<MessageInitShape<typeof InitEventSchema>['event']>;
 
-/** The key of a machine, and how it shows it. */
+/** The key of a machine, and the evidence that it shows. */
 function createMachine() {
   const privKey = new Secret(generateKeyPairSync('ed25519').privateKey);
   const proveHere = (session: Uint8Array) => proveKey('cluster/init/key/v1', session, privKey);
@@ -92,33 +92,36 @@ function createMachine() {
   };
 }
 
-/** A machine that works like the real one as far as the CLI can see: a job that outlives connections, over real sockets. */
+/** A fake machine for the CLI: a job that continues when connections break, over real sockets. */
 export class FakeNode implements AsyncDisposable {
   readonly inits: { readonly initId: string; readonly afterSequence: bigint }[] = [];
   readonly acknowledged: Uint8Array[] = [];
   readonly blobs = new Map<string, Buffer>();
   readonly uploadOffsets: number[] = [];
-  /** What the job does: events in order. `hold` ends each connection's stream after so many of them, without an end. */
+  /**
+   * The events of the job, in order. `hold` ends the stream of each connection after this many events,
+   * without a final event.
+   */
   script: Event[] = ['lock', 'consensus', 'node'].flatMap((phase): Event[] => [
     { case: 'phaseStarted', value: { phase } },
     { case: 'phaseFinished', value: { phase, durationMs: 1n, already: false } },
   ]);
   failure: Event | undefined;
-  /** The job takes this long after its last phase. */
+  /** The time from the last phase of the job to its end. */
   hold: Promise<void> | undefined;
-  /** Cuts every connection after this many events, once for each entry. */
+  /** One entry for each connection to cut: the number of events after which the node cuts it. */
   cutsAfter: number[] = [];
   accepted: { readonly initId: string; readonly spec: ClusterSpec } | undefined;
   ownedBy = '';
-  /** Where its result says that a curator is. */
+  /** The curator endpoint in the result of the init. */
   curatorEndpoint = '127.0.0.1:9091';
-  /** Before an acknowledgement is answered; one that rejects leaves it unanswered. */
+  /** Called before an acknowledgement is answered; if it rejects, the acknowledgement stays unanswered. */
   onAcknowledged: () => Promise<void> = () => Promise.resolve();
-  /** What its preflight says; an error to end with. */
+  /** The preflight results of the machine, or the error with which preflight ends. */
   checks: readonly MessageInitShape<typeof MachineCheckSchema>[] | CodedError = [];
-  /** Manifests that its preflight was asked about. */
+  /** Manifests in the preflight requests that the machine received. */
   readonly preflights: Uint8Array[] = [];
-  /** How far its clock is ahead of ours. */
+  /** How far the clock of the machine is ahead of the workstation’s clock. */
   aheadMs = 0;
   rpc!: RpcServer<AttestedPeer>;
   port = 0;
@@ -144,7 +147,7 @@ export class FakeNode implements AsyncDisposable {
     return `127.0.0.1:${this.port}`;
   }
 
-  /** Ends every connection, as a cable does. */
+  /** Breaks every connection, as an unplugged cable does. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -196,7 +199,7 @@ export class FakeNode implements AsyncDisposable {
     return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() });
   }
 
-  /** The Kubernetes API, as far as "it is ready" goes. */
+  /** The part of the Kubernetes API that shows that the cluster is ready. */
   async #listenApi(_nowMs: number): Promise<void> {
     const keyPem = generateKeyPem();
     const signer = await this.#signer(this.#kubernetesCa, 'kubernetes');

@@ -11,10 +11,13 @@ export const NONE = { kind: 'none' } as const;
 export const ROOT = '/desk';
 export const CACHE = '/cache';
 
-/** Pauses between two tries are shorter. What waits longer is a limit, and a busy machine must not reach those. */
+/**
+ * Pauses between two attempts are shorter than this. A longer sleep is a time limit, which a busy test
+ * machine must not reach.
+ */
 const SHORTEST_LIMIT_MS = 5_000;
 
-/** Pauses are short, limits come sooner; real sockets need real time to move. */
+/** Shortens pauses and time limits; real sockets still need real time. */
 export class HastyClock extends SystemClock {
   override async sleep(ms: number, signal: AbortSignal): Promise<void> {
     await super.sleep(ms < SHORTEST_LIMIT_MS ? ms / 50 : ms / 4, signal);

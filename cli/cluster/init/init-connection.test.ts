@@ -95,7 +95,7 @@ describe('runInit() with a broken connection', () => {
   });
 });
 
-/** TCP in between that can go silent without a close. */
+/** A TCP proxy that can stop forwarding without closing the connection. */
 class StallingProxy implements AsyncDisposable {
   readonly #server = createServer((near) => this.#pair(near));
   readonly #pairs = new Set<Socket>();
@@ -113,7 +113,7 @@ class StallingProxy implements AsyncDisposable {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** The pairs of now go silent; later ones work. */
+  /** Stops forwarding on the current connections; later connections work. */
   stall(): void {
     for (const socket of this.#pairs) socket.unpipe().pause();
   }
@@ -134,7 +134,7 @@ class StallingProxy implements AsyncDisposable {
   }
 }
 
-/** The workspace in memory, the cache on the disk: blobs are streamed from there. */
+/** A workspace in memory, and a cache on disk, because blobs are streamed from files. */
 class SplitFiles extends DiskFiles {
   readonly #memory: MemoryFiles;
   readonly #cache: string;

@@ -56,7 +56,7 @@ describe('runInit()', () => {
     { name: 'two hours ahead', aheadMs: 2 * HOUR_MS, message: '2h ahead of ours' },
     { name: 'a year behind', aheadMs: -365 * 24 * HOUR_MS, message: '365d behind ours' },
   ])(
-    'refuses a machine whose clock is $name before anything is sent, and goes on once it is set',
+    'refuses a machine whose clock is $name before it sends anything, and continues after the clock is corrected',
     async ({ aheadMs, message }) => {
       const { files, node, options } = await start();
       node.aheadMs = aheadMs;
@@ -222,7 +222,7 @@ describe('runInit()', () => {
     },
   ];
   test.each(refusals)(
-    'refuses $name before the machine was asked to do anything',
+    'refuses $name before any request to the machine',
     async ({ change, node: tweak, options: other, want }) => {
       const { files, node, options } = await start();
       tweak?.(node);
@@ -233,7 +233,7 @@ describe('runInit()', () => {
     },
   );
 
-  test('refuses another machine than the one with which the init was started', async () => {
+  test('refuses a different machine than the one with which the init was started', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',

@@ -96,7 +96,10 @@ async function createCluster(
   await acknowledgeInit(context, { workspace, config, machine, owner, ownerKey });
 }
 
-/** For a workspace that lost everything but its keys: finds the cluster that was created with them. Returns whether it did. */
+/**
+ * Finds the cluster of a workspace that lost everything except its keys. Returns whether it found the
+ * cluster.
+ */
 async function recoverWorkspace(
   context: CommandContext,
   { workspace, config, options }: Parameters<typeof createCluster>[1],

@@ -4,7 +4,7 @@ import { PHASES } from '../../../initproto/phases.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { OpenStep, type Host, type StepProgress } from '../../host/index.ts';
 
-/** Phases of a newer agent, which this program does not know, are shown by name. */
+/** The title of a phase. Phases of a newer agent, which this program does not know, are shown by name. */
 const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));
 
 function titleOf(phase: string): string {

@@ -110,7 +110,7 @@ async function startDeaf(): Promise<{ readonly port: number }> {
   return deaf.address() as { port: number };
 }
 
-/** Lets the limit of ten seconds for all curators expire before the limit of one handshake. */
+/** Makes the ten-second limit for all curators expire before the limit of one handshake. */
 class HastyClock extends SystemClock {
   override sleep(ms: number, signal: AbortSignal): Promise<void> {
     return super.sleep(ms === 10_000 ? 1_000 : ms, signal);
@@ -137,7 +137,7 @@ describe('recoverResult()', () => {
   test.each([
     { name: 'signed by another owner', over: async () => ({ signedBy: createOwner() }) },
     {
-      name: 'of a sender that is no node of the cluster',
+      name: 'of a sender that is not a node of the cluster',
       over: async () => ({ shownBy: await createSigner() }),
     },
     { name: 'of another cluster', over: async () => ({ id: 'b'.repeat(32) }) },

@@ -12,7 +12,7 @@ import { follow } from './join.ts';
 
 const broken = new RpcError('rpc-unreachable', 'following the machine');
 
-/** A machine that sends these streams one after the other, and then is unreachable. */
+/** A machine that sends these streams one after the other, and is unreachable after the last one. */
 function createMachine(...streams: readonly (readonly Stage[])[]) {
   const left = [...streams];
   return {

@@ -49,7 +49,7 @@ describe('the quorum line', () => {
     { voters: 3, silent: 2, want: '2 of 3 voters needed, 1 healthy; quorum lost', isLast: true },
     { voters: 5, silent: 1, want: '3 of 5 voters needed, 4 healthy; tolerates 1 failure', isLast: false },
   ])(
-    'of $voters voters with $silent not responding is shown as “$want”',
+    '$voters voters of which $silent do not respond are shown as “$want”',
     ({ voters, silent, want, isLast }) => {
       const nodes = Array.from({ length: voters }, (_, i) =>
         node(`n${i}`, { health: i < silent ? 'silent' : 'healthy' }),
@@ -62,7 +62,7 @@ describe('the quorum line', () => {
     },
   );
 
-  test('is shown as lost only when a curator responds and its etcd does not', () => {
+  test('the quorum is shown as lost only if a curator responds but its etcd does not', () => {
     const lost = curatorLines(
       { ok: false, error: 'why', codes: ['cluster-curator-unreachable', 'etcd-unavailable'] },
       NOW,
@@ -82,7 +82,7 @@ test.each([
     want: 'phase 5 of 6: refreshing credentials of kubelets and pods, for 2m5s',
   },
   { name: 'in a phase of a newer version', phase: 'x', want: 'phase x, for 2m5s' },
-])('the keys $name are shown as “$want”', ({ phase, want }) => {
+])('the progress of the key rotation $name is shown as “$want”', ({ phase, want }) => {
   const keys = phase === undefined ? undefined : keysOf(phase);
   expect(textOf({ ...partOf([node('n1')]), keys }, 'key rotation')).toBe(want);
 });

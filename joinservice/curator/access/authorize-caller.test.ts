@@ -13,7 +13,7 @@ const coded = (code: string): unknown => expect.objectContaining({ code });
 const createCurators = curatorsOfTests(afterEach);
 
 describe('authorizeCaller()', () => {
-  test('refuses methods without a permission to everybody; every method of the contract has one', () => {
+  test('authorizeCaller() refuses a method without a permission, and every method of the contract has a permission', () => {
     for (const method of CuratorContract.methods)
       expect(permissionOf(method)).not.toBe(Permission.UNSPECIFIED);
     expect(permissionOf({ ...CuratorContract.method.getNode, proto: { options: undefined } } as never)).toBe(
@@ -31,7 +31,7 @@ describe('authorizeCaller()', () => {
     [Permission.INSPECT]: ['viewer', 'operator', 'owner'],
   };
   test.each(CuratorContract.methods.map((method) => ({ name: method.name, method })))(
-    '$name is served to those who hold its permission and denied to all others',
+    '$name serves callers with the required permission and denies all others',
     async ({ method }) => {
       const { curator, cluster, first, owner } = await createCurators();
       const viewer = await cluster.addOperator('v', 'viewer');
@@ -83,7 +83,7 @@ describe('authorizeCaller()', () => {
     );
   });
 
-  test('lets a caller without a certificate request one while its key is recorded, and nothing else', async () => {
+  test('authorizeCaller() lets a recorded key without a certificate request a certificate, and nothing else', async () => {
     const { cluster, etcd } = await createCurators();
     const viewer = await cluster.addOperator('v', 'viewer');
     if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
@@ -101,7 +101,7 @@ describe('authorizeCaller()', () => {
     await expect(enter(OperatorApi.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('refuses everybody while etcd is unavailable', async () => {
+  test('authorizeCaller() refuses every caller while etcd is unavailable', async () => {
     const { curator, etcd, owner } = await createCurators();
     etcd.setOutage(new EtcdError('etcd-unavailable', 'testing'));
     await expect(
@@ -109,7 +109,7 @@ describe('authorizeCaller()', () => {
     ).rejects.toEqual(coded('etcd-unavailable'));
   });
 
-  test('closes an open watch when the membership of its caller ends, at every curator', async () => {
+  test('every curator closes an open watch when the membership of its caller ends', async () => {
     const { curators, cluster } = await createCurators(2);
     const [node, operator] = [await cluster.addNode('n'), await cluster.addOperator('o', 'viewer')];
     const watches = curators.flatMap((curator) =>
@@ -126,7 +126,7 @@ describe('authorizeCaller()', () => {
     for (const end of ends) await expect(end).rejects.toEqual(coded('curator-not-member'));
   });
 
-  test('closes a heartbeat stream that waits for its next message', async () => {
+  test('the curator closes a heartbeat stream that waits for its next message when the membership ends', async () => {
     const { curator, cluster } = await createCurators();
     const node = await cluster.addNode('n');
     const heartbeats = curator.heartbeat(one({}, true) as never, as(node))[Symbol.asyncIterator]();

@@ -7,7 +7,7 @@ import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator, Permission, permission as permissionOption } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 
-/** A caller as its record in etcd says, read for this call. */
+/** A caller with its record in etcd, which is read for each call. */
 export type Caller =
   | { readonly kind: 'node'; readonly nodeId: string; readonly name: string }
   | {
@@ -22,7 +22,7 @@ const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>
   operator: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER],
   owner: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER, Permission.OWN],
 };
-/** Who has a permission, for messages. */
+/** The roles that have a permission, for messages. */
 const ROLES_BY_PERMISSION: Readonly<Record<Permission, string>> = {
   [Permission.UNSPECIFIED]: 'a permission that nobody has',
   [Permission.READ]: 'a node or an operator',
@@ -67,7 +67,10 @@ export async function authorizeCaller(
   return caller;
 }
 
-/** The permission that a method requires; UNSPECIFIED, which nobody has, where the contract names none. */
+/**
+ * The permission that a method requires. UNSPECIFIED if the contract names none; no caller has that
+ * permission.
+ */
 export function permissionOf(method: DescMethod): Permission {
   return hasOption(method, permissionOption) ? getOption(method, permissionOption) : Permission.UNSPECIFIED;
 }

@@ -15,11 +15,11 @@ describe('a deleted node', () => {
     readonly call: (at: CuratorHandlers, by: TestPeer) => Promise<unknown>;
   }[] = [
     {
-      name: 'a read',
+      name: 'a call that reads',
       call: (at, by) => at.listNodes(create(Contract.method.listNodes.input), as(by)),
     },
     {
-      name: 'its status',
+      name: 'a status report',
       call: (at, by) =>
         at.updateNodeStatus(create(Contract.method.updateNodeStatus.input, { status: {} }), as(by)),
     },
@@ -28,7 +28,7 @@ describe('a deleted node', () => {
       call: (at, by) => first(at.heartbeat(heartbeats(), as(by))),
     },
     {
-      name: 'a watch of itself',
+      name: 'a watch of its own node',
       call: (at, by) =>
         first(at.watchNode(create(Contract.method.watchNode.input, { nodeId: nodeIdOf(by) }), as(by))),
     },
@@ -45,7 +45,7 @@ describe('a deleted node', () => {
 });
 
 describe('one etcd watch', () => {
-  /** etcd that counts who follows it. */
+  /** An etcd that counts the open watches. */
   class CountingEtcd extends MemoryEtcd {
     watches = 0;
 
@@ -55,7 +55,7 @@ describe('one etcd watch', () => {
     }
   }
 
-  test('serves all watchers of a curator, each of which sees a change once', async () => {
+  test('serves all watchers of a curator, and each watcher sees a change once', async () => {
     const etcd = new CountingEtcd();
     await using curators = await TestCurators.create(1, etcd);
     const before = etcd.watches;
@@ -93,7 +93,7 @@ describe('one etcd watch', () => {
   });
 });
 
-/** In the order that removal has. */
+/** Ends the membership of a node in the order in which node removal does it. */
 async function takeOut(curators: TestCurators, node: TestPeer): Promise<void> {
   const nodeId = nodeIdOf(node);
   const mutation = () => ({ idempotencyKey: crypto.randomUUID() });

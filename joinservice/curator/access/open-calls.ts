@@ -19,7 +19,7 @@ export class OpenCalls {
 
   constructor(options: {
     readonly etcd: KeySpace;
-    /** A node as the node feed has it. */
+    /** A node in the form that the node feed provides. */
     readonly view: (nodeId: string) => NodeView | undefined;
   }) {
     this.#etcd = options.etcd;

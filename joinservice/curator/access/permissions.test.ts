@@ -7,7 +7,7 @@ import { Distribution } from '../../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../../curatorproto/gen/streams_pb.js';
 import { TestCurators } from '../fake-curators.ts';
 
-/** Everybody who may call at all; and members that are none any more. */
+/** Callers with every role, and callers whose membership has ended. */
 const WHO = ['node', 'viewer', 'operator', 'owner', 'removed node', 'removed owner'] as const;
 type Who = (typeof WHO)[number];
 
@@ -17,7 +17,9 @@ const people: readonly Who[] = ['viewer', 'operator', 'owner'];
 const operators: readonly Who[] = ['operator', 'owner'];
 const owners: readonly Who[] = ['owner'];
 
-/** Written down a second time, so that an annotation that slips opens nothing unseen. */
+/**
+ * The expected permissions, written a second time so that a wrong annotation in the contract fails the test.
+ */
 const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Curator.CheckHealth': everybody,
   'Curator.GetClusterInfo': everybody,
@@ -69,12 +71,12 @@ const METHODS = SERVICES.flatMap((service) =>
 );
 
 describe('the permissions of every contract that curators serve', () => {
-  test('cover each method and no other', () => {
+  test('the table of permissions lists every method of the contracts and no other', () => {
     expect(METHODS.map(({ name }) => name).sort()).toEqual(Object.keys(ALLOWED).sort());
   });
 
   test.each(METHODS)(
-    '$name is open to those of the table and shut to all others',
+    '$name accepts the callers of the table and denies all others',
     async ({ name, service, method }) => {
       await using curators = await TestCurators.create();
       const peers = await createPeers(curators);
@@ -97,7 +99,7 @@ describe('the permissions of every contract that curators serve', () => {
   );
 });
 
-/** Calls that were authorized. */
+/** The calls that authorizeCaller() accepted. */
 const calls: string[] = [];
 
 async function createPeers({ cluster, owner }: TestCurators): Promise<Readonly<Record<Who, TestPeer>>> {
@@ -113,7 +115,7 @@ async function createPeers({ cluster, owner }: TestCurators): Promise<Readonly<R
   };
 }
 
-/** Calls a method whose handlers only write down that they were reached. Answers the code of the refusal. */
+/** Calls a method whose handlers only record the call. Returns the error code of a refusal. */
 async function callAs(
   curators: TestCurators,
   call: { readonly service: DescService; readonly method: DescMethod; readonly peer: TestPeer },

@@ -27,7 +27,7 @@ export async function planConfiguration(
   call: Call<Caller>,
 ): Promise<MutationPlan> {
   const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
-  // Before the signatures are verified: a caller who lost a race has to make and sign the change again.
+  // Checked before the signatures, because a caller who lost a race has to make and sign the change again.
   verifyBase(entry, baseRevision);
   const submission = await ownerDocs.submission(documents, submitterOf(call));
   const change = configurationChange(entry, { document, baseRevision }, submission);

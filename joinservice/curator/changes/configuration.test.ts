@@ -73,7 +73,7 @@ describe('updateConfiguration()', () => {
     expect(await update(again, revision, { key: 'the-same-key', documents })).toEqual(first);
   });
 
-  test('records who changed which settings, and nothing where nothing changes', async () => {
+  test('updateConfiguration() records who changed which settings, and records nothing if no setting changes', async () => {
     const { curators, get, update, audit } = await createHarness();
     await using _ = curators;
     const { revision } = await get();
@@ -105,12 +105,12 @@ describe('updateConfiguration()', () => {
   test.each([
     { name: 'without a signature', code: 'owner-document-required', documents: () => [] },
     {
-      name: 'with a signature over another configuration',
+      name: 'with an owner signature over another configuration',
       code: 'owner-document-required',
       documents: ({ signer }: TestCurators) => [signer.policy({ ...next, name: 'x' })],
     },
     {
-      name: 'signed by somebody who is no owner',
+      name: 'with the signature of a key that is not an owner’s',
       code: 'owner-document-signer-unknown',
       documents: ({ clock }: TestCurators) => [new FakeOwner({ clock }).policy(JSON.stringify(next))],
     },
@@ -127,10 +127,10 @@ describe('updateConfiguration()', () => {
   });
 
   test.each([
-    { name: 'what cannot be read', change: 'join: [', code: 'config-invalid' },
+    { name: 'text that is not valid YAML', change: 'join: [', code: 'config-invalid' },
     { name: 'an unknown key', change: { ...START, jion: {} }, code: 'config-invalid' },
     {
-      name: 'an attestation policy that means nothing',
+      name: 'an invalid attestation policy',
       change: {
         ...START,
         attestation: { ...START.attestation, policy: { name: 'p', machines: 'everybody' } },
@@ -138,13 +138,13 @@ describe('updateConfiguration()', () => {
       code: 'config-invalid',
     },
     {
-      name: 'no attestation at all',
+      name: 'a configuration without attestation settings',
       change: { ...START, attestation: { variants: [] } },
       code: 'config-invalid',
     },
-    { name: 'another name', change: { ...START, name: 'other' }, code: 'config-immutable' },
+    { name: 'another cluster name', change: { ...START, name: 'other' }, code: 'config-immutable' },
     {
-      name: 'another network',
+      name: 'another network range',
       change: { ...START, networking: { podSubnet: '10.1.0.0/16' } },
       code: 'config-immutable',
     },
@@ -165,7 +165,7 @@ describe('updateConfiguration()', () => {
   const encode = (text: string) => new TextEncoder().encode(text);
   test.each([
     {
-      name: 'a document',
+      name: 'a stored document',
       text: 'broken: [',
       stored: records.configuration.encode({
         version: 1,
@@ -174,8 +174,8 @@ describe('updateConfiguration()', () => {
         updatedBy: 'x',
       }),
     },
-    { name: 'a record', text: '{"version":9}', stored: encode('{"version":9}') },
-  ])('shows $name that is invalid as it is, and lets a valid one replace it', async (given) => {
+    { name: 'a stored record', text: '{"version":9}', stored: encode('{"version":9}') },
+  ])('$name that is invalid is returned unchanged, and a valid configuration can replace it', async (given) => {
     const { curators, get, update } = await createHarness();
     await using _ = curators;
     curators.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, given.stored)] });

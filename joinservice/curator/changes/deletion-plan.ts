@@ -45,7 +45,8 @@ export async function planSignedDeletion(
     await etcd.get(CONFIGURATION_KEY, { signal }),
     await ownerDocs.submission(request.documents, submitterOf(call)),
   ];
-  const deletion = planDeletion(node); // first, so that an active member is refused whatever else is wrong
+  // checked first, so that an active member is always refused with this error
+  const deletion = planDeletion(node);
   const inventory = readableConfiguration(entry)?.join.inventory ?? [];
   const isListed = (identity: string): boolean => inventory.some((each) => each.identity === identity);
   const removals = await readRemovals(etcd, removedIdentities(node.record, isListed), signal);

@@ -36,9 +36,9 @@ export interface Mutation {
 export interface MutationPlan {
   /** The records that the plan is based on are unchanged. */
   readonly when: readonly Condition[];
-  /** Empty where nothing has to change. */
+  /** The writes; empty if nothing has to change. */
   readonly then: readonly Write[];
-  /** For the audit log; never secrets. */
+  /** Details for the audit log; never contains secrets. */
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
@@ -89,7 +89,10 @@ export class Mutations {
     );
   }
 
-  /** undefined where another writer was faster, or the lease is unknown (etcd was restored). */
+  /**
+   * Returns undefined if another writer was faster, or if etcd does not know the lease because it was
+   * restored.
+   */
   async #commit(mutation: Mutation, plan: MutationPlan, key: string): Promise<bigint | undefined> {
     const { signal } = mutation;
     try {

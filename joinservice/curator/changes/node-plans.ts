@@ -19,28 +19,31 @@ const MAX_LABELS = 128;
 const LABEL_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 const LABEL_PREFIX = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
-/** The guards that a curator enforces, and how it names them. A curator that has just read the members has a leader. */
+/**
+ * The role-change guards that a curator enforces, with their names. The leader guard is missing, because a
+ * curator that has just read the members knows that etcd has a leader.
+ */
 const GUARD_CODES: Partial<Record<RoleChangeGuard, CuratorErrorCode>> = {
   'last-control-plane': 'curator-last-control-plane',
   'last-api-server': 'curator-last-api-server',
   'quorum-loss': 'curator-quorum-loss',
 };
 
-/** What the guards of a role change look at. */
+/** The facts that the guards of a role change evaluate. */
 export interface GuardedCluster {
   readonly nodes: readonly NodeView[];
   /** Voting members of the state etcd. */
   readonly etcdVoters: number;
 }
 
-/** Whether a change of roles takes something of the control plane, so that `planRoles` needs the whole cluster. */
+/** Whether a role change removes a control-plane role, so that `planRoles` needs all nodes of the cluster. */
 export function losesControlPlane(from: readonly Role[], to: readonly Role[]): boolean {
   return from.some((role) => role !== 'KubernetesWorker' && !to.includes(role));
 }
 
 /**
- * New roles of a node; refused where a guard of `checkRoleChange` would be violated.
- * @param cluster read after the node; looked at only where `losesControlPlane`
+ * New roles of a node; refused if the change would violate a guard of `checkRoleChange`. @param cluster the
+ * other nodes, read after the node; used only if `losesControlPlane` is true
  */
 export function planRoles(node: NodeView, roles: readonly Role[], cluster: GuardedCluster): MutationPlan {
   const { record } = node;
@@ -64,7 +67,8 @@ export function planRoles(node: NodeView, roles: readonly Role[], cluster: Guard
   }
   const others = controlPlanes.filter((each) => each.record.nodeId !== record.nodeId);
   return {
-    // With the others: two demotions at once would each count on the other one.
+    // The transaction also requires the other control planes to be unchanged, because two concurrent
+    // demotions would each rely on the other node.
     when: [node, ...others].map(unchangedView),
     then: sameSet(record.roles, roles) ? [] : [write({ ...record, roles: [...roles] })],
     detail: { from: record.roles, to: roles },
@@ -106,7 +110,7 @@ export function planLabels(
   };
 }
 
-/** Deletes the records of a node, whose key is unknown from then on. */
+/** Deletes the records of a node. After that every curator refuses the node key. */
 export function planDeletion(node: NodeView): MutationPlan {
   const { nodeId, name, state, roles, admission } = node.record;
   if (state === 'UP' || roles.length > 0)

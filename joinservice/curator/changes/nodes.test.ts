@@ -12,7 +12,7 @@ const createCurators = curatorsOfTests(afterEach);
 type Nodes = Awaited<ReturnType<typeof createCurators>>;
 
 describe('nodes', () => {
-  test('setNodeRoles() changes the roles, which a watch at another curator sees', async () => {
+  test('setNodeRoles() changes the roles, and a watch at another curator sees the change', async () => {
     const { curators, cluster, owner } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const node = await cluster.addNode('n');
@@ -34,7 +34,7 @@ describe('nodes', () => {
     await watch.end();
   });
 
-  test('a mutation is made once for each idempotency key, and another request with that key is refused', async () => {
+  test('a mutation is made once for each idempotency key, and another request with the same key is refused', async () => {
     const { curators, cluster, owner, etcd } = await createCurators(2);
     const node = await cluster.addNode('n');
     const request = (value: string) =>
@@ -60,7 +60,7 @@ describe('nodes', () => {
     );
   });
 
-  test('updateNodeLabels() retries lost races: 10 changes at once are all made', async () => {
+  test('updateNodeLabels() retries lost races: 10 concurrent changes all take effect', async () => {
     const { curators, cluster, owner } = await createCurators(3);
     const node = await cluster.addNode('n');
     await Promise.all(
@@ -82,7 +82,7 @@ describe('nodes', () => {
     expect(Object.keys(found?.node?.labels ?? {})).toHaveLength(10);
   });
 
-  /** The agent of a control plane reports its API server and sends a heartbeat. */
+  /** The agent of a control plane reports the state of its API server and sends a heartbeat. */
   async function sendHeartbeat(
     curator: Nodes['curator'],
     peer: TestPeer,
@@ -108,7 +108,7 @@ describe('nodes', () => {
     });
   const CONTROL = ['ConsensusMember', 'KubernetesController'] as const;
 
-  test('setNodeRoles() refuses to demote the last control plane, also when two are demoted at once', async () => {
+  test('setNodeRoles() refuses to demote the last control plane, also if two demotions run at the same time', async () => {
     const { curators, cluster, owner, first } = await createCurators(2);
     const [here, there] = curators as [Nodes['curator'], Nodes['curator']];
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
@@ -124,8 +124,8 @@ describe('nodes', () => {
   });
 
   test.each([
-    { name: 'has said nothing yet', says: undefined },
-    { name: 'says that its API server is not ready', says: false },
+    { name: 'has not reported a status yet', says: undefined },
+    { name: 'reports that its API server is not ready', says: false },
   ])('setNodeRoles() refuses to demote a control plane while the only other one $name', async ({ says }) => {
     const { curator, cluster, owner, first } = await createCurators();
     const second = await cluster.addNode('second', { roles: [...CONTROL] });
@@ -137,7 +137,7 @@ describe('nodes', () => {
     await demote();
   });
 
-  test('setNodeRoles() demotes a control plane without a ready API server, and a lost one', async () => {
+  test('setNodeRoles() demotes a control plane whose API server is not ready, and one without heartbeats', async () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const broken = await cluster.addNode('broken', { roles: [...CONTROL] });
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
@@ -177,7 +177,7 @@ describe('nodes', () => {
 
   test.each([
     {
-      name: 'a controller without consensus',
+      name: 'a controller role without a consensus role',
       roles: [NodeRole.KUBERNETES_CONTROLLER],
       code: 'role-conflict',
     },
@@ -193,7 +193,7 @@ describe('nodes', () => {
     await expect(curator.setNodeRoles(request, as(owner))).rejects.toEqual(coded(code));
   });
 
-  test('a node is removed in order: roles, state, record; each shortcut is refused', async () => {
+  test('a node is removed in the order roles, state, record; a call that skips a step is refused', async () => {
     const { curator, cluster, owner, etcd, first } = await createCurators();
     const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
     const nodeId = nodeIdOf(node);

@@ -43,7 +43,10 @@ export class RecordLeases {
     }
   }
 
-  /** Grants a new lease next time: etcd does not know the current one, because it was restored. */
+  /**
+   * Makes the next call grant a new lease. Called if etcd does not know the current lease because etcd was
+   * restored.
+   */
   discard(): void {
     this.#current = undefined;
   }

@@ -101,7 +101,7 @@ describe('setNodeRoles() to a control plane', () => {
     expect(node).toMatchObject({ roles: CONTROL });
     const stored = await harness.signer.ownerDocs(harness.etcd).newest('grant', harness.nodeId, { signal });
     expect(stored?.body).toMatchObject({ nodeId: harness.nodeId, identity: EK });
-    await harness.promote([]); // it has them already
+    await harness.promote([]); // the node has these roles already
   });
 
   test('accepts an inventory that an owner signed', async () => {
@@ -113,7 +113,7 @@ describe('setNodeRoles() to a control plane', () => {
   });
 
   test.each([
-    { name: 'nothing signed', documents: () => [] },
+    { name: 'no signed document', documents: () => [] },
     {
       name: 'a grant for another machine',
       documents: (harness: Harness) => [
@@ -121,7 +121,7 @@ describe('setNodeRoles() to a control plane', () => {
       ],
     },
     {
-      name: 'a grant of a worker',
+      name: 'a grant of worker roles only',
       documents: (harness: Harness) => [harness.signer.grant(placeOf(harness), ['KubernetesWorker'])],
     },
   ])('refuses $name', async ({ documents }) => {
@@ -180,14 +180,14 @@ describe('deleteNode()', () => {
 
   const without = configurationWith();
   const refusals = [
-    { name: 'the entry stays', given: () => ({}), code: 'curator-inventory-names' },
+    { name: 'the configuration still has the inventory entry', given: () => ({}), code: 'curator-inventory-names' },
     {
-      name: 'no owner signed the configuration without it',
+      name: 'no owner signed the configuration without the entry',
       given: () => ({ configuration: without }),
       code: 'owner-document-required',
     },
     {
-      name: 'the new configuration still has it',
+      name: 'the new configuration still has the entry',
       given: ({ signer }: Harness) => {
         const configuration = configurationWith(entry(['control-plane']));
         return { configuration, documents: [signer.policy(JSON.stringify(configuration))] };
@@ -195,7 +195,7 @@ describe('deleteNode()', () => {
       code: 'curator-request-invalid',
     },
     {
-      name: 'the configuration was changed meanwhile',
+      name: 'another caller changed the configuration meanwhile',
       given: ({ signer }: Harness) => ({
         configuration: without,
         documents: [signer.policy(JSON.stringify(without))],
@@ -204,14 +204,14 @@ describe('deleteNode()', () => {
       code: 'curator-configuration-stale',
     },
     {
-      name: 'an owner readmits another removal than this one',
+      name: 'an owner readmits another removal of the machine',
       given: ({ signer }: Harness) => ({
         documents: [signer.sign('readmission', { identity: EK, removal: 2 })],
       }),
       code: 'curator-inventory-names',
     },
   ];
-  test.each(refusals)('changes nothing where $name', async ({ given, code }) => {
+  test.each(refusals)('deleteNode() changes nothing if $name', async ({ given, code }) => {
     const harness = await createHarness(configurationWith(entry(['worker'])), 'DECOMMISSIONED');
     const before = await harness.configuration();
     await expect(harness.forget(given(harness))).rejects.toEqual(coded(code));

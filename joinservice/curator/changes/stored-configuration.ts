@@ -10,8 +10,8 @@ export interface StoredConfiguration {
 }
 
 /**
- * Reads the stored configuration. Of an invalid record it returns all bytes without an author, so that an operator can see and
- * replace it.
+ * Reads the stored configuration. If the record is invalid, returns its raw bytes without an author, so that
+ * an operator can see and replace it.
  */
 export function storedConfiguration({ key, value }: Entry): StoredConfiguration {
   try {

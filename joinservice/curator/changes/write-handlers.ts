@@ -21,7 +21,10 @@ import { nodeToWire, rolesFromWire, stateFromWire } from '../nodes/node-wire.ts'
 type WriteMethods =
   'setNodeRoles' | 'setNodeState' | 'updateNodeLabels' | 'deleteNode' | 'updateConfiguration';
 
-/** Handlers of the calls that change records. Each plans from what it reads, then makes one transaction. */
+/**
+ * Handlers of the calls that change records. Each handler reads records, plans the change and makes one
+ * transaction.
+ */
 export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers, WriteMethods> {
   const { nodes, mutations, ownerDocs } = parts;
   const currentNode = async (nodeId: string, signal: AbortSignal) => ({
@@ -34,7 +37,8 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
         mutationFrom(SetNodeRolesRequestSchema, request, { ...call, subject: request.nodeId }),
         async () => {
           const node = await nodes.get(request.nodeId, call.signal);
-          // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
+          // Only a demotion reads all nodes, because reading thousands of nodes takes longer than the rest of
+          // the call.
           const cluster = losesControlPlane(node.record.roles, roles)
             ? await readGuardedCluster(parts, call.signal)
             : { nodes: [], etcdVoters: 0 };
@@ -76,7 +80,7 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
   };
 }
 
-/** What the handlers of changes work with. */
+/** What the write handlers work with. */
 export interface WriteHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;

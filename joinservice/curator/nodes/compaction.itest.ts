@@ -42,7 +42,10 @@ afterEach(async () => {
 
 afterAll(() => etcd[Symbol.asyncDispose]());
 
-/** A curator whose only way to etcd is a wire; everybody else has a way of their own. */
+/**
+ * A curator that reaches etcd only through a connection that the test can cut. Other clients connect
+ * directly.
+ */
 async function createCurator() {
   const space = new Namespace(root, CLUSTER_PREFIX);
   const cluster = await TestCluster.create(space, () => clock.nowMs());
@@ -67,7 +70,7 @@ async function createCurator() {
   return { cluster, owner, wire, handlers, space, feed: curator.nodes };
 }
 
-/** What one watcher believes, from all that it was told. */
+/** The nodes as one watcher sees them after all messages that it received. */
 class Believer {
   readonly nodes = new Map<string, string>();
   position: WatchPosition | undefined;
@@ -91,9 +94,9 @@ function watch({ handlers, owner }: Awaited<ReturnType<typeof createCurator>>, a
 
 describe('watches after etcd was unavailable', () => {
   test.each([
-    { name: 'go on where they were while etcd still knows', compacts: false, relists: 1 },
-    { name: 'list everything again when etcd has compacted what they missed', compacts: true, relists: 2 },
-  ])('$name; the last state of each node is never lost', async ({ compacts, relists }) => {
+    { name: 'resume from their position while etcd still has the changes that they missed', compacts: false, relists: 1 },
+    { name: 'list all nodes again if etcd has compacted the changes that they missed', compacts: true, relists: 2 },
+  ])('watches $name; the latest state of each node is never lost', async ({ compacts, relists }) => {
     const parts = await createCurator();
     const { cluster, wire } = parts;
     const [stays, goes] = [await cluster.addNode('stays'), await cluster.addNode('goes')];
@@ -103,13 +106,14 @@ describe('watches after etcd was unavailable', () => {
     const ended = next();
     wire.cut();
     await expect(ended).rejects.toEqual(OUTAGE);
-    // Changes nobody at this curator sees: one node again and again, one is gone, one is new.
+    // Changes while the curator is disconnected: one node changes repeatedly, one is deleted, one is created.
     for (let v = 1; v <= 50; v++) await label(parts.space, stays, String(v));
     await cluster.forget(goes);
     const added = await cluster.addNode('added');
     if (compacts) await root.compact((await root.list('/', { signal })).revision, { signal });
     wire.mend();
-    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal); // it follows again
+    // wait until the feed watches again
+    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal);
     const wanted = new Map([
       [nodeIdOf(stays), '50'],
       [nodeIdOf(added), ''],
@@ -119,7 +123,8 @@ describe('watches after etcd was unavailable', () => {
       try {
         believer.take(await next());
       } catch (error) {
-        expect(error).toEqual(OUTAGE); // not back yet: as every client does, once more
+        // etcd is still unavailable, so the watch is opened once more, as every client does
+        expect(error).toEqual(OUTAGE);
         await clock.sleep(50, signal);
         next = watch(parts, believer.position);
       }
@@ -129,7 +134,7 @@ describe('watches after etcd was unavailable', () => {
   });
 });
 
-/** Past every curator, as another one would. */
+/** Writes to etcd directly, as another curator would. */
 async function label(space: Namespace, peer: TestPeer, v: string): Promise<void> {
   const key = records.node.key(nodeIdOf(peer));
   const record = records.node.decode(key, (await space.get(key, { signal }))?.value ?? new Uint8Array());

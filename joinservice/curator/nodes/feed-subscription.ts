@@ -7,15 +7,15 @@ export interface FeedBatch {
   readonly relist: boolean;
   readonly nodes: readonly NodeView[];
   readonly deletedNodeIds: readonly string[];
-  /** Whether this batch is the first that leaves nothing to send. */
+  /** True in the first batch after which no changes are pending. */
   readonly caughtUp: boolean;
   /** Everything up to this revision has been sent; undefined while batches remain. */
   readonly revision: bigint | undefined;
 }
 
 /**
- * The pending changes of one watcher, as a set of node IDs. A slow watcher costs only that set: it skips states in between, but
- * never the last one.
+ * The pending changes of one watcher, as a set of node IDs. A slow watcher uses only the memory of that set.
+ * It misses intermediate states, but never the latest state of a node.
  */
 export class FeedSubscription implements Disposable {
   readonly #source: FeedSubscriptionSource;

@@ -7,10 +7,10 @@ import { Heartbeats, HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS } from './heart
 const signal = new AbortController().signal;
 const NODE = 'n';
 const MINUTE_MS = 60_000;
-/** etcd looks for leases that ran out twice a second. */
+/** etcd checks for expired leases twice a second. */
 const EXPIRY_MS = 500;
 
-/** Leases run out by the clock, as in etcd. */
+/** An etcd whose leases expire by the test clock. */
 class TimedEtcd extends MemoryEtcd {
   readonly #clock: FakeClock;
   readonly #leases = new Map<bigint, { readonly ttlMs: number; untilMs: number }>();
@@ -34,7 +34,7 @@ class TimedEtcd extends MemoryEtcd {
     return left;
   }
 
-  /** What etcd does twice a second. */
+  /** Expires leases, as etcd does twice a second. */
   expire(): void {
     for (const [leaseId, { untilMs }] of this.#leases) {
       if (untilMs > this.#clock.nowMs()) continue;
@@ -44,7 +44,7 @@ class TimedEtcd extends MemoryEtcd {
   }
 }
 
-/** Ten minutes of a node that loses some heartbeats: each change of its health. */
+/** Runs a node for ten minutes with delayed or lost heartbeats, and returns each change of its health. */
 async function live(options: {
   readonly minutes: number;
   readonly delayMs: (sendHeartbeat: number) => number;
@@ -74,26 +74,26 @@ async function live(options: {
 }
 
 describe('heartbeats', () => {
-  test('fit twice into one timeout with the time that etcd takes', () => {
+  test('two heartbeats and the expiry delay of etcd fit into one timeout', () => {
     expect(2 * HEARTBEAT_INTERVAL_MS + 2 * EXPIRY_MS).toBeLessThan(HEARTBEAT_TIMEOUT_MS);
   });
 
   test.each([
-    { name: 'on time', delayMs: () => 0 },
+    { name: 'all on time', delayMs: () => 0 },
     { name: 'each up to two seconds late', delayMs: (sendHeartbeat: number) => (sendHeartbeat * 700) % 2000 },
     {
-      name: 'every other one lost',
+      name: 'every second one lost',
       delayMs: () => 0,
       isLost: (sendHeartbeat: number) => sendHeartbeat % 2 === 1,
     },
-  ])('keep a node healthy for ten idle minutes with one write: $name', async ({ name: _, ...how }) => {
+  ])('heartbeats keep a node healthy for ten idle minutes with one etcd write: $name', async ({ name: _, ...how }) => {
     const { health, writes, beats: heartbeats } = await live({ minutes: 10, ...how });
     expect(health).toEqual(['beating']);
     expect(writes).toBe(1);
     expect(heartbeats).toBeGreaterThan(80);
   });
 
-  test('time out once after a node stops, not before the timeout and soon after', async () => {
+  test('a stopped node times out once, soon after the timeout and not before it', async () => {
     const { health } = await live({
       minutes: 1,
       delayMs: () => 0,

@@ -15,7 +15,7 @@ export const HEARTBEAT_INTERVAL_MS = 5_000;
 export class Heartbeats {
   readonly #etcd: KeySpace;
   readonly #clock: Clock;
-  /** Only a cache of the leases that the keys are bound to. */
+  /** A cache of the leases to which the heartbeat keys are bound. */
   readonly #leases = new Map<string, bigint>();
 
   constructor(options: { readonly etcd: KeySpace; readonly clock: Clock }) {
@@ -55,7 +55,8 @@ export class Heartbeats {
     );
     if (result.kind === 'committed') return lease;
     await this.#etcd.revokeLease(lease, { signal }).catch((error: unknown) => {
-      if (!(error instanceof EtcdError)) throw error; // it expires by itself in any case
+      // other etcd errors are ignored, because the lease expires without a revocation
+      if (!(error instanceof EtcdError)) throw error;
     });
     throw new CuratorError('curator-not-member', `recording a heartbeat of node ${nodeId}: no such node`);
   }

@@ -6,9 +6,15 @@ import { NODES_PREFIX, parseNodeKey, records, type NodePart } from '../../../int
 import { FeedSubscription } from './feed-subscription.ts';
 import type { NodeView } from './node-wire.ts';
 
-/** Deletions that are kept for watches that resume. A watch that resumes before them lists again. */
+/**
+ * Deleted nodes that the feed remembers for resuming watches. A watch that resumes from an earlier revision
+ * lists all nodes again.
+ */
 const MAX_DELETIONS = 4096;
-/** How long a resuming watch waits for this curator to catch up with the one it comes from; then it lists again. */
+/**
+ * How long a resuming watch waits until this curator has the revision of the previous curator. After that the
+ * watch lists all nodes again.
+ */
 const LAG_MS = 2_000;
 
 interface NodeEntries {
@@ -37,7 +43,7 @@ export class NodeFeed {
   readonly #byNode = new Map<string, Set<FeedSubscription>>();
   readonly #onChanged: (nodeIds: Iterable<string>) => void;
   #revision = 0n;
-  /** Everything that happened after this revision is known. */
+  /** The feed has seen all changes up to this revision, and remembers the later ones. */
   #knownSince = 0n;
   #moved = Promise.withResolvers<void>();
   #isListed = false;
@@ -133,7 +139,8 @@ export class NodeFeed {
         },
       );
     } catch (error) {
-      // For a revision that this curator does not reach in time, everything is listed again, unless nothing is cached yet.
+      // If this curator does not reach the revision in time, the watch lists everything again, unless the
+      // cache is empty.
       if (!(error instanceof TimeoutError)) throw error;
       if (!this.#isListed) throw new EtcdError('etcd-unavailable', 'listing all nodes', { cause: error });
     }

@@ -70,7 +70,10 @@ export interface NodeHandlerParts {
   readonly heartbeats: Heartbeats;
 }
 
-/** Watches nodes. A position of another epoch is ignored: etcd was restored, and everything is sent again. */
+/**
+ * Watches nodes. If the position is of another epoch, etcd was restored, so the watch ignores it and sends
+ * everything.
+ */
 async function* watch(
   { etcd, feed }: NodeHandlerParts,
   from: { readonly nodeId: string | undefined; readonly after: WatchPosition | undefined },

@@ -15,7 +15,7 @@ describe('status and heartbeats', () => {
   const status = (address: string) =>
     create(CuratorContract.method.updateNodeStatus.input, { status: create(NodeStatusSchema, { address }) });
 
-  test('change the health from UNKNOWN to HEALTHY to TIMEOUT and back, without a write for each heartbeat', async () => {
+  test('change the health from UNKNOWN to HEALTHY to TIMEOUT and back, and heartbeats write nothing to etcd', async () => {
     const { curators, cluster, owner, etcd } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const node = await cluster.addNode('n');
@@ -40,7 +40,7 @@ describe('status and heartbeats', () => {
     expect(await health()).toBe(NodeHealth.HEALTHY);
   });
 
-  test('write a status only where it changed', async () => {
+  test('store a status only if it changed', async () => {
     const { curator, first, etcd } = await createCurators();
     await curator.updateNodeStatus(status('192.0.2.1'), as(first));
     const { revision } = etcd;
@@ -50,7 +50,7 @@ describe('status and heartbeats', () => {
     expect(etcd.revision).toBe(revision + 1n);
   });
 
-  test('list curators in getClusterInfo() once they have reported an endpoint', async () => {
+  test('list a curator in getClusterInfo() after it has reported an endpoint', async () => {
     const { curator, first, cluster, owner } = await createCurators();
     const worker = await cluster.addNode('worker', { roles: ['KubernetesWorker'] });
     const says = (curatorEndpoint: string) =>

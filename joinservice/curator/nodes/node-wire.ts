@@ -12,7 +12,7 @@ import {
 } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 
-/** The records of one node: what was decided about it, what it reported, and whether its heartbeat is current. */
+/** The records of one node: its recorded state, its reported status, and whether its heartbeat is current. */
 export interface NodeView {
   readonly record: NodeRecord;
   readonly recordRevision: bigint;
@@ -32,7 +32,7 @@ const STATE_TO_WIRE: Readonly<Record<State, NodeState>> = {
   DECOMMISSIONED: NodeState.DECOMMISSIONED,
 };
 
-/** A node as the contract has it. */
+/** Converts a node to its message in the contract. */
 export function nodeToWire(view: NodeView): Node {
   const { record, status } = view;
   const node: MessageInitShape<typeof NodeSchema> = {
@@ -73,7 +73,7 @@ export function healthOf(view: NodeView): NodeHealth {
   return view.status === undefined ? NodeHealth.UNKNOWN : NodeHealth.TIMEOUT;
 }
 
-/** Roles as the contract numbers them. */
+/** Converts roles to the numbers of the contract. */
 export function rolesToWire(roles: readonly Role[]): readonly NodeRole[] {
   return roles.map((role) => ROLE_TO_WIRE[role]);
 }
@@ -91,7 +91,7 @@ export function stateFromWire(number: NodeState): State {
   return keyOf(STATE_TO_WIRE, number) ?? refuseField('state', `unknown state ${number}`);
 }
 
-/** Refuses a request for one of its fields. @throws CuratorError `curator-request-invalid` */
+/** The error for an invalid field of a request. @throws CuratorError `curator-request-invalid` */
 export function refuseField(field: string, why: string): never {
   throw new CuratorError('curator-request-invalid', `invalid ${field}: ${why}`, { details: { field } });
 }

@@ -117,7 +117,7 @@ export interface ReadHandlerParts {
   readonly facts: CuratorFacts;
 }
 
-/** What a curator reports that is not in the records of the cluster. */
+/** Facts that a curator reports from its own configuration, not from the records of the cluster. */
 export interface CuratorFacts {
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
   etcdStatus(signal: AbortSignal): Promise<{
@@ -131,7 +131,7 @@ export interface CuratorFacts {
 }
 
 interface EtcdMemberFacts {
-  /** Its node's id; empty before its first start. */
+  /** The ID of the node of this etcd member; empty before the member's first start. */
   readonly name: string;
   readonly isLearner: boolean;
   readonly started: boolean;

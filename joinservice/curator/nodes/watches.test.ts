@@ -13,7 +13,7 @@ describe('watches', () => {
   const request = (after?: { epoch: bigint; revision: bigint }) =>
     create(CuratorContract.method.watchNodes.input, after === undefined ? {} : { after });
 
-  test('resume at another curator with only later changes, deletions included', async () => {
+  test('resume at another curator and send only later changes, including deletions', async () => {
     const { curators, cluster, owner } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const gone = await cluster.addNode('gone');
@@ -33,7 +33,7 @@ describe('watches', () => {
     await after.end();
   });
 
-  test('send a deleted node that is created again unchanged, and only its deletion before', async () => {
+  test('send a node that was deleted and created again with the same content, and send its deletion first', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const peer = await cluster.addNode('here');
     const key = records.node.key(nodeIdOf(peer));
@@ -50,9 +50,9 @@ describe('watches', () => {
   });
 
   test.each([
-    { name: 'of another epoch', epoch: 0n, revision: (now: bigint) => now },
-    { name: 'from the future', epoch: 1n, revision: (now: bigint) => now + 100n },
-  ])('list everything again from a position $name', async ({ epoch, revision }) => {
+    { name: 'a position of another epoch', epoch: 0n, revision: (now: bigint) => now },
+    { name: 'a position of a future revision', epoch: 1n, revision: (now: bigint) => now + 100n },
+  ])('list everything again from $name', async ({ epoch, revision }) => {
     const { curator, owner, etcd, clock } = await createCurators();
     const watch = follow(
       curator.watchNodes(request({ epoch, revision: revision(etcd.revision) }), as(owner)),
@@ -63,7 +63,7 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('miss no change and repeat none from the position of listNodes()', async () => {
+  test('that start from the position of listNodes() miss no change and repeat none', async () => {
     const { curator, cluster, owner } = await createCurators();
     const { position } = await curator.listNodes(create(CuratorContract.method.listNodes.input), as(owner));
     await cluster.addOperator('noise', 'viewer');
@@ -78,13 +78,13 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('wait for a curator that lags behind instead of sending the past', async () => {
+  test('wait for a curator that lags behind, and do not send earlier states again', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const ahead = { epoch: 1n, revision: etcd.revision + 2n };
     const watch = follow(curator.watchNodes(request(ahead), as(owner)));
     const told = watch.next();
     await settle();
-    await cluster.addNode('n'); // its record and its name are two revisions
+    await cluster.addNode('n'); // the record and the name of the node are written at two revisions
     const later = await cluster.addNode('later');
     await settle();
     expect(await told).toMatchObject({ relist: false });
@@ -92,7 +92,7 @@ describe('watches', () => {
     await watch.end();
   });
 
-  test('skip states in between for a slow reader, but never the last one', async () => {
+  test('skip intermediate states for a slow reader, but never the latest state', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const node = await cluster.addNode('n');
     await settle();

@@ -41,7 +41,8 @@ test('ActiveConfigurationSource applies a new policy at once, and keeps the prev
   write(etcd, document({ join: { policy: 'inventory' } }));
   await settle();
   expect([active(), reported()]).toEqual(['inventory', 0]);
-  write(etcd, document({ join: { policy: 'everybody' } })); // past the curator, by whoever has etcd
+  // written to etcd without a curator, as an attacker with access to etcd could do
+  write(etcd, document({ join: { policy: 'everybody' } }));
   await settle();
   expect([active(), reported()]).toEqual(['inventory', 1]);
   refuses = true;

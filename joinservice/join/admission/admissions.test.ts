@@ -38,7 +38,7 @@ describe('the write budget of unauthenticated machines', () => {
       MAX_OPEN_REQUESTS,
       MAX_OPEN_REQUESTS,
     ]);
-    // Whom the operators listed comes in all the same.
+    // A machine that the operators listed is admitted in spite of the used-up budget.
     const known = applicant(20_000);
     harness.decree(listing(20_000));
     expect(await harness.admissions.decide(at(known, addressOf(1)), never)).toMatchObject({
@@ -55,14 +55,14 @@ describe('the write budget of unauthenticated machines', () => {
       );
     const answers: string[] = [];
     for (let i = 0; i < 400; i++) answers.push(await tell(i, '203.0.113.9'));
-    expect(answers.filter((answer) => answer === 'waiting').length).toBe(300); // a quarter
+    expect(answers.filter((answer) => answer === 'waiting').length).toBe(300); // a quarter of the budget
     expect(answers.at(-1)).toBe('join-busy');
     expect(await tell(9_000, '10.0.0.1')).toBe('waiting');
     await harness.clock.advance(BUDGET.periodMs);
     expect(await tell(399, '203.0.113.9')).toBe('waiting');
   });
 
-  test('counts repeated refusals and writes one entry for each kind and minute', async () => {
+  test('RefusalAudit counts repeated refusals and writes one entry for each kind and minute', async () => {
     const harness = harnessWith();
     const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
     const refuse = () => harness.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
@@ -77,7 +77,7 @@ describe('the write budget of unauthenticated machines', () => {
     ).toMatchObject({ code: 'quote-invalid', repeated: 9_999 });
   });
 
-  test('limits the entries of refusals from 10,000 addresses and counts the rest', async () => {
+  test('RefusalAudit limits the entries of refusals from 10,000 addresses and counts the rest', async () => {
     const harness = harnessWith();
     const refuse = (i: number) => {
       const address = addressOf(i);
@@ -97,7 +97,7 @@ describe('the write budget of unauthenticated machines', () => {
 });
 
 describe('open requests', () => {
-  test('of inactive machines are evicted when there are too many, those of active machines are not', async () => {
+  test('of inactive machines are evicted if there are too many requests; those of active machines stay', async () => {
     const harness = harnessWith();
     for (let i = 0; i < MAX_OPEN_REQUESTS; i++)
       await harness.admissions.decide(at(applicant(i), addressOf(i)), never);
@@ -117,7 +117,7 @@ describe('open requests', () => {
     expect(await harness.keys('traces/')).not.toContain('traces/node-0');
   }, 60_000);
 
-  test('of a machine with a wrong clock have the newest offset, and are written once for each offset', async () => {
+  test('of a machine with a wrong clock contain the newest offset, and are written once for each offset', async () => {
     const harness = harnessWith();
     const ask = async (clockOffsetMs: number): Promise<unknown> => {
       const late = applicant(1, {}, { clockOffsetMs });
@@ -132,7 +132,7 @@ describe('open requests', () => {
     expect(await ask(-60 * MINUTE_MS)).toEqual([-60 * MINUTE_MS, 2]);
   });
 
-  test('of machines that stopped calling are removed with their traces; those of members and active machines stay', async () => {
+  test('of machines that stopped calling are deleted with their traces; those of members and active machines stay', async () => {
     const harness = harnessWith();
     await harness.admissions.decide(at(applicant(1)), never);
     await harness.admissions.decide(at(applicant(2)), never);
@@ -154,7 +154,7 @@ describe('open requests', () => {
 });
 
 describe('the write budget of admitted machines', () => {
-  test('limits a machine that comes with new keys to one request and a number of attempts', async () => {
+  test('limits a machine that repeatedly uses new keys to one request and a fixed number of attempts', async () => {
     const harness = harnessWith({ policy: 'auto' });
     const { identity } = applicant(1).machine;
     const shown = { identity, proof: 'endorsed', profile: 'measured' } as const;
@@ -178,7 +178,7 @@ describe('the write budget of admitted machines', () => {
     expect(await tell(41)).toBe('admitted');
   });
 
-  test('does not evict a request that an operator decided about in between', async () => {
+  test('does not evict a request if an operator decides about it between the read and the write', async () => {
     const harness = harnessWith();
     await harness.admissions.decide(at(applicant(1)), never);
     await settle();
@@ -187,7 +187,7 @@ describe('the write budget of admitted machines', () => {
     const record = records.join.decode(key, entry?.value ?? new Uint8Array());
     const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
     const approved = records.join.encode({ ...record, state: 'approved', decision });
-    // The operator's word comes between the look and the write.
+    // The operator decides between the read and the write of the eviction.
     harness.etcd.onCommit = () => {
       harness.etcd.onCommit = () => undefined;
       harness.etcd.commitNow({ when: [], then: [put(key, approved)] });
@@ -199,7 +199,7 @@ describe('the write budget of admitted machines', () => {
     expect(records.join.decode(key, kept?.value ?? new Uint8Array()).state).toBe('approved');
   });
 
-  test('does not let the same machine overwrite that decision, which it is told', async () => {
+  test('reports the operator’s decision to a repeated request, which does not overwrite that decision', async () => {
     const harness = harnessWith();
     await harness.admissions.decide(at(applicant(1)), never);
     const key = records.join.key('node-1');
@@ -219,30 +219,30 @@ describe('the write budget of admitted machines', () => {
 describe('admission', () => {
   const proved = { proof: 'endorsed', profile: 'measured' } as const;
   const table = [
-    { name: 'inventory, listed', policy: listing(1), asks: applicant(1), want: 'admitted' },
-    { name: 'inventory, not listed', policy: listing(2), asks: applicant(1), want: 'join-unknown-machine' },
-    { name: 'approve, nobody has decided', policy: {}, asks: applicant(1), want: 'waiting' },
+    { name: 'inventory, machine listed', policy: listing(1), asks: applicant(1), want: 'admitted' },
+    { name: 'inventory, machine not listed', policy: listing(2), asks: applicant(1), want: 'join-unknown-machine' },
+    { name: 'approve, no operator has decided', policy: {}, asks: applicant(1), want: 'waiting' },
     {
-      name: 'auto, proved and measured',
+      name: 'auto, proved identity and measured software',
       policy: { policy: 'auto' },
       asks: applicant(1, proved),
       want: 'admitted',
     },
     {
-      name: 'auto, unproved',
+      name: 'auto, unproved identity',
       policy: { policy: 'auto' },
       asks: applicant(1),
       want: 'join-identity-unproved',
     },
     {
-      name: 'inventory, wants more than it gets',
+      name: 'inventory, the machine requests more than the inventory assigns',
       policy: listing(1),
       asks: applicant(1, {}, { roles: ['ConsensusMember'] }),
       want: 'join-role-denied',
     },
   ] as const;
 
-  test.each(table)('is decided by the policy: $name: $want', async ({ policy, asks, want }) => {
+  test.each(table)('the policy decides about a request: $name: $want', async ({ policy, asks, want }) => {
     const harness = harnessWith(policy);
     const answer = harness.admissions.decide(at(asks), never);
     if (want.startsWith('join-')) await expect(answer).rejects.toEqual(coded(want));
@@ -250,7 +250,7 @@ describe('admission', () => {
   });
 
   test.each(table)(
-    'at commit, whatever was true at admission: $name: $want',
+    'the commit decides again, whatever the first decision was: $name: $want',
     async ({ policy, asks, want }) => {
       const harness = harnessWith(listing(1));
       const admitted = applicant(1, asks.machine, want === 'join-role-denied' ? {} : asks.claimed);
@@ -297,7 +297,7 @@ describe('admission', () => {
       taken: () => ({ kind: 'delete', key: records.join.key('node-1') }) as const,
       want: 'join-not-admitted',
     },
-  ])('is decided again at the commit: $name changed in between', async ({ taken, want }) => {
+  ])('the commit decides again if $name changed since the admission', async ({ taken, want }) => {
     const harness = harnessWith(listing(1));
     await harness.admissions.decide(at(applicant(1)), never);
     const { pubKeyDer, machine: known } = applicant(9);
@@ -321,7 +321,7 @@ describe('admission', () => {
     expect(await harness.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
   });
 
-  test('of a refused machine creates no node, and repeats the same answer', async () => {
+  test('a refused machine creates no node, and gets the same answer when it asks again', async () => {
     const harness = harnessWith(listing(2));
     const answers: unknown[] = [];
     for (let i = 0; i < 3; i++) {

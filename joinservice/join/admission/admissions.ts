@@ -25,12 +25,12 @@ export interface AdmissionsPorts extends DecisionPorts {
   readonly budget: WriteBudget;
 }
 
-/** What a machine that requested admission is told. A refusal is thrown. */
+/** The answer to a machine that requested admission. A refusal is thrown instead. */
 export type AdmissionResult =
   | { readonly kind: 'admitted'; readonly assignment: NodeAssignment; readonly expiresMs: number }
   | { readonly kind: 'waiting'; readonly record: JoinRecord };
 
-/** A decision that is to be written. */
+/** A decision that has to be stored. */
 interface WrittenDecision extends DecidedApplicant {
   readonly applicant: Applicant;
   readonly decision: NewDecision;
@@ -74,13 +74,13 @@ export class Admissions {
     });
   }
 
-  /** Writes what is new; false where another writer was faster. */
+  /** Stores the decision. Returns false if another writer was faster. */
   async #write(written: WrittenDecision, signal: AbortSignal): Promise<boolean> {
     const { applicant, onRecord, decision, record, nowMs } = written;
     const { etcd, audit, budget, nodeId } = this.#ports;
     if (onRecord.join !== undefined && !isWorthWriting(onRecord.join, record, nowMs)) return true;
     const evicted = this.#evicted(written);
-    if (!this.#mayWrite(written)) return true; // the machine is answered, and nothing is written
+    if (!this.#mayWrite(written)) return true; // the machine gets its answer, but nothing is stored
     const removal = planRequestRemoval([...evicted, ...this.#replaced(applicant)]);
     const trace = await readTrace(etcd, applicant.nodeId, signal);
     const facts = mergeFacts(trace.facts, [...applicant.facts, ...traceFactsOf(decision, applicant, nowMs)]);
@@ -103,7 +103,7 @@ export class Admissions {
     return (await audit.commit({ when, then, facts: entry }, signal)).kind === 'committed';
   }
 
-  /** Requests that have to go where a new one would be too many. @throws JoinError `join-busy` */
+  /** Requests to evict if a new request would exceed the limit. @throws JoinError `join-busy` */
   #evicted({ applicant, decision, onRecord, nowMs }: WrittenDecision): readonly JoinEntry[] {
     if (onRecord.join !== undefined || decision.kind === 'admit') return [];
     return requestsToEvict(this.#ports.feed, applicant.nodeId, nowMs);
@@ -122,8 +122,8 @@ export class Admissions {
   }
 
   /**
-   * Open requests of the same machine under older keys: it was reset, and only the newest one can succeed. Decisions of
-   * operators stay; a policy decides again.
+   * Open requests of the same machine under older keys. The machine was reset, so only its newest request can
+   * succeed. Requests with a decision of an operator stay; requests that a policy admitted are deleted.
    */
   #replaced({ nodeId, machine }: Applicant): readonly JoinEntry[] {
     return this.#ports.feed.open

@@ -25,7 +25,7 @@ import {
   type JudgedApplicant,
 } from './decide-join.ts';
 
-/** The records about an applicant, and the etcd conditions under which they still hold. */
+/** The records about an applicant, and the etcd conditions that the records are unchanged. */
 export interface CheckedRecords extends ApplicantRecords {
   /** The request of the applicant is unchanged. */
   readonly joinUnchanged: Condition;
@@ -90,7 +90,9 @@ async function whyExcluded(
   return undefined;
 }
 
-/** Reads owner documents only where the machine could become a control plane, since most never do. */
+/**
+ * Reads owner documents only for machines that could become control planes, because most machines never do.
+ */
 async function readMissingSignatures(
   { ownerDocs }: RecordsPorts,
   { applicant, join }: { readonly applicant: Applicant; readonly join: JoinRecord | undefined },

@@ -1,14 +1,17 @@
 import type { JoinRecord, MachineRecord, TraceFactRecord } from '../../../internal/records/index.ts';
 
-/** A machine that requests admission: it has proved its key and what `machine` says, and claims the rest. */
+/**
+ * A machine that requests admission. It has proved its key and the facts in `machine`; the other fields are
+ * claims.
+ */
 export interface Applicant {
   readonly nodeId: string;
   /** SubjectPublicKeyInfo, DER. */
   readonly pubKeyDer: Uint8Array;
   readonly machine: MachineRecord;
-  /** Controlled by the machine. */
+  /** Claims of the machine, which the machine can choose freely. */
   readonly claimed: JoinRecord['claimed'];
-  /** What the machine reports about its way to the cluster, for the trace. */
+  /** What the machine reports about how it reached the cluster, for the trace. */
   readonly facts: readonly TraceFactRecord[];
 }
 

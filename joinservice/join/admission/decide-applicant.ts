@@ -12,7 +12,7 @@ import { decideJoin, type JoinDecision } from './decide-join.ts';
 
 const MAX_TRIES = 16;
 
-/** What a decision needs, and where it is written. */
+/** What decisions work with. */
 export interface DecisionPorts {
   readonly etcd: KeySpace;
   readonly audit: AuditLog;
@@ -24,7 +24,7 @@ export interface DecisionPorts {
   readonly nodeId: string;
 }
 
-/** A decision, and the records and time it is based on. */
+/** A decision, with the records and the time that the decision is based on. */
 export interface DecidedApplicant {
   readonly decision: JoinDecision;
   readonly onRecord: CheckedRecords;

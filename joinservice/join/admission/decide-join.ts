@@ -7,7 +7,7 @@ import { isOperatorDecision, type Applicant } from './applicant.ts';
 
 /** The current `join` section of the configuration: which machines may become members. */
 export interface JoinPolicy extends JoinConfig {
-  /** Names this policy in the audit log and in records. */
+  /** Version of this policy; identifies the policy in the audit log and in records. */
   readonly version: string;
 }
 
@@ -22,7 +22,7 @@ export interface ApplicantRecords {
   readonly machineHolder: NodeRecord | undefined;
   /** The earlier request of the applicant. */
   readonly join: JoinRecord | undefined;
-  /** The ID of the node that has a name, or to which an approval promises it. */
+  /** The ID of the node that has the name, or for which an approval reserves the name. */
   readonly nameHolder: (name: string) => string | undefined;
   /** Why an earlier removal excludes the machine; undefined where it was never removed, or an owner readmitted it. */
   readonly whyExcluded: string | undefined;
@@ -30,11 +30,14 @@ export interface ApplicantRecords {
   readonly missingSignatures: MissingSignatures;
 }
 
-/** Each is undefined where the signature of an owner exists or does not matter, else the reason why it is missing. */
+/**
+ * Each field is undefined if an owner’s signature exists or is not needed; otherwise it is the reason why the
+ * signature is missing.
+ */
 export interface MissingSignatures {
-  /** Over the current configuration with its inventory. */
+  /** Concerns the signature over the current configuration with its inventory. */
   readonly inventory: string | undefined;
-  /** A grant of the roles that an operator approved for this machine. */
+  /** Concerns the grant of the roles that an operator approved for this machine. */
   readonly approval: string | undefined;
 }
 
@@ -59,7 +62,10 @@ export type JoinDecision =
       readonly checks: readonly DecisionCheck[];
     };
 
-/** A decision about a machine that is not a member yet: what the audit log and the trace have an entry of. */
+/**
+ * A decision about a machine that is not a member yet. Only such decisions have an entry in the audit log and
+ * the trace.
+ */
 export type NewDecision = Exclude<JoinDecision, { kind: 'member' }>;
 
 /** One check of a decision, for the trace. */
@@ -70,16 +76,19 @@ export interface DecisionCheck {
   readonly actual: string;
 }
 
-/** Certificates are valid from five minutes before they are issued. */
+/** The tolerance is five minutes, because certificates are valid from five minutes before they are issued. */
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-/** A node name is in the kubelet's serving certificate, and these names are those of the API server and of every machine itself. */
+/**
+ * Reserved names. The kubelet’s serving certificate contains the node name, and these are names of the API
+ * server and of every machine itself.
+ */
 const RESERVED: readonly string[] = ['kubernetes', 'localhost'];
 
 /**
- * Decides whether a machine may join. Pure: the same applicant, records and policy give the same decision. Nothing that the
- * machine claims can give it more than it was assigned; a claim can only lead to a refusal.
+ * Decides whether a machine may join. Pure: the same applicant, records and policy give the same decision. A
+ * claim of the machine can lead to a refusal, but it never adds to what the machine was assigned.
  */
 export function decideJoin(
   applicant: JudgedApplicant,
@@ -104,7 +113,10 @@ export function decideJoin(
 type Refusal = { readonly kind: 'refuse'; readonly code: JoinErrorCode; readonly why: string };
 type Wait = { readonly kind: 'wait'; readonly code: JoinErrorCode; readonly why: string };
 
-/** What no policy can allow: a wrong clock, a removed machine, a second membership of one machine. */
+/**
+ * Reasons to refuse a machine under every policy: a wrong clock, a removal, a second membership of one
+ * machine.
+ */
 function refusalOf(
   { nodeId, machine, claimed }: JudgedApplicant,
   { node, machineHolder, join, whyExcluded }: ApplicantRecords,
@@ -118,7 +130,8 @@ function refusalOf(
   const taken = [node, machineHolder].find((each) => each?.state === 'DECOMMISSIONED');
   check('not decommissioned', taken === undefined, 'no decommissioned node', taken?.name ?? 'none');
   if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
-  // An owner had readmitted a machine that is a member, even if that readmission has expired since.
+  // A removal does not end the membership of a node that exists: an owner readmitted its machine, even if
+  // that readmission has expired since.
   const isOut = node === undefined && whyExcluded !== undefined;
   check('not removed', !isOut, 'no removal of this machine', isOut ? whyExcluded : 'none');
   if (isOut) return refuse('join-decommissioned', whyExcluded);

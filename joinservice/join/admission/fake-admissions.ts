@@ -15,7 +15,7 @@ import { RefusalAudit } from '../requests/refusal-audit.ts';
 
 const never = new AbortController().signal;
 export const MINUTE_MS = 60_000;
-/** Of the configuration that stands for all of a `Harness`. */
+/** The ID of the control-plane node in every `Harness`. */
 export const POLICY_SHA256 = 'ab'.repeat(32);
 export const BUDGET = { size: 1_200, periodMs: 10 * MINUTE_MS };
 
@@ -30,7 +30,7 @@ function newWorld(): HarnessParts {
   return { etcd: new MemoryEtcd(), clock, owner: new FakeOwner({ clock }) };
 }
 
-/** Admission of one node, with its cache running, on an etcd in memory. */
+/** The admission of one node, with its watches running, on an in-memory etcd. */
 export class AdmissionHarness implements Disposable {
   readonly etcd: MemoryEtcd;
   readonly clock: FakeClock;
@@ -42,7 +42,7 @@ export class AdmissionHarness implements Disposable {
   readonly #configuration = new EventValue<ActiveConfiguration>();
   readonly #stop = new AbortController();
 
-  /** `world`: of curators that decide about the same cluster. */
+  /** `world`: the etcd and clock that several join services share. */
   constructor(policy: Partial<JoinPolicy> = {}, world: HarnessParts = newWorld()) {
     this.etcd = world.etcd;
     this.clock = world.clock;
@@ -117,7 +117,7 @@ export function applicant(index: number, over: Partial<Applicant['machine']> = {
   };
 }
 
-/** Lists this machine and nobody else. */
+/** A policy whose inventory lists only this machine. */
 export const listing = (index: number) => ({
   policy: 'inventory' as const,
   inventory: [
@@ -129,6 +129,6 @@ export const listing = (index: number) => ({
     },
   ],
 });
-/** What the machines here show at a commit. */
+/** The evidence identity that the test machines show at a commit. */
 export const EVIDENCE = { akName: undefined, variant: 'machine-key' };
 export const at = (applicant: Applicant, address = '192.0.2.1') => ({ ...applicant, address });

@@ -7,10 +7,12 @@ const MINUTE_MS = 60_000;
 /** For how long an admission by policy is valid. A machine may request admission again as often as it likes. */
 export const POLICY_ADMISSION_MS = 60 * MINUTE_MS;
 const CLOCK_OFF: JoinErrorCode = 'join-clock-off';
-/** How often a repeated request is written although nothing in it changed. */
+/** How often a repeated request is written if nothing in it changed. */
 const SEEN_MS = 10 * MINUTE_MS;
 
-/** Whether the stored request stays: it is of a member, or a decision about another machine with this key. */
+/**
+ * Whether the stored request stays: it is of a member, or is a decision about another machine with this key.
+ */
 export function keepsStoredRecord(join: JoinRecord | undefined, record: JoinRecord): boolean {
   if (join === undefined) return false;
   if (join.state === 'joined') return true;
@@ -35,7 +37,8 @@ export function isWorthWriting(join: JoinRecord, record: JoinRecord, nowMs: numb
       claimed.address,
       claimed.name,
       claimed.roles,
-      // So that an operator who corrects the clock in steps sees the result of each step.
+      // The new offset is written at once, so that an operator who corrects the clock in steps sees the
+      // result of each step.
       code === CLOCK_OFF ? Math.round(claimed.clockOffsetMs / CLOCK_TOLERANCE_MS) : 0,
     ]);
   if (essentials(join) !== essentials(record)) return true;
@@ -60,7 +63,7 @@ export function joinRecordOf(
     lastSeenMs: nowMs,
     attempts: (join?.attempts ?? 0) + 1,
   };
-  // The decision of an operator stays, whatever the machine is refused for in the meantime.
+  // The decision of an operator stays, even if the machine is refused for another reason meanwhile.
   const byOperator = isOperatorDecision(join?.decision) ? join?.decision : undefined;
   if (decision.kind === 'admit') {
     const { name, roles, labels, decidedBy } = decision.assignment;

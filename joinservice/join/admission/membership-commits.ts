@@ -21,9 +21,8 @@ export class MembershipCommits {
   }
 
   /**
-   * Makes an admitted machine a member after it was decided about again. The same machine that asks again gets the
-   * membership that it already has.
-   * @throws JoinError
+   * Decides again about an admitted machine and makes it a member. If the machine is a member already,
+   * because it repeats the call, it gets its existing membership. @throws JoinError
    */
   async commit(nodeId: string, evidence: EvidenceIdentity, signal: AbortSignal): Promise<NodeRecord> {
     const doing = `issuing ticket to ${nodeId}`;
@@ -47,7 +46,7 @@ export class MembershipCommits {
     });
   }
 
-  /** The applicant of a recorded request that was decided about, if the evidence is of the same machine. */
+  /** The applicant of a recorded request with a decision, if the evidence is of the same machine. */
   async #admittedApplicant(
     nodeId: string,
     evidence: EvidenceIdentity,
@@ -74,7 +73,7 @@ export class MembershipCommits {
     };
   }
 
-  /** false where another writer was faster. */
+  /** Stores the membership. Returns false if another writer was faster. */
   async #write(
     node: NodeRecord,
     applicant: Applicant,

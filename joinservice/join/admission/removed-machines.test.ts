@@ -27,7 +27,7 @@ const inventory: Partial<JoinPolicy> = {
   inventory: [{ identity: EK, name: 'w-1', roles: ['worker'], labels: {} }],
 };
 
-/** A curator, and the join service beside it. */
+/** A curator and the join service of the same control plane. */
 async function createWorld(policy: Partial<JoinPolicy>) {
   const curators = await TestCurators.create();
   opened.push(curators);
@@ -77,7 +77,7 @@ describe('a removed machine', () => {
     await expect(world.ask(2)).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused with its old key on any hardware', async () => {
+  test('a removed machine is refused with its old key on any hardware', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -85,7 +85,7 @@ describe('a removed machine', () => {
     await expect(world.ask(1, other)).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused although an operator approved it before its removal', async () => {
+  test('a removed machine is refused even if an operator approved it before its removal', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.ask(2).catch(() => undefined); // refused: one membership
@@ -102,7 +102,7 @@ describe('a removed machine', () => {
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused at the commit if it is removed between read and write', async () => {
+  test('a machine is refused at the commit if it is removed between the read and the write', async () => {
     const world = await createWorld(auto);
     await world.ask(1);
     const { harness } = world;
@@ -116,7 +116,7 @@ describe('a removed machine', () => {
     await expect(committed).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('joins after an owner readmitted it, and is refused again after its next removal', async () => {
+  test('a removed machine joins after an owner readmitted it, and is refused again after its next removal', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -129,7 +129,7 @@ describe('a removed machine', () => {
     expect(await world.ask(3)).toMatchObject({ kind: 'admitted' });
   });
 
-  test('stays a member after its readmission expired', async () => {
+  test('a member stays a member after its readmission expired', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -139,19 +139,20 @@ describe('a removed machine', () => {
     expect(await world.ask(2)).toMatchObject({ kind: 'admitted' });
   });
 
-  test('joins at once when an owner readmits it with the call that removes it (a reset)', async () => {
+  test('a removed machine joins at once if an owner readmits it with the removal call (a reset)', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1', [world.readmit(1)]);
     expect(await world.ask(2)).toMatchObject({ kind: 'admitted' });
-    await expect(world.ask(1)).rejects.toEqual(coded('join-decommissioned')); // the key that the reset ended
+    // the key that the reset replaced
+    await expect(world.ask(1)).rejects.toEqual(coded('join-decommissioned'));
   });
 
   const others = [
     { name: 'for another machine', made: (world: World) => world.readmit(1, `tpm-ek:${'f'.repeat(64)}`) },
-    { name: 'for no removal of it yet', made: (world: World) => world.readmit(1), removals: 2 },
+    { name: 'for a later removal than the recorded one', made: (world: World) => world.readmit(1), removals: 2 },
     {
-      name: 'that has ended',
+      name: 'that has expired',
       made: ({ signer }: World) =>
         signer.sign('readmission', { identity: EK, removal: 1 }, { issuedMs: 1, endsMs: 2 }),
     },
@@ -161,7 +162,7 @@ describe('a removed machine', () => {
         signer.sign('readmission', { identity: EK, removal: 1 }, { clusterId: 'other' }),
     },
   ];
-  test.each(others)('is refused with a readmission $name', async ({ made, removals = 1 }) => {
+  test.each(others)('a removed machine is refused with a readmission $name', async ({ made, removals = 1 }) => {
     const world = await createWorld(auto);
     for (let i = 1; i <= removals; i++) {
       if (i > 1) await world.record(world.readmit(i - 1));
@@ -172,7 +173,7 @@ describe('a removed machine', () => {
     await expect(world.ask(9)).rejects.toEqual(coded('join-decommissioned'));
   });
 
-  test('is refused with a readmission that no owner signed', async () => {
+  test('a removed machine is refused with a readmission that no owner signed', async () => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -182,7 +183,7 @@ describe('a removed machine', () => {
   });
 
   test.each([
-    { name: 'a chip that its guests share', listed: false, want: 'admitted' },
+    { name: 'a chip that several virtual machines share', listed: false, want: 'admitted' },
     { name: 'a chip that the inventory names', listed: true, want: 'join-decommissioned' },
   ])('recognizes a machine by $name: $want', async ({ listed, want }) => {
     const identity = `snp-chip:${'c'.repeat(128)}`;
@@ -192,7 +193,8 @@ describe('a removed machine', () => {
     await world.join(1, chip);
     const signed = [];
     if (listed) {
-      // The entry that names the chip is in the configuration until the owner takes it out with the removal.
+      // The entry of the chip stays in the configuration until the owner deletes it together with the
+      // removal.
       const { harness } = world;
       const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
       const document = {
@@ -226,7 +228,7 @@ describe('a control plane', () => {
   };
   const POLICY = { configurationSha256: 'ab'.repeat(32) };
 
-  test('of the inventory is admitted after an owner has signed the configuration', async () => {
+  test('a control plane of the inventory is admitted after an owner has signed the configuration', async () => {
     const world = await createWorld(listed as Partial<JoinPolicy>);
     expect(await world.ask(1, {})).toMatchObject({
       kind: 'waiting',
@@ -238,7 +240,7 @@ describe('a control plane', () => {
     expect(await world.ask(1, {})).toMatchObject({ kind: 'admitted' });
   });
 
-  test('is refused at the commit if the signature of the owner expired', async () => {
+  test('a control plane is refused at the commit if the owner’s signature expired before it', async () => {
     const world = await createWorld(listed as Partial<JoinPolicy>);
     const endsMs = world.harness.clock.nowMs() + 1_000;
     await world.record(world.signer.sign('policy', POLICY, { endsMs }));

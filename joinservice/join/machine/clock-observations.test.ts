@@ -32,7 +32,7 @@ interface Shown {
   readonly safe?: boolean;
 }
 
-/** A session whose quote showed this clock. */
+/** A session whose quote contained this TPM clock. */
 function peer({ clockMs, resetCount = 1, restartCount = 0, safe = true }: Shown, prefix = ''): AttestedPeer {
   const claims = { clockMs: `${clockMs}`, resetCount, restartCount, safe };
   const named = Object.entries(claims).map(([name, claim]) => [`${prefix}${name}`, claim]);
@@ -49,7 +49,7 @@ const copied = (kind: string): unknown =>
   expect.objectContaining({ code: 'join-machine-copied', details: { kind } });
 
 describe('ClockObservations.record()', () => {
-  test('keeps the latest clock', async () => {
+  test('ClockObservations.record() keeps the latest clock', async () => {
     await note({ clockMs: 1000 });
     await clock.advance(MINUTE_MS);
     await note({ clockMs: 1000 + MINUTE_MS });
@@ -59,47 +59,47 @@ describe('ClockObservations.record()', () => {
     });
   });
 
-  test('accepts a session shortly after one that was opened later, and keeps the later clock', async () => {
+  test('ClockObservations.record() accepts a clock slightly behind that of an earlier call, and keeps the later clock', async () => {
     await note({ clockMs: 2 * MINUTE_MS });
     await note({ clockMs: MINUTE_MS });
     expect(await storedObservation()).toMatchObject({ clockMs: `${2 * MINUTE_MS}` });
   });
 
-  test('refuses a copy that was started fewer times than the original', async () => {
+  test('ClockObservations.record() refuses a copy that was restarted fewer times than the original', async () => {
     await note({ clockMs: 1000, resetCount: 5 });
     await expect(note({ clockMs: 900_000, resetCount: 4 })).rejects.toThrow(copied('clock-behind'));
     expect(await storedObservation()).toMatchObject({ resetCount: 5 });
   });
 
-  test('refuses a copy whose clock is at the time of the copy', async () => {
+  test('ClockObservations.record() refuses a copy whose clock still has the time of the copy', async () => {
     await note({ clockMs: 600 * MINUTE_MS });
     await expect(note({ clockMs: 590 * MINUTE_MS })).rejects.toThrow(copied('clock-behind'));
   });
 
-  test('refuses two copies that run alternately', async () => {
+  test('ClockObservations.record() refuses one of two copies that run alternately', async () => {
     await note({ clockMs: 1000 });
     await clock.advance(MINUTE_MS);
     await expect(note({ clockMs: 60 * MINUTE_MS })).rejects.toThrow(copied('clock-ahead'));
   });
 
-  test('accepts a restarted machine, also without an orderly shutdown', async () => {
+  test('ClockObservations.record() accepts a restarted machine, also without an orderly shutdown', async () => {
     await note({ clockMs: 100_000 });
     await note({ clockMs: 101_000, resetCount: 2 });
     await note({ clockMs: 99_000, resetCount: 3, safe: false });
     expect(await storedObservation()).toMatchObject({ resetCount: 3 });
   });
 
-  test('checks a TPM that a processor vouches for', async () => {
+  test('ClockObservations.record() checks a TPM that a processor vouches for', async () => {
     await observations.record(node, peer({ clockMs: 5, resetCount: 9 }, 'tpm.'), never);
     expect(await storedObservation()).toMatchObject({ resetCount: 9 });
   });
 
-  test('accepts a machine without a TPM', async () => {
+  test('ClockObservations.record() accepts a machine without a TPM', async () => {
     await observations.record(node, { claims: {} } as AttestedPeer, never);
     expect(await storedObservation()).toBeUndefined();
   });
 
-  test('keeps the later of two clocks that are written at the same time', async () => {
+  test('ClockObservations.record() keeps the later of two clocks that are written at the same time', async () => {
     let isFirst = true;
     etcd.onCommit = () => {
       if (!isFirst) return;

@@ -12,14 +12,18 @@ import { JoinError } from '../errors.ts';
 
 /** The maximum age of a session at its call, plus the difference between the clocks of control planes. */
 const SLACK_MS = 5 * 60_000;
-/** A TPM clock may be adjusted to run a third faster (TPM 2.0 Part 3, TPM2_ClockRateAdjust), which is no sign of a copy. */
+/**
+ * A TPM clock may be adjusted to run a third faster (TPM 2.0 Part 3, TPM2_ClockRateAdjust), so a faster clock
+ * is no sign of a copy.
+ */
 const CLOCK_RATE = 1.35;
 const TOLERANCE = { slackMs: SLACK_MS, clockRate: CLOCK_RATE };
 const TRIES = 8;
 
 /**
- * The TPM clocks that members have shown. The state of a software TPM is a file: a copy of it and of the disk has every key of
- * the machine. Only one of the two copies can continue the clock that was observed last, which reveals the other one.
+ * The TPM clocks that members have shown. The state of a software TPM is a file, so a copy of this file and
+ * of the disk has every key of the machine. Only one of two copies can continue the clock that was observed
+ * last; the join service refuses the other copy.
  */
 export class ClockObservations {
   readonly #etcd: KeySpace;
@@ -43,7 +47,7 @@ export class ClockObservations {
     const key = records.identity.key(admission.identity);
     for (let tries = 0; tries < TRIES; tries++) {
       const entry = await this.#etcd.get(key, { signal });
-      if (entry === undefined) return; // deleted meanwhile: issuing the ticket fails then
+      if (entry === undefined) return; // deleted meanwhile, so issuing the ticket fails later
       const record = records.identity.decode(key, entry.value);
       const last = storedObservation(record, now);
       const [copied] = last === undefined ? [] : compareClockObservations(last, now, TOLERANCE);

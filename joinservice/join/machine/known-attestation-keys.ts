@@ -6,8 +6,9 @@ import { IDENTITIES_PREFIX, records } from '../../../internal/records/index.ts';
 const TPM_EK = 'tpm-ek:';
 
 /**
- * The attestation keys of recorded machines, watched in etcd. Each was tied to its TPM by a challenge when the machine joined,
- * so that evidence of members needs no new challenge. Only a cache: membership is read from the records each time.
+ * The attestation keys of recorded machines, watched in etcd. A challenge tied each key to its TPM when the
+ * machine joined, so evidence of members needs no new challenge. Only a cache: membership is read from the
+ * records for each call.
  */
 export class KnownAttestationKeys {
   readonly #etcd: KeySpace;

@@ -24,7 +24,10 @@ import type { EvidenceProfile, MachineRecord } from '../../../internal/records/i
 import { attestationKeyNameOf } from '../../evidence/index.ts';
 import { JoinError } from '../errors.ts';
 
-/** The current trust in hardware: which is endorsed, which machines are allowed, and what accepted evidence means. */
+/**
+ * The current rules for hardware: which hardware is endorsed, which machines are allowed, and what accepted
+ * evidence proves.
+ */
 export interface MachineTrust {
   readonly endorsements: EndorsementTrust;
   readonly profile: EvidenceProfile;
@@ -37,7 +40,7 @@ export interface MachineTrust {
 export interface MachineIdentifierOptions {
   readonly trust: () => MachineTrust;
   readonly clock: Clock;
-  /** Open challenges; only the identifier adds any. */
+  /** Open challenges; only the `MachineIdentifier` adds challenges. */
   readonly activations: CredentialActivations;
 }
 
@@ -45,9 +48,9 @@ export interface MachineIdentifierOptions {
 export type ChallengeExchange = (challenge: Uint8Array) => Promise<Uint8Array>;
 
 /**
- * Finds out which machine is at the other end of a session whose evidence was accepted. The evidence of a confidential
- * processor names the machine. An attestation key of a TPM does not until its TPM has answered a challenge for it
- * (credential activation, TPM 2.0 Part 1, TPM2_ActivateCredential).
+ * Identifies the machine at the other end of a session whose evidence was accepted. Evidence of a
+ * confidential processor names the machine. An attestation key of a TPM identifies the machine only after the
+ * TPM has answered a challenge for that key (credential activation, TPM 2.0 Part 1, TPM2_ActivateCredential).
  */
 export class MachineIdentifier {
   readonly #options: MachineIdentifierOptions;
@@ -94,7 +97,7 @@ export class MachineIdentifier {
   ): Promise<Pick<MachineRecord, 'identity' | 'proof'>> {
     const { clock } = this.#options;
     const judged = this.#judge(given.enrolment);
-    // Otherwise a machine could enrol the key of its TPM and show evidence of another one.
+    // Otherwise a machine could enrol the attestation key of its own TPM and show evidence of another TPM.
     if (judged.endorsement.attestationKeyNameHex !== given.quoted)
       throw new JoinError(
         'join-evidence-mismatch',
@@ -113,8 +116,9 @@ export class MachineIdentifier {
   }
 
   /**
-   * Who vouches for the endorsement key: a manufacturer, the configuration, or nobody yet. In the last case the key is checked
-   * as if the configuration listed it, so that an operator can decide about a proved identity.
+   * Who vouches for the endorsement key: a manufacturer, the configuration, or nobody yet. In the last case
+   * the key is checked as if the configuration listed it, so that an operator can decide about a proved
+   * identity.
    */
   #judge(enrolment: Uint8Array): {
     readonly endorsement: Endorsement;
@@ -133,7 +137,7 @@ export class MachineIdentifier {
       const endorsement = verifyEndorsement(request, { ...options, trust: endorsements });
       return { endorsement, proof: 'endorsed' };
     } catch (error) {
-      // A certificate of an untrusted manufacturer counts as none: operators decide, if the policy lets them.
+      // A certificate of an untrusted manufacturer is ignored: operators decide, if the policy allows that.
       if (error instanceof AttestationError) return { endorsement: own, proof: 'unproved' };
       throw error;
     }

@@ -9,8 +9,8 @@ export interface JoinEntry {
 }
 
 /**
- * All requests to join, from one watch for all waiting machines. Only a cache: waiting machines are woken by it, and decisions
- * are made from what is read from etcd then.
+ * All requests to join, from one watch for all waiting machines. Only a cache: a change wakes the waiting
+ * machines, and each decision then reads its records from etcd.
  */
 export class JoinFeed {
   readonly #etcd: KeySpace;
@@ -44,7 +44,7 @@ export class JoinFeed {
     return this.all.filter(({ record }) => record.state !== 'joined');
   }
 
-  /** The ID of the node to which an approval that is not used yet promises a name. */
+  /** The ID of the node for which an unused approval reserves a name. */
   promisedTo(name: string, nowMs: number): string | undefined {
     return this.all.find(
       ({ record }) =>

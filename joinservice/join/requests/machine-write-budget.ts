@@ -1,9 +1,12 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 
-/** Writes that one machine may cause in a period; each attempt of a machine that was reset is one or two. */
+/**
+ * Writes that one machine may cause in a period. Each attempt of a machine that was reset takes one or two
+ * writes.
+ */
 const MAX_WRITES = 16;
 const PERIOD_MS = 10 * 60_000;
-/** Machines that are counted separately; all of them are admitted by a policy. */
+/** Number of machines that are counted separately. A policy admits each of them. */
 const MAX_MACHINES = 8_192;
 
 /**
@@ -23,7 +26,7 @@ export class MachineWriteBudget {
     const nowMs = this.#clock.monotonicMs();
     const known = this.#taken.get(identity);
     if (known !== undefined && nowMs < known.untilMs) return ++known.count <= MAX_WRITES;
-    this.#taken.delete(identity); // so that the newest is last and the oldest is dropped
+    this.#taken.delete(identity); // so that the newest machine is last and the oldest can be dropped
     this.#taken.set(identity, { untilMs: nowMs + PERIOD_MS, count: 1 });
     const [oldest] = this.#taken.keys();
     if (this.#taken.size > MAX_MACHINES && oldest !== undefined) this.#taken.delete(oldest);

@@ -14,9 +14,15 @@ import type { JoinEntry, JoinFeed } from './join-feed.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** Requests of machines that are not members. Beyond it, the request of an inactive machine is evicted for a new one. */
+/**
+ * The maximum number of requests of non-members. Above it, a new request evicts the request of an inactive
+ * machine.
+ */
 export const MAX_OPEN_REQUESTS = 1024;
-/** A machine that did not call for this long is inactive; the request of an active one is written every ten minutes. */
+/**
+ * A machine that did not call for this long is inactive. The request of an active machine is written every
+ * ten minutes.
+ */
 const INACTIVE_MS = 30 * MINUTE_MS;
 /** How long requests of machines that stopped calling are kept; refusals of operators are kept longer. */
 const KEPT_MS = { undecided: DAY_MS, approved: DAY_MS, refusedByOperator: 30 * DAY_MS };
@@ -101,7 +107,7 @@ async function sweep(etcd: KeySpace, feed: JoinFeed, nowMs: number, signal: Abor
   return expired.length;
 }
 
-/** Neither did an operator decide about it nor a policy admit it. */
+/** Whether neither an operator nor a policy has decided about the request. */
 function isUndecided({ state, decision }: JoinRecord): boolean {
   return state !== 'joined' && state !== 'approved' && !isOperatorDecision(decision);
 }

@@ -5,7 +5,7 @@ import type { WriteBudget } from './write-budget.ts';
 import { RefusalAudit } from './refusal-audit.ts';
 
 const never = new AbortController().signal;
-/** As many kinds as are told apart. */
+/** The number of kinds that RefusalAudit counts separately. */
 const KINDS = 1_024;
 
 test('RefusalAudit remembers a limited number of kinds and forgets the oldest', async () => {
@@ -18,7 +18,8 @@ test('RefusalAudit remembers a limited number of kinds and forgets the oldest', 
   await refuse('first');
   for (let i = 1; i < KINDS; i++) await refuse(`${i}`);
   await refuse('first');
-  expect(written).toBe(KINDS); // counted: it was a moment ago
+  // the repeated refusal is only counted, because its kind was written a moment ago
+  expect(written).toBe(KINDS);
   await refuse('one more');
   await refuse('first');
   expect(written).toBe(KINDS + 2);

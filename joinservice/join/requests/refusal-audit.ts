@@ -64,7 +64,10 @@ export class RefusalAudit {
     await audit.commit({ when: [], then: [], facts }, signal);
   }
 
-  /** How often this kind was refused since its last entry; undefined where that is too recent for another one. */
+  /**
+   * How often this kind was refused since its last entry; undefined if the last entry is too recent to write
+   * another one.
+   */
   #repetitionsOf(kind: string): number | undefined {
     const nowMs = this.#ports.clock.monotonicMs();
     const known = this.#kinds.get(kind);
@@ -72,7 +75,7 @@ export class RefusalAudit {
       known.repeated++;
       return undefined;
     }
-    this.#kinds.delete(kind); // so that the newest is last and the oldest is dropped
+    this.#kinds.delete(kind); // so that the newest kind is last and the oldest can be dropped
     this.#kinds.set(kind, { writtenMs: nowMs, repeated: 0 });
     const [oldest] = this.#kinds.keys();
     if (this.#kinds.size > MAX_KINDS && oldest !== undefined) this.#kinds.delete(oldest);

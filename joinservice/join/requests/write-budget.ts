@@ -1,12 +1,13 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 import { sourcePathOf } from '../../../internal/rpc/index.ts';
 
-/** The share of the budget that one organization, one site and one address may use in a period. */
+/** The share of the budget that one organization, one site or one address may use in a period. */
 const SHARES = [3 / 4, 1 / 2, 1 / 4] as const;
 
 /**
- * Bounds what unauthenticated machines can cause this node to write: so many writes in a period; the others are counted.
- * Refilled at once, so that a whole rack can start at the same time, and shared, so that no source can use up all of it.
+ * Bounds what unauthenticated machines can cause this node to write. A period allows a fixed number of
+ * writes; further writes are only counted. The whole budget is available at the start of a period, so that a
+ * rack can start at once, and no source can use all of it.
  */
 export class WriteBudget {
   readonly #clock: Clock;

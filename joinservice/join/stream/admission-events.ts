@@ -4,9 +4,9 @@ import type { AdmissionEventSchema } from '../../joinproto/gen/join_pb.js';
 import type { AdmissionResult } from '../admission/admissions.ts';
 import type { ProvenKey } from './read-hello.ts';
 
-/** When a machine that waits for an operator may call again after its stream broke. */
+/** The delay after which a machine that waits for an operator may call again if its stream broke. */
 const RETRY_AFTER_MS = 5_000;
-/** Bounds of the time after which a machine that was turned down for load may call again. */
+/** Bounds of the delay after which a machine that was refused because of load may call again. */
 const BUSY_MS = { least: 2_000, most: 5 * 60_000 };
 
 /** An event of the stream `RequestAdmission`. */

@@ -11,7 +11,7 @@ import { admissionStream, type AdmissionStreamParts } from './admission-stream.t
 
 const session = new Uint8Array(64).fill(5);
 
-/** A machine that introduces itself and then says nothing more. */
+/** A machine that sends its hello and then nothing more. */
 function hello(): AdmissionRequest {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const signature = new Uint8Array(sign(undefined, machineKeyStatement(session), privateKey));
@@ -21,7 +21,7 @@ function hello(): AdmissionRequest {
   });
 }
 
-/** A join service that asks each machine who it is, and keeps what came of each challenge. */
+/** A join service that challenges each machine and records the result of each challenge. */
 function createStreams(slots: number) {
   const clock = new FakeClock();
   const outcomes: unknown[] = [];
@@ -58,7 +58,7 @@ function createStreams(slots: number) {
 test('admissionStream() closes the challenge and frees the slot of a machine that disconnects', async () => {
   const { dial, outcomes, challengeSlots } = createStreams(4);
   const events = dial('203.0.113.9');
-  await events.next(); // the cluster
+  await events.next(); // the event with the cluster identity
   expect((await events.next()).value).toMatchObject({ event: { case: 'challenge' } });
   expect(challengeSlots.active).toBe(1);
   await events.return(undefined);
@@ -75,7 +75,7 @@ test('admissionStream() limits the challenges of one address so that others are 
     stream.next().catch(() => undefined);
   }
   await settle();
-  expect(challenged).toHaveLength(3); // three eighths
+  expect(challenged).toHaveLength(3); // three eighths of the slots
   const other = dial('198.51.100.1');
   await other.next();
   expect((await other.next()).value).toMatchObject({ event: { case: 'challenge' } });

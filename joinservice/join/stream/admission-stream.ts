@@ -13,9 +13,9 @@ import type { JoinFeed } from '../requests/join-feed.ts';
 import { checkOwnKey, type MachineIdentifier } from '../machine/machine-identifier.ts';
 import { MachineMessages } from './machine-messages.ts';
 
-/** How often a waiting machine is told again that it waits, so that it knows that the stream is alive. */
+/** How often a waiting machine gets a repeated event, so that the machine knows that the stream is alive. */
 const REMIND_MS = 60_000;
-/** Machines that wait for a decision at one control plane. */
+/** The maximum number of machines that wait for a decision at one control plane. */
 const MAX_WAITING = 2048;
 
 /** What an admission stream is made of. */
@@ -24,7 +24,7 @@ export interface AdmissionStreamParts {
   readonly identifier: MachineIdentifier;
   readonly admissions: Admissions;
   readonly feed: JoinFeed;
-  /** Limits open challenges, which are few, and shares them among source addresses. */
+  /** Limits open challenges and shares them among source addresses. */
   readonly challengeSlots: FairQueue;
   /** Limits work on etcd and the signer, and shares it among source addresses. */
   readonly workSlots: FairQueue;
@@ -73,7 +73,7 @@ async function* untilDecided(
   applicant: Applicant & { readonly address: string },
   signal: AbortSignal,
 ): AsyncGenerator<AdmissionEventInit> {
-  let reported = ''; // the code that the machine was last told
+  let reported = ''; // the code that was last sent to the machine
   for (;;) {
     using news = feed.next(applicant.nodeId); // before deciding, so that no change is missed
     const result = await withWorkSlot(workSlots, { address: applicant.address, signal }, () =>
@@ -111,12 +111,12 @@ async function* identify(
   using _slot = await challengeSlots.acquire(address, signal);
   const asked = Promise.withResolvers<Uint8Array>();
   const answered = Promise.withResolvers<Uint8Array>();
-  answered.promise.catch(() => undefined); // awaited by the identifier
+  answered.promise.catch(() => undefined); // the identifier awaits this promise
   const identified = identifier.identify(peer, enrolment, (challenge) => {
     asked.resolve(challenge);
     return answered.promise;
   });
-  identified.catch(() => undefined); // awaited below, unless the stream ends before
+  identified.catch(() => undefined); // awaited below, unless the stream ends first
   try {
     const challenge = await Promise.race([asked.promise, identified.then(() => undefined)]);
     if (challenge !== undefined) {
@@ -133,7 +133,7 @@ async function* identify(
   }
 }
 
-/** false where nothing changed for a minute. */
+/** Returns false if nothing changed for a minute. */
 async function isNews(news: Promise<void>, clock: Clock, signal: AbortSignal): Promise<boolean> {
   const limit = { what: 'waiting for a decision', ms: REMIND_MS, clock, signal };
   try {

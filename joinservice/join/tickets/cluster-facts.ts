@@ -38,12 +38,12 @@ export interface ClusterFactsPorts {
   readonly listNodes: (signal: AbortSignal) => Promise<readonly NodeView[]>;
 }
 
-/** What a machine is told about the cluster: first in the stream, and with its ticket. */
+/** What a machine learns about the cluster: with the first message of the stream, and with its ticket. */
 export class ClusterFacts {
   readonly #ports: ClusterFactsPorts;
-  /** Shared, since machines come by the rack and each needs all nodes. */
+  /** Shared, because a whole rack of machines joins at the same time and each join reads all nodes. */
   readonly #nodes: SharedRead<readonly NodeView[]>;
-  /** Shared, since machines read it before they wait for a slot. */
+  /** Shared, because every machine causes this read before it waits for a slot. */
   readonly #ownership: SharedRead<OwnedCluster>;
 
   constructor(ports: ClusterFactsPorts) {
@@ -68,7 +68,8 @@ export class ClusterFacts {
       clusterId: cluster.clusterId,
       clusterName: cluster.clusterName,
       clusterCaPem: cluster.caPem,
-      // The epoch that the owner signed. A recovery of etcd raises that of the cluster without a new signature.
+      // The epoch that the owner signed. A recovery of etcd raises the epoch of the cluster without a new
+      // signature.
       epoch: BigInt(ownership.epoch),
       ownerPublicKey: bytesOf(ownership.ownerPubKey),
       ownershipSignature: bytesOf(ownership.signature),

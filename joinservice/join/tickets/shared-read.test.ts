@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../../../internal/testing/index.ts';
 import { SharedRead } from './shared-read.ts';
 
-test('SharedRead shares the next read among callers that come during a read', async () => {
+test('SharedRead shares the next read among callers that call during a read', async () => {
   const reads: ((value: number) => void)[] = [];
   const shared = new SharedRead({
     read: () => new Promise<number>((resolve) => reads.push(resolve)),
@@ -21,7 +21,7 @@ test('SharedRead shares the next read among callers that come during a read', as
   expect(await Promise.all([second, third])).toEqual([2, 2]);
 });
 
-test('SharedRead rejects all callers of a failed or stuck read, and reads again for the next one', async () => {
+test('SharedRead rejects all callers of a failed or hanging read, and reads again for the next caller', async () => {
   const clock = new FakeClock();
   let count = 0;
   const shared = new SharedRead({

@@ -161,18 +161,18 @@ function take(peer: AttestedPeer) {
 }
 
 describe('a member that rejoins', () => {
-  test('gets certificates for the address in its statement, which the signer receives unchanged', async () => {
+  test('gets certificates for the address in its statement, and the signer receives that statement unchanged', async () => {
     await rejoin(peerOf(), '2001:DB8:0::1');
     expect(signed).toEqual(['2001:DB8:0::1']);
   });
 
-  test('is refused where its statement has another address, or none', async () => {
+  test('is refused if its statement has another address, or none', async () => {
     for (const stated of ['192.0.2.2', ''])
       await expect(rejoin(peerOf(), '192.0.2.1', stated)).rejects.toEqual(coded('join-address-invalid'));
     expect(signed).toEqual([]);
   });
 
-  test('is refused without evidence, and with too much of it', async () => {
+  test('is refused without evidence, and with too many pieces of evidence', async () => {
     const [shown] = keys.evidence;
     const all = Array.from({ length: 3 }, () => shown ?? { variant: '', document: new Uint8Array() });
     for (const evidence of [[], all]) {
@@ -183,27 +183,27 @@ describe('a member that rejoins', () => {
   });
 
   test.each([
-    { name: 'the API’s service', address: '10.96.0.1' },
-    { name: 'the operator’s balancer', address: '203.0.113.5' },
-    { name: 'another’s loopback', address: '127.0.0.1' },
+    { name: 'the service address of the Kubernetes API', address: '10.96.0.1' },
+    { name: 'the operator’s load balancer', address: '203.0.113.5' },
+    { name: 'a loopback address', address: '127.0.0.1' },
   ])('is refused for $name, which would impersonate the API server', async ({ address }) => {
     await expect(rejoin(peerOf(), address)).rejects.toEqual(coded('join-address-invalid'));
     expect(signed).toEqual([]);
   });
 
-  test('is refused for a TPM key that no processor vouches for any longer', async () => {
+  test('is refused for a TPM key that no processor vouches for any more', async () => {
     await expect(rejoin(peerOf({ variant: 'tpm' }))).rejects.toEqual(coded('join-identity-changed'));
     expect(signed).toEqual([]);
   });
 
-  test('is refused for evidence that was verified with an older policy', async () => {
+  test('is refused if its evidence was verified with an older policy', async () => {
     await expect(rejoin(peerOf({ policyVersion: 'before' }))).rejects.toEqual(
       coded('join-evidence-outdated'),
     );
     expect(signed).toEqual([]);
   });
 
-  test('is refused once the policy lists other machines', async () => {
+  test('is refused after the policy was changed to list other machines', async () => {
     allowed = new Set(['snp-chip:other']);
     await expect(rejoin(peerOf())).rejects.toEqual(coded('join-unknown-machine'));
     allowed = new Set([CHIP]);
@@ -220,23 +220,23 @@ describe('an admitted machine', () => {
 
   test.each([
     {
-      name: 'an older policy has judged its evidence',
+      name: 'its evidence was verified with an older policy',
       peer: peerOf({ policyVersion: 'before' }),
       code: 'join-evidence-outdated',
     },
     {
-      name: 'the policy names other machines since',
+      name: 'the policy was changed to list other machines',
       names: ['x'],
       peer: peerOf(),
       code: 'join-unknown-machine',
     },
     {
-      name: 'it named a service’s address',
+      name: 'the machine requested a service address',
       claims: '10.96.0.10',
       peer: peerOf(),
       code: 'join-address-invalid',
     },
-  ])('is refused when $name, and nothing is signed', async ({ peer, code, names, claims }) => {
+  ])('is refused if $name, and nothing is signed', async ({ peer, code, names, claims }) => {
     if (names !== undefined) allowed = new Set(names);
     if (claims !== undefined) {
       const value = records.join.encode({ ...join, claimed: { ...join.claimed, address: claims } });
@@ -250,10 +250,10 @@ describe('an admitted machine', () => {
 });
 
 test.each([
-  { name: 'the same', shows: {}, want: true },
+  { name: 'evidence of the recorded machine', shows: {}, want: true },
   { name: 'another attestation key', shows: { akName: 'cd' }, want: false },
   { name: 'no attestation key', shows: { akName: undefined }, want: false },
-  { name: 'its TPM alone', shows: { variant: 'tpm' }, want: false },
+  { name: 'evidence of its TPM without its processor', shows: { variant: 'tpm' }, want: false },
 ])('isSameMachine(): $name', ({ shows, want }) => {
   const evidence = { akName: AK, identity: CHIP, variant: 'snp+tpm', ...shows };
   expect(isSameMachine(machine, evidence)).toBe(want);

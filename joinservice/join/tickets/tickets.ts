@@ -31,10 +31,13 @@ const MAX_PEM_BYTES = 16 * 1024;
 const MAX_ENROLMENT_BYTES = 16 * 1024;
 const MAX_ROLES = 8;
 const MAX_ROLE = 64;
-/** Evidence of the best variant of a machine, and of its key. */
+/** The evidence of a machine in its best variant, and the evidence of its key. */
 const MAX_EVIDENCE = 2;
 
-/** Signs the certificates of a ticket. The join service itself, which untrusted peers reach, has no key of the cluster. */
+/**
+ * Signs the certificates of a ticket. The join service, which untrusted peers reach, has no key of the
+ * cluster itself.
+ */
 export interface TicketSigner {
   signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials>;
 }
@@ -98,7 +101,7 @@ export class Tickets {
     return this.#ticket(node, { session: peer.session, keys }, signal);
   }
 
-  /** Checks that the machine is the one that joined, neither a copy nor restored from one. */
+  /** Checks that the machine is the one that joined: not a copy, and not restored from a copy. */
   async #checkNotCopied(node: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
     checkLockCounter(node, peer);
     await this.#ports.clockObservations.record(node, peer, signal);
@@ -116,7 +119,7 @@ export class Tickets {
       facts.controlPlanes(signal),
     ]);
     const { nodeId, name, roles, labels } = node;
-    // The signer verifies what the machine sent; only the session comes from this end of the connection.
+    // The signer verifies everything that the machine sent. Only the session value comes from this process.
     const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = to.keys;
     const signed = await signer.signMember(
       {
@@ -192,7 +195,10 @@ export class Tickets {
   }
 }
 
-/** The TPM counts locks. A higher counter than at the join means that the machine was wiped and locked again in between. */
+/**
+ * The TPM counts locks. A higher counter than at the join means that the machine was wiped and locked again
+ * since.
+ */
 function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer): void {
   const expected = admission?.lockCounter;
   if (expected === undefined) return;
@@ -207,7 +213,10 @@ function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer)
     );
 }
 
-/** A member is its key together with the machine that it was admitted with. @returns the recorded machine */
+/**
+ * A member is identified by its key and by the machine that was admitted with it. @returns the recorded
+ * machine
+ */
 function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): MachineRecord {
   const { identity, variant } = evidenceIdentityOf(peer);
   if (admission === undefined)
@@ -223,7 +232,9 @@ function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): Ma
   return admission;
 }
 
-/** The signer uses the address in the statement of the machine, so it has to be the checked one. */
+/**
+ * Checks that the statement has the checked address, because the signer uses the address of the statement.
+ */
 function checkStated(nodeId: string, keys: TicketKeys, claimed: string): void {
   if (parseAddress(keys.address) === claimed) return;
   const stated = JSON.stringify(keys.address.slice(0, 64));
