@@ -159,19 +159,22 @@ describe('runApp()', () => {
     { exit: 'interrupted', number: 130 },
     { exit: 'terminated', number: 143 },
   ] as const;
-  test.each(signals)('exits with $number and prints no error when the command is $exit', async ({ exit, number }) => {
-    const stopping = new AbortController();
-    const { code, host } = await run(
-      ['probe', 'one'],
-      async ({ signal }) => {
-        stopping.abort(new Interruption(exit));
-        signal.throwIfAborted();
-      },
-      stopping.signal,
-    );
-    expect(code).toBe(number);
-    expect(host.codes).toEqual(['app-stopping']);
-  });
+  test.each(signals)(
+    'exits with $number and prints no error when the command is $exit',
+    async ({ exit, number }) => {
+      const stopping = new AbortController();
+      const { code, host } = await run(
+        ['probe', 'one'],
+        async ({ signal }) => {
+          stopping.abort(new Interruption(exit));
+          signal.throwIfAborted();
+        },
+        stopping.signal,
+      );
+      expect(code).toBe(number);
+      expect(host.codes).toEqual(['app-stopping']);
+    },
+  );
 });
 
 describe('lost output', () => {

@@ -24,7 +24,11 @@ describe('decideReview()', () => {
     node?: NodeMembership;
     want: string;
   }[] = [
-    { name: 'a kubelet of a member gets no opinion, so Kubernetes decides', node: member, want: 'no-opinion' },
+    {
+      name: 'a kubelet of a member gets no opinion, so Kubernetes decides',
+      node: member,
+      want: 'no-opinion',
+    },
     { name: 'a node without a record is denied', want: 'deny' },
     { name: 'a decommissioned node is denied', node: { ...member, isMember: false }, want: 'deny' },
     {
@@ -83,7 +87,10 @@ describe('parseReview()', () => {
 
   test.each([
     { name: 'an empty body', text: '' },
-    { name: 'a document of another kind', text: review(kubelet).replace('SubjectAccessReview', 'TokenReview') },
+    {
+      name: 'a document of another kind',
+      text: review(kubelet).replace('SubjectAccessReview', 'TokenReview'),
+    },
     { name: 'a document of another version', text: review(kubelet).replace('/v1', '/v1beta1') },
     { name: 'groups that are not a list', text: review({ ...kubelet, groups: 'system:nodes' }) },
     { name: 'a UID that is too long', text: review({ ...kubelet, uid: 'x'.repeat(10_000) }) },

@@ -66,7 +66,11 @@ describe('listAudit()', () => {
   test.each([
     { name: 'from the middle of a block', request: { afterSeq: 150n }, want: range(151, 230) },
     { name: 'from the end of a block', request: { afterSeq: 199n }, want: range(200, 230) },
-    { name: 'at most the requested number of entries', request: { afterSeq: 95n, limit: 10 }, want: range(96, 105) },
+    {
+      name: 'at most the requested number of entries',
+      request: { afterSeq: 95n, limit: 10 },
+      want: range(96, 105),
+    },
     { name: 'nothing after the last entry', request: { afterSeq: 230n }, want: [] },
   ])('sends the requested range: $name', async ({ request, want }) => {
     const { read } = await createAudit(230);

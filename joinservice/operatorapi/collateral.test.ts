@@ -96,7 +96,10 @@ describe('collateral that operators upload', () => {
   });
 
   const hostile = [
-    { name: 'an upload with an older evaluation number than the stored one', given: () => bundleOf(documents(16)) },
+    {
+      name: 'an upload with an older evaluation number than the stored one',
+      given: () => bundleOf(documents(16)),
+    },
     {
       name: 'an upload with a valid CRL that is older than the stored CRL',
       given: () =>

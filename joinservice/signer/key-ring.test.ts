@@ -38,15 +38,18 @@ describe('kubernetesClients()', () => {
     expect(trusted).toBeUndefined();
   });
 
-  test.each(KEY_PHASES)('kubernetesClients() signs in phase %s with a CA that all nodes trust', async (phase) => {
-    await place(at(phase));
-    const { signer, trustedPem: trusted } = await ring.kubernetesClients();
-    expect(trusted).toBe(trustedPem(at(phase), 'kubernetes-clients-ca'));
-    expect(trusted).toContain(signer.caPem.trim());
-    const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 1 } as const;
-    const issued = await signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
-    expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);
-  });
+  test.each(KEY_PHASES)(
+    'kubernetesClients() signs in phase %s with a CA that all nodes trust',
+    async (phase) => {
+      await place(at(phase));
+      const { signer, trustedPem: trusted } = await ring.kubernetesClients();
+      expect(trusted).toBe(trustedPem(at(phase), 'kubernetes-clients-ca'));
+      expect(trusted).toContain(signer.caPem.trim());
+      const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 1 } as const;
+      const issued = await signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
+      expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);
+    },
+  );
 
   test('kubernetesClients() refuses a damaged file', async () => {
     await files.writeAtomic(`/keys/${ROTATION_KEY}`, '{}');

@@ -49,14 +49,17 @@ async function signFor(name: string, roles: readonly Role[]) {
 test.each([
   { name: 'a control plane', roles: CONTROL_PLANE, is: true },
   { name: 'a worker', roles: ['KubernetesWorker'] as const, is: false },
-])('the certificate of $name says whether the node is a control plane, according to its recorded roles', async (given) => {
-  const { machine, signed } = await signFor('x1', given.roles);
-  const certificate = new X509Certificate(signed.nodeCertPem);
-  const verify = (): unknown => verifyControlPlaneCertificate(certificate, signer.cluster.trust);
-  expect(nodeIdOf(spkiDerOf(certificate.publicKey))).toBe(machine.nodeId);
-  if (given.is) expect(verify()).toMatchObject({ nodeId: machine.nodeId });
-  else expect(verify).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
-});
+])(
+  'the certificate of $name says whether the node is a control plane, according to its recorded roles',
+  async (given) => {
+    const { machine, signed } = await signFor('x1', given.roles);
+    const certificate = new X509Certificate(signed.nodeCertPem);
+    const verify = (): unknown => verifyControlPlaneCertificate(certificate, signer.cluster.trust);
+    expect(nodeIdOf(spkiDerOf(certificate.publicKey))).toBe(machine.nodeId);
+    if (given.is) expect(verify()).toMatchObject({ nodeId: machine.nodeId });
+    else expect(verify).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
+  },
+);
 
 test('MemberSigner uses one Kubernetes CA for client and server certificates before the first rotation', async () => {
   const { signed, issuers } = await signFor('w1', ['KubernetesWorker']);

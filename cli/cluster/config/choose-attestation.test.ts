@@ -19,7 +19,12 @@ describe('chooseAttestation()', () => {
       want: ['tpm', 'machine-key'],
     },
     { name: 'a user who chooses only TPMs', answers: [true, false], flag: undefined, want: ['tpm'] },
-    { name: 'a user who chooses both variants', answers: [true, true], flag: undefined, want: ['tpm', 'machine-key'] },
+    {
+      name: 'a user who chooses both variants',
+      answers: [true, true],
+      flag: undefined,
+      want: ['tpm', 'machine-key'],
+    },
     { name: 'a user without TPMs', answers: [false], flag: undefined, want: ['machine-key'] },
   ])('chooseAttestation() returns $want for $name', async ({ answers, flag, want }) => {
     const chosen = await chooseAttestation({ host: hostAnswering(...answers) }, flag);

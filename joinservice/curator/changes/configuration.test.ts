@@ -175,13 +175,16 @@ describe('updateConfiguration()', () => {
       }),
     },
     { name: 'a stored record', text: '{"version":9}', stored: encode('{"version":9}') },
-  ])('$name that is invalid is returned unchanged, and a valid configuration can replace it', async (given) => {
-    const { curators, get, update } = await createHarness();
-    await using _ = curators;
-    curators.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, given.stored)] });
-    const { text, revision } = await get();
-    expect(text).toBe(given.text);
-    await update(START, revision);
-    expect(JSON.parse((await get()).text)).toEqual(START);
-  });
+  ])(
+    '$name that is invalid is returned unchanged, and a valid configuration can replace it',
+    async (given) => {
+      const { curators, get, update } = await createHarness();
+      await using _ = curators;
+      curators.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, given.stored)] });
+      const { text, revision } = await get();
+      expect(text).toBe(given.text);
+      await update(START, revision);
+      expect(JSON.parse((await get()).text)).toEqual(START);
+    },
+  );
 });

@@ -180,7 +180,11 @@ describe('deleteNode()', () => {
 
   const without = configurationWith();
   const refusals = [
-    { name: 'the configuration still has the inventory entry', given: () => ({}), code: 'curator-inventory-names' },
+    {
+      name: 'the configuration still has the inventory entry',
+      given: () => ({}),
+      code: 'curator-inventory-names',
+    },
     {
       name: 'no owner signed the configuration without the entry',
       given: () => ({ configuration: without }),

@@ -94,8 +94,16 @@ function watch({ handlers, owner }: Awaited<ReturnType<typeof createCurator>>, a
 
 describe('watches after etcd was unavailable', () => {
   test.each([
-    { name: 'resume from their position while etcd still has the changes that they missed', compacts: false, relists: 1 },
-    { name: 'list all nodes again if etcd has compacted the changes that they missed', compacts: true, relists: 2 },
+    {
+      name: 'resume from their position while etcd still has the changes that they missed',
+      compacts: false,
+      relists: 1,
+    },
+    {
+      name: 'list all nodes again if etcd has compacted the changes that they missed',
+      compacts: true,
+      relists: 2,
+    },
   ])('watches $name; the latest state of each node is never lost', async ({ compacts, relists }) => {
     const parts = await createCurator();
     const { cluster, wire } = parts;

@@ -86,12 +86,15 @@ describe('heartbeats', () => {
       delayMs: () => 0,
       isLost: (sendHeartbeat: number) => sendHeartbeat % 2 === 1,
     },
-  ])('heartbeats keep a node healthy for ten idle minutes with one etcd write: $name', async ({ name: _, ...how }) => {
-    const { health, writes, beats: heartbeats } = await live({ minutes: 10, ...how });
-    expect(health).toEqual(['beating']);
-    expect(writes).toBe(1);
-    expect(heartbeats).toBeGreaterThan(80);
-  });
+  ])(
+    'heartbeats keep a node healthy for ten idle minutes with one etcd write: $name',
+    async ({ name: _, ...how }) => {
+      const { health, writes, beats: heartbeats } = await live({ minutes: 10, ...how });
+      expect(health).toEqual(['beating']);
+      expect(writes).toBe(1);
+      expect(heartbeats).toBeGreaterThan(80);
+    },
+  );
 
   test('a stopped node times out once, soon after the timeout and not before it', async () => {
     const { health } = await live({

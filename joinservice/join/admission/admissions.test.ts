@@ -220,7 +220,12 @@ describe('admission', () => {
   const proved = { proof: 'endorsed', profile: 'measured' } as const;
   const table = [
     { name: 'inventory, machine listed', policy: listing(1), asks: applicant(1), want: 'admitted' },
-    { name: 'inventory, machine not listed', policy: listing(2), asks: applicant(1), want: 'join-unknown-machine' },
+    {
+      name: 'inventory, machine not listed',
+      policy: listing(2),
+      asks: applicant(1),
+      want: 'join-unknown-machine',
+    },
     { name: 'approve, no operator has decided', policy: {}, asks: applicant(1), want: 'waiting' },
     {
       name: 'auto, proved identity and measured software',

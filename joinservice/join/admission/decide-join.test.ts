@@ -111,7 +111,11 @@ describe('decideJoin()', () => {
       policy: auto,
       want: { kind: 'admit', assignment: { name: 'host', roles: ['KubernetesWorker'] } },
     },
-    { name: 'the policy auto makes operators decide about machines without measurements', policy: auto, want: { kind: 'wait' } },
+    {
+      name: 'the policy auto makes operators decide about machines without measurements',
+      policy: auto,
+      want: { kind: 'wait' },
+    },
     {
       name: 'the policy auto refuses measured machines without endorsed hardware',
       asks: { machine: { ...measured, proof: 'unproved' } },
@@ -164,7 +168,12 @@ describe('decideJoin()', () => {
       policy: inventory,
       want: { kind: 'refuse', code: 'join-refused' },
     },
-    { name: 'a machine that is already a member is recognized', onRecord: { node: node() }, policy: approve, want: { kind: 'member' } },
+    {
+      name: 'a machine that is already a member is recognized',
+      onRecord: { node: node() },
+      policy: approve,
+      want: { kind: 'member' },
+    },
     {
       name: 'a machine with a decommissioned key is refused',
       onRecord: { node: node({ state: 'DECOMMISSIONED' }) },
@@ -238,7 +247,12 @@ describe('decideJoin()', () => {
       policy: approve,
       want: { kind: 'refuse', code: 'join-identity-changed' },
     },
-    { name: 'a clock that is off by five minutes is accepted', asks: offBy(-300_000), policy: inventory, want: { kind: 'admit' } },
+    {
+      name: 'a clock that is off by five minutes is accepted',
+      asks: offBy(-300_000),
+      policy: inventory,
+      want: { kind: 'admit' },
+    },
     {
       name: 'a clock that is off by more than five minutes is refused',
       asks: offBy(300_001),

@@ -150,7 +150,11 @@ describe('a removed machine', () => {
 
   const others = [
     { name: 'for another machine', made: (world: World) => world.readmit(1, `tpm-ek:${'f'.repeat(64)}`) },
-    { name: 'for a later removal than the recorded one', made: (world: World) => world.readmit(1), removals: 2 },
+    {
+      name: 'for a later removal than the recorded one',
+      made: (world: World) => world.readmit(1),
+      removals: 2,
+    },
     {
       name: 'that has expired',
       made: ({ signer }: World) =>
@@ -162,16 +166,19 @@ describe('a removed machine', () => {
         signer.sign('readmission', { identity: EK, removal: 1 }, { clusterId: 'other' }),
     },
   ];
-  test.each(others)('a removed machine is refused with a readmission $name', async ({ made, removals = 1 }) => {
-    const world = await createWorld(auto);
-    for (let i = 1; i <= removals; i++) {
-      if (i > 1) await world.record(world.readmit(i - 1));
-      await world.join(i);
-      await world.remove(`node-${i}`);
-    }
-    await world.record(made(world));
-    await expect(world.ask(9)).rejects.toEqual(coded('join-decommissioned'));
-  });
+  test.each(others)(
+    'a removed machine is refused with a readmission $name',
+    async ({ made, removals = 1 }) => {
+      const world = await createWorld(auto);
+      for (let i = 1; i <= removals; i++) {
+        if (i > 1) await world.record(world.readmit(i - 1));
+        await world.join(i);
+        await world.remove(`node-${i}`);
+      }
+      await world.record(made(world));
+      await expect(world.ask(9)).rejects.toEqual(coded('join-decommissioned'));
+    },
+  );
 
   test('a removed machine is refused with a readmission that no owner signed', async () => {
     const world = await createWorld(auto);
