@@ -10,20 +10,25 @@ import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
 import { LogRing } from './nodestream/index.ts';
 
-/** Entry point of the on-node agent: reads its provisioning, creates the ports to the machine, runs until systemd stops it. */
-/** EX_CONFIG of sysexits.h: systemd does not restart the unit after it (RestartPreventExitStatus). */
+/**
+ * Entry point of the agent on a node: reads the provisioning, creates the ports to the machine, and runs
+ * until systemd stops the agent.
+ */
+/**
+ * EX_CONFIG of sysexits.h. systemd does not restart the unit after this exit code (RestartPreventExitStatus).
+ */
 const EX_CONFIG = 78;
 const FINAL_CODES: ReadonlySet<string> = new Set(['config-provisioning-invalid', 'preflight-tpm-unusable']);
 const MAX_STATUS_CHARS = 1000;
-/** Cleared at each boot. */
+/** A directory that is cleared at each boot. */
 const RUN_FOLDER = '/run/cluster';
 
 const clock = new SystemClock();
 const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
-/** The newest log lines, for operators. */
+/** The newest log lines of the agent, which operators can read. */
 const ring = new LogRing();
-ignoreOutputErrors(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // warnings of Node.js
 const journal = lineSink(process.stdout);
 const log = createLogger({
   path: '',
@@ -59,12 +64,12 @@ async function tellSystemd(...flags: readonly string[]): Promise<void> {
     argv: ['systemd-notify', ...flags],
     env: { NOTIFY_SOCKET: socket },
     timeoutMs: 5_000,
-    // Must also work while the agent is stopping.
+    // The message must also be sent while the agent is stopping.
     signal: new AbortController().signal,
   });
 }
 
-/** The status as one line with a maximum length; the journal has the whole text. */
+/** Shortens the status to one line with a maximum length; the journal has the whole text. */
 function statusFlag(text: string): string {
   return `--status=${text.replace(/\s+/g, ' ').slice(0, MAX_STATUS_CHARS)}`;
 }

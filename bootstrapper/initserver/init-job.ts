@@ -51,7 +51,7 @@ export interface Acknowledgement {
  *
  *     request checked → request on disk → node lock → (enrolment and role server do the work) → outcome on disk → acknowledged
  *
- * A crash before the lock leaves an unlocked machine; after it, the agent resumes with the request on disk.
+ * A crash before the lock leaves an unlocked machine. After the lock, the agent resumes with the request on disk.
  */
 export class InitJob {
   readonly #ports: InitJobPorts;

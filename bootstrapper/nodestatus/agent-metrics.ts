@@ -2,18 +2,18 @@ import { processMetrics, type MetricFamily, type ProcessUsage } from '../../inte
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { ApiServerHealth } from '../kubernetes/index.ts';
 
-/** What the metrics are built from. */
+/** Inputs of `agentMetrics()`. */
 export interface AgentMetricsInput {
   readonly version: string;
   readonly usage: ProcessUsage;
   readonly tree: TreeSnapshot;
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
-  /** Health of the API servers from the balancer; empty when it does not run. */
+  /** Health of the API servers as the balancer reports it; empty when no balancer runs. */
   readonly servers: readonly ApiServerHealth[];
   readonly nowMs: number;
 }
 
-/** Metrics of the agent: its process, its runnables, certificates, and the balancer. Pure. */
+/** Metrics of the agent: its process, its runnables, its certificates, and the balancer. Pure. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
   const { version, usage, tree, certificates, servers, nowMs } = input;
   return [

@@ -20,8 +20,8 @@ beforeEach(async () => {
   await files.writeAtomic(`${PATHS.pki}/apiserver.crt`, certPem);
 });
 
-describe('listCertificates()', () => {
-  test('finds those in directories and those inside kubeconfigs, and leaves out what is none', async () => {
+describe('listCertificateExpiries()', () => {
+  test('finds certificates in directories and inside kubeconfigs, and leaves out files without a certificate', async () => {
     const data = Buffer.from(certPem).toString('base64');
     await files.writeAtomic('/etc/kubernetes/admin.conf', `users:\n- client-certificate-data: ${data}\n`);
     await files.writeAtomic(`${PATHS.pki}/broken.crt`, 'nothing');
@@ -34,8 +34,8 @@ describe('listCertificates()', () => {
   });
 });
 
-describe('createCertificateLister()', () => {
-  test('reads them again after a minute, not before', async () => {
+describe('createCertificateExpiryLister()', () => {
+  test('reads the certificates again after a minute, but not earlier', async () => {
     const clock = new FakeClock();
     const list = createCertificateExpiryLister(files, clock);
     expect(await list()).toHaveLength(1);
@@ -46,7 +46,7 @@ describe('createCertificateLister()', () => {
     expect(await list()).toHaveLength(2);
   });
 
-  test('reads again only what was written, and forgets what is gone', async () => {
+  test('parses only changed files again, and forgets deleted files', async () => {
     const clock = new FakeClock();
     const list = createCertificateExpiryLister(files, clock);
     await files.writeAtomic(`${PATHS.pki}/front.crt`, certPem);
@@ -67,7 +67,7 @@ describe('createCertificateLister()', () => {
     expect(read).toHaveLength(1);
   });
 
-  test('tries again at once where it could not read', async () => {
+  test('retries at the next call after a read error', async () => {
     const list = createCertificateExpiryLister(files, new FakeClock());
     const read = files.list.bind(files);
     files.list = () => Promise.reject(new Error('disk'));

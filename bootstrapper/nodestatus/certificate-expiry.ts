@@ -25,9 +25,9 @@ const DIRECTORIES = [
   ...Object.values(COMPONENT_CLIENTS).map(({ directory }) => directory),
 ];
 
-/** Expiry of a certificate on this node. */
+/** The name and the expiry of a certificate on this node. */
 export interface CertificateExpiry {
-  /** Path of the file. */
+  /** Path of the certificate's file. */
   readonly name: string;
   readonly notAfterMs: number;
 }
@@ -49,7 +49,7 @@ export function createCertificateExpiryLister(
     if (last !== undefined && nowMs - last.atMs < FRESH_MS) return last.listed;
     const listed = listWith(files, reader);
     last = { atMs: nowMs, listed };
-    listed.catch(() => (last = undefined)); // the caller gets the error; the next call retries
+    listed.catch(() => (last = undefined)); // the caller gets the error, and the next call retries
     return listed;
   };
 }

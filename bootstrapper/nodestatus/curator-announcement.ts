@@ -3,13 +3,14 @@ import { currentValue, type Readable } from '../../internal/event/index.ts';
 import type { CuratorConnection } from '../curatorclient/index.ts';
 import type { LocalControlPlane, RoleSet } from '../roleserve/index.ts';
 
-/** An announced curator that has not started again after this time is no longer announced. */
+/** A curator that has not started again after this time is no longer announced. */
 const LINGER_MS = 2 * 60_000;
 const ASK_MS = 10_000;
 
 /**
- * The endpoint of this node's curator in its status. A restarted agent does not know yet whether its curator, which kept
- * running, serves. Until then it repeats the last status; otherwise each restart would remove the curator from all directories.
+ * Decides which curator endpoint this node puts into its status. A restarted agent does not know yet whether
+ * its curator, which kept running, still serves. Until then the agent repeats the endpoint of its last
+ * status. Otherwise each restart would remove the curator from all directories.
  */
 export class CuratorAnnouncement {
   readonly #reads: AnnouncementReads;

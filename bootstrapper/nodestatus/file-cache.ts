@@ -16,7 +16,8 @@ export class FileCache<T> {
       this.#kept.delete(path);
       return undefined;
     }
-    // Taken before reading: a file that is written meanwhile is read again at the next call.
+    // The state of the file is read before its content, so that a file that is written meanwhile is read
+    // again at the next call.
     const written = `${stat.modifiedMs} ${stat.sizeBytes}`;
     const kept = this.#kept.get(path);
     if (kept?.written === written) return kept.reading;

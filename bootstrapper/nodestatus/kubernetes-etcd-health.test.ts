@@ -30,7 +30,7 @@ function create(controlPlanes: string[] = ['node-a']) {
   return { clock, now, health, controlPlanes, stop: () => (isRunning = false) };
 }
 
-test('look() asks a settled etcd every 20 seconds and tells its size in steps of a 64th of the quota', async () => {
+test('check() reads a settled etcd every 20 seconds and reports its size in steps of a 64th of the quota', async () => {
   const { clock, now, health } = create();
   const first = await health.check(signal);
   expect(first).toMatchObject({ dbSizeBytes: GIB / 16, quotaBytes: 4 * GIB, hasLeader: true });
@@ -43,20 +43,20 @@ test('look() asks a settled etcd every 20 seconds and tells its size in steps of
 
 test.each([
   {
-    name: 'a control plane is no member yet',
+    name: 'a control plane is not a member yet',
     change: ({ controlPlanes }: Given) => controlPlanes.push('node-b'),
   },
-  { name: 'a removed node is a member still', change: ({ now }: Given) => now.members.push('node-b') },
+  { name: 'a removed node is still a member', change: ({ now }: Given) => now.members.push('node-b') },
   { name: 'a member is a learner', change: ({ now }: Given) => (now.learner = 'node-a') },
   { name: 'there is no leader', change: ({ now }: Given) => (now.leaderId = 0n) },
-])('look() asks each time while $name', async ({ change }) => {
+])('check() reads etcd at each call while $name', async ({ change }) => {
   const given = create();
   change(given);
   for (let times = 0; times < 3; times++) await given.health.check(signal);
   expect(given.now.asked).toBe(3);
 });
 
-test('look() tells of a member that does not answer that it has no leader, with the members of before', async () => {
+test('check() reports no leader and the last known members if the member does not respond', async () => {
   const { clock, now, health } = create();
   await health.check(signal);
   now.isDown = true;
@@ -64,7 +64,7 @@ test('look() tells of a member that does not answer that it has no leader, with 
   expect(await health.check(signal)).toMatchObject({ hasLeader: false, members: [{ name: 'node-a' }] });
 });
 
-test('look() tells nothing where no member runs', async () => {
+test('check() returns undefined if no etcd member runs on this node', async () => {
   const { health, stop } = create();
   stop();
   expect(await health.check(signal)).toBeUndefined();

@@ -8,7 +8,7 @@ const ASK_MS = 2_000;
 /** The size is rounded up to a 64th of the quota, because each change of a status is a write to the state etcd. */
 const STEPS = 64;
 
-/** What the health check reads. */
+/** Ports of the health check. */
 export interface KubernetesEtcdPorts {
   /** Client of the local member with root credentials, while it runs. */
   readonly etcd: () => Pick<EtcdClient, 'members' | 'maintenance'> | undefined;
@@ -17,7 +17,9 @@ export interface KubernetesEtcdPorts {
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** State of the Kubernetes etcd for the status of a control plane; curators cannot read it themselves. */
+/**
+ * State of the Kubernetes etcd for the status of a control plane. Curators cannot read this etcd themselves.
+ */
 export class KubernetesEtcdHealth {
   readonly #ports: KubernetesEtcdPorts;
   #last: { readonly atMs: number; readonly facts: EtcdFacts } | undefined;
@@ -26,7 +28,10 @@ export class KubernetesEtcdHealth {
     this.#ports = ports;
   }
 
-  /** undefined when no member runs here. For a member that does not respond: no leader, and the last known members. */
+  /**
+   * undefined when no member runs here. If the member does not respond: no leader, and the last known
+   * members.
+   */
   async check(signal: AbortSignal): Promise<EtcdFacts | undefined> {
     const { clock, etcd } = this.#ports;
     const member = etcd();
@@ -59,7 +64,7 @@ export class KubernetesEtcdHealth {
     }
   }
 
-  /** Whether no change is expected: the voters are exactly the control planes. */
+  /** Whether no change is expected, because the voters are exactly the control planes. */
   #isSettled({ hasLeader, members }: EtcdFacts): boolean {
     const voters = members.filter(({ isLearner }) => !isLearner).map(({ name }) => name);
     const wanted = this.#ports.controlPlanes();

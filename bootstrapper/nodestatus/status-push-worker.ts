@@ -17,16 +17,19 @@ import {
 } from '../roleserve/index.ts';
 
 const PUSH_MS = 10_000;
-/** Heartbeat interval until the first response of the curator, which sets the interval. */
+/** Heartbeat interval until the first response of the curator, which sets the real interval. */
 const FIRST_INTERVAL_MS = 1_000;
 /** Interval of status checks while a control plane starts. */
 const SETTLING_MS = 1_000;
-/** A curator that answers no heartbeat for this time is replaced by another one, before this node counts as not ready. */
+/**
+ * If a curator answers no heartbeat for this time, this node connects to another one, before the cluster
+ * counts this node as not ready.
+ */
 const RESPONSE_MS = 5_000;
 
 type Status = MessageInitShape<typeof NodeStatusSchema>;
 
-/** What the status is built from, and where it is sent. */
+/** Inputs of the status, and the curators that receive it. */
 export interface StatusPushOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -48,13 +51,13 @@ export interface StatusFacts {
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
   /** Whether private keys that control planes share are on this disk. */
   holdsKeys(): Promise<boolean>;
-  /** Health of the parts of the Kubernetes control plane; empty when none runs or is needed. */
+  /** Health of the components of the Kubernetes control plane; empty when none of them runs or is needed. */
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
-  /** The Kubernetes etcd as this node sees it; undefined when it runs no member. */
+  /** The Kubernetes etcd as this node sees it; undefined when this node runs no etcd member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
 }
 
-/** One etcd cluster as a member of it sees it. */
+/** The state of one etcd cluster as one of its members sees it. */
 export interface EtcdFacts {
   readonly dbSizeBytes: number;
   readonly quotaBytes: number;
@@ -67,8 +70,9 @@ export interface EtcdFacts {
 }
 
 /**
- * Sends heartbeats and, whenever it changed, the status of this node. Changes that others wait for are sent at once. All other
- * facts are read at each heartbeat, so that an idle machine wakes up only once for both.
+ * Sends heartbeats, and the status of this node whenever the status has changed. Changes that other nodes
+ * wait for are sent at once. All other facts are read at each heartbeat, so that an idle machine wakes up
+ * only once for both.
  */
 export function statusPushWorker(options: StatusPushOptions): Runnable {
   return launcher({
@@ -93,7 +97,7 @@ export function statusPushWorker(options: StatusPushOptions): Runnable {
   });
 }
 
-/** Sends the whole status to a new curator first, because it may not have the last one. */
+/** Sends the whole status to a new curator first, because that curator may not have the last one. */
 async function serve(options: StatusPushOptions, membership: Membership, at: Serving): Promise<void> {
   const { signal } = at;
   const { client, endpoint } = at.curator;
@@ -162,12 +166,13 @@ interface Serving {
 interface Pulse {
   count: number;
   intervalMs: number;
-  /** When the oldest unanswered heartbeat was sent. */
+  /** Time when the oldest unanswered heartbeat was sent. */
   unansweredSinceMs: number | undefined;
 }
 
 /**
- * The first heartbeat at once, then one in each interval that the curator asks for. Throws when one was not answered in time.
+ * Sends the first heartbeat at once, then one in each interval that the curator asks for. Throws when a
+ * heartbeat was not answered in time.
  */
 async function* sendHeartbeats(
   pulse: Pulse,

@@ -1,5 +1,5 @@
 /**
- * Node streams: requests of operators to this node, over streams that the node opens, one to each curator:
+ * Node streams: the node opens one stream to each curator, over which it receives requests of operators:
  *
  * ```
  * LogRing ◀── the agent's log             curator ── Task ──▶ session ──▶ runTask ──▶ ring, journal, TPM, metrics

@@ -1,20 +1,25 @@
 import { Mailbox } from '../../internal/event/index.ts';
 import { formatJsonRecord, type LogRecord } from '../../internal/logging/index.ts';
 
-/** Memory limit; older lines are in the journal. */
+/** Memory limit of the ring. Older lines are in the journal. */
 const MAX_BYTES = 512 * 1024;
 const MAX_LINES = 4_000;
-/** Lines that a slow follower may be behind; then the oldest are dropped and counted. */
+/**
+ * Number of lines that a slow follower may be behind. After that, the oldest lines are dropped and counted.
+ */
 const MAX_BEHIND = 1_000;
 const MAX_LINE = 16 * 1024;
 
-/** Lines of one runnable and, unless `exact`, of all below it; an empty path means the whole agent. */
+/**
+ * Selects the lines of one runnable and, unless `exact`, of all runnables below it. An empty path means the
+ * whole agent.
+ */
 export interface LogFilter {
   readonly path: string;
   readonly exact: boolean;
 }
 
-/** Lines in order, and how many were dropped before them. */
+/** Lines in order, and the number of lines that were dropped before them. */
 export interface LogLines {
   readonly lines: readonly string[];
   readonly dropped: number;
@@ -32,7 +37,9 @@ interface Follower {
   dropped: number;
 }
 
-/** The newest log lines of the agent by the path of their runnable, and followers of new lines. */
+/**
+ * Keeps the newest log lines of the agent by the path of their runnable, and serves followers of new lines.
+ */
 export class LogRing {
   #kept: Kept[] = [];
   #sizeBytes = 0;
@@ -64,7 +71,7 @@ export class LogRing {
       .map(({ line }) => line);
   }
 
-  /** New matching lines, several at once if they have accumulated. */
+  /** Yields new matching lines, several at once if they have accumulated. */
   async *follow(filter: LogFilter, signal: AbortSignal): AsyncGenerator<LogLines, void, undefined> {
     const follower: Follower = { filter, box: new Mailbox(1), lines: [], dropped: 0 };
     this.#followers.add(follower);
@@ -80,7 +87,7 @@ export class LogRing {
     }
   }
 
-  /** Drops a tenth at once, so that a full ring is not copied for each line. */
+  /** Drops a tenth of the lines at once, so that a full ring is not copied for each line. */
   #forgetOldest(): void {
     const old = this.#kept.splice(0, Math.max(1, Math.floor(this.#kept.length / 10)));
     for (const { line } of old) this.#sizeBytes -= line.length;

@@ -10,15 +10,15 @@ import type {
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { runTask, type TaskPorts } from './tasks.ts';
 
-/** At most 16 tasks with 16 messages each, and one message at the end of each. */
+/** At most 16 tasks with 16 messages each, and one final message for each task. */
 const MAX_MESSAGES = 16 * 17 + 1;
-/** Limit on the credit of one task, because chunks use the memory of this agent. */
+/** Limit on the credit of one task, because queued chunks use the memory of this agent. */
 const MAX_CREDIT = 64;
 const MAX_TASKS = 16;
 
 type Message = MessageInitShape<typeof OpenSessionRequestSchema>;
 
-/** What a session serves, and whom it tells. */
+/** Options of a node session. */
 export interface NodeSessionOptions {
   readonly agentVersion: string;
   readonly ports: TaskPorts;
@@ -26,7 +26,10 @@ export interface NodeSessionOptions {
   readonly onAccepted: () => void;
 }
 
-/** Serves one stream to one curator until it ends or the signal fires. Results are limited by the credit of the curator. */
+/**
+ * Serves one stream to one curator until the stream ends or the signal fires. The credit of the curator
+ * limits how many results are sent.
+ */
 export async function runNodeSession(
   client: Pick<Client<typeof NodeStreams>, 'openSession'>,
   { agentVersion, ports, onAccepted }: NodeSessionOptions,
@@ -100,7 +103,7 @@ class RunningTask {
     this.#wake.resolve();
   }
 
-  /** Never rejects: errors are sent to the caller. */
+  /** Never rejects, because errors are sent to the caller. */
   async #run(task: Task, { messages, ports }: Session): Promise<void> {
     const { signal } = this.#stop;
     const done = (error: { readonly code: string; readonly message: string } | undefined): void => {

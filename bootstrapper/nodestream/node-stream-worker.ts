@@ -6,7 +6,7 @@ import type { Membership } from '../membership/index.ts';
 import { runNodeSession } from './node-session.ts';
 import type { TaskPorts } from './tasks.ts';
 
-/** Where streams are opened, and what they serve. */
+/** Options of the node stream worker. */
 export interface NodeStreamOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly curators: AllCurators;
@@ -15,7 +15,7 @@ export interface NodeStreamOptions {
   readonly portsOf: (membership: Membership) => TaskPorts;
 }
 
-/** Only members are asked anything. */
+/** Plans streams for members only, because only they receive requests of operators. Pure. */
 export function planNodeStream(membership: Membership | undefined): Plan<Membership> {
   return membership === undefined
     ? { kind: 'wait', why: 'the membership of this node' }

@@ -6,7 +6,7 @@ import type { LogFilter, LogRing } from './log-ring.ts';
 import { packBytes, packLines, type Chunk } from './chunks.ts';
 import { readUnitLogs } from './unit-logs.ts';
 
-/** What tasks read and do on this node. */
+/** Ports of the tasks on this node. */
 export interface TaskPorts {
   readonly ring: LogRing;
   readonly commands: CommandRunner;
@@ -15,22 +15,31 @@ export interface TaskPorts {
     readonly variant: string;
     make(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
   };
-  /** Accepts an owner's order to reset this machine; on disk when the promise resolves. @throws ResetError */
+  /**
+   * Accepts an owner's signed request to reset this machine. The request is on disk when the promise
+   * resolves.
+   * @throws ResetError
+   */
   readonly reset: (order: {
     readonly ownerPubKey: Uint8Array;
     readonly signature: Uint8Array;
     readonly vouchers: readonly OwnerVoucher[];
   }) => Promise<void>;
-  /** Probes whether a removed node is still admitted; resolves to the bytes of a `ProbeReport`. */
+  /**
+   * Probes whether the cluster still accepts the credentials of a removed node; resolves to the bytes of a
+   * `ProbeReport`.
+   */
   readonly probe: (
     request: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
     signal: AbortSignal,
   ) => Promise<Uint8Array>;
-  /** The metrics of every program on this node that answers. */
+  /** The metrics of every program on this node that responds. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
 
-/** Runs a task and yields its result in chunks; each one is created when the previous one was sent. */
+/**
+ * Runs a task and yields its result in chunks. Each chunk is created only after the previous one was sent.
+ */
 export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal): AsyncGenerator<Chunk> {
   switch (task.what.case) {
     case 'logs': {
@@ -62,7 +71,7 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
   }
 }
 
-/** Backlog and new lines, without a gap: nothing is logged between the two calls. */
+/** Yields backlog and new lines without a gap: no line is logged between the two calls. */
 async function* agentLogs(
   ring: LogRing,
   filter: LogFilter,

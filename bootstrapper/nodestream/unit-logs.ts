@@ -15,17 +15,20 @@ export const READABLE_UNITS: readonly string[] = [
   'cluster-signer.service',
   'kubelet.service',
 ];
-/** Lines that a slow reader may be behind; further lines are dropped and counted. */
+/** Number of lines that a slow reader may be behind; further lines are dropped and counted. */
 const MAX_BEHIND = 1_000;
 
-/** Which lines to read. */
+/** Selects the lines to read. */
 export interface UnitLogsOptions {
   readonly units: readonly string[];
   readonly backlog: number;
   readonly follow: boolean;
 }
 
-/** The journal of units, oldest line first. @throws AttendError `nodestream-unit-unknown` */
+/**
+ * Reads the journal of units, oldest line first.
+ * @throws NodeStreamError `nodestream-unit-unknown`
+ */
 export async function* readUnitLogs(
   commands: CommandRunner,
   { units, backlog, follow }: UnitLogsOptions,
@@ -72,6 +75,6 @@ export async function* readUnitLogs(
   } finally {
     signal.removeEventListener('abort', onAbort);
     reading.abort(new Error('reading the journal has ended'));
-    await run.catch(() => undefined); // the reader has got the error
+    await run.catch(() => undefined); // the reader already got the error
   }
 }

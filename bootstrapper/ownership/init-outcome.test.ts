@@ -32,11 +32,11 @@ async function build(configuration: string) {
 }
 
 describe('buildInitOutcome()', () => {
-  test('names this node’s API server', async () => {
+  test('contains the endpoint of this node’s API server', async () => {
     expect((await build('{}')).apiEndpoints).toEqual(['198.18.0.11:6443']);
   });
 
-  test('gives certificates for as long as the configuration says', async () => {
+  test('issues certificates with the lifetime from the configuration', async () => {
     for (const [configuration, minutes] of [
       ['{"certificates":{"operatorMinutes":6}}', 6],
       ['{}', 365 * 24 * 60],
@@ -49,7 +49,7 @@ describe('buildInitOutcome()', () => {
     }
   });
 
-  test('names the operator’s own balancer before it, which kubeconfigs take', async () => {
+  test('lists the operator’s own load balancer before this node’s API server, so that kubeconfigs use the load balancer', async () => {
     const configuration = '{"apiServer":{"endpoint":"api.example.test:443"}}';
     expect((await build(configuration)).apiEndpoints).toEqual(['api.example.test:443', '198.18.0.11:6443']);
   });

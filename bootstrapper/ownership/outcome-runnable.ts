@@ -12,7 +12,7 @@ import { ensureClusterCa } from '../credentials/index.ts';
 import { buildInitOutcome } from './init-outcome.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** What the result of an init is built from. */
+/** Inputs of the result of an init. */
 export interface OutcomeOptions {
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
@@ -31,7 +31,7 @@ export function outcomeRunnable(options: OutcomeOptions): Runnable {
     scope.waiting('init request');
     const record = await when(job.accepted, () => true, scope.signal);
     scope.waiting('membership');
-    // A failed enrolment reports its own error; there is no result then.
+    // If enrolment fails, it reports its own error and there is no result.
     const { membership } = await when(enrolment.status, (status) => status.state === 'Running', scope.signal);
     scope.waiting('Kubernetes control plane');
     await when(kubernetesStatus, (status) => status !== undefined, scope.signal);

@@ -24,7 +24,7 @@ const word = Buffer.from(
   signEd25519(ownerKey, ownershipStatement({ ...outcome, epoch: BigInt(outcome.epoch) })),
 ).toString('base64');
 
-/** The machine that made a cluster, whose control plane runs. */
+/** The machine that created a cluster, with a running control plane. */
 function createMachine() {
   const clock = new FakeClock();
   const acknowledged = new EventValue<Acknowledgement>();
@@ -57,7 +57,7 @@ function createMachine() {
 }
 
 describe('ownershipRunnable()', () => {
-  test('keeps what the owner has said to this machine', async () => {
+  test('records the signature with which the owner acknowledges at this machine', async () => {
     const { tree, outcome: finished, acknowledged, kept } = createMachine();
     await using _tree = tree;
     finished.set(outcome);
@@ -66,7 +66,7 @@ describe('ownershipRunnable()', () => {
     expect(kept).toMatchObject([{ signature: word, epoch: 1 }]);
   });
 
-  test('keeps nothing that no owner of this machine has signed', async () => {
+  test('does not record a signature of a key that is no owner key of this machine', async () => {
     const { tree, outcome: finished, acknowledged, kept } = createMachine();
     await using _tree = tree;
     finished.set(outcome);
@@ -75,7 +75,7 @@ describe('ownershipRunnable()', () => {
     expect(kept).toEqual([]);
   });
 
-  test('an owner who told a curator has acknowledged, also where a look at the record fails', async () => {
+  test('also accepts an acknowledgement through a curator, even after an error reading the record', async () => {
     const { tree, outcome: finished, acknowledged, record, clock, kept } = createMachine();
     await using _tree = tree;
     record.failsOnce = true;
@@ -89,7 +89,7 @@ describe('ownershipRunnable()', () => {
     expect([record.looks, kept]).toEqual([2, []]);
   });
 
-  test('looks at no record where no init was made here', async () => {
+  test('does not read the record on a machine without an init', async () => {
     const { tree, record, clock } = createMachine();
     await using _tree = tree;
     record.value = word;

@@ -12,10 +12,10 @@ const RETRY_MS = 2_000;
 /** How often the cluster's record is read while the owner has not acknowledged at this machine. */
 const READ_MS = 60_000;
 
-/** The owner's signature over cluster id, CA and epoch, as it is recorded. */
+/** The owner's signature over cluster id, CA and epoch, in the form of its record. */
 export type Ownership = Omit<OwnershipRecord, 'version'>;
 
-/** What recording the ownership uses. */
+/** Inputs and ports of `ownershipRunnable()`. */
 export interface OwnershipOptions {
   readonly job: Pick<InitJob, 'acknowledged' | 'acknowledge' | 'outcome'>;
   /** Raw Ed25519 keys of the owners that this machine was provisioned with. */
@@ -71,8 +71,8 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
 }
 
 /**
- * Waits until the owner acknowledges, at this machine or at a curator. Either one ends the init, and deletes the secrets of
- * the request from the disk.
+ * Waits until the owner acknowledges the result, at this machine or at a curator. Either acknowledgement ends
+ * the init, and deletes the secrets of the request from the disk.
  */
 async function waitForAcknowledgement(
   options: OwnershipOptions,

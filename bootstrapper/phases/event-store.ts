@@ -4,11 +4,14 @@ import type { EventStore, RecordedEvent } from './phase-log.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** One JSON line for each event, synced. Reading stops at the first invalid line: a crash damages only the last one. */
+/**
+ * Stores one JSON line for each event, synced. Reading stops at the first invalid line, because a crash
+ * damages only the last one.
+ */
 export class FileEventStore implements EventStore {
   readonly #files: FilePort & AppendPort;
   readonly #path: string;
-  /** Whether the last append failed, so that a part of its line may be on disk. */
+  /** Whether the last append failed, which may have left a part of its line on disk. */
   #isTorn = false;
 
   constructor(files: FilePort & AppendPort, path: string) {

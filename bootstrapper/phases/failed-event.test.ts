@@ -12,35 +12,35 @@ const said = (outputTail: string): KubernetesError =>
 
 describe('failedEvent()', () => {
   const cases: readonly { name: string; given: unknown; want: string }[] = [
-    { name: 'the outermost code', given: said('unexpected EOF'), want: 'kubernetes-image-broken' },
+    { name: 'the outermost code of an error', given: said('unexpected EOF'), want: 'kubernetes-image-broken' },
     {
-      name: 'a full disk below it',
+      name: 'an error caused by a full disk',
       given: said('write /var/lib/containerd/x: no space left on device'),
       want: 'phases-disk-full',
     },
     {
-      name: 'a read-only disk below it',
+      name: 'an error caused by a read-only disk',
       given: said('mkdir /x: read-only file system'),
       want: 'phases-read-only',
     },
     {
-      name: 'a taken port below it',
+      name: 'an error caused by a port that is already in use',
       given: said('listen tcp 198.18.0.11:2380: bind: address already in use'),
       want: 'phases-port-in-use',
     },
     {
-      name: 'the disk of a file port',
+      name: 'a disk error of a file port',
       given: new FileError('file-no-space', 'writing /x', { cause: new Error('ENOSPC: no space left') }),
       want: 'phases-disk-full',
     },
     {
-      name: 'what preflight has judged',
+      name: 'a cause that preflight has already determined',
       given: new PreflightError('preflight-port', 'port 1: EADDRINUSE'),
       want: 'preflight-port',
     },
-    { name: 'what nobody coded as internal', given: new Error('x is undefined'), want: 'internal' },
+    { name: 'an error without a code as internal', given: new Error('x is undefined'), want: 'internal' },
   ];
-  test.each(cases)('tells $name', ({ given, want }) => {
+  test.each(cases)('failedEvent() reports $name', ({ given, want }) => {
     const { code, fix, message, retryable } = failedEvent('images', given);
     expect(code).toBe(want);
     expect([fix, message].every((text) => text.length > 0)).toBe(true);

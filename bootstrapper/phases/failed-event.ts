@@ -2,7 +2,9 @@ import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { PhasesError, type PhasesErrorCode } from './errors.ts';
 import type { PhaseEvent } from './phase-event.ts';
 
-/** Error texts of programs when the machine is the cause of a failure, not their task (strerror(3)). */
+/**
+ * Error texts of programs for failures that the machine causes, not the task of the program (strerror(3)).
+ */
 const MACHINE_FAULTS: readonly { readonly text: RegExp; readonly code: PhasesErrorCode }[] = [
   { text: /no space left on device|disk quota exceeded|ENOSPC/i, code: 'phases-disk-full' },
   { text: /read-only file ?system|EROFS/i, code: 'phases-read-only' },

@@ -1,6 +1,7 @@
 /**
- * Phases of an init or a start, and the durable log of what each phase did. Workers report through `PhaseReporter`; the init
- * job streams the events of `PhaseLog` to the owner. The log survives a restart of the agent.
+ * Phases of an init or of a start, and the durable log of their events. Workers report through
+ * `PhaseReporter`; the init job streams the events of `PhaseLog` to the owner. The log survives a restart of
+ * the agent.
  */
 export { type PhasesErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';

@@ -1,6 +1,9 @@
 import type { PhaseName } from '../../initproto/phases.ts';
 
-/** One event of a phase, as the Init contract has it: kept on disk as JSON and streamed to the owner. */
+/**
+ * One event of a phase, in the form of the Init contract. It is kept on disk as JSON and streamed to the
+ * owner.
+ */
 export type PhaseEvent =
   | { readonly kind: 'started'; readonly phase: PhaseName }
   | {

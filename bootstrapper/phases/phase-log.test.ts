@@ -18,7 +18,7 @@ const open = (files: MemoryFiles): Promise<PhaseLog> =>
     log: createMemoryLogger().log,
   });
 
-/** Takes the beginning of each line and fails, as long as it is full. */
+/** A disk that, while it is full, writes only the beginning of each line and then fails. */
 class FullDisk extends MemoryFiles {
   readonly #taken: number;
   isFull = false;
@@ -35,7 +35,7 @@ class FullDisk extends MemoryFiles {
 }
 
 describe('PhaseLog', () => {
-  test('run() records start, progress and end, and says the same progress only once', async () => {
+  test('run() records start, progress and end, and repeats no unchanged progress', async () => {
     const phases = await open(await createFiles());
     await phases.run('images', async (progress) => {
       for (const done of [1, 1, 2]) progress.report('importing', { done, total: 2 });
@@ -50,7 +50,7 @@ describe('PhaseLog', () => {
     expect(phases.after(3)).toMatchObject([{ sequence: 4, event: { phase: 'images', already: true } }]);
   });
 
-  test('run() keeps the code and fix of a failure and throws it on', async () => {
+  test('run() records code and fix of a failure and rethrows it', async () => {
     const phases = await open(await createFiles());
     const failing = phases.run('consensus', () => Promise.reject(new Error('no quorum')));
     await expect(failing).rejects.toThrow('no quorum');
@@ -59,7 +59,7 @@ describe('PhaseLog', () => {
     ]);
   });
 
-  test('a second life goes on counting where the first one ended', async () => {
+  test('continues its sequence numbers after a restart', async () => {
     const files = await createFiles();
     await (await open(files)).run('pki', () => Promise.resolve());
     const phases = await open(files);
@@ -67,7 +67,7 @@ describe('PhaseLog', () => {
     expect(phases.after(0).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4]);
   });
 
-  test('a line that a crash has torn is dropped, and what follows has no gap', async () => {
+  test('drops a line that a crash has cut off, and continues without a gap', async () => {
     const files = await createFiles();
     await (await open(files)).run('pki', () => Promise.resolve());
     await files.appendSynced(PATH, '{"sequence":3,"timeMs":1,"ev');
@@ -77,7 +77,7 @@ describe('PhaseLog', () => {
   });
 
   test.each([0, 10, 1000])(
-    'a full disk that took %d characters of each line gets all of them later, whole and in order',
+    'later writes all events in order, after a full disk took %d characters of each line',
     async (taken) => {
       const files = new FullDisk(taken);
       await files.makeDirectory('/init');
@@ -92,7 +92,7 @@ describe('PhaseLog', () => {
     },
   );
 
-  test('a disk without space at any write costs events, never the work', async () => {
+  test('a full disk at any write may lose events, but does not fail the work', async () => {
     let cases = 0;
     const work = async (files: ConstructorParameters<typeof FileEventStore>[0]): Promise<number> => {
       const phases = await PhaseLog.open({

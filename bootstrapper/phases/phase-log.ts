@@ -21,7 +21,7 @@ export interface PhaseProgress {
     text: string,
     more?: { readonly lastError?: unknown; readonly done?: number; readonly total?: number },
   ): void;
-  /** Reports that an earlier run had done the work already, and that it is in order. */
+  /** Reports that an earlier run has already done the work, and that its result is valid. */
   reportUnchanged(): void;
 }
 

@@ -43,7 +43,7 @@ function createChecks() {
   return { begun, checks };
 }
 
-test('a join is checked as an init is, with the machine’s own name, address and some room', async () => {
+test('checkForJoin() runs the checks of an init with the machine’s own name, its address and a minimum of disk space', async () => {
   const { begun, checks } = createChecks();
   const checked = checks.checkForJoin();
   await settle();
@@ -59,7 +59,7 @@ test('a join is checked as an init is, with the machine’s own name, address an
   await checked;
 });
 
-test('two checks run one after the other, also when the first finds something', async () => {
+test('runs concurrent checks one after the other, also if the first one fails', async () => {
   const { begun, checks } = createChecks();
   const [first, second] = [checks.checkForJoin(), checks.checkForJoin()];
   await settle();
@@ -72,7 +72,7 @@ test('two checks run one after the other, also when the first finds something', 
   await second;
 });
 
-test('a report counts what is still to be uploaded, and is told whose clock to compare with', async () => {
+test('report() adds the size of missing components, and compares with the clock of the caller', async () => {
   const { begun, checks } = createChecks();
   const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
   const reported = checks.report({ nodeName: 'n7', bundleManifest, missingBytes: 50, callerNowMs: 3 });

@@ -28,7 +28,7 @@ interface ChecksOptions {
   readonly check?: typeof checkMachine;
 }
 
-/** What the checks of this machine use. */
+/** Ports of the checks of this machine. */
 export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | 'machine' | 'commands'> {
   readonly machine: MachinePort;
   readonly streams: StreamPort;
@@ -37,7 +37,10 @@ export interface MachineChecksPorts extends Omit<PreflightPorts, 'freeBytes' | '
 
 type Needed = PreflightOptions['neededBytes'];
 
-/** Concurrent checks run one after the other: each binds the ports that it checks, and two would find each other's. */
+/**
+ * Runs concurrent checks one after the other: each check binds the ports that it tests, so two at once would
+ * report each other's.
+ */
 export function createMachineChecks(
   { files, machine, streams, clock, commands }: MachineChecksPorts,
   { provisioning, signal, run = runPreflight, check = checkMachine }: ChecksOptions,
@@ -51,7 +54,7 @@ export function createMachineChecks(
   let last: Promise<unknown> = Promise.resolve();
   const afterLast = <T>(work: () => Promise<T>): Promise<T> => {
     const result = last.then(work);
-    last = result.catch(() => undefined); // its own caller gets the error
+    last = result.catch(() => undefined); // the caller of the other check gets its error
     return result;
   };
   const optionsFor = (nodeName: string, needed: Needed, askerMs?: number): PreflightOptions => ({
@@ -66,14 +69,17 @@ export function createMachineChecks(
     report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: askerMs }) => {
       const needed = neededFor(bundleManifest, missingBytes);
       const options = optionsFor(nodeName || machine.hostname(), needed, askerMs);
-      // A local machine has the clock of its host, so that its own time service says nothing.
+      // A local machine uses the clock of its host, so its own time service says nothing about the clock.
       const checkPorts = provisioning.platform === 'local' ? probe : { ...probe, commands };
       return afterLast(() => check(checkPorts, options));
     },
   };
 }
 
-/** Bytes that each file system needs. @param missingBytes of components that are still to be uploaded */
+/**
+ * Bytes that each file system needs.
+ * @param missingBytes Size of the components that are still to be uploaded
+ */
 function neededFor(bundleManifest: string, missingBytes = 0): Needed {
   if (bundleManifest === '')
     return { [AGENT_PATHS.state]: HEADROOM_BYTES, [AGENT_PATHS.images]: HEADROOM_BYTES };
@@ -82,7 +88,7 @@ function neededFor(bundleManifest: string, missingBytes = 0): Needed {
     of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   return {
     [AGENT_PATHS.state]: missingBytes + bytesOf(components) + HEADROOM_BYTES,
-    // containerd keeps images packed and unpacked; unpacked they are about four times as large.
+    // containerd keeps images packed and unpacked. Unpacked images are about four times as large.
     [AGENT_PATHS.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
   };
 }

@@ -43,8 +43,8 @@ async function supervised() {
   return tree;
 }
 
-describe('addressRunnable()', () => {
-  test('names an address that goes at once, takes no other, and goes on when it is back', async () => {
+describe('ownAddressRunnable()', () => {
+  test('reports a lost address at once, accepts no other address, and continues when the address is back', async () => {
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
     now.addresses = [OTHER];
@@ -61,7 +61,7 @@ describe('addressRunnable()', () => {
     expect([tree.at('root').state, now.hurries, events]).toEqual(['healthy', 1, []]);
   });
 
-  test('tells whoever follows an init: the checks fail, and finish once it is back', async () => {
+  test('reports the loss during an init as a failed preflight, and finishes the preflight when the address is back', async () => {
     now.isInitUnderWay = true;
     await using tree = await supervised();
     now.addresses = [];
@@ -75,7 +75,7 @@ describe('addressRunnable()', () => {
     expect([tree.at('root').state, now.hurries]).toEqual(['healthy', 1]);
   });
 
-  test('of a machine that is bound to nobody waits for an address and says so', async () => {
+  test('on a machine outside of any cluster, waits for an address and reports that', async () => {
     Object.assign(now, { bound: undefined, addresses: [] });
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
@@ -89,13 +89,13 @@ describe('addressRunnable()', () => {
 describe('untilAddress()', () => {
   const never = new AbortController().signal;
 
-  test('says nothing and waits for nothing where there is one', async () => {
+  test('resolves at once and logs nothing if there is an address', async () => {
     const { log, records } = createMemoryLogger();
     await untilAddress({ hasOne: () => true, clock, log }, never);
     expect(records).toEqual([]);
   });
 
-  test('says that there is none, and goes on when one appears', async () => {
+  test('logs a warning without an address, and resolves when one appears', async () => {
     const { log, records } = createMemoryLogger();
     let hasOne = false;
     let isOver = false;

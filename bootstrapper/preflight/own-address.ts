@@ -5,11 +5,11 @@ import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import { refuseOtherAddress } from './preflight.ts';
 
-/** Each check is one system call. */
+/** A short interval is cheap, because each check is one system call. */
 const CHECK_MS = 2_000;
 const NO_ADDRESS = 'an address that other machines can reach';
 
-/** What the address check reads, and whom it tells. */
+/** Ports of the address check. */
 export interface OwnAddressOptions {
   /** The address in this machine's certificates and in its etcd; undefined while it belongs to no cluster. */
   readonly boundAddress: () => string | undefined;
@@ -18,7 +18,7 @@ export interface OwnAddressOptions {
   readonly isInitInProgress: () => boolean;
   readonly phases: PhaseReporter;
   readonly clock: Clock;
-  /** Restarts what failed without the address. */
+  /** Retries the work that failed without the address. */
   readonly retryNow: () => void;
 }
 
@@ -58,7 +58,10 @@ export function ownAddressRunnable(options: OwnAddressOptions): Runnable {
   }
 }
 
-/** Resolves when this machine has an address: without one, it would join a cluster that cannot reach it. */
+/**
+ * Resolves when this machine has an address. Without one, the machine would join a cluster that cannot reach
+ * it.
+ */
 export async function untilAddress(
   { hasOne, clock, log }: { readonly hasOne: () => boolean; readonly clock: Clock; readonly log: Logger },
   signal: AbortSignal,

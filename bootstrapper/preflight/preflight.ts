@@ -10,7 +10,10 @@ import {
   type PreflightErrorCode,
 } from '../../internal/preflight/index.ts';
 
-/** Checks that this machine has the address that it serves at. @throws PreflightError `preflight-address-changed` */
+/**
+ * Checks that this machine still has the address at which it serves.
+ * @throws PreflightError `preflight-address-changed`
+ */
 export function refuseOtherAddress(address: string, addresses: readonly string[]): void {
   if (addresses.includes(address)) return;
   const now = addresses.length === 0 ? 'no address' : addresses.join(', ');
@@ -21,12 +24,15 @@ export function refuseOtherAddress(address: string, addresses: readonly string[]
   );
 }
 
-/** What the checks read. */
+/** Ports of the checks. */
 export type PreflightPorts = CollectPorts;
-/** What the checks compare with. */
+/** Expected values of the checks. */
 export type PreflightOptions = Omit<CollectOptions, 'mayWriteTestFiles' | 'isNode'>;
 
-/** Runs all checks. @throws PreflightError the first failed check; its details have all of them */
+/**
+ * Runs all checks.
+ * @throws PreflightError the first failed check; its details contain all of them
+ */
 export async function runPreflight(ports: PreflightPorts, options: PreflightOptions): Promise<void> {
   const facts = await collectMachineFacts(ports, { ...options, mayWriteTestFiles: true, isNode: false });
   const failures = failedChecks(runChecks(MACHINE_CHECKS, facts));

@@ -1,2 +1,5 @@
-/** Recovery of a lost etcd quorum: root orders it while the agent runs, and the next start of the agent carries it out. */
+/**
+ * Recovery of a lost etcd quorum. Root requests it while the agent runs, and the next start of the agent
+ * carries it out.
+ */
 export { RecoveryService, recoveryRunnable, runPendingRecovery } from './recovery.ts';

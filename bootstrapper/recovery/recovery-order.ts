@@ -12,19 +12,22 @@ const shape = z.strictObject({
   done: names.optional(),
 });
 
-/** An order to recover the quorum, as it is on disk. */
+/** A request to recover the quorum, as it is on disk. */
 export interface RecoveryOrder {
   readonly clusterName: string;
   /**
-   * The etcd clusters to recover; undefined until that is decided. It is decided once, because the recovery of the first one
-   * would change the result of a second decision.
+   * The etcd clusters to recover; undefined until the agent has decided that. It decides only once, because
+   * the recovery of the first etcd cluster would change the result of a second decision.
    */
   readonly decided: readonly EtcdName[] | undefined;
   /** The etcd clusters that are already recovered. */
   readonly done: readonly EtcdName[];
 }
 
-/** The order on disk; undefined without one. Throws when the file is invalid: it is still an order. */
+/**
+ * The request on disk; undefined without one. Throws when the file is invalid, because an invalid file is
+ * still a request.
+ */
 export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
   const bytes = await files.read(AGENT_PATHS.recoveryOrder, MAX_BYTES);
   if (bytes === undefined) return undefined;
@@ -32,12 +35,12 @@ export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder 
   return { clusterName, decided, done: done ?? [] };
 }
 
-/** Replaces the order on disk. */
+/** Replaces the request on disk. */
 export async function saveRecoveryOrder(files: FilePort, order: RecoveryOrder): Promise<void> {
   await files.writeAtomic(AGENT_PATHS.recoveryOrder, encodeRecoveryOrder(order));
 }
 
-/** The order as JSON. */
+/** The request as JSON. */
 export function encodeRecoveryOrder({ clusterName, decided, done }: RecoveryOrder): string {
   return `${JSON.stringify({ version: 1, clusterName, ...(decided === undefined ? {} : { decided, done }) })}\n`;
 }

@@ -31,31 +31,31 @@ async function createMachine(isControlPlane = true) {
   return { files, ports, desk };
 }
 
-describe('an order to recover the quorum', () => {
-  test('names the cluster, is on disk before it is answered, and ends the agent', async () => {
+describe('a request to recover the quorum', () => {
+  test('must name the cluster, is on disk before the response, and ends the agent', async () => {
     const { files, desk } = await createMachine();
     await desk.order('blue');
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeDefined();
     expect(desk.ordered.peek()).toEqual({ set: true, value: true });
   });
 
-  test('for another cluster is refused', async () => {
+  test('is refused for another cluster', async () => {
     const { files, desk } = await createMachine();
     await expect(desk.order('green')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
     expect(desk.ordered.peek()).toEqual({ set: true, value: false });
   });
 
-  test('is refused where there is no data of etcd', async () => {
+  test('is refused on a machine without etcd data', async () => {
     const { desk } = await createMachine(false);
     await expect(desk.order('blue')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
     await expect(desk.survey(never)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
   });
 
-  test('that cannot be carried out is given up with its reason, and nothing was changed', async () => {
+  test('is dropped with its reason if it cannot be carried out, and nothing is changed', async () => {
     const { files, ports, desk } = await createMachine();
     await desk.order('blue');
-    await runPendingRecovery(ports, never); // without etcd's keys nobody can be asked anything
+    await runPendingRecovery(ports, never); // without etcd keys, no member can be asked
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
     expect(Buffer.from((await files.read(AGENT_PATHS.recoveryFailure, 4096)) ?? []).toString()).toMatch(
       /client\.crt/,
@@ -64,7 +64,7 @@ describe('an order to recover the quorum', () => {
     expect(ports.units.moves).toEqual([]);
   });
 
-  test('that stopped half way stays: the next start completes it', async () => {
+  test('stays on disk if it failed half way, and the next start completes it', async () => {
     const { files, ports, desk } = await createMachine();
     await desk.order('blue');
     await files.makeDirectory(layout.root);
@@ -73,7 +73,7 @@ describe('an order to recover the quorum', () => {
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeDefined();
   });
 
-  test('without an order nothing happens', async () => {
+  test('does nothing if there is no request', async () => {
     const { ports } = await createMachine();
     await runPendingRecovery(ports, never);
     expect(ports.commands.runs).toEqual([]);

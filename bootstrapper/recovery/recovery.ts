@@ -36,10 +36,10 @@ import {
 } from './recovery-order.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** Time for the response to reach the caller: its socket closes with the agent. */
+/** Time for the response to reach the caller, because its socket closes with the agent. */
 const RESPONSE_MS = 500;
 
-/** What a recovery uses. */
+/** Ports of a recovery. */
 export interface RecoveryPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -70,7 +70,7 @@ function configOf(
   };
 }
 
-/** Shows root on this machine whether the quorum can be recovered, and accepts the order to do so. */
+/** Shows root on this machine whether the quorum can be recovered, and accepts the request to do so. */
 export class RecoveryService implements QuorumRecovery {
   readonly #ports: RecoveryPorts;
   readonly #membership: () => Membership | undefined;
@@ -137,8 +137,9 @@ export class RecoveryService implements QuorumRecovery {
 }
 
 /**
- * Carries out an order that is on disk. Must be called before the agent opens anything else, so that nothing starts etcd
- * meanwhile. An order that is refused, or that fails before any data was replaced, is deleted, and its error is saved.
+ * Carries out a request that is on disk. Must be called before the agent opens anything else, so that nothing
+ * starts etcd meanwhile. A request that is refused, or that fails before any data was replaced, is deleted,
+ * and its error is saved.
  */
 export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
   const { files } = ports;
@@ -158,7 +159,7 @@ export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSign
     await recoverDecided(work, order, signal);
   } catch (error) {
     signal.throwIfAborted();
-    // Once one etcd cluster has new data, the order must stay: the next start completes it.
+    // Once one etcd cluster has new data, the request must stay, so that the next start completes it.
     if (await hasStarted(files)) throw error;
     log.error('quorum not recovered', { error });
     await files.writeAtomic(AGENT_PATHS.recoveryFailure, describeError(error));
@@ -205,7 +206,10 @@ async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): P
   return lost;
 }
 
-/** Ends the agent when a recovery was ordered. systemd restarts the agent, which then carries out the order first. */
+/**
+ * Ends the agent when a recovery was requested. systemd restarts the agent, which then carries out the
+ * request first.
+ */
 export function recoveryRunnable(
   { orders, clock }: { readonly orders: Pick<RecoveryService, 'ordered'>; readonly clock: Clock },
   end: (reason: unknown) => void,

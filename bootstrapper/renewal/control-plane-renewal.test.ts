@@ -63,7 +63,7 @@ const running = {
 };
 
 describe('controlPlaneRenewals()', () => {
-  test('are not due before etcd serves: who starts it looks after them', async () => {
+  test('has nothing to renew before etcd serves, because the start of the control plane renews these certificates', async () => {
     const { etcdRenewal, kubernetes } = await createNode();
     expect([await etcdRenewal.certificateTimes(never), await kubernetes.certificateTimes(never)]).toEqual([
       [],
@@ -71,7 +71,7 @@ describe('controlPlaneRenewals()', () => {
     ]);
   });
 
-  test('say when each of etcd’s and of Kubernetes’ own certificates is due', async () => {
+  test('returns the validity of the certificates of etcd and of the Kubernetes control plane', async () => {
     const { values, clock, etcdRenewal, kubernetes } = await createNode();
     values.localControlPlane.set(running);
     const dueIn = (await etcdRenewal.certificateTimes(never)).map(
@@ -81,14 +81,14 @@ describe('controlPlaneRenewals()', () => {
     expect(await kubernetes.certificateTimes(never)).toHaveLength(1);
   });
 
-  test('etcd’s are renewed by the driver, which hands them to those who hold one', async () => {
+  test('renews the certificates of etcd through the driver, which restarts their users', async () => {
     const { values, done, etcdRenewal } = await createNode();
     values.localControlPlane.set(running);
     expect(await renew(etcdRenewal)).toBeUndefined();
     expect(done).toEqual(['etcd']);
   });
 
-  test('the curator’s is due like the others, and made by the driver, which restarts the service', async () => {
+  test('renews the curator’s certificate through the driver, which restarts the curator', async () => {
     const { values, done, curator } = await createNode();
     expect(await curator.certificateTimes(never)).toEqual([]);
     values.localControlPlane.set(running);
@@ -97,7 +97,7 @@ describe('controlPlaneRenewals()', () => {
     expect(done).toEqual(['curator']);
   });
 
-  test('Kubernetes’ live as long as the cluster’s settings say', async () => {
+  test('issues Kubernetes certificates with the lifetime from the settings of the cluster', async () => {
     const { values, clock, kubernetes } = await createNode();
     const certificates = { ...DEFAULT_CERTIFICATES, controlPlaneMinutes: 30 * 24 * 60 };
     values.localControlPlane.set(running);
@@ -109,7 +109,7 @@ describe('controlPlaneRenewals()', () => {
   });
 });
 
-test('kubeletServingRenewal() is due when a kubelet runs with another certificate, and restarts it once', async () => {
+test('kubeletServingRenewal() is due while the kubelet serves an old certificate, and restarts the kubelet once', async () => {
   const [files, units] = [new MemoryFiles(), new FakeUnits()];
   await files.makeDirectory('/var/lib/cluster/kubernetes');
   await files.writeAtomic(KUBELET_FILES.servingCert, 'renewed');
@@ -121,7 +121,7 @@ test('kubeletServingRenewal() is due when a kubelet runs with another certificat
   expect(await renewal.certificateTimes(never)).toEqual([]);
 });
 
-test('lifetimesOf() has the defaults where the cluster says nothing', () => {
+test('certificateLifetimes() returns defaults if the settings of the cluster contain none', () => {
   const values = createFakeRoleValues();
   expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);
   values.clusterSettings.set(settings);

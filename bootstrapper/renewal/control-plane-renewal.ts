@@ -18,7 +18,7 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 
-/** What the renewals of a control plane use. */
+/** Ports of the renewals of a control plane. */
 export interface ControlPlaneRenewalPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
@@ -38,8 +38,9 @@ export function certificateLifetimes({
 }
 
 /**
- * Renewals of the certificates that a control plane signs itself: of etcd, of the API server and its clients, and of the
- * curator. They are active only while etcd runs; the start of the control plane renews them before.
+ * Renewals of the certificates that a control plane signs itself: of etcd, of the API server and its clients,
+ * and of the curator. They are active only while etcd runs, because the start of the control plane renews
+ * these certificates first.
  */
 export function controlPlaneRenewals(
   ports: ControlPlaneRenewalPorts,
@@ -83,7 +84,7 @@ export function kubeletServingRenewal(ports: ServingCertificatePorts): Renewal {
   };
 }
 
-/** A renewal that needs no other node and does not change the membership. */
+/** A renewal on this node only: it needs no other node and does not change the membership. */
 function local(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepare'] {
   return () => Promise.resolve((signal) => work(signal).then(() => undefined));
 }

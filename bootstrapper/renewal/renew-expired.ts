@@ -8,18 +8,22 @@ import { KUBELET_FILES, PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
 import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-/** Clients have a CA of their own after the first key rotation. */
+/** After the first key rotation, client certificates have their own CA. */
 const CLIENTS_ISSUER = ROTATED_FILES.issuerCert.slice(0, -'.crt'.length);
 const MINUTES_PER_DAY = 24 * 60;
 
-/** Whether the node certificate has expired. One that is not valid yet means that the clock is wrong. */
+/**
+ * Whether the node certificate has expired. A certificate that is not valid yet does not count, because it
+ * means that the clock is wrong.
+ */
 export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean {
   return Date.parse(new X509Certificate(nodeCertPem).validTo) <= nowMs;
 }
 
 /**
- * Renews the certificates of a control plane with its copy of the cluster CA. If all control planes were off, none of them can
- * ask another one. This grants no access: curators authorize by the recorded key. undefined when this node has no CA.
+ * Renews the certificates of a control plane with its copy of the cluster CA. If all control planes were off,
+ * none of them can ask another one. This grants no access, because curators authorize by the recorded key.
+ * undefined when this node has no CA.
  */
 export async function renewFromLocalCa(
   ports: { readonly files: FilePort; readonly nowMs: () => number },
@@ -59,7 +63,8 @@ async function renewKubelet(
   const whom = {
     commonName: `system:node:${nodeName}`,
     organization: 'system:nodes',
-    // By it the API servers know which machine this is (bootstrapper/kubernetes/controlplane/authorization-config.ts).
+    // API servers identify the machine by this id
+    // (bootstrapper/kubernetes/controlplane/authorization-config.ts).
     userId: nodeId,
     validDays: at.lifetimes.kubeletMinutes / MINUTES_PER_DAY,
   };

@@ -13,9 +13,9 @@ const membership = { nodeId: 'node-1' } as Membership;
 
 describe('renewalTimeOf()', () => {
   test.each([
-    { name: 'a node’s seven days', days: 7, want: 4.66 },
-    { name: 'a kubelet’s year', days: 365, want: 243.3 },
-  ])('$name: at two thirds', ({ days, want }) => {
+    { name: 'a node certificate of seven days', days: 7, want: 4.66 },
+    { name: 'a kubelet certificate of one year', days: 365, want: 243.3 },
+  ])('renewalTimeOf() is at two thirds of $name', ({ days, want }) => {
     expect(renewalTimeOf({ issuedMs: 0, notAfterMs: days * DAY_MS }) / DAY_MS).toBeCloseTo(want, 1);
   });
 });
@@ -55,7 +55,7 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
   return { clock, root, state, clusterMembership, localRoles };
 }
 
-/** Lets days pass in steps in which timers can be set again. */
+/** Advances the clock in steps, so that timers can be set again in between. */
 async function pass(clock: FakeClock, ms: number, stepMs: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += stepMs) {
     await settle();
@@ -65,7 +65,7 @@ async function pass(clock: FakeClock, ms: number, stepMs: number): Promise<void>
 }
 
 describe('renewalWorker()', () => {
-  test('renews again and again at two thirds, and publishes the membership', async () => {
+  test('renews repeatedly at two thirds of the validity, and publishes the membership', async () => {
     const { clock, root, state, clusterMembership } = createWorker({ issuedMs: 0, notAfterMs: 3 * 3600_000 });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 5 * 3600_000, 5 * 60_000);
@@ -73,7 +73,7 @@ describe('renewalWorker()', () => {
     expect(clusterMembership.peek()).toMatchObject({ value: { nodeCertPem: 'at 2' } });
   });
 
-  test('what ran out while the machine was off is due at once', async () => {
+  test('a certificate that expired while the machine was off is due at once', async () => {
     const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3600_000 });
     state.times = { issuedMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
     await using _tree = superviseForTest(root, { clock });
@@ -81,7 +81,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('new roles make it look again at once', async () => {
+  test('checks all certificates at once when the roles change', async () => {
     const { clock, root, state, localRoles } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);
@@ -91,7 +91,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('a renewal that fails is tried again', async () => {
+  test('retries a failed renewal', async () => {
     const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3600_000 });
     state.fail = 3;
     await using _tree = superviseForTest(root, { clock });
@@ -99,7 +99,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('what one has renewed is looked at by the others at once: the ticket brings what the kubelet shows', async () => {
+  test('checks the other groups at once after a renewal, because a ticket also replaces the kubelet’s certificates', async () => {
     const looks: number[] = [];
     const idle: Renewal = {
       name: 'idle',
@@ -129,7 +129,7 @@ describe('renewalWorker()', () => {
     },
     { how: 'that waits for a quorum', certificateTimes: due, prepare: (signal) => untilAborted(signal) },
   ];
-  test.each(broken)('a renewal $how lets no other run out', async ({ certificateTimes: times, prepare }) => {
+  test.each(broken)('a renewal $how does not delay the others', async ({ certificateTimes: times, prepare }) => {
     const { clock, root, state } = createWorker(
       { issuedMs: 0, notAfterMs: 3 * 3600_000 },
       { broken: { name: 'broken', certificateTimes: times, prepare } },
@@ -139,7 +139,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
   });
 
-  test('puts in force one at a time', async () => {
+  test('installs one renewal at a time', async () => {
     const events: string[] = [];
     const slow = (name: string): Renewal => {
       let isDue = true;

@@ -6,7 +6,7 @@ import { launcher, type Runnable, type Scope } from '../../internal/supervisor/i
 import type { Membership } from '../membership/index.ts';
 import { planForMember, type RoleSet } from '../roleserve/index.ts';
 
-/** Longest time between two checks: wall clocks jump, and files change. */
+/** Longest time between two checks, because wall clocks jump and files change. */
 const CHECK_MS = 10 * 60_000;
 /** Shortest time between two renewals, so that a certificate that is always due causes no busy loop. */
 const SHORTEST_MS = 1_000;
@@ -16,18 +16,19 @@ export type ApplyRenewal = (signal: AbortSignal) => Promise<Membership | undefin
 
 /** A group of certificates that are renewed together. */
 export interface Renewal {
-  /** Name in logs. */
+  /** Name of the group in logs. */
   readonly name: string;
-  /** Validity of each certificate; one that cannot be read is due. */
+  /** Validity of each certificate. A certificate that cannot be read is due. */
   certificateTimes(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
   /**
-   * Obtains what other nodes must supply. May take days and changes nothing on this node, so that other groups are renewed
-   * meanwhile. The returned function is called once, and never at the same time as that of another group.
+   * Obtains what other nodes must supply. This may take days and changes nothing on this node, so that other
+   * groups are renewed meanwhile. The returned function is called once, and never at the same time as that of
+   * another group.
    */
   prepare(signal: AbortSignal): Promise<ApplyRenewal>;
 }
 
-/** What is renewed, and when. */
+/** Inputs of the renewal worker. */
 export interface RenewalOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -36,13 +37,14 @@ export interface RenewalOptions {
   };
   /** Publishes a membership with a new certificate. */
   readonly onMembershipRenewed: (membership: Membership) => void;
-  /** Groups by the name of their runnable. */
+  /** Groups of certificates by the name of their runnable. */
   readonly renewals: Readonly<Record<string, Renewal>>;
   readonly clock: Clock;
 }
 
 /**
- * Renews the certificates of a member. Each group is a runnable of its own, so that a failing or waiting one delays no other.
+ * Renews the certificates of a member. Each group has its own runnable, so that a failing or waiting group
+ * delays no other.
  */
 export function renewalWorker(options: RenewalOptions): Runnable {
   return launcher({
@@ -58,7 +60,7 @@ export function renewalWorker(options: RenewalOptions): Runnable {
 }
 
 type Parts = Pick<RenewalOptions, 'reads' | 'onMembershipRenewed' | 'clock'> & {
-  /** Of its runnable. */
+  /** Name of the group's runnable. */
   readonly name: string;
   readonly renewal: Renewal;
   readonly queue: RenewalQueue;
@@ -86,7 +88,10 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
   }
 }
 
-/** Resolves when another group was renewed: a kubelet, for example, serves the certificate that it was started with. */
+/**
+ * Resolves when another group was renewed. That may affect this group: a kubelet, for example, serves the
+ * certificate with which it was started.
+ */
 async function nextOfOthers(renewed: Watcher<string>, name: string, signal: AbortSignal): Promise<void> {
   while ((await renewed.next(signal)) === name);
 }
@@ -120,7 +125,7 @@ class RenewalQueue {
 
   run(work: () => Promise<void>): Promise<void> {
     const result = this.#last.then(work);
-    this.#last = result.catch(() => undefined); // its own caller gets the error
+    this.#last = result.catch(() => undefined); // the caller of the other installation gets its error
     return result;
   }
 }

@@ -25,10 +25,10 @@ import { ensureValidCertificates, ticketRenewal } from './ticket-renewal.ts';
 const never = new AbortController().signal;
 const DAY_MS = 24 * 3600 * 1000;
 const clusterId = 'a'.repeat(32);
-/** Whom the membership names. */
+/** The control planes in the membership. */
 const FIRST = [{ nodeId: 'node-1', endpoint: '198.18.0.11:9090' }];
 
-/** A member's disk, with certificates of real authorities made on one day. */
+/** The disk of a member, with certificates of real CAs that were all issued on one day. */
 async function createMember(options: {
   readonly roles: readonly Role[];
   readonly hasCa: boolean;
@@ -117,14 +117,14 @@ function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
   };
 }
 
-describe('a member that comes back', () => {
-  test('with certificates that are good asks nobody', async () => {
+describe('ensureValidCertificates()', () => {
+  test('sends no request while the certificates are valid', async () => {
     const { ports, membership, asked } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     expect(await ensureValidCertificates(ports, membership, never)).toBe(membership);
     expect(asked).toEqual([]);
   });
 
-  test('a worker whose certificate ran out asks for a new ticket with the same key, and has it on disk', async () => {
+  test('a worker node with an expired certificate gets a new ticket for the same key and saves it', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -137,7 +137,7 @@ describe('a member that comes back', () => {
     expect(await state.membership.load()).toEqual(renewed);
   });
 
-  test('it asks whom the cluster told of last, and relays, and saves whom the new ticket names', async () => {
+  test('tries the last known control planes and relays, and saves the directory of the new ticket', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -147,7 +147,7 @@ describe('a member that comes back', () => {
     await state.directory.save([told]);
     await state.relays.save(['198.18.0.12', '198.18.0.13']);
     await ensureValidCertificates(ports, membership, never);
-    const relays = ['198.18.0.13:9094']; // its own leads nowhere else
+    const relays = ['198.18.0.13:9094']; // this node's own relay is left out
     const controlPlanes = [{ nodeId: 'node-7', endpoint: '[2001:db8::7]:9090' }];
     const asMember = { roles: ['KubernetesWorker'], nodeCertPem: membership.nodeCertPem };
     expect(asked).toEqual([{ clusterId, controlPlanes, relays, ...asMember }]);
@@ -158,7 +158,7 @@ describe('a member that comes back', () => {
     expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [], ...asMember });
   });
 
-  test('it takes no ticket with another Kubernetes CA: its kubelet would believe whoever has it', async () => {
+  test('refuses a ticket with another Kubernetes CA, because the kubelet would trust that CA', async () => {
     const { ports, membership, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -174,7 +174,7 @@ describe('a member that comes back', () => {
     );
   });
 
-  test('a control plane whose certificates ran out helps itself: all of them may have been off', async () => {
+  test('a control plane with expired certificates renews them from its own CA, since all control planes may have been off', async () => {
     const { ports, membership, asked, time, files } = await createMember({
       roles: ['ConsensusMember'],
       hasCa: true,
@@ -192,7 +192,7 @@ describe('a member that comes back', () => {
     );
   });
 
-  test('a control plane issues what its kubelet shows to clients’ authority of its own, where there is one', async () => {
+  test('a control plane signs its kubelet’s client certificate with the CA for clients, if there is one', async () => {
     const { ports, membership, time, files } = await createMember({
       roles: ['ConsensusMember'],
       hasCa: true,
@@ -210,13 +210,13 @@ describe('a member that comes back', () => {
 });
 
 describe('ticketRenewal()', () => {
-  test('is due at two thirds of the shortest certificate', async () => {
+  test('is due at two thirds of the shortest validity', async () => {
     const { ports, time } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const times = await ticketRenewal(ports).certificateTimes(never);
     expect(times.map((each) => (renewalTimeOf(each) - time.nowMs) / DAY_MS)).toEqual([14 / 3]);
   });
 
-  test('is due at once where the role of a control plane has come and its keys have not', async () => {
+  test('is due at once if the node became a control plane and its shared keys are missing', async () => {
     const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false });
     expect(
       (await ticketRenewal(ports).certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0),
@@ -230,7 +230,7 @@ describe('ticketRenewal()', () => {
     ).toBe(false);
   });
 
-  test('is due once in a life where a control plane’s certificate does not say that it is one', async () => {
+  test('is due once in a run of the agent if the certificate of a control plane lacks the mark of a control plane', async () => {
     const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false, isNamed: false });
     for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
@@ -244,11 +244,11 @@ describe('ticketRenewal()', () => {
     expect(await isDue()).toBe(false);
   });
 
-  test('hands what it renewed to those who serve with it, after it is on disk', async () => {
+  test('saves the membership and then passes it to the services that use the certificate', async () => {
     const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const before = await state.membership.load();
     const putInForce = await ticketRenewal(ports).prepare(never);
-    expect(await state.membership.load()).toEqual(before); // others may renew before it is its turn
+    expect(await state.membership.load()).toEqual(before); // only the installation saves the membership
     const membership = await putInForce(never);
     expect(membership?.nodeCertPem).toBe('new');
     expect(await state.membership.load()).toEqual(membership);

@@ -30,7 +30,7 @@ const MAX_PEM_BYTES = 64 * 1024;
 /** Validity of a certificate that is missing or cannot be read: it is due. */
 const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
-/** What a renewal by ticket uses. */
+/** Ports of a renewal by ticket. */
 export interface TicketRenewalPorts {
   readonly files: FilePort;
   readonly state: NodeState;
@@ -40,7 +40,7 @@ export interface TicketRenewalPorts {
   >;
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
   readonly ownAddress: () => string;
-  /** Whether this node is creating the cluster: then it creates the shared keys itself. */
+  /** Whether this node is creating the cluster. If so, it creates the shared keys itself. */
   readonly isCreatingCluster: () => boolean;
   /** Restarts the services that use the old certificate. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
@@ -49,7 +49,7 @@ export interface TicketRenewalPorts {
 /** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   const { files, values } = ports;
-  // Once in a life: a signer of before gives none.
+  // Requested only once in a run of the agent, because signers of older releases issue no such certificate.
   let hasAskedForName = false;
   return {
     name: 'node and kubelet',
@@ -95,8 +95,8 @@ async function applyTicket(
 }
 
 /**
- * Renews the certificates of a member before it resumes, if they have expired. A control plane signs them itself with the
- * cluster CA; any other node requests a new ticket until it gets one.
+ * Renews the certificates of a member before it resumes, if they have expired. A control plane signs them
+ * itself with the cluster CA. Any other node requests a new ticket until it gets one.
  */
 export async function ensureValidCertificates(
   ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'values' | 'joinClient'> & {
@@ -127,7 +127,7 @@ async function byTicket(
   const ticket = await requestTicket(ports, membership, signal);
   await installKubeletCertificates(ports.files, ticket);
   await installKubeletClientsCa(ports.files, ticket);
-  // The current control planes: all those on disk may no longer exist.
+  // Saves the current control planes, because all those on disk may no longer exist.
   await saveDirectory(ports.state, ticket);
   return membershipFromTicket(ticket, membership.nodeAddress);
 }
@@ -143,7 +143,8 @@ async function requestTicket(
   membership: Membership,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
-  // A resuming member has not loaded the saved records yet; a damaged one is ignored.
+  // A resuming member has not published the saved records yet, so they are read from disk. A damaged record
+  // is ignored.
   const told = currentValue(values.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
   const relays = currentValue(values.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
   const roles = currentValue(values.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
@@ -157,7 +158,7 @@ async function requestTicket(
         nodeId,
         endpoint: formatEndpoint(host, PORTS.join),
       })),
-      // The relay of this node leads to the same control planes.
+      // The relay on this node is left out, because it leads to the same control planes.
       relays: (relays ?? [])
         .filter((host) => host !== nodeAddress)
         .map((host) => formatEndpoint(host, PORTS.joinRelay)),
@@ -168,14 +169,14 @@ async function requestTicket(
   return ticket;
 }
 
-/** Refuses another CA of Kubernetes servers: it is never replaced. */
+/** Refuses a ticket with another CA of Kubernetes servers, because that CA is never replaced. */
 async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
   const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
   if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
     throw new JoinClientError('joinclient-ticket-invalid', 'invalid ticket: another Kubernetes CA');
 }
 
-/** Whether this node became a control plane after its ticket, so that the shared keys are missing. */
+/** Whether the shared keys are missing because this node became a control plane after its last ticket. */
 async function lacksSharedKeys({ files, values, isCreatingCluster }: TicketRenewalPorts): Promise<boolean> {
   const roles: readonly Role[] = [...(currentValue(values.localRoles) ?? [])];
   if (!isControlPlane(roles) || isCreatingCluster()) return false;
@@ -183,7 +184,10 @@ async function lacksSharedKeys({ files, values, isCreatingCluster }: TicketRenew
   return stats.includes(undefined);
 }
 
-/** Whether the certificate of this control plane does not say yet that it is one, which operators and members require. */
+/**
+ * Whether the certificate of this control plane does not yet identify it as one. Operators and members
+ * require that.
+ */
 function lacksName({ values }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
   if (!isControlPlane([...(currentValue(values.localRoles) ?? [])])) return false;
   try {

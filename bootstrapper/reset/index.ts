@@ -1,13 +1,13 @@
 /**
- * Reset of this machine: an owner's signed order removes its membership, its keys and all data of the cluster.
+ * Reset of this machine: a request that an owner has signed removes its membership, its keys and all data of the cluster.
  *
  * ```
- * curator ─ResetTask─▶ ResetOrders.accept: owner's signature, this node? ─▶ order on disk ─▶ the agent ends
- *                                                                                                  │ systemd
- * reset   machine ◀─ order deleted ◀─ (TPM: reboot) ◀─ state deleted ◀─ units stopped ◀─ runReset ┘ before anything else
+ * curator ─ResetTask─▶ ResetOrders.accept: owner's signature, this node? ─▶ request on disk ─▶ the agent ends
+ *                                                                                                    │ systemd
+ * reset machine ◀─ request deleted ◀─ (TPM: reboot) ◀─ state deleted ◀─ units stopped ◀─ runReset ──┘ before anything else
  * ```
- * The order is written first and deleted last, and every step may be repeated: after any interruption, the next start of the
- * agent continues the reset. Nothing else removes the one-way node lock.
+ * The request is written first and deleted last, and every step may be repeated. After any interruption, the next start of
+ * the agent continues the reset. Nothing else removes the one-way node lock.
  */
 export { type ResetErrorCode } from './errors.ts';
 export { resetRunnable, runPendingReset } from './pending-reset.ts';

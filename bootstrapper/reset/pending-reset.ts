@@ -11,9 +11,9 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** Time for the response to reach the owner: its stream ends with the agent. */
+/** Time for the response to reach the owner, because its stream ends with the agent. */
 const RESPONSE_MS = 1_000;
-/** What workloads of a node leave outside the agent's state. */
+/** Directories outside the agent's state that contain data of the node's workloads. */
 const DIRECTORIES = [
   '/etc/kubernetes',
   '/var/lib/kubelet',
@@ -30,11 +30,11 @@ const DIRECTORIES = [
   '/var/log/pods',
   '/var/log/containers',
 ];
-/** The last one is the unit of earlier releases, which had one etcd. */
+/** The last one is the unit of earlier releases, which had only one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
 const LINKS = ['cni0', 'flannel.1'];
 
-/** Carries out an order to reset that is on disk. Called before the agent opens anything else. */
+/** Carries out a reset request that is on disk. Called before the agent opens anything else. */
 export async function runPendingReset(
   ports: ResetPorts & { readonly machine: Pick<MachinePort, 'bootId'> },
   provisioning: Pick<Provisioning, 'tpm'>,
@@ -59,7 +59,10 @@ export async function runPendingReset(
   );
 }
 
-/** Ends the agent when an owner has ordered a reset. systemd restarts the agent, which then carries out the order first. */
+/**
+ * Ends the agent when an owner has requested a reset. systemd restarts the agent, which then carries out the
+ * request first.
+ */
 export function resetRunnable(
   { orders, clock }: { readonly orders: Pick<ResetOrders, 'ordered'>; readonly clock: Clock },
   end: (reason: unknown) => void,

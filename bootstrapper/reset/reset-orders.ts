@@ -15,18 +15,20 @@ const MAX_VOUCHERS = 16;
 export interface ResetPaths {
   /** The agent's state: a reset deletes all of it, apart from the paths below. */
   readonly state: string;
-  /** An order that is to be carried out. */
+  /** The request that is to be carried out. */
   readonly resetOrder: string;
   /** The machine key and its fingerprint, deleted last. */
   readonly machineKey: string;
   readonly fingerprint: string;
-  /** Blobs of the bundle, which are kept: they are not secret, and verified before each use. */
+  /**
+   * Blobs of the bundle. A reset keeps them, because they are not secret and are verified before each use.
+   */
   readonly store: string;
 }
 
-/** Accepts signed orders to reset this machine while the agent runs. */
+/** Accepts signed requests to reset this machine while the agent runs. */
 export class ResetOrders {
-  /** Whether a reset was ordered: then the agent has to end. */
+  /** Whether a reset was requested. If so, the agent has to end. */
   readonly ordered: Readable<boolean>;
   readonly #ordered = new EventValue<boolean>();
   readonly #options: ResetOrdersOptions;
@@ -37,7 +39,10 @@ export class ResetOrders {
     this.#ordered.set(false);
   }
 
-  /** Verifies the order; it is on disk when the promise resolves. @throws ResetError `reset-not-authorized` */
+  /**
+   * Verifies the request. It is on disk when the promise resolves.
+   * @throws ResetError `reset-not-authorized`
+   */
   async accept(clusterId: string, order: OwnersOrder): Promise<void> {
     const { files, paths: places, ownerKeys, nodeId } = this.#options;
     const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
@@ -79,11 +84,11 @@ interface OwnersOrder {
   readonly vouchers: readonly OwnerVoucher[];
 }
 
-/** What orders are verified against, and where they are saved. */
+/** Inputs and ports of `ResetOrders`. */
 export interface ResetOrdersOptions {
   readonly files: FilePort;
   readonly paths: Pick<ResetPaths, 'resetOrder'>;
-  /** Raw Ed25519, from this machine's provisioning. */
+  /** Raw Ed25519 keys of the owners, from this machine's provisioning. */
   readonly ownerKeys: readonly Uint8Array[];
   readonly nodeId: string;
 }

@@ -64,13 +64,13 @@ const orderFor = (nodeId: string, key = owner, clusterId = 'c') => ({
   signature: signEd25519(key, resetStatement({ clusterId, nodeId })),
   vouchers: [] as readonly OwnerVoucher[],
 });
-/** That the first key's owner made the second key's owner one. */
+/** A voucher by which the first key declares the second key an owner key. */
 const voucher = (by: typeof owner, other: typeof owner, clusterId = 'c'): OwnerVoucher => ({
   by: raw(by),
   signature: signEd25519(by, voucherStatement({ clusterId, ownerPubKey: raw(other) })),
 });
 
-/** A disk with a kernel that says what is mounted on it. */
+/** A disk with a fake kernel that reports the mounts on it. */
 class MountedFiles extends MemoryFiles {
   mounts = MOUNTS;
 
@@ -121,64 +121,64 @@ const MOUNTS = [
   '43 22 0:43 / /var/lib/kubelet/pods/b//deleted rw - tmpfs tmpfs rw',
 ].join('\n');
 
-describe('an order', () => {
-  test('of the owner is on disk before it is answered, and ends the agent', async () => {
+describe('a reset request', () => {
+  test('is on disk before the response, and ends the agent', async () => {
     const { orders, there } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
     expect(orders.ordered.peek()).toEqual({ set: true, value: true });
-    await orders.accept('c', orderFor('node-1')); // once more: the answer was lost
+    await orders.accept('c', orderFor('node-1')); // repeated, as after a lost response
   });
 
   const [second, third, stranger] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
   test.each([
     {
-      name: 'the owner made one',
+      name: 'a provisioned owner vouches for the key',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second)] },
     },
     {
-      name: 'one whom the owner made one made one',
+      name: 'a chain of two vouchers leads to the key',
       order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(second, third)] },
     },
     {
-      name: 'is the owner, whoever else vouches',
+      name: 'the key is provisioned, although an unrelated key vouches for it',
       order: { ...orderFor('node-1'), vouchers: [voucher(stranger, owner)] },
     },
-  ])('of an owner who is not in the provisioning is taken where $name', async ({ order }) => {
+  ])('is accepted when $name', async ({ order }) => {
     const { orders } = await createMachine();
     await orders.accept('c', order);
     expect(orders.ordered.peek()).toEqual({ set: true, value: true });
   });
 
   test.each([
-    { name: 'a stranger', order: orderFor('node-1', stranger) },
+    { name: 'an untrusted key', order: orderFor('node-1', stranger) },
     {
-      name: 'a stranger with the owner’s name on it',
+      name: 'an untrusted key that claims to be the owner’s key',
       order: { ...orderFor('node-1', stranger), ownerPubKey: raw(owner) },
     },
     { name: 'the owner, for another machine', order: orderFor('node-2') },
     { name: 'the owner, for another cluster', order: orderFor('node-1', owner, 'd') },
     {
-      name: 'one whom a stranger vouches for',
+      name: 'a key with a voucher from an untrusted key',
       order: { ...orderFor('node-1', second), vouchers: [voucher(stranger, second)] },
     },
     {
-      name: 'one whom the owner made one of another cluster',
+      name: 'a key with an owner’s voucher for another cluster',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second, 'd')] },
     },
     {
-      name: 'a stranger with the voucher of another one',
+      name: 'an untrusted key with the voucher of another key',
       order: { ...orderFor('node-1', stranger), vouchers: [voucher(owner, second)] },
     },
     {
-      name: 'a stranger between whom and the owner one is missing',
+      name: 'a key whose chain of vouchers has a gap',
       order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(stranger, third)] },
     },
     {
-      name: 'nobody',
+      name: 'no key',
       order: { ownerPubKey: new Uint8Array(), signature: new Uint8Array(), vouchers: [] },
     },
-  ])('of $name is refused, and nothing is touched', async ({ order }) => {
+  ])('signed by $name is refused and nothing is changed', async ({ order }) => {
     const { orders, there, carryOut } = await createMachine();
     await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-authorized' });
     expect(orders.ordered.peek()).toEqual({ set: true, value: false });
@@ -187,8 +187,8 @@ describe('an order', () => {
   });
 });
 
-describe('carryOutReset()', () => {
-  test('stops all, unmounts, and leaves nothing that a life of this machine has made', async () => {
+describe('runReset()', () => {
+  test('stops all units, unmounts, and deletes all state of the agent except the kept files', async () => {
     const { orders, units, commands, there, carryOut } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     expect(await carryOut()).toBe('fresh');
@@ -201,7 +201,7 @@ describe('carryOutReset()', () => {
     expect(await carryOut()).toBe('none');
   });
 
-  test('goes on from a crash at every change of the disk', async () => {
+  test('continues after a crash at any change of the disk', async () => {
     let crashes = 0;
     for (const fault of ['crash-before', 'crash-after'] as const) {
       for (let point = 0; ; point++) {
@@ -212,7 +212,7 @@ describe('carryOutReset()', () => {
         if (ended === 'fresh') break;
         expect(ended).toBeInstanceOf(SimulatedCrash);
         crashes++;
-        // Until it is complete, the next start must know of the order.
+        // Until the reset is complete, the next start must still find the request.
         const again = await carryOut();
         if (again === 'none') expect(await there(SECRETS)).toEqual([]);
         expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
@@ -221,7 +221,7 @@ describe('carryOutReset()', () => {
     expect(crashes).toBeGreaterThan(20);
   });
 
-  test('a machine whose register shows the lock is fresh after it was started anew, and not before', async () => {
+  test('with the lock in a PCR, reboots the machine and is complete only after the reboot', async () => {
     const { orders, commands, there, carryOut } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     for (let starts = 0; starts < 2; starts++) {
@@ -238,7 +238,7 @@ describe('carryOutReset()', () => {
     (argv) =>
       argv.includes(program) ? { exitCode: 1, output: 'busy' } : undefined;
 
-  test('deletes nothing that is still mounted, and keeps the order', async () => {
+  test('deletes no directory that still contains a mount, and keeps the request', async () => {
     const { orders, there, carryOut } = await createMachine(failing('umount'));
     await orders.accept('c', orderFor('node-1'));
     await expect(carryOut()).rejects.toMatchObject({
@@ -248,7 +248,7 @@ describe('carryOutReset()', () => {
     expect(await there([places.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 
-  test('says that a machine is not restarted, and restarts it with the next start', async () => {
+  test('reports a failed reboot, and retries it at the next start', async () => {
     const { orders, there, carryOut } = await createMachine(failing('reboot'));
     await orders.accept('c', orderFor('node-1'));
     for (let starts = 0; starts < 2; starts++)
@@ -259,7 +259,7 @@ describe('carryOutReset()', () => {
     expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
   });
 
-  test('an order that root wrote on the machine itself is carried out', async () => {
+  test('carries out a request file that root wrote on the machine itself', async () => {
     const { files, there, carryOut } = await createMachine();
     await files.makeDirectory(`${STATE}/reset`);
     await files.writeAtomic(places.resetOrder, '');
@@ -267,7 +267,7 @@ describe('carryOutReset()', () => {
     expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
   });
 
-  test('a workload that will not stop keeps the order for the next start', async () => {
+  test('keeps the request for the next start if a workload does not stop', async () => {
     const { files, orders, there } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     const units = { stop: () => Promise.reject(new Error('busy')) };
@@ -277,7 +277,7 @@ describe('carryOutReset()', () => {
   });
 });
 
-test('mountsBelow() names the deepest first, and nothing beside the directories', () => {
+test('mountsBelow() returns the deepest mounts first, and no mounts outside the directories', () => {
   expect(mountsBelow(MOUNTS, ['/var/lib/kubelet'])).toEqual([
     '/var/lib/kubelet/pods/a/volumes/token/deep one',
     '/var/lib/kubelet/pods/a/volumes/token',

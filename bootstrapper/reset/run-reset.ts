@@ -12,7 +12,7 @@ const REBOOT_MS = 60_000;
 /** The systemd slice of all pods. */
 const PODS_SLICE = 'kubepods.slice';
 
-/** What a reset uses. */
+/** Ports of a reset. */
 export interface ResetPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -23,9 +23,9 @@ export interface ResetPorts {
 /** What a reset stops and deletes. */
 export interface ResetOptions {
   readonly paths: ResetPaths;
-  /** Units of the workloads; a unit that needs another one comes first. */
+  /** Units of the workloads. A unit that needs another one comes before that one. */
   readonly unitsToStop: readonly string[];
-  /** The unit of the container runtime, whose shims survive it. */
+  /** The unit of the container runtime. Its shims keep running when it stops. */
   readonly runtimeUnit: string;
   /** Directories and files outside the agent's state. */
   readonly directoriesToRemove: readonly string[];
@@ -36,13 +36,13 @@ export interface ResetOptions {
   readonly signal: AbortSignal;
 }
 
-/** State of a reset. */
+/** Result of a reset. */
 type Outcome = 'none' | 'fresh' | 'restarting';
 
 /**
- * Carries out an order that is on disk. Must be called before the agent opens anything else.
- * @returns `none` without an order; `fresh` when this machine no longer belongs to a cluster; `restarting` when the machine is
- *   rebooting to clear its PCR, and the agent has to end
+ * Carries out a reset request that is on disk. Must be called before the agent opens anything else.
+ * @returns `none` without a request; `fresh` when this machine no longer belongs to a cluster; `restarting`
+ * when the machine is rebooting to clear its PCR, and the agent has to end
  */
 export async function runReset(ports: ResetPorts, options: ResetOptions): Promise<Outcome> {
   const { files, log } = ports;
@@ -61,7 +61,7 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
       return 'restarting';
     }
   }
-  // The marker first: if it remained, the next order would count as carried out.
+  // The marker is removed first. If it stayed, the next reset request would count as already carried out.
   await files.remove(wipeMarkerPath(places));
   await files.remove(places.resetOrder);
   log.warn('machine reset', {});
@@ -77,7 +77,10 @@ async function stopEverything(ports: ResetPorts, options: ResetOptions): Promise
   await units.stop(runtimeUnit, signal);
 }
 
-/** Unmounts first: deleting a directory would delete what is mounted in it. Deletes the machine key last. */
+/**
+ * Unmounts first, because deleting a directory would also delete what is mounted in it. Deletes the machine
+ * key last.
+ */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
   const { paths: places, directoriesToRemove: foldersToRemove, linksToRemove } = options;
@@ -98,7 +101,10 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   for (const path of [places.fingerprint, places.machineKey]) await files.remove(path);
 }
 
-/** Starts a reboot, which also ends the agent. @throws ResetError `reset-not-restarted` */
+/**
+ * Starts a reboot, which also ends the agent.
+ * @throws ResetError `reset-not-restarted`
+ */
 async function restartMachine({ commands }: ResetPorts, { signal }: ResetOptions): Promise<void> {
   try {
     await commands.run({ argv: ['systemctl', 'reboot'], timeoutMs: REBOOT_MS, signal });
@@ -127,7 +133,10 @@ export function mountsBelow(mountinfo: string, folders: readonly string[]): read
     .toReversed();
 }
 
-/** Runs a command and only logs its failure: after a crash the steps are repeated, and have nothing to do. */
+/**
+ * Runs a command and only logs its failure: after a crash, the repeated command has nothing to do and may
+ * fail.
+ */
 async function run(
   { commands, log }: ResetPorts,
   { signal }: ResetOptions,

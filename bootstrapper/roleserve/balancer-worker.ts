@@ -16,7 +16,7 @@ import {
 import { followDirectory } from './follow-directory.ts';
 import type { ClusterSettings } from './role-values.ts';
 
-/** What the balancer worker reads and uses. */
+/** Inputs and ports of the balancer worker. */
 export interface BalancerOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -27,12 +27,12 @@ export interface BalancerOptions {
     readonly files: FilePort;
     readonly units: UnitPort;
     readonly clock: Clock;
-    /** Health of the API servers as the balancer sees it. */
+    /** Health of the API servers as the balancer reports it. */
     readonly balancerHealth: (signal: AbortSignal) => Promise<readonly ApiServerHealth[]>;
   };
 }
 
-/** How often the agent reads the health of the API servers; it only shows it in the status. */
+/** Interval at which the agent reads the health of the API servers, which it only shows in the status. */
 const READ_MS = 10_000;
 
 /** Every member runs a balancer, unless the operator has a load balancer. Pure. */

@@ -2,7 +2,7 @@ import { nodeSettingsFrom } from '../../internal/config/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
 import type { ClusterSettings } from './role-values.ts';
 
-/** The settings that a new cluster has, and that every later node gets with its ticket. */
+/** The settings of a new cluster. Every later node gets them with its ticket. */
 export function settingsFromSpec(spec: InitSpec): ClusterSettings {
   const { clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest } = spec;
   return {

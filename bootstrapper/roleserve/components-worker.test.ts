@@ -24,16 +24,16 @@ describe('planComponents()', () => {
   });
 
   test.each([
-    { name: 'a cluster that is being made', given: { ...unknown, settings, bootstrap }, controlPlane: true },
+    { name: 'a node that creates a cluster', given: { ...unknown, settings, bootstrap }, controlPlane: true },
     { name: 'a control plane', given: { ...unknown, settings, roles: all }, controlPlane: true },
     { name: 'a worker', given: { ...unknown, settings, roles: workerOnly }, controlPlane: false },
-  ])('takes what $name needs', ({ given, controlPlane }) => {
+  ])('selects the components of $name', ({ given, controlPlane }) => {
     const config = { kubernetesVersion: 'v1.35.4', controlPlane };
     expect(planComponents(given)).toMatchObject({ kind: 'start', config });
   });
 });
 
-test('the components worker installs, starts containerd, imports, and says each when it is true', async () => {
+test('the components worker installs programs, starts containerd, imports images, and reports each step after it is complete', async () => {
   const values = createFakeRoleValues();
   const phases = new NotedPhases();
   const units = new FakeUnits();
@@ -64,7 +64,7 @@ test('the components worker installs, starts containerd, imports, and says each 
   expect(seen.map((value) => value?.images)).toEqual(['importing', 'essential', 'imported']);
   expect(seen.at(-1)?.controlPlane).toBe(false);
   expect(units.moves).toEqual(['start cluster-containerd.service']);
-  // A promotion brings the rest; what runs stays.
+  // A promotion adds the components of a control plane; running programs are not restarted.
   values.localRoles.set(all);
   await settle();
   expect(phases.names).toEqual(['components', 'images', 'components', 'images']);
@@ -74,9 +74,9 @@ test('the components worker installs, starts containerd, imports, and says each 
 });
 
 test.each([
-  { name: 'it has registered', happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered) },
-  { name: 'it is to be a control plane', happens: (values: FakeRoleValues) => values.localRoles.set(all) },
-])('what may run on a worker later is imported once $name', async ({ happens }) => {
+  { name: 'the node has registered', happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered) },
+  { name: 'the node becomes a control plane', happens: (values: FakeRoleValues) => values.localRoles.set(all) },
+])('the images that a new worker node needs later are imported after $name', async ({ happens }) => {
   const values = createFakeRoleValues();
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');

@@ -34,7 +34,7 @@ interface Start {
   readonly controlPlane: boolean;
 }
 
-/** What the components worker reads, writes and uses. */
+/** Inputs and ports of the components worker. */
 export interface ComponentsWorkerOptions {
   readonly reads: {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
@@ -48,7 +48,10 @@ export interface ComponentsWorkerOptions {
   readonly ports: ComponentPorts & { readonly files: FilePort; readonly units: UnitPort };
 }
 
-/** Every member needs components: the settings of the cluster name them, the roles select them. Pure. */
+/**
+ * Every member needs components: the settings of the cluster list them, and the roles select from that list.
+ * Pure.
+ */
 export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Start> {
   if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
   if (bootstrap === undefined && roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
@@ -58,8 +61,8 @@ export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Sta
 }
 
 /**
- * Installs programs of the bundle, runs containerd and imports images. Components of a control plane are added when the role is
- * assigned, also years later, and stay when the role is removed.
+ * Installs programs of the bundle, runs containerd and imports images. Components of a control plane are
+ * added when the role is assigned, also years later, and stay installed when the role is removed.
  */
 export function componentsWorker(options: ComponentsWorkerOptions): Runnable {
   const { reads } = options;
@@ -127,7 +130,8 @@ async function provide(
     };
     const options = { onProgress, controlPlane, hasRun, onEssential, mayFollow, signal };
     const imported = await importImages(components, ports, options);
-    // Control planes keep the blobs of all images for other nodes, also of images that containerd already had.
+    // Control planes keep the blobs of all images for other nodes, also of images that containerd already
+    // has.
     const kinds = controlPlane ? (['image'] as const) : [];
     const fetched = await fetchComponents(components, ports, {
       kinds,
@@ -139,7 +143,9 @@ async function provide(
   publish('imported');
 }
 
-/** Resolves when the pods of a new worker may start; a node that becomes a control plane does not wait. */
+/**
+ * Resolves when the pods of a new worker node may start. A node that becomes a control plane does not wait.
+ */
 async function untilRegistered(
   { kubernetesStatus, localRoles }: ComponentsWorkerOptions['reads'],
   signal: AbortSignal,

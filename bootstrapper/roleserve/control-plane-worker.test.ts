@@ -18,7 +18,7 @@ describe('planControlPlane()', () => {
   const unknown = { bootstrap: undefined, membership: undefined, roles: undefined, components: undefined };
   const cases = [
     {
-      name: 'waits while nothing is known',
+      name: 'waits while its inputs are unknown',
       given: unknown,
       want: { kind: 'wait', why: 'the roles of this node' },
     },
@@ -28,7 +28,7 @@ describe('planControlPlane()', () => {
       want: { kind: 'stop', why: 'idle: role absent' },
     },
     {
-      name: 'waits for the programs',
+      name: 'waits for the programs of a control plane',
       given: { ...unknown, roles: all, membership },
       want: { kind: 'wait', why: 'the components' },
     },
@@ -104,8 +104,8 @@ function createControlPlane() {
   return { values, phases, driver, worker };
 }
 
-describe('the controlplane worker', () => {
-  test('creates the cluster, publishes membership and roles, spends the bootstrap data without starting again, and then does what the roles on record say', async () => {
+describe('the control plane worker', () => {
+  test('creates the cluster, publishes membership and roles, clears the bootstrap data without a restart, and follows the recorded roles', async () => {
     const { values, phases, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.bootstrapData.set(bootstrap);
@@ -125,7 +125,7 @@ describe('the controlplane worker', () => {
     expect(driver.starts).toEqual(['bootstrap']);
   });
 
-  test('a later start shows the same phases but the one that makes the cluster', async () => {
+  test('runs the same phases at a later start, except the one that creates the cluster', async () => {
     const { values, phases, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -135,7 +135,7 @@ describe('the controlplane worker', () => {
     expect(phases.names).toEqual(['consensus', 'curator']);
   });
 
-  test('restarts nothing when address, certificates, peers or components change, and stops when the role goes', async () => {
+  test('restarts nothing when address, certificates, peers or components change, and stops when the role is removed', async () => {
     const { values, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -159,7 +159,7 @@ describe('the controlplane worker', () => {
     expect(driver.starts).toEqual(['serve', 'serve']);
   });
 
-  test('goes on serving while the cluster could not do without it, and leaves when it can', async () => {
+  test('keeps serving while the cluster needs this control plane, and stops when the cluster does not need it any more', async () => {
     const { values, driver, worker } = createControlPlane();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -179,7 +179,7 @@ describe('the controlplane worker', () => {
     expect([driver.stops, currentValue(values.localControlPlane)]).toEqual([1, undefined]);
   });
 
-  test('tries again after a failure, with the data it was given', async () => {
+  test('retries after a failure with the same bootstrap data', async () => {
     const { values, driver, worker } = createControlPlane();
     driver.failures = 2;
     await using tree = superviseForTest(worker);

@@ -12,12 +12,12 @@ interface Inputs {
   readonly components: LocalComponents | undefined;
 }
 
-/** Create a cluster, or run as a member of an existing one. */
+/** Either create a cluster, or run as a member of an existing one. */
 export type ControlPlaneStart =
   | { readonly kind: 'bootstrap'; readonly data: BootstrapData }
   | { readonly kind: 'serve'; readonly membership: Membership };
 
-/** What the control plane worker reads, writes and drives. */
+/** Inputs and ports of the control plane worker. */
 export interface ControlPlaneWorkerOptions {
   readonly reads: {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
@@ -34,7 +34,10 @@ export interface ControlPlaneWorkerOptions {
   readonly driver: ControlPlaneDriver;
 }
 
-/** Only the role starts or stops the worker; changed peers, labels or certificates do not restart it. Pure. */
+/**
+ * Only an assigned or removed role starts or stops the worker. Changed peers, labels or certificates do not
+ * restart it. Pure.
+ */
 export function planControlPlane({
   bootstrap,
   membership,
@@ -98,20 +101,26 @@ async function serve(
   });
 }
 
-/** Runs etcd, the first records of a cluster, and the curator. Each step may be repeated, and is durable when it resolves. */
+/**
+ * Runs etcd, the first records of a cluster, and the curator. Each step may be repeated, and is durable when
+ * its promise resolves.
+ */
 export interface ControlPlaneDriver {
   startConsensus(
     start: ControlPlaneStart,
     say: (text: string, lastError?: unknown) => void,
     signal: AbortSignal,
   ): Promise<void>;
-  /** Creates or finds the cluster; membership and roles are on disk when it resolves. */
+  /**
+   * Creates the cluster or finds the existing one; membership and roles are on disk when the promise
+   * resolves.
+   */
   createCluster(data: BootstrapData, signal: AbortSignal): Promise<MemberState>;
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
   /** Removes etcd members of removed nodes, until the signal fires. */
   repairMembers(signal: AbortSignal): Promise<void>;
-  /** Throws while the cluster needs the control plane of this node. */
+  /** Throws while the cluster needs the control plane on this node. */
   checkStop(signal: AbortSignal): Promise<void>;
-  /** Stops the whole control plane after the role was removed. Does nothing when nothing runs. */
+  /** Stops the whole control plane after the role was removed. Does nothing when no part of it runs. */
   stop(signal: AbortSignal): Promise<void>;
 }

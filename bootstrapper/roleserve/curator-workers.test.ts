@@ -16,7 +16,7 @@ import { statusPushWorker } from '../nodestatus/index.ts';
 import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
-/** A curator as this node sees it: pushes what the test says, keeps what it is told. */
+/** A fake curator: it pushes what the test sets, and records what the node sends. */
 class FakeCurator implements Curators {
   readonly statuses: {
     address?: string;
@@ -29,10 +29,10 @@ class FakeCurator implements Curators {
   dials = 0;
   open = 0;
   failing = false;
-  /** So many dials find nobody. */
+  /** Number of connection attempts that fail. */
   absent = 0;
   mute = false;
-  /** What is on record from this node's life before. */
+  /** The curator endpoint in the status that an earlier run of the agent has sent. */
   announced = '';
 
   async use<T>(
@@ -80,7 +80,7 @@ class FakeCurator implements Curators {
   }
 }
 
-describe('the rolefetch worker', () => {
+describe('the role fetch worker', () => {
   function create() {
     const values = createFakeRoleValues();
     const curator = new FakeCurator();
@@ -95,7 +95,7 @@ describe('the rolefetch worker', () => {
     return { values, curator, worker, order, seen };
   }
 
-  test('publishes the roles of this node after they are on disk, ignores other nodes and repeats', async () => {
+  test('publishes the roles of this node after they are on disk, and ignores other nodes and repeated updates', async () => {
     const { values, curator, worker, order, seen } = create();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -112,7 +112,7 @@ describe('the rolefetch worker', () => {
     expect(order).toEqual(['saved', 'published']);
   });
 
-  test('keeps the old roles when the new ones are not understood, says so, dials again and takes the next ones', async () => {
+  test('keeps the old roles when it receives an unknown role, reports that, reconnects and takes the next roles', async () => {
     const { values, curator, worker, order, seen } = create();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -130,7 +130,7 @@ describe('the rolefetch worker', () => {
     expect(seen).toEqual([new Set(['KubernetesWorker']), new Set()]);
   });
 
-  test('with no curator to dial it tries again with growing pauses, and recovers by itself', async () => {
+  test('reconnects with growing pauses while no curator responds, and recovers by itself', async () => {
     const { values, curator, worker, seen } = create();
     curator.absent = 14;
     await using tree = superviseForTest(worker);
@@ -161,7 +161,7 @@ describe('the rolefetch worker', () => {
   });
 });
 
-describe('the statuspush worker', () => {
+describe('the status push worker', () => {
   function create() {
     const values = createFakeRoleValues();
     const curator = new FakeCurator();
@@ -195,7 +195,7 @@ describe('the statuspush worker', () => {
     };
   }
 
-  test('pushes exactly what changed: nothing before the membership, one at first, none for the same, one for each change', async () => {
+  test('pushes nothing before the membership, then one status, and one more for each change', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     await clock.advance(20_000);
@@ -219,7 +219,7 @@ describe('the statuspush worker', () => {
     ]);
   });
 
-  test('a machine that comes back with another address tells it, and the same one once in a life', async () => {
+  test('sends the address of the machine once in each run, and a changed address', async () => {
     const { values, curator, clock, worker } = create();
     for (const nodeAddress of ['198.18.0.11', '198.18.0.11', '198.18.0.99']) {
       await using _tree = superviseForTest(worker, { clock });
@@ -233,7 +233,7 @@ describe('the statuspush worker', () => {
     ]);
   });
 
-  test('tells at once how far it is with the keys of the control planes', async () => {
+  test('sends a completed stage of the key rotation at once', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);
@@ -247,7 +247,7 @@ describe('the statuspush worker', () => {
     ]);
   });
 
-  test('says of the parts of its control plane what they are, from the role on until nothing of it runs: each second while one is missing, with the beats when all are there', async () => {
+  test('sends the health of the control-plane components while the role exists or any component still runs, and checks each second until all are ready', async () => {
     const { values, curator, clock, facts, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     const parts = () => curator.statuses.map(({ controlPlane }) => controlPlane?.map(({ ready }) => ready));
@@ -283,7 +283,7 @@ describe('the statuspush worker', () => {
   };
   const endpoints = ({ statuses }: FakeCurator) => statuses.map(({ curatorEndpoint }) => curatorEndpoint);
 
-  test('an agent that starts anew takes its curator, which serves all the time, out of no directory', async () => {
+  test('a restarted agent keeps announcing its curator, which served all the time', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     await using _tree = superviseForTest(worker, { clock });
@@ -296,7 +296,7 @@ describe('the statuspush worker', () => {
     expect(endpoints(curator)).toEqual([serving.curatorEndpoint]);
   });
 
-  test('a control plane that does not come back is not announced for ever', async () => {
+  test('stops announcing a curator that does not start again', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     values.localRoles.set(new Set(['ConsensusMember']));
@@ -307,7 +307,7 @@ describe('the statuspush worker', () => {
     expect(endpoints(curator)).toEqual([serving.curatorEndpoint, '']);
   });
 
-  test('a curator whose role was taken away is announced no more at once', async () => {
+  test('stops announcing a curator at once when the role is removed', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     values.localRoles.set(new Set(['KubernetesWorker']));
@@ -317,7 +317,7 @@ describe('the statuspush worker', () => {
     expect(endpoints(curator)).toEqual(['']);
   });
 
-  test('a status that could not be pushed is pushed whole after the pause', async () => {
+  test('sends the whole status again after a failed push', async () => {
     const { values, curator, clock, worker } = create();
     curator.failing = true;
     await using _tree = superviseForTest(worker, { clock });
@@ -328,7 +328,7 @@ describe('the statuspush worker', () => {
     expect(curator.statuses).toMatchObject([{ address: '198.18.0.11' }]);
   });
 
-  test('beats at once and then at the interval that the curator asks for', async () => {
+  test('sends a heartbeat at once and then at the interval that the curator asks for', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);
@@ -340,7 +340,7 @@ describe('the statuspush worker', () => {
     expect(curator.beats).toBeLessThanOrEqual(8);
   });
 
-  test('looks at itself with each beat: what nobody announces is pushed with the next one', async () => {
+  test('reads unannounced facts at each heartbeat and pushes a change with it', async () => {
     const { values, curator, clock, facts, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);
@@ -352,7 +352,7 @@ describe('the statuspush worker', () => {
     expect(curator.statuses).toMatchObject([{ bootId: 'boot 1' }, { bootId: 'boot 2' }]);
   });
 
-  test('leaves a curator that takes beats and answers none, while its lease still runs', async () => {
+  test('connects to another curator if one does not answer heartbeats, before the node’s lease expires', async () => {
     const { values, curator, clock, worker } = create();
     curator.mute = true;
     await using _tree = superviseForTest(worker, { clock });

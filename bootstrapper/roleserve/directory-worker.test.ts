@@ -39,7 +39,7 @@ const withKeys = (keys: string, ...controlPlanes: WireNode[]): WatchDirectoryRes
 const told = (...controlPlanes: WireNode[]): WatchDirectoryResponse =>
   create(WatchDirectoryResponseSchema, { controlPlanes });
 
-/** A curator that tells what the test says. */
+/** A fake curator that sends what the test sets. */
 class FakeCurators implements Curators {
   readonly pushed = new EventValue<WatchDirectoryResponse>();
 
@@ -91,7 +91,7 @@ const hosts = (directory: ClusterDirectory | undefined): readonly string[] =>
   (directory ?? []).map(({ host }) => host);
 
 describe('the directory worker', () => {
-  test('saves what the cluster tells before others see it, each change once', async () => {
+  test('saves a directory before it publishes it, each change once', async () => {
     const { values, curators, worker, order, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -108,7 +108,7 @@ describe('the directory worker', () => {
     expect(saves.map(hosts)).toEqual([['198.51.100.1', '198.51.100.3'], ['198.51.100.3']]);
   });
 
-  test('tells how far the keys of the control planes are, each stage once, beside a directory that stays', async () => {
+  test('publishes each stage of the shared keys once, and does not save an unchanged directory again', async () => {
     const { values, curators, worker, saves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -125,7 +125,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(1);
   });
 
-  test('never takes an empty directory, or one that cannot be one', async () => {
+  test('ignores an empty or invalid directory', async () => {
     const { values, curators, worker, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -143,7 +143,7 @@ describe('the directory worker', () => {
     expect([saves, seen.map(hosts)]).toEqual([[], [['198.51.100.1']]]);
   });
 
-  test('keeps the workers that pass connections on, each change once, and none that cannot be', async () => {
+  test('saves the relays of the cluster, each change once, and ignores invalid relays', async () => {
     const { values, curators, worker, saves, relaySaves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -159,10 +159,10 @@ describe('the directory worker', () => {
     await tell('198.51.100.9');
     expect(relaySaves).toEqual([['198.51.100.8', '198.51.100.9'], ['198.51.100.9']]);
     expect(values.clusterRelays.peek()).toEqual({ set: true, value: ['198.51.100.9'] });
-    expect(saves).toEqual([]); // the directory is the one of the membership
+    expect(saves).toEqual([]); // the directory equals the one of the membership
   });
 
-  test('begins with the saved one, so that a node comes back through curators it did not join with', async () => {
+  test('starts with the saved directory, so that a node can reconnect through control planes that it did not join with', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, worker, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -171,7 +171,7 @@ describe('the directory worker', () => {
     expect(seen).toEqual([[node]]);
   });
 
-  test('takes whom a new ticket names as long as nobody has told anything, and never after', async () => {
+  test('uses the directory of a new ticket until a curator has sent one, and never afterwards', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, curators, worker, saves, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -186,13 +186,13 @@ describe('the directory worker', () => {
     expect(saves.map(hosts)).toEqual([['198.51.100.4']]);
     curators.pushed.set(told(wire('node-3')));
     await settle();
-    values.clusterMembership.set(renewed('third', '198.51.100.5')); // of before somebody was removed, maybe
+    values.clusterMembership.set(renewed('third', '198.51.100.5')); // may name a removed node
     await settle();
     expect(seen.map(hosts)).toEqual([['198.51.100.3'], ['198.51.100.4'], ['198.51.100.3']]);
     expect(saves).toHaveLength(2);
   });
 
-  test('goes on with the one of the membership when the saved one is damaged', async () => {
+  test('uses the directory of the membership if the saved one is damaged', async () => {
     const { values, worker, seen } = createDirectory(new Error('the checksum does not match'));
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -201,7 +201,7 @@ describe('the directory worker', () => {
   });
 });
 
-test('directoryFromWire() says who serves what', () => {
+test('directoryFromWire() keeps which node serves a curator and which an API server', () => {
   expect(
     directoryFromWire(told(wire('node-1', { curatorEndpoint: '', apiServer: false })).controlPlanes),
   ).toEqual([{ nodeId: 'node-1', host: '198.51.100.1', curator: false, apiServer: false }]);
@@ -215,7 +215,7 @@ const settings = {
 const balancerHealth = async (): Promise<readonly ApiServerHealth[]> => [];
 
 describe('the balancer worker', () => {
-  test('shows in the status which API servers are unhealthy, and that the balancer does not answer', async () => {
+  test('reports in the status which API servers are unhealthy, and that the balancer does not respond', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
@@ -241,7 +241,7 @@ describe('the balancer worker', () => {
     expect(await note()).toBeUndefined();
   });
 
-  test('runs none where the API servers are behind an operator’s own, and stops one that runs', async () => {
+  test('runs no balancer if the operator provides a load balancer, and stops a running one', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     const units = new FakeUnits();
@@ -261,7 +261,7 @@ describe('the balancer worker', () => {
       Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
     );
 
-  test('follows the directory without a restart: API servers only, the own one first', async () => {
+  test('writes the API servers of each new directory into its configuration without a restart, this node’s own first', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');

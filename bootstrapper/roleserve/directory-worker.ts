@@ -5,14 +5,14 @@ import { type ClusterDirectory, type Curators, directoryFromMembership } from '.
 import type { Membership } from '../membership/index.ts';
 import { planForMember } from './role-fetch-worker.ts';
 
-/** Limits on what a curator may send; the directory is also saved on disk. */
+/** Limit on what a curator may send, because the directory is also saved on disk. */
 const MAX_NODES = 64;
 const MAX_RELAYS = 16;
-/** A DNS name or an address, which becomes part of endpoints and of a file. */
+/** A DNS name or an address. It becomes part of endpoints and of a file. */
 const HOST = /^[0-9A-Za-z.:-]{1,253}$/;
 const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
 
-/** What the directory worker reads, writes and saves. */
+/** Inputs and ports of the directory worker. */
 export interface DirectoryOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly writes: {
@@ -21,19 +21,19 @@ export interface DirectoryOptions {
     readonly clusterKeys: Settable<string | undefined>;
   };
   readonly curators: Curators;
-  /** The directory on disk, for a restart when the control planes of the join ticket no longer exist. */
+  /** The directory on disk, for a restart after the control planes of the join ticket have been removed. */
   readonly saved: {
     load(): Promise<ClusterDirectory | undefined>;
     save(directory: ClusterDirectory): Promise<void>;
   };
-  /** Relays on disk, for when all known control planes no longer exist. */
+  /** Relays on disk, for the case that all known control planes have been removed. */
   readonly savedRelays: {
     load(): Promise<readonly string[] | undefined>;
     save(relays: readonly string[]): Promise<void>;
   };
 }
 
-/** What is known in this run of the agent; it survives a restart of the worker. */
+/** The state of this run of the agent, which is kept when the worker restarts. */
 interface Known {
   /** Whether a curator has sent a directory. */
   isReceived: boolean;
@@ -43,7 +43,10 @@ interface Known {
   nodeCertPem: string | undefined;
 }
 
-/** Follows the directory of control planes, the relays and the stage of the shared keys, in memory and on disk. */
+/**
+ * Follows the directory of control planes, the relays and the stage of the shared keys; keeps directory and
+ * relays on disk.
+ */
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
   return launcher({
@@ -62,7 +65,7 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
   });
 }
 
-/** The saved directory; if there is none, or it is damaged, the one of the membership. */
+/** Loads the saved directory; if it is missing or damaged, uses the directory of the membership. */
 async function restore(
   { saved }: DirectoryOptions,
   membership: Membership,
@@ -88,8 +91,9 @@ async function restoreRelays({ savedRelays }: DirectoryOptions, scope: Scope): P
 }
 
 /**
- * Publishes the directory of a new ticket until a curator has sent one: all control planes on disk may no longer exist. Later,
- * a ticket may be older than the directory and name removed nodes.
+ * A new ticket lists the control planes. The worker publishes that list until a curator sends a directory,
+ * because the control planes on disk may no longer exist. After that it ignores the list of a ticket, which
+ * may be older and name removed nodes.
  */
 async function followTickets(
   { reads, saved, writes }: DirectoryOptions,
@@ -155,7 +159,7 @@ async function followCurators(
   );
 }
 
-/** Parses a directory: sizes, then formats. undefined for an invalid or empty one. */
+/** Parses a directory: sizes first, then formats. undefined for an invalid or empty directory. */
 export function directoryFromWire(controlPlanes: readonly ControlPlane[]): ClusterDirectory | undefined {
   if (controlPlanes.length > MAX_NODES) return undefined;
   if (!controlPlanes.every(({ nodeId, address }) => NODE_ID.test(nodeId) && HOST.test(address)))

@@ -5,7 +5,7 @@ import type { PhaseReporter } from '../phases/index.ts';
 import type { BootstrapData, ClusterSettings, LocalComponents, RoleSet } from './role-values.ts';
 
 export const host: HostSettings = { restrictOomScoreAdj: false, failCgroupV1: true };
-/** How an API server reaches its etcd. */
+/** Credentials with which an API server reaches its etcd. */
 export const etcd: EtcdClientFiles = {
   endpoint: 'https://127.0.0.1:2379',
   caFile: 'ca',
@@ -65,7 +65,7 @@ export const membership: Membership = {
   epoch: 1,
   directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
 };
-/** All of them, in place. */
+/** All components are installed and imported. */
 export const components: LocalComponents = {
   kubernetesVersion: 'v1.35.4',
   controlPlane: true,
@@ -75,7 +75,7 @@ export const all: RoleSet = new Set(['ConsensusMember', 'KubernetesController', 
 export const none: RoleSet = new Set();
 export const workerOnly: RoleSet = new Set(['KubernetesWorker']);
 
-/** Phases that only note their names. */
+/** Phases that only record their names. */
 export class NotedPhases implements PhaseReporter {
   readonly names: string[] = [];
 

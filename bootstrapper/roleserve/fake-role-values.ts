@@ -1,6 +1,6 @@
 import { createEventValues } from './role-values.ts';
 
-/** Values that a test reads and sets as it likes. */
+/** Values that a test can read and set. */
 export type FakeRoleValues = ReturnType<typeof createEventValues>;
 
 export const createFakeRoleValues = createEventValues;

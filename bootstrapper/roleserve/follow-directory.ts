@@ -7,15 +7,18 @@ import {
 } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 
-/** What is applied, and the directory that it follows. */
+/** The function that applies a directory, and the directory to follow. */
 export interface FollowDirectoryOptions {
   readonly directory: Readable<ClusterDirectory | undefined>;
-  /** Names control planes until a curator has sent a directory. */
+  /** The membership, whose control planes are used until a curator has sent a directory. */
   readonly membership: Membership;
   readonly apply: (known: readonly ControlPlaneNode[], signal: AbortSignal) => Promise<void>;
 }
 
-/** Applies the known directory, then each newer one while the scope runs. Resolves after the first. */
+/**
+ * Applies the known directory, and then each newer directory while the scope runs. Resolves after the first
+ * one was applied.
+ */
 export async function followDirectory(
   scope: Scope,
   { directory, membership, apply }: FollowDirectoryOptions,

@@ -51,7 +51,7 @@ describe('planKubernetes()', () => {
       want: { kind: 'wait', why: 'the components' },
     },
     {
-      name: 'nothing without the role',
+      name: 'does nothing without the role',
       changes: { roles: none },
       want: { kind: 'stop', why: 'idle: role absent' },
     },
@@ -59,7 +59,7 @@ describe('planKubernetes()', () => {
     expect(plan(changes)).toEqual(want);
   });
 
-  test('takes networks and version from the cluster, name and address from the membership', () => {
+  test('takes networks and version from the settings of the cluster, and name and address from the membership', () => {
     expect(plan({})).toMatchObject({
       kind: 'start',
       config: {
@@ -75,7 +75,7 @@ describe('planKubernetes()', () => {
     });
   });
 
-  test('begins with the specification while the cluster is being created', () => {
+  test('starts with the specification of the init while the cluster is being created', () => {
     expect(plan({ membership: undefined, roles: undefined, bootstrap })).toMatchObject({
       kind: 'start',
       config: { settings: { nodeName: 'n1', nodeAddress: '198.18.0.99' } },
@@ -90,7 +90,7 @@ const kubernetesCaPem = await createCaCertPem({
   nowMs: Date.now(),
 });
 
-/** What a ticket brings to a control plane. */
+/** Writes the shared keys that a ticket brings to a control plane. */
 async function placeKeys(files: MemoryFiles): Promise<void> {
   for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
@@ -102,7 +102,7 @@ async function placeKeys(files: MemoryFiles): Promise<void> {
   }
 }
 
-/** kubeadm's part. */
+/** Writes the static pods that kubeadm would write. */
 async function placePods(files: MemoryFiles): Promise<void> {
   await files.makeDirectory('/etc/kubernetes/manifests');
   for (const pod of ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'])
@@ -151,7 +151,7 @@ async function createKubernetes(
   return { values, phases, files, commands, units, clock, worker };
 }
 
-test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves, until its roles go', async () => {
+test('the Kubernetes worker creates certificates at once, waits for images and etcd, and serves until its roles are removed', async () => {
   const { values, phases, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   values.bootstrapData.set(bootstrap);
@@ -174,7 +174,7 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
 });
 
-test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays', async () => {
+test('a worker node runs its kubelet in the same phases, and the kubelet keeps running through a promotion and a demotion', async () => {
   const { values, phases, files, units, clock, worker } = await createKubernetes();
   await using _tree = superviseForTest(worker);
   values.clusterMembership.set(membership);
@@ -183,18 +183,18 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   await settle();
   expect(phases.names).toEqual(['pki', 'node']);
   expect(currentValue(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
-  await placeKeys(files); // the renewal worker's part of a promotion
+  await placeKeys(files); // the renewal worker writes these keys during a promotion
   await placePods(files);
   values.localRoles.set(all);
   await settle();
-  expect(phases.names).toEqual(['pki', 'node']); // the parts of a control plane are still to come
+  expect(phases.names).toEqual(['pki', 'node']); // the components of a control plane are installed later
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
   await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
   values.localRoles.set(workerOnly);
   await settle();
-  await clock.advance(2_000); // what the balancers of other nodes had sent before
+  await clock.advance(2_000); // time for connections from balancers of other nodes
   expect(currentValue(values.kubernetesStatus)?.controlPlane).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
@@ -202,7 +202,7 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   );
 });
 
-test('a control plane that loses every role at once ends its static pods through the kubelet, and then the kubelet', async () => {
+test('a control plane that loses all roles at once stops its static pods through the kubelet, and then the kubelet', async () => {
   let arePodsRunning = true;
   const kubernetes = await createKubernetes(
     () => undefined,
@@ -221,14 +221,14 @@ test('a control plane that loses every role at once ends its static pods through
   await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   values.localRoles.set(none);
   await settle();
-  await clock.advance(2_000); // what the balancers of other nodes had sent before
+  await clock.advance(2_000); // time for connections from balancers of other nodes
   await settleUntil(() => tree.at('root').note === 'idle: role absent');
   expect(arePodsRunning).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.active.has('kubelet.service')).toBe(false);
 });
 
-test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts', async () => {
+test('a control plane that gains and loses the worker role allows and refuses ordinary pods without a restart', async () => {
   const { values, phases, commands, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   const controlOnly: RoleSet = new Set(['ConsensusMember', 'KubernetesController']);
@@ -241,7 +241,7 @@ test('a control plane that becomes a worker too, and is none any more, takes ord
   const before = { phases: [...phases.names], moves: [...units.moves], life: tree.at('root').sinceMs };
   for (const roles of [all, controlOnly, all]) {
     values.localRoles.set(roles);
-    values.localRoles.set(new Set(roles)); // the same again, as a label's change brings it
+    values.localRoles.set(new Set(roles)); // an update without a change, for example after a changed label
     values.clusterMembership.set({
       ...membership,
       nodeAddress: `198.18.0.${roles.size}`,
@@ -253,7 +253,7 @@ test('a control plane that becomes a worker too, and is none any more, takes ord
   expect({ phases: phases.names, moves: units.moves, life: tree.at('root').sinceMs }).toEqual(before);
 });
 
-test('ordinary pods that could not be refused are refused at the next try, or let in again when the role is back before that', async () => {
+test('a failed change of the taint is retried, or dropped when the role is back before the retry', async () => {
   let isDown = false;
   const kubernetes = await createKubernetes(() =>
     isDown ? { exitCode: 1, output: 'The connection to the server was refused' } : undefined,
@@ -278,7 +278,7 @@ test('ordinary pods that could not be refused are refused at the next try, or le
 
 const TAINT = 'node-role.kubernetes.io/control-plane:NoSchedule';
 
-/** What became of the node's taint, one after the other. */
+/** The changes of the node's taint, in order. */
 function taintsOf({ runs }: FakeCommands): readonly string[] {
   return runs.flatMap((argv) => argv.filter((arg) => arg.startsWith(TAINT)));
 }

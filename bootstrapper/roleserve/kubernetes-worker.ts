@@ -32,14 +32,14 @@ interface Inputs {
   readonly components: LocalComponents | undefined;
 }
 
-/** What the worker runs. */
+/** What the worker needs to start Kubernetes. */
 export interface KubernetesStart {
   readonly settings: KubernetesSettings;
-  /** Whether a control plane is needed from the start; later it follows the role. */
+  /** Whether the node is a control plane at the start; later the worker follows the role. */
   readonly controller: boolean;
 }
 
-/** What the Kubernetes worker reads, writes and uses. */
+/** Inputs and ports of the Kubernetes worker. */
 export interface KubernetesWorkerOptions {
   readonly reads: {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
@@ -55,15 +55,15 @@ export interface KubernetesWorkerOptions {
   readonly nodeId: string;
   /** The address of a node that is not a member yet. */
   readonly ownAddress: () => string;
-  /** Whether this node is creating the cluster: only then may it create the shared keys. */
+  /** Whether this node is creating the cluster. Only then may it create the shared keys. */
   readonly isCreatingCluster: () => boolean;
-  /** Whether new keys are on disk but not active yet: until then nothing is restarted. */
+  /** Whether new keys are on disk but not active yet. Until they are active, nothing is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
   readonly apiServerEtcd: EtcdClientFiles;
   readonly ports: ControlPlanePorts & RetirePorts;
 }
 
-/** The roles of the node: during an init, those that it asks for. */
+/** The roles of the node; during an init, the roles that the init requests. */
 function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): RoleSet | undefined {
   if (bootstrap === undefined) return roles;
   return new Set([
@@ -73,7 +73,7 @@ function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): Rol
   ]);
 }
 
-/** Runs Kubernetes where a role needs it. Pure. */
+/** Runs Kubernetes if a role needs it. Pure. */
 export function planKubernetes(
   inputs: Inputs,
   host: HostSettings,
@@ -107,8 +107,9 @@ export function planKubernetes(
 }
 
 /**
- * Runs the kubelet on every node with a role of Kubernetes, and the control plane where its role is. Certificates are created
- * while etcd starts and images are imported. A control plane starts and stops beside a kubelet that keeps running.
+ * Runs the kubelet on every node with a Kubernetes role, and the control plane on nodes with that role.
+ * Certificates are created while etcd starts and images are imported. A control plane starts and stops beside
+ * a kubelet that keeps running.
  */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
   const { reads, host, nodeId, ownAddress } = options;
@@ -126,7 +127,7 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
       const { writes, ports } = options;
       writes.kubernetesStatus.set(undefined);
       const membership = reads.clusterMembership.peek();
-      // Only the kubelet can stop static pods, so the control plane is removed first.
+      // Only the kubelet can stop static pods, so the control plane is removed before the kubelet stops.
       if (membership.set && membership.value !== undefined)
         await retireControlPlane(ports, { ...membership.value, signal });
       await stopKubernetes(ports.units, signal);
@@ -162,15 +163,20 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
 interface Work {
   readonly options: KubernetesWorkerOptions;
   readonly start: KubernetesStart;
-  /** What of its roles the node already runs; it survives restarts of the child that follows them. */
+  /**
+   * The parts of its roles that the node already runs. The child that follows the roles may restart without
+   * losing this.
+   */
   readonly runs: {
     controller: 'not' | 'partly' | 'wholly';
-    /** Whether ordinary pods may run beside the control plane; undefined while that changes. */
+    /** Whether ordinary pods may run beside the control plane; undefined while that is being changed. */
     workloads: boolean | undefined;
   };
 }
 
-/** Starts the control plane, from its certificates to its taint on the node; a running kubelet is left alone. */
+/**
+ * Starts the control plane, from its certificates to the taint of its node. A running kubelet is left alone.
+ */
 async function serveController({ options, start }: Work, scope: Scope): Promise<void> {
   const { reads, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
@@ -189,7 +195,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   await phases.run('control-plane', (progress) =>
     isBetweenKeys ? controlPlane.resume(progress, signal) : controlPlane.start(progress, signal),
   );
-  // DNS and proxy are deployed next: without their images, the kubelet would pull them from a registry.
+  // DNS and proxy are deployed next. Without their images, the kubelet would pull them from a registry.
   await untilImages(reads.localComponents, 'imported', scope);
   await phases.run('settings', async (progress) => {
     await controlPlane.storeSettings(progress, signal);
@@ -197,7 +203,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   });
 }
 
-/** Resolves when all images of this node's roles are imported, or at least the essential ones. */
+/** Resolves when all images of this node's roles are imported, or at least the essential images. */
 async function untilImages(
   components: KubernetesWorkerOptions['reads']['localComponents'],
   wanted: 'essential' | 'imported',
@@ -210,14 +216,17 @@ async function untilImages(
   scope.waiting(undefined);
 }
 
-/** Starts and stops the control plane with its role, and keeps ordinary pods off it unless it is also a worker. */
+/**
+ * Starts and stops the control plane with its role, and keeps ordinary pods off the node unless it is also a
+ * worker.
+ */
 async function followRoles(work: Work, scope: Scope): Promise<void> {
   const { options, start, runs } = work;
   const { reads, writes, ports } = options;
   const { settings } = start;
   scope.healthy();
   for await (const roles of follow(reads.localRoles, scope.signal)) {
-    // Without any role the worker itself stops.
+    // Without any role, the plan stops the whole worker.
     if (roles === undefined || (!roles.has('KubernetesController') && !roles.has('KubernetesWorker')))
       continue;
     const wanted = roles.has('KubernetesController');

@@ -9,20 +9,21 @@ import type {
 
 const OWN_VALUES = ['bootstrapData', 'clusterMembership', 'clusterSettings', 'localRoles'] as const;
 
-/** What makes this node a member. */
+/** The state with which this node becomes a member. */
 export interface MemberState {
   readonly membership: Membership;
   readonly roles: RoleSet;
 }
 
 /**
- * The only writer of what this node is in its cluster. Enrolment and the workers report what has happened, after it is on
- * disk; each report sets its values at once, so that no reader sees a part of it.
+ * The only writer of this node's membership, roles and settings. Enrolment and the workers report what has
+ * happened, after it is on disk. Each report sets all its values at once, so that no reader sees only some of
+ * them.
  */
 export class NodeMembership {
   readonly #values: Pick<RoleValueWriters, (typeof OWN_VALUES)[number]>;
 
-  /** Claims its values: there is one `NodeMembership` for each store. */
+  /** Claims its values, so there is only one `NodeMembership` for each store. */
   constructor(store: RoleValueStore) {
     this.#values = store.claim(...OWN_VALUES);
   }
@@ -39,7 +40,7 @@ export class NodeMembership {
     this.#values.bootstrapData.set(undefined);
   }
 
-  /** The settings of the cluster that this node belongs to are known; its certificates may still have to be renewed. */
+  /** The settings of this node's cluster are known, but its certificates may still have to be renewed. */
   configured(settings: ClusterSettings): void {
     this.#values.clusterSettings.set(settings);
   }

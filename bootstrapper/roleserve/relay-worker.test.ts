@@ -41,7 +41,7 @@ interface Passage {
   readonly limits: unknown;
 }
 
-test('a worker passes on to curators and join services of the control planes of now, without a restart', async () => {
+test('a worker node forwards connections to the curators and join services of the current control planes without a restart', async () => {
   const { values, units, worker, passages, podsHaveStarted } = await createRelay(WORKER);
   await using _tree = superviseForTest(worker);
   await settle();
@@ -75,7 +75,7 @@ test('a worker passes on to curators and join services of the control planes of 
   expect(units.moves.filter((move) => /^(stop|restart)/.test(move))).toEqual([]);
 });
 
-test('a control plane relays nothing, also one that was a worker', async () => {
+test('a control plane runs no relay, not even after it was a worker node', async () => {
   const { values, units, worker, podsHaveStarted } = await createRelay(WORKER);
   await using tree = superviseForTest(worker);
   await podsHaveStarted();

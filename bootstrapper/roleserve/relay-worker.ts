@@ -10,10 +10,13 @@ import { RELAY_UNIT, ensureRelay } from '../units/index.ts';
 import { followDirectory } from './follow-directory.ts';
 import type { RoleSet } from './role-values.ts';
 
-/** The relay starts after the pods of a new node: no other node knows this relay yet. */
+/**
+ * Delay before the relay starts on a new node, so that its pods start first. No other node knows this relay
+ * yet.
+ */
 const PODS_FIRST_MS = 15_000;
 
-/** What the relay worker reads and uses. */
+/** Inputs and ports of the relay worker. */
 export interface RelayOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -23,7 +26,7 @@ export interface RelayOptions {
   readonly ports: { readonly files: FilePort; readonly units: UnitPort; readonly clock: Clock };
 }
 
-/** Every member that is no control plane runs a relay. Pure. */
+/** Every member that is not a control plane runs a relay. Pure. */
 export function planRelay({
   membership,
   roles,
@@ -37,7 +40,7 @@ export function planRelay({
   return { kind: 'start', config: membership };
 }
 
-/** Runs a relay to the current control planes, for nodes that know only former ones. */
+/** Runs a relay to the current control planes, for nodes that know only former control planes. */
 export function relayWorker({ reads, ports }: RelayOptions): Runnable {
   return launcher({
     input: combine({ membership: reads.clusterMembership, roles: reads.localRoles }),
@@ -51,7 +54,7 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
         directory: reads.clusterDirectory,
         membership,
         apply: (known, signal) => {
-          // Control planes whose curator serves first.
+          // Control planes whose curator serves come first.
           const hosts = known.toSorted((a, b) => Number(b.curator) - Number(a.curator));
           return ensureRelay(
             ports,

@@ -11,17 +11,19 @@ import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { RoleSet } from './role-values.ts';
 
-/** Where roles come from, and who gets them. */
+/** Inputs and ports of the role fetch worker. */
 export interface RoleFetchOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly curators: Curators;
-  /** Saves the roles for a start without a curator; durable when the promise resolves. */
+  /**
+   * Saves the roles, which the node uses if it starts without a curator. Durable when the promise resolves.
+   */
   readonly saveRoles: (roles: readonly Role[]) => Promise<void>;
-  /** Publishes the roles, after they are on disk. */
+  /** Publishes the roles after they are on disk. */
   readonly onRolesAssigned: (roles: RoleSet) => void;
 }
 
-/** Starts when this node is a member. Pure. */
+/** Plans a run as soon as this node is a member. Pure. */
 export function planForMember(membership: Membership | undefined): Plan<Membership> {
   return membership === undefined
     ? { kind: 'wait', why: 'the membership of this node' }
@@ -49,7 +51,7 @@ async function follow(
   let after: WatchPosition | undefined;
   scope.waiting('first response of a curator');
   const take = async (message: WatchNodesResponse): Promise<void> => {
-    // A watch may contain other nodes, which are ignored.
+    // A response may contain other nodes, which are ignored.
     const own = message.nodes.find((node) => node.nodeId === nodeId);
     if (own !== undefined && rolesFromNode(own).join() !== known) {
       const roles = rolesFromNode(own);
@@ -83,7 +85,7 @@ const ROLE_NAMES: Readonly<Record<NodeRole, Role | undefined>> = {
   [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
 };
 
-/** An unknown role rejects the whole update: the last known roles stay active. */
+/** An unknown role rejects the whole update, so that the last known roles stay active. */
 function rolesFromNode(node: Node): readonly Role[] {
   return parseRoles(node.roles.map((role) => ROLE_NAMES[role] ?? `role ${role}`));
 }

@@ -5,7 +5,7 @@ import { NodeMembership } from './node-membership.ts';
 import { type RoleSet, RoleValueStore } from './role-values.ts';
 
 describe('RoleValueStore', () => {
-  test('claim() gives the writing side of each value to one caller only', () => {
+  test('claim() returns the writer of each value to one caller only', () => {
     const store = new RoleValueStore();
     const { kubernetesStatus } = store.claim('kubernetesStatus', 'localComponents');
     expect(() => store.claim('localComponents')).toThrow(/localComponents already has a writer/);
@@ -14,7 +14,7 @@ describe('RoleValueStore', () => {
     expect(store.unclaimed).not.toContain('kubernetesStatus');
   });
 
-  test('claim() gives the claimed values and no others', () => {
+  test('claim() returns the writers of the claimed values and no others', () => {
     expect(Object.keys(new RoleValueStore().claim('clusterDirectory', 'clusterRelays'))).toEqual([
       'clusterDirectory',
       'clusterRelays',
@@ -42,7 +42,7 @@ describe('NodeMembership', () => {
     expect(() => new NodeMembership(store)).toThrow(/already has a writer/);
   });
 
-  test('publishes what the init, the new cluster, a renewal and an assignment report', () => {
+  test('publishes what an init, a new cluster, a renewal and a role assignment report', () => {
     const store = new RoleValueStore();
     const { values } = store;
     const node = new NodeMembership(store);

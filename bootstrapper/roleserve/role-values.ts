@@ -21,23 +21,23 @@ export interface LocalComponents {
   readonly kubernetesVersion: string;
   /** Whether the components of a control plane are installed. */
   readonly controlPlane: boolean;
-  /** `essential`: the images without which the node cannot be Ready; the others follow. */
+  /** `essential`: the images without which the node cannot become Ready are imported; the others follow. */
   readonly images: 'importing' | 'essential' | 'imported';
 }
 
-/** The running consensus member and curator of this node. */
+/** The running etcd members and the curator on this node. */
 export interface LocalControlPlane {
   readonly apiServerEtcd: EtcdClientFiles;
   readonly curatorEndpoint: string;
 }
 
-/** What runs of Kubernetes on this node. */
+/** The parts of Kubernetes that run on this node. */
 export interface KubernetesStatus {
   readonly version: string;
   readonly controlPlane: boolean;
 }
 
-/** Settings of Kubernetes from the configuration of the cluster; equal on every node. */
+/** Settings of Kubernetes from the configuration of the cluster. They are equal on every node. */
 export interface ClusterSettings {
   readonly clusterName: string;
   readonly kubernetesVersion: string;
@@ -45,9 +45,12 @@ export interface ClusterSettings {
   readonly serviceSubnet: string;
   readonly apiServerSans: readonly string[];
   readonly bundleManifest: string;
-  /** "host:port" of the operator's load balancer of the API servers; without one, each node has its own. */
+  /**
+   * "host:port" of the operator's load balancer for the API servers. Without one, each node runs its own
+   * balancer.
+   */
   readonly apiEndpoint?: string | undefined;
-  /** Lifetimes of certificates; undefined: the defaults. */
+  /** Lifetimes of certificates; undefined means the defaults. */
   readonly certificates?: CertificatesConfig | undefined;
   /** Pod Security configuration; absent in clusters of older releases. */
   readonly podSecurity?: PodSecurityConfig | undefined;
@@ -55,11 +58,11 @@ export interface ClusterSettings {
 
 function unknownYet<T>(): EventValue<T | undefined> {
   const value = new EventValue<T | undefined>();
-  value.set(undefined); // a state that plans decide on
+  value.set(undefined); // undefined is also a state that plans decide on
   return value;
 }
 
-/** All values, each of them `undefined` as long as it is not known. */
+/** All values. Each value is `undefined` until it is known. */
 export function createEventValues() {
   return {
     bootstrapData: unknownYet<BootstrapData>(),
@@ -74,7 +77,7 @@ export function createEventValues() {
     kubernetesStatus: unknownYet<KubernetesStatus>(),
     /** Stage of the keys that control planes share, "GENERATION/PHASE"; empty before the first rotation. */
     clusterKeys: unknownYet<string>(),
-    /** The stage of that rotation that this node has completed. */
+    /** The stage of the rotation that this node has completed. */
     localKeys: unknownYet<KeyStage>(),
   };
 }
@@ -88,11 +91,11 @@ export type RoleValueName = keyof EventValues;
 /** All values as their readers see them. */
 export type RoleValues = { readonly [Name in RoleValueName]: Readable<ContentOf<EventValues[Name]>> };
 
-/** The writing sides of all values; `RoleValueStore.claim` gives away each of them once. */
+/** The writers of all values; `RoleValueStore.claim` returns each of them once. */
 export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<ContentOf<EventValues[Name]>> };
 
 /**
- * The state that the workers of a node share. Everybody reads every value; one worker writes it:
+ * The state that the workers of a node share. All workers can read each value, and only one writes it:
  *
  * | value               | writer                | readers                                    |
  * |---------------------|-----------------------|--------------------------------------------|
@@ -109,7 +112,7 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Cont
  * | localKeys           | key rotation          | status push                                |
  */
 export class RoleValueStore {
-  /** Read-only views: nobody can set a value through them, not even with a cast. */
+  /** Read-only views. Nobody can set a value through them, not even with a cast. */
   readonly values: RoleValues;
   readonly #all = createEventValues();
   readonly #unclaimed = new Set(Object.keys(this.#all));
@@ -119,7 +122,10 @@ export class RoleValueStore {
     this.values = Object.fromEntries(views) as RoleValues;
   }
 
-  /** Gives away the writing sides of these values. @throws TypeError when one of them has a writer already */
+  /**
+   * Returns the writers of these values.
+   * @throws TypeError when one of them was already claimed
+   */
   claim<Name extends RoleValueName>(...names: readonly Name[]): Pick<RoleValueWriters, Name> {
     for (const name of names)
       if (!this.#unclaimed.delete(name)) throw new TypeError(`value ${name} already has a writer`);
@@ -127,7 +133,7 @@ export class RoleValueStore {
     return Object.fromEntries(names.map((name) => [name, writers[name]])) as Pick<RoleValueWriters, Name>;
   }
 
-  /** Values that nobody writes yet. */
+  /** Names of values without a writer. */
   get unclaimed(): readonly string[] {
     return [...this.#unclaimed];
   }

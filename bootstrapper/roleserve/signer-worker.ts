@@ -3,19 +3,19 @@ import { combine, type Readable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { LocalControlPlane, RoleSet } from './role-values.ts';
 
-/** Interval until the Kubernetes keys exist; they are created after those of etcd. */
+/** Interval until the Kubernetes keys exist, because they are created after the keys of etcd. */
 const SOON_MS = 1_000;
-/** Interval afterwards, for keys that were replaced. */
+/** Interval afterwards, to find replaced keys. */
 const LATER_MS = 60_000;
 
-/** The unit that signs; see bootstrapper/units. */
+/** The systemd unit of the signer; see bootstrapper/units. */
 export interface SignerDriver {
   /** Starts the signer with all existing keys. Resolves to the names of missing keys. May be repeated. */
   start(signal: AbortSignal): Promise<readonly string[]>;
   stop(signal: AbortSignal): Promise<void>;
 }
 
-/** What the signer worker reads and drives. */
+/** Inputs and ports of the signer worker. */
 export interface SignerOptions {
   readonly reads: {
     readonly localControlPlane: Readable<LocalControlPlane | undefined>;
@@ -44,8 +44,8 @@ interface Inputs {
 }
 
 /**
- * Only a removed role stops the signer. A restarted agent knows its roles before its control plane, and the running signer must
- * survive that. Pure.
+ * Only a removed role stops the signer. A restarted agent knows its roles before its control plane, and the
+ * signer must keep running meanwhile. Pure.
  */
 export function planSigner({ controlPlane, roles }: Inputs, running: boolean): Plan<true> {
   if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };

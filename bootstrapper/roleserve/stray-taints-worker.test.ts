@@ -23,7 +23,10 @@ const UNKNOWN = {
 
 const entry = (nodeId: string) => ({ nodeId, host: '198.18.0.11', curator: true, apiServer: true });
 
-/** n1 is where the worker runs; Kubernetes has these as control planes, and on record they are what is said. */
+/**
+ * The worker runs on n1. Kubernetes labels the nodes in `marked` as control planes; `roles` contains their
+ * recorded roles.
+ */
 function createMarks(marked: readonly string[], roles: Readonly<Record<string, readonly NodeRole[]>>) {
   const values = createFakeRoleValues();
   let isDown = false;
@@ -68,12 +71,12 @@ function createMarks(marked: readonly string[], roles: Readonly<Record<string, r
 }
 const serving = { version: 'v1', controlPlane: true };
 
-test('a control plane takes the mark off a node that is none any more, and nothing else off it', async () => {
+test('a control plane removes label and taint from a former control plane, and changes nothing else on it', async () => {
   const marks = createMarks(['n1', 'n2', 'n3', 'nobody'], { n1: CONTROL, n2: WORKER, n3: CONTROL });
   await using tree = marks.start();
   marks.values.kubernetesStatus.set(serving);
   await settle();
-  expect(marks.commands.runs).toEqual([]); // the node itself is first
+  expect(marks.commands.runs).toEqual([]); // a demoted node has time to remove its own taint
   await tree.clock.advance(10_000);
   expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n2'])]);
   expect(JSON.parse(marks.patches()[0]?.at(-1) ?? '')).toEqual({
@@ -85,7 +88,7 @@ test('a control plane takes the mark off a node that is none any more, and nothi
   });
 });
 
-test('looks again when control planes come or go, and not otherwise; a worker never', async () => {
+test('checks again only when the directory changes, and never on a worker node', async () => {
   const marks = createMarks(['n1'], { n1: CONTROL });
   await using tree = marks.start();
   await tree.clock.advance(60_000);
@@ -105,7 +108,7 @@ test('looks again when control planes come or go, and not otherwise; a worker ne
   expect(tree.at('root.watch')).toMatchObject({ state: 'healthy', restarts: 0 });
 });
 
-test('leaves who is off, or still takes its control plane down, its mark until it says that all is down', async () => {
+test('keeps the taint of a node that is off or still stops its control plane, until the node reports that all is stopped', async () => {
   const marks = createMarks(['n2', 'n3', 'n4'], { n2: WORKER, n3: WORKER, n4: WORKER });
   marks.off.add('n2');
   marks.parts.set('n3', ['kube-scheduler']);
@@ -123,7 +126,7 @@ test('leaves who is off, or still takes its control plane down, its mark until i
   );
 });
 
-test('an API that does not answer is asked again until it does', async () => {
+test('retries until the API server responds', async () => {
   const marks = createMarks(['n2'], { n2: WORKER });
   await using tree = marks.start();
   marks.setDown(true);

@@ -11,11 +11,11 @@ import type { KubernetesStatus } from './role-values.ts';
 
 /** A demoted node usually removes its own taint and label within this time. */
 const GRACE_MS = 10_000;
-/** Time until a node that is off, or still stops its control plane, is checked again. */
+/** Time until the worker checks a node again that is off, or that still stops its control plane. */
 const LATER_MS = 60_000;
 const ASK_MS = 10_000;
 
-/** What the worker reads and calls. */
+/** Inputs and ports of the worker. */
 export interface StrayTaintsOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -27,7 +27,7 @@ export interface StrayTaintsOptions {
   readonly commands: CommandRunner;
 }
 
-/** Runs where a control plane of Kubernetes runs. Pure. */
+/** Runs on nodes that run a Kubernetes control plane. Pure. */
 export function planStrayTaints({
   membership,
   kubernetes,
@@ -42,10 +42,11 @@ export function planStrayTaints({
 }
 
 /**
- * Removes label and taint of a control plane from nodes that no longer have the role. A demoted node does that itself while it
- * still has the permission. If no API server responds at that moment, ordinary pods would be kept off the node for ever. The
- * worker checks at its start and whenever the directory changes. A node that has not reported its control plane as stopped
- * keeps its taint: it may get the role again, and would not set the taint again.
+ * Removes the label and the taint of a control plane from nodes that no longer have the role. A demoted node
+ * does that itself while it still has the permission. If no API server responds at that moment, ordinary pods
+ * would be kept off the node for ever. The worker checks at its start and whenever the directory changes. A
+ * node that has not reported its control plane as stopped keeps its taint: it may get the role again, and
+ * would not set the taint again.
  */
 export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
   const { reads, clock } = options;
@@ -72,7 +73,10 @@ export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
   });
 }
 
-/** Removes what it can, also when one node fails. Resolves to the nodes that must be checked again. */
+/**
+ * Removes taints from all nodes that allow it, even if one node fails. Resolves to the nodes that must be
+ * checked again.
+ */
 async function removeStrayTaints(
   { curators, commands }: StrayTaintsOptions,
   own: string,
@@ -81,7 +85,8 @@ async function removeStrayTaints(
   const { signal, log } = scope;
   const undecided: string[] = [];
   const failures: unknown[] = [];
-  // Kubernetes first, then the records: a node that is promoted in between has the role by then.
+  // Reads Kubernetes first and the records second: a node that is promoted in between already has the role in
+  // its record.
   for (const labeled of await listLabeledNodes(commands, signal)) {
     const { name } = labeled;
     try {
@@ -99,7 +104,7 @@ async function removeStrayTaints(
   return undecided;
 }
 
-/** Whether a node still has the role; one without a record is left alone. */
+/** Whether the node still has the role. The worker does not change a node without a record. */
 async function classify(
   curators: Curators,
   name: string,
