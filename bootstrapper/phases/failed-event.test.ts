@@ -12,7 +12,11 @@ const said = (outputTail: string): KubernetesError =>
 
 describe('failedEvent()', () => {
   const cases: readonly { name: string; given: unknown; want: string }[] = [
-    { name: 'the outermost code of an error', given: said('unexpected EOF'), want: 'kubernetes-image-broken' },
+    {
+      name: 'the outermost code of an error',
+      given: said('unexpected EOF'),
+      want: 'kubernetes-image-broken',
+    },
     {
       name: 'an error caused by a full disk',
       given: said('write /var/lib/containerd/x: no space left on device'),

@@ -74,8 +74,14 @@ test('the components worker installs programs, starts containerd, imports images
 });
 
 test.each([
-  { name: 'the node has registered', happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered) },
-  { name: 'the node becomes a control plane', happens: (values: FakeRoleValues) => values.localRoles.set(all) },
+  {
+    name: 'the node has registered',
+    happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered),
+  },
+  {
+    name: 'the node becomes a control plane',
+    happens: (values: FakeRoleValues) => values.localRoles.set(all),
+  },
 ])('the images that a new worker node needs later are imported after $name', async ({ happens }) => {
   const values = createFakeRoleValues();
   const files = new MemoryFiles();
