@@ -136,7 +136,7 @@ describe('operators', () => {
       await service.write(SLOT_QUEUE_PREFIX + nodeId, new TextEncoder().encode('{}'));
     const { joins } = await service.admin.listJoins({ states: [JoinState.JOINED] }, { signal: never });
     const waiting = joins.find(({ joinId }) => joinId === b.nodeId);
-    expect(waiting?.queue).toMatchObject({ place: 1, estimateMs: 15_000n });
+    expect(waiting?.queue).toMatchObject({ position: 1, estimateMs: 15_000n });
     expect(joins.filter(({ queue }) => queue !== undefined).length).toBe(1);
     const then = ['somebody-else', b.nodeId].map((nodeId) => remove(SLOT_QUEUE_PREFIX + nodeId));
     await service.space.commit({ when: [], then }, { signal: never });

@@ -76,7 +76,7 @@ class TestControlPlane {
         if (step === 'rename' && !this.#hasDied) await ports.files.rename(path, ...rest);
         this.#hasDied = true;
         await this.units.kill(STATE_ETCD.unit);
-        throw new Error('the power went');
+        throw new Error('power cut');
       },
     });
     return { ...ports, files };
