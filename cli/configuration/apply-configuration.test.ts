@@ -20,7 +20,10 @@ const stale = {
 
 type Document = { [key: string]: Json } & { join: { policy: string; inventory: Json[] } };
 
-/** A cluster with a document, an owner with the same in cluster.yaml, and others who change it. */
+/**
+ * A cluster with a configuration, an owner with the same cluster.yaml, and other operators who change the
+ * cluster.
+ */
 async function createShared() {
   const now = { text: '', revision: 5n, updatedBy: 'node-1' };
   let onUpdate = (): void => undefined;
@@ -47,12 +50,12 @@ async function createShared() {
   return {
     now,
     owner,
-    /** Who edits and answers the questions of this program. */
+    /** The editor of the user, and the user's answers to prompts. */
     atTerminal: (answer = true) => ({ ...owner, host: new RecordingHost({ answer: () => answer }) }),
     files,
     [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
     document: () => JSON.parse(now.text) as Document,
-    /** Somebody else changes the document in the cluster. */
+    /** Another operator changes the configuration in the cluster. */
     others: (change: (document: Document) => void) => {
       const document = JSON.parse(now.text) as Document;
       change(document);
@@ -237,7 +240,7 @@ describe('a configuration that deletes settings', () => {
 });
 
 describe('a configuration that this version cannot read', () => {
-  /** Written by a version that knows more, past the curator. */
+  /** Stores a configuration of a newer version directly in etcd. */
   const createBroken = async () => {
     const shared = await createShared();
     shared.others((document) => (document['jion'] = { policy: 'auto\u001b[2J' }));

@@ -66,7 +66,8 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   }
   const keys = await followRotation(context, generation);
   if (!keys.isDone) throw stalled(context, keys);
-  // The test is in the name of a node that never existed: whether old keys are trusted does not depend on a node.
+  // The test uses the name of a node that never existed, because whether old keys are trusted does not depend
+  // on the node.
   const nobody = { nodeId: `node-${randomBytes(16).toString('hex')}`, name: 'credentials of the old keys' };
   const held = { generation: generation - 1, isReplaced: true };
   const { proofs, sharedKeys } = await awaitCredentialsRefused(context, nobody, held);
@@ -80,7 +81,9 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   );
 }
 
-/** `isRequested`: a rotation of this generation is under way or done, so that nothing new would begin. */
+/**
+ * `isRequested`: a rotation of this generation is running or complete, so a request would start nothing new.
+ */
 async function planRotation(context: CommandContext, { replace }: RotateOptions) {
   const { generation, isDone } = await readKeys(context);
   const isRequested = !isDone || generation > (replace ?? FIRST_GENERATION);

@@ -57,7 +57,7 @@ const testErrors = defineErrors({
   'owner-document-serial-old': { fault: 'peer', exit: 'refused', retryable: false, meaning: '', fix: '' },
 });
 
-/** A cluster that keeps what is sent with each call, and shows `documents` as what is on record. */
+/** A cluster that records the request of each call, and returns `documents` as the stored documents. */
 async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: FakeAdmissionCalls } = {}) {
   const sent: {
     readonly call: string;
@@ -100,7 +100,7 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
   const ownerKey = await readOwnerKey(harness.files, layoutOf('/owner'));
   const ownKey = Buffer.from(ownerKey.pubKeyBase64, 'base64');
   const expected = { clusterId: harness.clusterId, epoch: 1, nowMs: Date.now(), floor: undefined };
-  /** What an owner's key signed of what was sent with a call. */
+  /** The documents in the calls that an owner's key signed. */
   const signed = <K extends DocumentKind>(kind: K, owners: readonly Uint8Array[] = [ownKey]) => {
     const found = sent
       .flatMap(({ documents }) => documents)
@@ -366,7 +366,7 @@ describe('an operator who is not an owner', () => {
     const entries = inventoryEntriesOf(NODE as never, { text: canonicalJson(LISTED) });
     const removing = (isLost: boolean) => requireOwnerForInventory(ann, NODE as never, { entries, isLost });
     await expect(removing(false)).rejects.toMatchObject({ code: 'owner-document-required' });
-    await removing(true); // excluded all the same
+    await removing(true); // the removed machine stays excluded
     expect(ann.host.codes).toContain('node-inventory-owner');
     for (const refused of [runReadmit(ann, 'w9'), runSign(ann, { yes: true })])
       await expect(refused).rejects.toMatchObject({ code: 'owner-document-required', exit: 'refused' });

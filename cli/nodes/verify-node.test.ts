@@ -40,7 +40,7 @@ const node = create(NodeSchema, {
 
 const locked = (baseline: Uint8Array, to = clusterId): Uint8Array => lockedValue(baseline, to);
 
-/** What is made of a node whose registers 4 and 15 hold these. */
+/** The result of `cluster verify` for a node whose PCRs 4 and 15 have these values. */
 function verify(pcr4: string, pcr15: Uint8Array, options: { config?: ReturnType<typeof configWith> } = {}) {
   const pcrValues = new Map([
     [4, new Uint8Array(Buffer.from(pcr4, 'hex'))],

@@ -18,7 +18,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const namesOf = (asked: MemberIdentity[]) =>
   asked.splice(0).map((each) => (each.kind === 'operator' ? each.name : 'a node'));
 
-/** A harness at which ann is a viewer beside the owner. */
+/** A cluster in which ann is a viewer and the harness is the owner. */
 async function createHarnessWithAnn(...calls: Parameters<typeof createCuratorHarness>) {
   const harness = await createCuratorHarness(...calls);
   const { files, owner, clock } = harness;
@@ -85,7 +85,7 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
 });
 
 describe('the kubeconfig of an owner', () => {
-  /** With a kubeconfig that is as old as the harness. */
+  /** A kubeconfig that is as old as the test cluster. */
   async function createHarnessWithKubeconfig(isRefused = false) {
     const [issued, refused]: [number[], number[]] = [[], []];
     const issue = async ({ certificateRequest }: { certificateRequest: Uint8Array }) => {

@@ -36,7 +36,7 @@ async function createKubernetes() {
   return { caPem, issueKubeconfig };
 }
 
-/** Bob was made an owner by the one who made the cluster, and has a directory of his own with nothing but that. */
+/** Bob was made an owner by the first owner. His directory contains only his identity. */
 async function createHarnessWithBob(admission: FakeAdmissionCalls = {}) {
   const { caPem, issueKubeconfig } = await createKubernetes();
   const harness = await createCuratorHarness(
@@ -76,7 +76,7 @@ describe('a second owner', () => {
     });
   });
 
-  test('provisions machines with the own key and that of the owner who signed the cluster ownership', async () => {
+  test('provisions machines with the second owner’s key and the key of the owner who signed the cluster ownership', async () => {
     const signer = new Uint8Array(32).fill(7);
     await using harness = await createHarnessWithBob({
       getOwnership: async () => ({ ownerPublicKey: signer }),

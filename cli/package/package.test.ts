@@ -104,7 +104,7 @@ describe('cluster package repo', () => {
       expect(readFileSync(join(directory, 'cluster.asc'), 'utf8')).toContain('BEGIN PGP PUBLIC KEY BLOCK');
       const refused = runPackageRepo(context, { directory, debs: [], key: 'nobody@example.org' });
       await expect(refused).rejects.toMatchObject({ code: 'package-sign-failed' });
-      // The index that was signed is as it was.
+      // The signed index is unchanged.
       expect(readFileSync(join(directory, 'InRelease'), 'utf8')).toBe(signed);
       await runPackageRepo(context, { directory, debs: [], key: undefined });
       expect(() => readFileSync(join(directory, 'InRelease'))).toThrow('ENOENT');

@@ -31,7 +31,7 @@ const after = (state: Etcd, kubernetes: Etcd): Survey => ({ ...lost, etcd: [stat
 const alone = after(etcdOf('state', 2n, true), etcdOf('kubernetes', 2n, true));
 const away = new RpcError('rpc-unreachable', 'asking the agent');
 const reading = 'consensus-not-recoverable';
-/** An agent that has just started and has not read yet which cluster it belongs to. */
+/** An agent that has just started and does not know its cluster yet. */
 const blank = new CodedError(
   {
     [reading]: {
@@ -46,7 +46,7 @@ const blank = new CodedError(
   'looking for data of etcd',
 );
 
-/** An agent that answers each survey with the next of these, and the last one from then on. */
+/** An agent that answers each survey with the next of these answers, and then repeats the last one. */
 function setUp(...surveys: (Survey | CodedError)[]) {
   const clock = new FakeClock();
   const host = new RecordingHost();
@@ -69,7 +69,7 @@ function setUp(...surveys: (Survey | CodedError)[]) {
       return create(RecoverQuorumResponseSchema);
     },
   };
-  /** Runs it, and time with it until it has ended. */
+  /** Runs the command, and advances the clock until the command has ended. */
   const run = async (confirmed: string | undefined, dryRun = false): Promise<unknown> => {
     let isOver = false;
     const ended = recoverQuorum(context, machine, { confirmed, dryRun }).then(

@@ -33,7 +33,10 @@ const refusals = defineErrors({
 
 export const idOf = (name: string): string => `node-${name.charCodeAt(1).toString(16).padStart(32, '0')}`;
 
-/** What a cluster of three control planes and a worker has; a machine with an order is fresh, and silent. */
+/**
+ * The state of a cluster of three control planes and a worker. A machine that received a reset order is empty
+ * and does not respond.
+ */
 function createState() {
   const node = (name: string, roles: readonly NodeRole[]) => ({
     nodeId: idOf(name),
@@ -59,7 +62,7 @@ function createState() {
 }
 type State = ReturnType<typeof createState>;
 
-/** Polls do not wait; the limits of requests are real ones. */
+/** A clock on which polls do not wait; time limits of requests use real time. */
 class PollingClock extends SystemClock {
   #slept = 0;
 
@@ -75,13 +78,13 @@ class PollingClock extends SystemClock {
   }
 }
 
-/** Counts everything that a program does beyond its own memory, and ends the program at one of these points. */
+/** Counts all external effects of a program, and ends the program at one of them. */
 class Points {
   reached = 0;
   at = Infinity;
   stopping = new AbortController();
 
-  /** Before or after an effect. From the point on where the program ended nothing of it happens any more. */
+  /** Called before and after an effect. After the program has ended, no further effect takes place. */
   pass(): void {
     this.stopping.signal.throwIfAborted();
     if (++this.reached < this.at) return;
@@ -140,12 +143,12 @@ export async function createStatefulCluster() {
   return {
     points,
     cluster,
-    /** As it was made; the workspace too. */
+    /** The initial state of the cluster and of the workspace. */
     reset: async () => {
       cluster.state = createState();
       for (const name of ['leaving.json', 'applied.json']) await files.remove(`/owner/${name}`);
     },
-    /** A program that ends at a point; Infinity: at its own end. */
+    /** A program that ends at an effect; Infinity lets it run to its own end. */
     program: (at: number) => {
       const signal = points.start(at);
       const ports = {
@@ -162,7 +165,7 @@ export async function createStatefulCluster() {
   };
 }
 
-/** The steps that the program itself names are points too. */
+/** The steps that the program reports are effects too. */
 class SteppingHost extends RecordingHost {
   readonly #points: Points;
 
@@ -195,7 +198,7 @@ function interruptible(files: MemoryFiles, points: Points): MemoryFiles {
   });
 }
 
-/** Its inventory names no machine. */
+/** An inventory that lists no machine. */
 const CONFIGURATION = Buffer.from(
   JSON.stringify({
     version: 1,
@@ -317,7 +320,9 @@ function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
   };
 }
 
-/** Nodes by name, pods that go when they are asked to, and reviews of the kubelets of nodes. */
+/**
+ * A Kubernetes API with nodes by name, pods that end when they are evicted, and access reviews of kubelets.
+ */
 function kubernetesAnswer(state: State, { method, url, body }: FakeRequest, points: Points): unknown {
   const isEffect = method !== 'GET' && !url.endsWith('/subjectaccessreviews');
   try {

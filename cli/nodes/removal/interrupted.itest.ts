@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** Where the interruptions of the other changing commands are tested. */
+/** The tests that interrupt the other changing commands. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'config generate': 'cli/workspace/workspace.test.ts: what exists is kept',
   'config apply': 'cli/configuration/apply-configuration.test.ts: one request, then one file',
@@ -121,7 +121,10 @@ beforeAll(async () => {
 });
 afterAll(() => living[Symbol.asyncDispose]());
 
-/** Runs the command in a new cluster; interrupted at a point it must not end well before that. */
+/**
+ * Runs the command in a new cluster. If it is interrupted at an effect, it must not succeed before that
+ * effect.
+ */
 async function runOnce({ run }: Case, at: number): Promise<void> {
   const program = living.program(at);
   if (at === Infinity) await run(program);
@@ -149,7 +152,7 @@ describe('a command that was interrupted at any point reaches the same state in 
 });
 
 describe('a node whose name another machine has taken', () => {
-  test('is the one that an interrupted reset continues with', async () => {
+  test('an interrupted reset continues with the original node', async () => {
     await living.reset();
     await runReset(living.program(Infinity), 'n4', agreed);
     const points = living.points.reached;

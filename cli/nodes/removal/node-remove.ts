@@ -158,11 +158,11 @@ export async function deleteNode(context: CommandContext, node: Node, options: D
 
 /** The checks that a node is removed. */
 export interface RemovedNode {
-  /** Of what the parts of the cluster know of it. */
+  /** Checks of what each part of the cluster knows about the node. */
   readonly checks: readonly RemovalCheck[];
-  /** Of credentials in its name. */
+  /** Checks of credentials in the name of the node. */
   readonly probe: ProbeResults;
-  /** All of them. */
+  /** All checks. */
   readonly proofs: readonly RemovalCheck[];
 }
 

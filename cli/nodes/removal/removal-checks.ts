@@ -18,7 +18,10 @@ const STREAM_TIMEOUT_MS = 10_000;
 /** Whether the check has passed, and what was found. */
 type Finding = readonly [ok: boolean, actual: string];
 
-/** Asks every part of the cluster whether it still knows the node. A question without an answer is a failed check. */
+/**
+ * Asks every part of the cluster whether it still knows the node. A part that does not answer is a failed
+ * check.
+ */
 export async function checkRemoved(context: CommandContext, node: Node): Promise<readonly RemovalCheck[]> {
   const { nodeId, name } = node;
   const { directory, nodes, etcd } = await callCurator(context, async (curator, call, of) => {
@@ -54,7 +57,7 @@ export async function checkRemoved(context: CommandContext, node: Node): Promise
   ];
 }
 
-/** Each control plane decides by itself. `curator`: its "HOST:PORT". */
+/** Checks one control plane, because each decides by itself. `curator`: its "HOST:PORT". */
 function checksAt(context: CommandContext, node: Node, curator: string): readonly Promise<RemovalCheck>[] {
   const { nodeId } = node;
   const { signal } = context;

@@ -6,7 +6,7 @@ import { followRotation, requestRotation, type HeldKeys, type KeysOutcome } from
 
 const FIRST_GENERATION = 1;
 
-/** What the operator knows about the machine, and wants. */
+/** Facts about the machine that the operator states, and the choices of the operator. */
 export interface KeyReplacementOptions {
   /** The machine is lost, and its disk with it. */
   readonly isLost: boolean;

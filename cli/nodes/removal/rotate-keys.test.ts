@@ -46,7 +46,10 @@ class Refusal extends CodedError<keyof typeof refusals> {
   }
 }
 
-/** A cluster that is so far each time it is asked, the last for ever. A kubeconfig is none of an identity's business. */
+/**
+ * A cluster that returns the next of these states for each request, and then the last one again. An operator
+ * identity has no kubeconfig.
+ */
 async function createRotating(
   steps: readonly (Answer | Refusal)[],
   rotate?: () => Promise<object>,
@@ -83,7 +86,7 @@ async function createRotating(
   return { ...harness, owner, reasons, replaced, asked: () => asked };
 }
 
-/** One with an identity of her own, who has no kubeconfig to be renewed. */
+/** An operator with an identity file, who has no kubeconfig to renew. */
 async function asOperator({
   files,
   owner,
@@ -139,7 +142,10 @@ describe('cluster keys rotate', () => {
     expect(harness.owner.host.answered).toEqual({ generation: 2, isDone: false });
   });
 
-  /** Every credential of a shared key at one endpoint, and the removed node's own. */
+  /**
+   * Probe results for every credential of a shared key at one endpoint, and for the removed node's own
+   * credential.
+   */
   const resultsOf = (outcome: (credential: string) => Outcome) =>
     ['node', ...SHARED_KEYS.flatMap(({ credentials }) => credentials)].map((credential) => ({
       ...{ node: 'n1', endpoint: credential.startsWith('etcd-') ? credential : 'api-server', credential },
@@ -150,7 +156,7 @@ describe('cluster keys rotate', () => {
     const asked: ProbeTask[] = [];
     await using harness = await createRotating([at(2, 'retire'), at(2, 'done')], undefined, (probe) => {
       asked.push(probe);
-      // An endpoint that is still starting at first.
+      // At first, one endpoint is still starting.
       return resultsOf((credential) =>
         asked.length === 1 && credential === 'front-proxy' ? Outcome.UNPROVED : Outcome.REFUSED,
       );

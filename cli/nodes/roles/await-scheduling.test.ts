@@ -17,14 +17,17 @@ const WORKER = [NodeRole.KUBERNETES_WORKER];
 const drain: DrainOptions = { force: false, deleteEmptyDirData: false, timeoutMs: 1_000 };
 const BY_US = { 'cluster/cordoned-by': 'set-role' };
 
-/** Pauses are short; what is given time to answer has it. */
+/** Pauses are short; time limits keep their length. */
 class ShortPauses extends SystemClock {
   override sleep(ms: number, signal: AbortSignal): Promise<void> {
     return super.sleep(ms > 1_000 ? ms : 1, signal);
   }
 }
 
-/** n1 is a control plane, n2 what is said, on record and in Kubernetes; there its taint follows when it has been looked at. */
+/**
+ * n1 is a control plane. n2 has the given roles in its record and in Kubernetes, where its taint follows
+ * after the first read.
+ */
 async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeObject> = {}) {
   const nodes = [CONTROL, roles].map((each, index) => ({
     nodeId: `node-n${index + 1}`,
@@ -90,7 +93,7 @@ describe('cluster node set-role and the cordon of the node', () => {
     await using node = await createNode(WORKER);
     await node.setRole('control-plane');
     expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, [CONTROL_PLANE_TAINT]]);
-    expect(node.state.patches).toBe(2); // it was drained: cordoned and let in again
+    expect(node.state.patches).toBe(2); // cordoned by the drain and uncordoned afterwards
     await node.setRole('worker');
     expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, []]);
     expect(node.state.node.metadata.annotations).toEqual({ 'cluster/cordoned-by': null });

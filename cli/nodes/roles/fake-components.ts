@@ -1,4 +1,4 @@
-/** What a control plane says of its parts when all of them are ready; with a reason, its API server is not. */
+/** The components that a ready control plane reports; with a reason, its API server is not ready. */
 export function reportedComponents(whyNoApi = '') {
   return [
     { name: 'kube-apiserver', ready: whyNoApi === '', why: whyNoApi, sinceMs: 1n },

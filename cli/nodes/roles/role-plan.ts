@@ -34,7 +34,10 @@ export interface RolePlan {
   readonly healthy: { readonly before: number; readonly after: number };
 }
 
-/** The plan for a role change, and what refuses it: the guards of `checkRoleChange`, from what a curator reports. */
+/**
+ * The plan for a role change, or the reasons why the guards of `checkRoleChange` refuse it, from the nodes
+ * that a curator reports.
+ */
 export function planRoleChange(
   change: RoleChange,
   cluster: { readonly nodes: readonly Node[]; readonly etcd: EtcdMemberCounts },

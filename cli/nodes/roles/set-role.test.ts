@@ -10,7 +10,10 @@ const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 
 type Parts = ReturnType<typeof reportedComponents>;
 
-/** Two control planes on record, an etcd that has so many voters each time it is asked, and what n2 says of its parts then. */
+/**
+ * Two control planes on record, an etcd with the next of these voter counts for each request, and the
+ * reported components of n2.
+ */
 async function createFollowing(
   votersOf: (asked: number) => number,
   partsOf: (asked: number) => Parts = () => reportedComponents(),
