@@ -1,6 +1,6 @@
 /**
- * Every phase between power-on and a serving node, in the order in which an operator meets them. First and later nodes
- * show the same names. Stories that kill, cut and starve run once per entry: a phase that is not here cannot run.
+ * All phases from power-on to a running node, in order. The first node and nodes that join use the same names. The fault
+ * stories run once for each phase, and the agent cannot run an unlisted phase.
  */
 export const PHASES = [
   { name: 'preflight', title: 'Checking the machine', before: 'lock' },

@@ -1,7 +1,7 @@
 import { AtlsError, type AtlsErrorCode } from './errors.ts';
 import { encodeAlert, type Alert } from './wire.ts';
 
-/** The frame that tells the peer why this end closes the connection; undefined when the peer knows, or is gone. */
+/** The frame that tells the peer why this end closes the connection. Undefined if the peer needs no alert. */
 export function alertFor(code: AtlsErrorCode): Uint8Array | undefined {
   const alert = ALERT_OF[code];
   return alert === undefined ? undefined : encodeAlert(alert);

@@ -352,7 +352,7 @@ function evidenceFor(binding: Uint8Array): Uint8Array {
   return createHmac('sha256', machineKey).update(binding).digest();
 }
 
-/** Answers a step that needs no peer; undefined when it needs one. */
+/** Performs a step that does not involve the peer. Returns undefined for a step that does. */
 function work(step: HandshakeStep): Uint8Array | undefined {
   switch (step.kind) {
     case 'issue':
@@ -369,7 +369,7 @@ function work(step: HandshakeStep): Uint8Array | undefined {
   }
 }
 
-/** Runs one end against fixed bytes; answers how it ended. */
+/** Runs one end with fixed input bytes, and returns its outcome. */
 function feed(steps: HandshakeSteps, incoming: Uint8Array): string {
   try {
     let at = 0;

@@ -10,7 +10,7 @@ describe('PendingConnectionLimit.acquire()', () => {
     admission.acquire('192.0.2.1');
     expect(() => admission.acquire('192.0.2.1')).toThrow(busy);
     first[Symbol.dispose]();
-    first[Symbol.dispose](); // twice is once
+    first[Symbol.dispose](); // disposing a slot twice frees it once
     admission.acquire('192.0.2.1');
     expect(() => admission.acquire('192.0.2.1')).toThrow(busy);
     expect(admission.pending).toBe(2);

@@ -369,7 +369,7 @@ async function meet(ends: AtlsEnds): Promise<{ readonly client: string; readonly
   return { client, server };
 }
 
-/** Exchanges hellos as a client and answers what the client's evidence must be bound to. */
+/** Exchanges HELLO frames as a client. Returns its own frame and the binding for the client's evidence. */
 async function hellos(raw: RawAtls): Promise<{ readonly own: Buffer; readonly binding: Buffer }> {
   const own = rawHello([TPM], randomBytes(32));
   raw.send(own);
@@ -377,7 +377,7 @@ async function hellos(raw: RawAtls): Promise<{ readonly own: Buffer; readonly bi
   return { own, binding: raw.binding('client', ATLS_CONTEXT, own, server.bytes) };
 }
 
-/** What `FakeIssuer` would make, made without it. */
+/** Creates the same evidence as `FakeIssuer`, without calling it. */
 function evidenceFor(binding: Buffer): Buffer {
   const measurement = Buffer.from('good');
   return Buffer.concat([
@@ -397,12 +397,12 @@ async function resumeAt(serve: (tcp: Socket) => Promise<unknown>) {
   const server = codeOf(serve(second.server));
   const again = await RawAtls.open(second.client, { role: 'client', identity: peerIdentity, session });
   const resumed = again.tls.isSessionReused();
-  await again.receive(); // its HELLO, or the end
+  await again.receive(); // reads the server's HELLO or the end of the stream
   again.tls.destroy();
   return { resumed, server: await server };
 }
 
-/** Swaps the evidence of two sessions that ask at once. */
+/** Gives each of two concurrent sessions the evidence of the other one. */
 class MixedUpIssuer {
   #first:
     { readonly binding: Uint8Array; readonly give: (evidence: Promise<Uint8Array>) => void } | undefined;
@@ -422,7 +422,7 @@ class MixedUpIssuer {
   }
 }
 
-/** Never answers; says when it was asked and when it was told to stop. */
+/** Never returns evidence. Reports when it was called and when its signal fired. */
 class HangingIssuer implements Issuer {
   readonly variant = 'tpm';
   readonly #started = Promise.withResolvers<void>();

@@ -60,7 +60,7 @@ describe('gRPC over attested TLS', () => {
     expect(await ask(b)).toBe(identityOf('machine-b'));
     expect(await ask(a)).toBe(identityOf('machine-a'));
 
-    /** Ignores grpc's own connection and makes one whose source address the test chooses. */
+    /** Replaces the connection of grpc by one whose source address the test chooses. */
     function upgradeOver(name: string, to: { readonly host: string; readonly port: number }) {
       return async (tcp: Socket, signal: AbortSignal) => {
         tcp.destroy();
@@ -76,7 +76,7 @@ describe('gRPC over attested TLS', () => {
     await using server = await serve();
     using channel = dial(server.port, 'machine-a', { measurement: 'bad' });
     expect(await codeOf(ask(channel))).toBe('atls-alert-evidence-rejected');
-    await eventually(() => server.refusals().includes('atls-evidence-rejected')); // it waits for us to hang up
+    await eventually(() => server.refusals().includes('atls-evidence-rejected')); // the peer waits for a close
   });
 
   test('a plain gRPC client fails in ALPN before the server issues evidence', async () => {
@@ -230,7 +230,7 @@ async function serve(host = '127.0.0.1', options: ServeOptions = {}) {
   };
 }
 
-/** Every machine has the key of all and a name of its own, which becomes its identity. */
+/** All fake machines share one key. Each has its own name, which becomes its identity. */
 function issuerOf(name: string, measurement?: string): FakeIssuer {
   const options = {
     variant: 'tpm',

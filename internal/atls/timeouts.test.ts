@@ -167,7 +167,7 @@ describe('a flood of silent connections', () => {
     const held = watched(ends.server(mute.server));
     using tcp = await createTcpPair();
     expect(await codeOf(ends.server(tcp.server))).toBe('atls-busy');
-    tcp.server.destroy(); // as rpc does
+    tcp.server.destroy(); // internal/rpc also destroys a refused socket
     expect(await codeOf(ends.client(tcp.client))).toMatch(/^atls-(connection|truncated)$/);
     mute.client.destroy();
     await held.ended;
@@ -180,7 +180,7 @@ interface Watched {
   readonly ended: Promise<string>;
 }
 
-/** A promise whose end can be looked at without waiting for it. */
+/** A promise whose outcome, if any, can be read without waiting. */
 function watched(promise: Promise<unknown>): Watched {
   const ended = codeOf(promise);
   const seen: Watched = { code: undefined, ended };

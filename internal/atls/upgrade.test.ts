@@ -66,7 +66,7 @@ describe('aTLS connection between two honest ends', () => {
     const [server, client] = await Promise.all([
       ends.upgrade.server(tcp.server, never),
       ends.upgrade.client(tcp.client, never).then((upgraded) => {
-        upgraded.socket.end(sent); // in the same turn as READY
+        upgraded.socket.end(sent); // in the same event-loop turn as READY
         return upgraded;
       }),
     ]);
@@ -124,7 +124,7 @@ describe('aTLS connection between two honest ends', () => {
       expect(socket.listenerCount('readable')).toBe(0);
       expect(socket.writableLength).toBe(0);
       expect(socket.listenerCount('secure') + socket.listenerCount('secureConnect')).toBeLessThanOrEqual(1);
-      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // ours, and Node's own
+      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // the listener for late errors, and one of Node
     }
   });
 
@@ -290,7 +290,7 @@ describe('TLS keys of an aTLS end', () => {
     expect(await codeOf(Promise.reject((client as PromiseRejectedResult).reason as Error))).toBe(
       'atls-alert-protocol',
     );
-    expect(issuer.issued).toBeLessThanOrEqual(1); // the client's own
+    expect(issuer.issued).toBeLessThanOrEqual(1); // the client's evidence; the server issues none
   });
 });
 

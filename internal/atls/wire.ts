@@ -8,7 +8,7 @@ export const FRAME_VERSION = 1;
 export const HEADER_BYTES = 6;
 /** Size of the nonce in a HELLO. */
 export const NONCE_BYTES = 32;
-/** Formats that a HELLO may list. */
+/** The largest number of formats in a HELLO. */
 export const MAX_FORMATS = 16;
 /** "No evidence". Sent only in a one-way mode, and never together with another format. */
 export const FORMAT_NONE = 0;

@@ -35,8 +35,8 @@ export function voucherStatement(owner: {
 }
 
 /**
- * What an owner signs to reset a machine. The node id is derived from the machine's key, and a reset deletes that key: the
- * order cannot be used a second time. Parts: cluster id, node id.
+ * What an owner signs to reset a machine. The node id is derived from the machine's key. A reset deletes that key, so the
+ * signed request cannot be used a second time. Parts: cluster id, node id.
  */
 export function resetStatement(node: { readonly clusterId: string; readonly nodeId: string }): Uint8Array {
   return labeledStatement('cluster/reset/v1\0', node.clusterId, node.nodeId);

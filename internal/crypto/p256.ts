@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 
 /** RFC 5480: the DER of a P-256 SubjectPublicKeyInfo with a named curve, up to and including the 0x04 of the point. */
 export const P256_SPKI_PREFIX = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex');
-/** Size of that SubjectPublicKeyInfo: the prefix, then the coordinates x and y of 32 bytes each. */
+/** Size of a P-256 SubjectPublicKeyInfo: the prefix, then the coordinates x and y of 32 bytes each. */
 export const P256_SPKI_BYTES = P256_SPKI_PREFIX.length + 64;
 
 /** Group order of P-256 (FIPS 186-5): signatures and private keys are numbers from 1 to the order - 1. */

@@ -21,7 +21,7 @@ export interface RotatingPair {
 /** The pairs of one generation. */
 export type RotatingPairs = Readonly<Record<RotatingKey, RotatingPair>>;
 
-/** The state of a rotation on a control plane: one file, from which follows what is trusted and what signs. */
+/** The state of a rotation on a control plane, in one file. It determines which keys are trusted and which key signs. */
 export interface KeySet extends KeyStage {
   readonly previous: RotatingPairs;
   readonly next: RotatingPairs;

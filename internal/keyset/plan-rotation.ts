@@ -23,7 +23,7 @@ export interface RotationMember {
 export interface PendingMember {
   readonly nodeId: string;
   readonly name: string;
-  /** Why it is waited for, for people. */
+  /** Why the rotation waits for this member, as text for the operator. */
   readonly why: string;
 }
 

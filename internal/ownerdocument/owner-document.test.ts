@@ -348,7 +348,7 @@ function contentOf(document: Uint8Array): string {
   return Buffer.from(document.subarray(4, -64)).toString('utf8');
 }
 
-/** With a signature of zeros: what is read before a signature is looked at. */
+/** A document with a signature of zeros, for checks that come before the signature is verified. */
 function enveloped(given: string | Uint8Array): Uint8Array {
   const body = Buffer.from(given);
   const length = Buffer.alloc(4);
@@ -356,7 +356,7 @@ function enveloped(given: string | Uint8Array): Uint8Array {
   return new Uint8Array(Buffer.concat([length, body, Buffer.alloc(64)]));
 }
 
-/** Other content of the same length under the old signature. */
+/** Replaces content by other content of the same length and keeps the signature. */
 function swapped(document: Uint8Array, from: string, to: string): Uint8Array {
   const text = contentOf(document).replace(from, to);
   return new Uint8Array(Buffer.concat([enveloped(text).subarray(0, -64), document.subarray(-64)]));

@@ -33,7 +33,7 @@ function ed25519(): Secret<string> {
   );
 }
 
-/** As the agent makes it, and with what is changed. */
+/** A curator certificate as the agent requests it, with the given changes. */
 function leaf(
   over: {
     readonly signedBy?: Secret<string>;

@@ -101,7 +101,7 @@ export function verifyControlPlaneCertificate(
   return identity;
 }
 
-/** Whether it claims to be one; `verifyCuratorCertificate()` proves it. */
+/** Whether a certificate claims to be of a curator. `verifyCuratorCertificate()` proves the claim. */
 function isCuratorCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).some((name) => /^URI:cluster:\/\/[^/]+\/curator\//.test(name));
 }

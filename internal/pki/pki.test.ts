@@ -34,7 +34,7 @@ async function createSigner(nowMs = NOW) {
 const ed25519 = () =>
   new Secret(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
 
-/** An authority that derived its identifier as kubeadm's do: otherwise than ours. */
+/** A CA whose key identifier is derived as by kubeadm, which differs from the CAs of this project. */
 async function createForeignSigner(): Promise<KeyCertificateSigner> {
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
@@ -75,7 +75,7 @@ test('KeyCertificateSigner copies the key identifier of the CA into issued certi
     },
     validDays: 1,
   });
-  // OpenSSL's answer, and so what Node's TLS does.
+  // `checkIssued()` calls OpenSSL, as TLS in Node does.
   expect(new X509Certificate(pem).checkIssued(new X509Certificate(signer.caPem))).toBe(true);
 });
 

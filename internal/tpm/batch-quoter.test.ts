@@ -94,7 +94,7 @@ describe('BatchQuoter', () => {
 
   test('rejects all callers of a batch when the TPM fails, and serves the next batch', async () => {
     const { fake, quoter } = setUp();
-    fake.script.push(0, 0, 0, 0, 0x101); // capability, capability, AK, PCR read, then the quote
+    fake.script.push(0, 0, 0, 0, 0x101); // commands before the quote: two capabilities, creation of the AK, reading of PCRs
     const results = await Promise.allSettled([
       quoter.quote(dataOf(1), never),
       quoter.quote(dataOf(2), never),

@@ -16,9 +16,9 @@ import { malformed } from './errors.ts';
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 
-/** Leaves that a tree may have. */
+/** The largest number of leaves in a tree. */
 export const MAX_LEAVES = 1024;
-/** Siblings that a path may have. */
+/** The largest number of sibling hashes in a path. */
 export const MAX_PATH = 10;
 /** Size of a node: SHA-256. */
 export const NODE_BYTES = 32;

@@ -7,7 +7,7 @@ import { socketSource } from './socket-transport.ts';
 const never = new AbortController().signal;
 const COMMAND = Uint8Array.of(0x80, 1, 0, 0, 0, 10, 0, 0, 1, 0x7b);
 
-/** A server that does this with each connection. */
+/** A server that calls `serve` for each connection. */
 async function listen(serve: (socket: Socket) => void) {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

@@ -14,14 +14,14 @@ const QUOTED = { name: 'quote', handles: [0x80000000], authorizations: [password
 const selection = encodePcrSelection({ hash: 'sha256', pcrs: [0, 7] });
 const parameters = Uint8Array.of(1, 2, 3);
 
-/** The template with P-256's generator as its point. */
+/** The EK template with the generator of P-256 as its public point. */
 const endorsementKey = new WireWriter()
   .bytes(EK_ECC_P256.slice(0, -68))
   .sized(Buffer.from('6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296', 'hex'))
   .sized(Buffer.from('4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5', 'hex'))
   .finish();
 
-/** TPMS_ATTEST up to what it is about. */
+/** TPMS_ATTEST up to the part that depends on its type. */
 function statement(type: number): WireWriter {
   const head = new WireWriter().u32(0xff544347).u16(type);
   const clock = new WireWriter().u64(5000n).u32(3).u32(1).u8(1);

@@ -152,7 +152,7 @@ describe('commands on a software TPM', () => {
       await quoter.quote(Uint8Array.of(round), never);
       times.push(performance.now() - startMs);
     }
-    // The fastest tenth: what it costs, and not what else the machine does meanwhile.
+    // Looks at the fastest tenth, so that other load on the machine does not matter.
     expect(times.sort((a, b) => a - b)[10]).toBeLessThan(FAST_QUOTE_MS);
   });
 

@@ -41,7 +41,7 @@ describe('Tpm.use()', () => {
 
   test('sends TPM2_Startup to a TPM that was not started', async () => {
     const { fake, tpm } = setUp();
-    fake.script.push(0x100, 0x101); // TPM_RC_INITIALIZE, then a refused Startup ends it
+    fake.script.push(0x100, 0x101); // TPM_RC_INITIALIZE; then the TPM refuses TPM2_Startup, which ends the task
     await expect(tpm.use(never, async () => 'never')).rejects.toMatchObject({
       details: { command: 'startup' },
     });

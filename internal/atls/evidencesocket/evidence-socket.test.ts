@@ -67,13 +67,13 @@ function bindingsFor(context: string): Bindings {
   return bindingsOf(session, randomBytes(32));
 }
 
-/** What the socket says to these bytes, and then nothing more. */
+/** Sends these bytes and closes the writing side. Returns the outcome of the socket's response. */
 async function ask(bytes: Uint8Array): Promise<string> {
   const socket = connect({ path });
   socket.on('error', () => undefined).end(bytes);
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => void chunks.push(chunk));
-  await new Promise((resolve) => socket.once('close', resolve)); // a reset is an end, too
+  await new Promise((resolve) => socket.once('close', resolve)); // a connection reset also ends the response
   return codeOf(Promise.try(() => parseResponse(Buffer.concat(chunks))));
 }
 

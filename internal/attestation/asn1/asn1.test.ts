@@ -26,7 +26,7 @@ function elementOf(encoded: Uint8Array) {
   return element;
 }
 
-/** Reads everything that can be read, as a certificate reader would, at whatever depth it finds it. */
+/** Reads all nested elements and parses each value by its tag, as a reader of certificates does. */
 function walk(input: Uint8Array): void {
   const visit = (reader: DerReader): void => {
     while (!reader.done) {

@@ -33,9 +33,9 @@ export interface CollateralCheckOptions {
 }
 
 /**
- * Verifies fresh documents before they take the place of older ones: every one of them signed by its manufacturer and
- * current, none revoked, and no step back behind what was used before. Answers the evaluation number to remember. Throws
- * the refusal of the check.
+ * Verifies new documents before they replace older ones. Each must be signed by its manufacturer, current and not revoked,
+ * and not older than the document that it replaces. Returns the evaluation number to remember. Throws the error of the
+ * first check that fails.
  */
 export function checkCollateral(items: readonly CollateralItem[], options: CollateralCheckOptions): number {
   const { trust, nowMs, seenEvaluationNumber, previous: before } = options;

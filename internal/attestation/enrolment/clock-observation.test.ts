@@ -13,7 +13,7 @@ const first: ClockObservation = {
   seenAtMs: 1_000_000,
 };
 
-/** The same machine, seen so much later. */
+/** An observation of the same machine, `ms` later. */
 function later(ms: number, change: Partial<ClockObservation> = {}): ClockObservation {
   const clock = { ...first.clock, clockMs: first.clock.clockMs + BigInt(ms) };
   return { ...first, clock, seenAtMs: first.seenAtMs + ms, ...change };
@@ -54,11 +54,11 @@ describe('compareClockObservations()', () => {
 
   test('detects two copies of a TPM that run alternately at the second observation', () => {
     const original = later(10 * MINUTE_MS);
-    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // started a moment ago
+    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // the copy was started a moment ago
     expect(compareClockObservations(original, copy).map((each) => each.kind)).toEqual(['clock-behind']);
     const record = latestClockObservation(original, copy);
     expect(record).toBe(original);
-    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // the original goes on where it was
+    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // the clock of the original continues
   });
 });
 

@@ -203,7 +203,7 @@ describe('verifyEndorsement()', () => {
       refusal(() => judge({ certificate: { ...issuer, der: input } })),
       refusal(() => judge({ endorsementKey: input })),
     ];
-    /** Runs the second judgement also when the first one refuses; only a defect is thrown. */
+    /** Returns the refusal, so that the test continues. Throws any other error, which is a bug. */
     function refusal(work: () => unknown): unknown {
       try {
         return work();

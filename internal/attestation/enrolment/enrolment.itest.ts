@@ -46,10 +46,10 @@ const derOf = (pem: string): Uint8Array =>
 const fingerprintOf = (pem: string): string =>
   new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase();
 
-/** More than the guesses that a software TPM allows. */
+/** More attempts than a software TPM allows before its dictionary-attack lockout. */
 const RUNS = 6;
 
-/** What a TPM's endorsement key makes of a credential for the attestation key, or for the name of another key. */
+/** Lets the TPM decrypt a credential that was created for its attestation key or for the Name of another key. */
 function openCredential(tpm: Tpm, kind: EndorsementKeyKind, name?: Uint8Array): Promise<Uint8Array> {
   return tpm.use(never, async (connection, signal) => {
     await using endorsementKey = await openEndorsementKey(connection, kind, signal);
@@ -75,7 +75,7 @@ describe('enrolment of a software TPM', () => {
   let tpm: Tpm;
   let request: EnrolmentRequest;
   let trust: EndorsementTrust;
-  const nowMs = Date.now() + 60_000; // the certificates are made a moment from now
+  const nowMs = Date.now() + 60_000; // the certificates are created a moment after this line
   const optionsOf = (change: Partial<EndorsementTrust> = {}, atMs = nowMs): EndorsementOptions => ({
     trust: { ...trust, ...change },
     cache: new CertificateCache(),
@@ -262,7 +262,7 @@ describe('enrolment of a software TPM', () => {
     await using copy = await factory.start({ copy: 'stolen' });
     await using stolen = copy.open();
     await stolen.use(never, async () => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 2000)); // so far the original lies behind its copy
+    await new Promise((resolve) => setTimeout(resolve, 2000)); // the clock of the original is behind that of its copy
     swtpm = await factory.start(); // from the same state: the same reset count, the same clock
     tpm = swtpm.open();
     const observationOf = async (of: Tpm): Promise<ClockObservation> => {

@@ -8,8 +8,8 @@
  *                        ── HMAC over session ────▶ Activations.redeem    once
  *                                                   └─▶ the AK's Name is pinned to `tpm-ek:…` in the cluster's record
  *
- * From then on quotes by that key are `endorsed` (`TpmEndorsements`). The record is by Name and can be taken back at
- * once, which an AK certificate could not. `compareSightings` notices a copied TPM state that shows up twice.
+ * Then quotes by that key are `endorsed` (`TpmEndorsements`). The record can be revoked immediately, unlike an AK
+ * certificate. `compareClockObservations()` detects a copied TPM state that is used on two machines.
  */
 export { CredentialActivations, type ActivationOptions, type Challenge } from './credential-activations.ts';
 export { encryptForTpm, decryptWithTpm, type TpmEnvelope } from './tpm-envelope.ts';

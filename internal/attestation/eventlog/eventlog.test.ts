@@ -25,7 +25,7 @@ const EVENTS: readonly BuiltEvent[] = [
   { register: 4, type: 0x0d, data: text('kernel') },
 ];
 
-/** What TPM2_PCR_Extend does, written once more. */
+/** Computes TPM2_PCR_Extend, independently of the code under test. */
 function extended(...digests: readonly Uint8Array[]): Uint8Array {
   return digests.reduce((value, digest) => sha256(Buffer.concat([value, digest])), new Uint8Array(32));
 }
@@ -112,7 +112,7 @@ describe('event logs of real machines', () => {
         expect(error).toBeInstanceOf(EventlogError);
       }
     }
-    expect(unseen).toBeGreaterThan(0); // a log is not signed: evidence covers its hash
+    expect(unseen).toBeGreaterThan(0); // a log is not signed; evidence covers the hash of the log
   });
 
   function trustedData(log: EventLog): string[] {

@@ -32,7 +32,7 @@ const context: ValidationContext = {
   collateral: { tpm: { attestationKeys: new Map([['stranger', {}]]) } },
 };
 
-/** A processor whose report is the binding, and nothing else. */
+/** A fake processor whose report consists of the binding only. */
 const processor: Issuer = { variant: 'sev-snp', issue: (binding) => Promise.resolve(binding) };
 
 function tpmWith(attestationKey: Uint8Array): Issuer {

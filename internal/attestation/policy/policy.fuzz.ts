@@ -21,7 +21,7 @@ const policies = [
   { name: 'ours', profile: 'identity', registers: {}, machines: 'any-proved', tpm: { requiredPcrs: [0] } },
 ];
 
-/** What a reader of JSON makes of the bytes; what is no JSON comes as the text that it is. */
+/** The value of the bytes as JSON, or the bytes as text if they are not JSON. */
 function valueOf(input: Uint8Array): unknown {
   const text = Buffer.from(input).toString('utf8');
   try {

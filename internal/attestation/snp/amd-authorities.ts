@@ -1,15 +1,15 @@
 /**
- * AMD's certificate authorities for SNP, as AMD's key distribution service gives them out
+ * AMD's certificate authorities for SNP, as AMD's key distribution service publishes them
  * (kdsintf.amd.com/{vcek,vlek}/v1/{Milan,Genoa,Turin}/cert_chain). Taken from the files `verify/trust/ask_ark_*.pem` of
  * github.com/google/go-sev-guest v0.15.0 (Apache-2.0); the roots of Milan, Genoa and Turin are byte for byte those in the
  * crate `sev` of github.com/virtee/sev (Apache-2.0). Public data: names, keys and signatures.
  *
- * Only the fingerprints decide over trust (`ARK_FINGERPRINTS`). The certificates are here so that a report and the
- * certificate of its chip are enough to judge it.
+ * Trust depends only on the fingerprints (`ARK_FINGERPRINTS`). The certificates are included so that a report can be
+ * verified with only the certificate of its chip.
  */
 import type { SnpProduct } from './product.ts';
 
-/** SHA-256 over each root (ARK) that is trusted, and what it is the root of. */
+/** SHA-256 over each trusted root certificate (ARK), and the product that it belongs to. */
 export const ARK_FINGERPRINTS: ReadonlyMap<string, SnpProduct> = new Map([
   ['69d063b45344d26a2e94e1f4210de49ef555308287d4c174445c95639a540bcd', 'Milan'],
   ['4c6598d19c18719c5dfd4a7d335f674e5bfe1d8f800cea2cf270c10d103db2f1', 'Genoa'],

@@ -5,7 +5,7 @@
  *     parseReport      form, to the bit (AMD 56860)
  *     findChain        which certificate, product, authority (AMD 57230)
  *     verifySnpReport  path to a pinned ARK, chip, TCB, revocation, signature  → genuine
- *     appraiseSnp      what the policy wants of a genuine report
+ *     checkSnpPolicy   the genuine report against the policy
  */
 export { type SnpErrorCode } from './errors.ts';
 export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence, type SnpEvidence } from './evidence.ts';

@@ -11,7 +11,7 @@ const report = readFixture('snp', 'milan.report');
 const vcek = readFixture('snp', 'milan.vcek');
 const document = encodeSnpEvidence({ report, certificates: [vcek] });
 
-/** Two certificates as the host lays them out: (GUID, offset, length)…, an empty entry, the certificates. */
+/** A certificate table of the host: entries of GUID, offset and length, an empty entry, two certificates. */
 function certificateTable(): Uint8Array {
   const head = Buffer.alloc(3 * 24);
   for (const [index, size] of [3, 5].entries()) {

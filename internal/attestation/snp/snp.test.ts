@@ -697,7 +697,7 @@ function withoutAuthorities(maker: TestAmd): TestAmd {
   return Object.create(maker, { trust: { value: { ...maker.trust, authorities: [] } } }) as TestAmd;
 }
 
-/** As the host lays it out: entries of guid, offset and length, a zero entry, the certificates. */
+/** The host's certificate table: entries of guid, offset and length, a zero entry, then the certificates. */
 function certificateTable(certificates: readonly Uint8Array[]): Uint8Array {
   const header = Buffer.alloc((certificates.length + 1) * 24);
   let offset = header.length;

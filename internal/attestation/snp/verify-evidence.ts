@@ -32,7 +32,7 @@ export function verifySnpEvidence(evidence: Uint8Array, options: SnpEvidenceOpti
     checkRegisters(measurements, policy, checks);
     checkMachine(machineIdentity, policy, checks);
   } else if (genuine.report.guestPolicy.debug) {
-    // Every sensible policy refuses this.
+    // Debug mode lets the host read the memory of the machine, so every production policy refuses it.
     genuine.checks.warn('snp-debug', { expected: false, actual: true });
   }
   return {

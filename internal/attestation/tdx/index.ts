@@ -6,7 +6,7 @@
  *     verifyTdxQuote    PCK chain ▶ quoting enclave ▶ attestation key ▶ quote; revocation; TCB  → genuine
  *     IntelCollateral   TCB info, QE identity, CRLs: signed by Intel, judged by date
  *     evaluateTcb       platform, TDX module and enclave against Intel's levels
- *     appraiseTdx       what the policy wants of a genuine quote
+ *     checkTdxPolicy    the genuine quote against the policy
  */
 export { IntelCollateral } from './collateral.ts';
 export { tdxErrors, type TdxErrorCode } from './errors.ts';

@@ -1,5 +1,5 @@
 /**
- * Intel's SGX root, which also vouches for TDX (certificates.trustedservices.intel.com/IntelSGXRootCA.der). Taken from
+ * Intel's SGX root, which is also the root for TDX (certificates.trustedservices.intel.com/IntelSGXRootCA.der). Taken from
  * `src/TrustedRootCA.der` of the sdist dcap-qvl 0.7.0 (MIT); byte for byte `verify/trusted_root.pem` of
  * github.com/google/go-tdx-guest v0.3.1 (Apache-2.0). Public data: a name, a key and a signature.
  */

@@ -782,7 +782,7 @@ describe('TDX quotes recorded from real machines', () => {
     const isPinned = (): boolean => true;
     const trust = { cache, nowMs: options.nowMs, isPinned, checks };
     const fmspc = Buffer.from('b0c06f000000', 'hex');
-    // Of the lists only the root's is needed for these two, and it is the short one.
+    // Both documents need only the CRL of the root, which is also the shortest.
     const read = (edited: Partial<TdxCollateral>) =>
       prepareCollateral({ ...raw, crls: raw.crls.slice(0, 1), ...edited }, cache);
     const readers = {
@@ -850,7 +850,7 @@ function changedText(text: Uint8Array, at: number): string {
   return Buffer.from(changed(text, at, (text[at] ?? 0) ^ 1)).toString('utf8');
 }
 
-/** The same content in another form: what a program does that parses and writes again. */
+/** The same JSON in another format, as from a program that parses and encodes it again. */
 function rewritten({ text, signature }: { readonly text: string; readonly signature: Uint8Array }) {
   return { text: JSON.stringify(JSON.parse(text), undefined, 1), signature };
 }
@@ -878,7 +878,7 @@ function selfMadeSigner(): Given {
   };
 }
 
-/** One byte less in the size of the certification data, so that its last byte belongs to nobody. */
+/** Reduces the size of the certification data by one, so that its last byte belongs to no field. */
 function shrunkCertification(quote: Uint8Array): Uint8Array {
   const offset = 48 + 584 + 4 + 128 + 2;
   const view = Buffer.from(quote);
@@ -886,7 +886,7 @@ function shrunkCertification(quote: Uint8Array): Uint8Array {
   return new Uint8Array(view);
 }
 
-/** A CCEL with one event in each of RTMR0 and RTMR1, and the registers it leads to. */
+/** A CCEL with one event in each of RTMR0 and RTMR1, and the register values after its replay. */
 function runtimeLog(): { readonly log: Uint8Array; readonly rtmrs: readonly Uint8Array[] } {
   const u16 = (value: number): Buffer => Buffer.from([value & 0xff, value >> 8]);
   const u32 = (value: number): Buffer => Buffer.concat([u16(value & 0xffff), u16(value >>> 16)]);

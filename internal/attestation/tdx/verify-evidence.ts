@@ -51,7 +51,7 @@ export function verifyTdxEvidence(evidence: Uint8Array, options: TdxEvidenceOpti
   };
 }
 
-/** Warns about what every sensible policy refuses. */
+/** Without a policy, warns about properties that every production policy refuses. */
 function warnWithoutPolicy({ quote, tcb, checks }: VerifiedTdxQuote): void {
   if (tcb !== undefined && tcb.status !== 'UpToDate') {
     checks.warn('tdx-tcb-status', {

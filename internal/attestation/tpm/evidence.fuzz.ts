@@ -23,7 +23,7 @@ const options = {
   endorsements: { attestationKeys: new Map([[recorded.attestationKeyName, {}]]) },
 } as const;
 const { proof, eventLog, ...parts } = decodeTpmEvidence(evidence);
-/** With a certificate of the lock counter beside it: well-formed and no more. */
+/** Evidence with a lock counter certificate that is well-formed but not valid. */
 const counted = encodeTpmEvidence({
   ...parts,
   ...proof,

@@ -2,8 +2,8 @@
  * TPM 2.0 evidence: a quote over PCRs for one session, by a key that is known to be in the TPM of one machine.
  *
  *   createTpmIssuer ──▶ document (evidence.ts) ──▶ TpmValidator
- *                                                   verify.ts    key, signature, binding, PCRs, clock, log
- *                                                   appraise.ts  registers and machine, as the policy wants
+ *                                                   verify-*.ts  key, signature, binding, PCRs, clock, log
+ *                                                   validator.ts registers and machine against the policy
  *
  * `verifyTpmEvidence()` is for callers that check registers and machine themselves, `verifyQuote()` for quotes of other tools.
  */

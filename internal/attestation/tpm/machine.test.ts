@@ -20,7 +20,7 @@ function setUp() {
   return { fake, tpm: new Tpm({ source: fake, clock }) };
 }
 
-/** One file, read with its limit; the rest of the port is not used here. */
+/** A file port with one file and its size limit. The tests use no other method of the port. */
 function filesWith(content: Uint8Array | undefined): { readonly files: FilePort; readonly path: string } {
   const read = async (_path: string, maxBytes: number): Promise<Uint8Array | undefined> => {
     if (content !== undefined && content.length > maxBytes) throw new FileError('file-too-large', 'reading');

@@ -121,7 +121,7 @@ describe('TPM evidence recorded from swtpm', () => {
     }
   });
 
-  /** The log is covered as a whole by one hash; some of its bytes stand for all. */
+  /** One hash covers the whole log, so it is enough to change a sample of its bytes. */
   function logSample(logAt: number): number[] {
     return Array.from({ length: 300 }, (_, index) => logAt + index * 51).filter((at) => at < evidence.length);
   }
@@ -468,7 +468,7 @@ describe('a TPM quote', () => {
     });
   });
 
-  /** A key with these attributes that the cluster knows by its Name all the same. */
+  /** A software key with these attributes whose Name the cluster has enrolled. */
   function soft(attributes: number): Partial<ForgedEvidence> {
     const other = createSoftKey(attributes);
     context = contextOf([
@@ -478,7 +478,7 @@ describe('a TPM quote', () => {
     return { key: other };
   }
 
-  /** (r, n - s), as anyone can make it. */
+  /** The second valid form of a signature, (r, n - s), which anybody can compute. */
   function twin(signature: Uint8Array): Uint8Array {
     const parsed = parseSignature(signature);
     if (parsed.algorithm !== 'ecdsa') throw new Error('not ECDSA');

@@ -6,7 +6,7 @@ import { TsmError } from './errors.ts';
 /** The kernel's name of the technology: SEV-SNP or TDX. */
 export type TsmProvider = 'sev_guest' | 'tdx_guest';
 
-/** Ports of `requestTsmReport()`. */
+/** The files and the clock that `requestTsmReport()` uses; tests replace them. */
 export interface TsmPorts {
   readonly files: KernelFilePort;
   readonly clock: Clock;

@@ -609,7 +609,7 @@ function passes(work: () => void): boolean {
   }
 }
 
-/** The authority of Milan as leaf would be refused for being one, so a chip certificate of AMD stands below it. */
+/** A chain of AMD with a chip certificate as leaf, because a leaf must not be a CA. */
 function amdChain(): Uint8Array[] {
   const [ark, ask] = AMD_AUTHORITIES.Milan.map((each) => new Uint8Array(Buffer.from(each, 'base64')));
   return [readFixture('snp', 'milan.vcek'), ask ?? new Uint8Array(), ark ?? new Uint8Array()];

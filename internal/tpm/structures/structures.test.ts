@@ -50,7 +50,7 @@ describe('parsePublic()', () => {
     const rsa = patched(EK_RSA_2048, EK_RSA_2048.length - 256, [...modulus]);
     expect(parsePublic(rsa)).toMatchObject({ symmetric: { keyBits: 128 }, scheme: undefined });
     expect(parsePublic(EK_ECC_P256)).toMatchObject({ key: { kind: 'ecc', curve: 'p256' } });
-    expect(() => keyObjectOf(parsePublic(EK_ECC_P256).key)).toThrow(malformed); // zero is no point
+    expect(() => keyObjectOf(parsePublic(EK_ECC_P256).key)).toThrow(malformed); // (0, 0) is not a point on the curve
   });
 
   const hostile = [
