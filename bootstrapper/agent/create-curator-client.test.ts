@@ -17,7 +17,7 @@ test.each([
   { name: 'in the provisioning of the machine', provisioned: ['127.0.0.3:9090'], directed: [] },
   { name: 'by an operator on the machine after it had joined', provisioned: [], directed: ['127.0.0.3'] },
 ])(
-  'a member that reaches no control plane of its directory uses the join endpoints configured $name',
+  'a member that reaches no control plane of its directory uses the hosts of the join endpoints that were set $name',
   async ({ provisioned, directed }) => {
     const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
     const [own, other] = [

@@ -26,7 +26,7 @@ export function createCuratorClient(
     keyPem: identity.keyPem,
     relayPort: PORTS.curatorRelay,
     log: log.child('curators'),
-    // Hosts from the configuration, newest first. Read at each use, because an operator may add endpoints.
+    // Read at each use, because an operator may add endpoints. The newest endpoint comes first.
     staticHosts: () =>
       [...operatorEndpoints.list, ...provisioning.joinEndpoints]
         .map((text) => parseEndpoint(text, PORTS.join))

@@ -56,7 +56,7 @@ async function show(options: ConsoleOptions, scope: Scope): Promise<void> {
   await reloadPrompts(options, scope);
 }
 
-/** Restarts the login prompts at which nobody is typing. A machine without a getty has none. */
+/** Makes agetty show its login prompts again, except where a user types. Without agetty, there are none. */
 async function reloadPrompts({ commands }: ConsoleOptions, scope: Scope): Promise<void> {
   await commands.run({ argv: ['agetty', '--reload'], signal: scope.signal }).catch((error: unknown) => {
     scope.signal.throwIfAborted();
