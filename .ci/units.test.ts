@@ -20,7 +20,7 @@ function services(): readonly { readonly name: string; readonly text: string }[]
     );
 }
 
-test('no service of ours leaves a dump of its memory, with the keys in it, when it dies', () => {
+test('no systemd service writes a core dump, which would contain its keys', () => {
   const found = services();
   // Agent, fingerprint, etcd, containerd (and through it every container), kubelet, metadata guard; join service and signer
   // share one text (service-unit.ts), and so do balancer and relay (forwarder-unit.ts).

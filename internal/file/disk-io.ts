@@ -7,7 +7,10 @@ export function isTemporary(name: string): boolean {
   return /^\..+\.[0-9a-f]{12}\.tmp$/.test(name);
 }
 
-/** Calls `work` with a temporary path in the directory of `path`, and removes whatever is at that path afterwards. */
+/**
+ * Calls `work` with a temporary path in the directory of `path`. Afterwards removes the file at that path,
+ * if one is left.
+ */
 export async function withTemporary<T>(path: string, work: (temporary: string) => Promise<T>): Promise<T> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
   const [done] = await Promise.allSettled([work(temporary)]);
@@ -28,7 +31,8 @@ export async function readAtMost(
   expectedBytes: number,
   maxBytes: number,
 ): Promise<Uint8Array | undefined> {
-  // The additional byte detects the end of the file. Files of /proc/sys answer only the first read, so that it must be large enough.
+  // The additional byte detects the end of the file. Files of /proc/sys return data for the first read
+  // only, so the buffer must be large enough.
   let buffer = new Uint8Array(Math.max(expectedBytes + 1, LEAST_READ_BYTES));
   for (let length = 0; ;) {
     const { bytesRead } = await handle.read(buffer, length, buffer.length - length, null);

@@ -10,8 +10,9 @@ const WRITE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLO
 /** Port: large files, which are never in memory as a whole. Every method rejects with a `FileError`. */
 export interface StreamPort {
   /**
-   * The bytes from `offset` on, in chunks. A symbolic link is refused. With `into`, every chunk is a part of that buffer and valid
-   * until the next one is requested; that saves the garbage collector hundreds of megabytes when a file is only hashed.
+   * The bytes from `offset` on, in chunks. Refuses a symbolic link. With `into`, every chunk is a part of
+   * that buffer and valid until the next chunk is requested. This saves the garbage collector hundreds of
+   * megabytes when a file is only hashed.
    */
   readChunks(
     path: string,

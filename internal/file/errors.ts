@@ -54,7 +54,10 @@ const CODES: Readonly<Record<string, FileErrorCode>> = {
   EPERM: 'file-permission',
 };
 
-/** Does the work and turns its error into a `FileError` with `details.errno`. `doing` is the start of the message. */
+/**
+ * Runs the work and turns its error into a `FileError` with `details.errno`. `doing` is the start of the
+ * message.
+ */
 export async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

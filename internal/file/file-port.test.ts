@@ -35,20 +35,20 @@ describe.each(ports)('$name', ({ create }) => {
     files = await create();
   });
 
-  test('read() gives undefined for what does not exist, also below a file', async () => {
+  test('read() returns undefined for a missing path, also below a file', async () => {
     await files.writeAtomic(at('file'), 'x');
     expect(await files.read(at('none'), 10)).toBeUndefined();
     expect(await files.read(at('none', 'deeper'), 10)).toBeUndefined();
     expect(await files.read(at('file', 'below'), 10)).toBeUndefined();
   });
 
-  test('read() gives exactly what was written', async () => {
+  test('read() returns exactly the written bytes', async () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
     await files.writeAtomic(at('file'), bytes);
     expect(await files.read(at('file'), 256)).toEqual(bytes);
   });
 
-  test('read() gives an empty file as no bytes', async () => {
+  test('read() returns no bytes for an empty file', async () => {
     await files.writeAtomic(at('file'), '');
     expect(await files.read(at('file'), 0)).toEqual(new Uint8Array());
   });
@@ -74,7 +74,7 @@ describe.each(ports)('$name', ({ create }) => {
     expect((await files.stat(at('file')))?.mode).toBe(0o600);
   });
 
-  test('writeAtomic() into a directory that does not exist fails and makes none', async () => {
+  test('writeAtomic() into a missing directory fails and creates no directory', async () => {
     await expect(files.writeAtomic(at('none', 'file'), 'x')).rejects.toMatchObject({ code: 'file-io' });
     expect(await files.stat(at('none'))).toBeUndefined();
   });
@@ -85,7 +85,7 @@ describe.each(ports)('$name', ({ create }) => {
     expect(await files.list(directory)).toEqual(['directory']);
   });
 
-  test('createExclusive() has one winner among many', async () => {
+  test('createExclusive() succeeds for one of many concurrent callers', async () => {
     const attempts = Array.from({ length: 20 }, (_, index) => files.createExclusive(at('lock'), `${index}`));
     const won = await Promise.all(attempts);
     expect(won.filter(Boolean)).toHaveLength(1);
@@ -93,32 +93,32 @@ describe.each(ports)('$name', ({ create }) => {
     expect(await files.list(directory)).toEqual(['lock']);
   });
 
-  test('appendSynced() creates and then adds', async () => {
+  test('appendSynced() creates the file, then appends to it', async () => {
     await files.appendSynced(at('journal'), 'one\n');
     await files.appendSynced(at('journal'), 'two\n');
     expect(text(await files.read(at('journal'), 99))).toBe('one\ntwo\n');
     expect((await files.stat(at('journal')))?.mode).toBe(0o600);
   });
 
-  test('makeDirectory() creates parents, for the owner only, and is fine when it exists', async () => {
+  test('makeDirectory() creates parents with mode 0700, and accepts an existing directory', async () => {
     await files.makeDirectory(at('a', 'b', 'c'));
     await files.makeDirectory(at('a', 'b', 'c'), 0o755);
     expect(await files.stat(at('a'))).toMatchObject({ kind: 'directory', mode: 0o700 });
     expect(await files.stat(at('a', 'b', 'c'))).toMatchObject({ kind: 'directory', mode: 0o700 });
   });
 
-  test('makeDirectory() may be called by many at once', async () => {
+  test('makeDirectory() can run many times concurrently', async () => {
     await Promise.all(Array.from({ length: 20 }, () => files.makeDirectory(at('a', 'b'), 0o755)));
     expect(await files.list(directory)).toEqual(['a']);
     expect(await files.stat(at('a', 'b'))).toMatchObject({ kind: 'directory', mode: 0o755 });
   });
 
-  test('makeDirectory() over a file fails', async () => {
+  test('makeDirectory() at the path of a file fails', async () => {
     await files.writeAtomic(at('file'), 'x');
     await expect(files.makeDirectory(at('file', 'below'))).rejects.toMatchObject({ code: 'file-io' });
   });
 
-  test('remove() takes a file, a whole directory, or nothing at all', async () => {
+  test('remove() removes a file or a directory with its content, and accepts a missing path', async () => {
     await files.makeDirectory(at('a', 'b'));
     await files.writeAtomic(at('a', 'b', 'file'), 'x');
     await files.writeAtomic(at('ab'), 'kept');
@@ -126,7 +126,7 @@ describe.each(ports)('$name', ({ create }) => {
     expect(await files.list(directory)).toEqual(['ab']);
   });
 
-  test('rename() moves a directory with all that is in it', async () => {
+  test('rename() moves a directory with its content', async () => {
     await files.makeDirectory(at('from', 'deep'));
     await files.makeDirectory(at('other'));
     await files.writeAtomic(at('from', 'deep', 'file'), 'x');
@@ -135,7 +135,7 @@ describe.each(ports)('$name', ({ create }) => {
     expect(text(await files.read(at('other', 'to', 'deep', 'file'), 9))).toBe('x');
   });
 
-  test('rename() of a directory replaces an empty one, and nothing else', async () => {
+  test('rename() of a directory replaces an empty directory only', async () => {
     for (const name of ['one', 'two', 'empty']) await files.makeDirectory(at(name));
     await files.writeAtomic(at('two', 'file'), 'x');
     await files.writeAtomic(at('file'), 'x');
@@ -147,27 +147,27 @@ describe.each(ports)('$name', ({ create }) => {
     expect(await files.list(at('empty'))).toEqual(['file']);
   });
 
-  test('rename() of what does not exist fails', async () => {
+  test('rename() of a missing path fails', async () => {
     await expect(files.rename(at('none'), at('to'))).rejects.toMatchObject({
       code: 'file-io',
       details: { errno: 'ENOENT' },
     });
   });
 
-  test('sync() takes what is there, and nothing else', async () => {
+  test('sync() accepts existing paths only', async () => {
     await files.writeAtomic(at('file'), 'x');
     await files.sync(at('file'));
     await expect(files.sync(at('none'))).rejects.toMatchObject({ details: { errno: 'ENOENT' } });
   });
 
-  test('list() is sorted, and empty for what is no directory', async () => {
+  test('list() is sorted, and empty for a path that is not a directory', async () => {
     for (const name of ['b', 'a', 'c']) await files.writeAtomic(at(name), '');
     expect(await files.list(directory)).toEqual(['a', 'b', 'c']);
     expect(await files.list(at('none'))).toEqual([]);
     expect(await files.list(at('a'))).toEqual([]);
   });
 
-  test('stat() tells kind and size, or undefined', async () => {
+  test('stat() returns kind and size, or undefined', async () => {
     await files.writeAtomic(at('file'), 'four');
     expect(await files.stat(at('file'))).toMatchObject({ kind: 'file', sizeBytes: 4 });
     expect(await files.stat(at('none'))).toBeUndefined();
@@ -177,19 +177,19 @@ describe.each(ports)('$name', ({ create }) => {
 describe('DiskFiles on a real disk', () => {
   const files = new DiskFiles();
 
-  test('holds its limit where sizes lie', async () => {
+  test('enforces the size limit for files whose stated size is wrong', async () => {
     expect((await lstat('/proc/self/status')).size).toBe(0);
     expect(text(await files.read('/proc/self/status', 64 * 1024))).toContain('Name:');
     await expect(files.read('/proc/self/status', 16)).rejects.toMatchObject({ code: 'file-too-large' });
     await expect(files.read('/dev/zero', 100_000)).rejects.toMatchObject({ code: 'file-too-large' });
   });
 
-  test('reads a setting of the kernel whole: it is there for one read only', async () => {
+  test('reads a kernel parameter completely, although only its first read returns data', async () => {
     expect(text(await files.read('/proc/sys/kernel/pid_max', 64 * 1024))).toMatch(/^[0-9]{4,}\n$/);
     await expect(files.read('/proc/sys/kernel/pid_max', 2)).rejects.toMatchObject({ code: 'file-too-large' });
   });
 
-  test('gives what was asked for whatever the umask', async () => {
+  test('creates files with the requested mode, whatever the umask', async () => {
     const old = process.umask(0o077);
     try {
       await files.writeAtomic(at('public'), 'x', { mode: 0o644 });
@@ -206,7 +206,7 @@ describe('DiskFiles on a real disk', () => {
     expect(await Promise.all(modes)).toEqual([0o644, 0o755, 0o600, 0o600]);
   });
 
-  test('shows nobody a directory that is narrower than what was asked for: a crash would leave it so', async () => {
+  test('never shows a directory with a narrower mode than requested, because a crash would leave it so', async () => {
     const old = process.umask(0o077);
     const seen = new Set<number | undefined>();
     let round = 0;
@@ -224,7 +224,7 @@ describe('DiskFiles on a real disk', () => {
     expect([...seen]).toEqual([0o755]);
   });
 
-  test('follows a link to a directory, and makes none in the place of one that leads nowhere', async () => {
+  test('accepts a symbolic link to a directory, and does not replace a dangling link', async () => {
     await mkdir(at('target'));
     await symlink(at('target'), at('link'));
     await symlink(at('nowhere'), at('dangling'));
@@ -234,19 +234,19 @@ describe('DiskFiles on a real disk', () => {
     await expect(files.makeDirectory(at('dangling'))).rejects.toMatchObject({ code: 'file-io' });
   });
 
-  test('leaves nothing beside a write that failed', async () => {
+  test('a failed write leaves no temporary file', async () => {
     await files.makeDirectory(at('directory'));
     await expect(files.writeAtomic(at('directory'), 'x')).rejects.toThrow();
     expect(await readdir(directory)).toEqual(['directory']);
   });
 
-  test('does not show what a crash left behind', async () => {
+  test('list() hides temporary files that a crash left', async () => {
     await writeFile(at('.state.json.0123456789ab.tmp'), 'half');
     await writeFile(at('.hidden'), 'mine');
     expect(await files.list(directory)).toEqual(['.hidden']);
   });
 
-  test('shows a reader the old or the new content, never a mixture', async () => {
+  test('a reader sees the old or the new content, never a mixture', async () => {
     const contents = ['a', 'b'].map((letter) => letter.repeat(64 * 1024));
     await files.writeAtomic(at('state'), contents[0] ?? '');
     const seen = new Set<string | undefined>();
@@ -272,7 +272,7 @@ describe('DiskFiles on a real disk', () => {
   test.each([
     { name: 'a read-only file system', path: '/proc/self/x', code: 'file-io' },
     { name: 'a full device', path: '/dev/full', code: 'file-no-space' },
-  ])('translates $name', async ({ path, code }) => {
+  ])('translates the error of $name', async ({ path, code }) => {
     const attempt = path === '/dev/full' ? files.appendSynced(path, 'x') : files.writeAtomic(path, 'x');
     await expect(attempt).rejects.toMatchObject({ name: 'FileError', code });
   });

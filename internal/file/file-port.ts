@@ -26,7 +26,10 @@ export interface FilePort {
   /** Removes a file, or a directory with its content, if it exists. */
   remove(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Makes durable what another program has written: the content and the name. Fails when the path does not exist. */
+  /**
+   * Makes a file durable that another program has written: its content and its name. Fails when the path
+   * does not exist.
+   */
   sync(path: string): Promise<void>;
   /** The names in a directory, sorted; empty when it does not exist. */
   list(path: string): Promise<readonly string[]>;

@@ -1,6 +1,6 @@
 /**
- * Port: files. A write is complete and durable or did not happen; errno becomes a `FileError` here. No other directory imports
- * `node:fs`. The parent of a path is `dirname` of `node:path`.
+ * Port: files. A write is either complete and durable, or did not happen. This directory turns errno into a
+ * `FileError`; no other directory imports `node:fs`. The parent of a path is `dirname` of `node:path`.
  */
 export { openDevice, type DeviceHandle } from './device.ts';
 export { DiskFiles } from './disk-files.ts';

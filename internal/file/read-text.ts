@@ -1,6 +1,6 @@
 import type { FilePort } from './file-port.ts';
 
-/** More than any text file that a program here reads; /proc/self/mountinfo of a busy host is the largest. */
+/** More than any text file that our programs read. The largest is /proc/self/mountinfo of a busy host. */
 const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 
 /**

@@ -11,7 +11,10 @@ const shape = z.object({
   }),
 });
 
-/** The decision of an API server. `denied`: an authorizer refused; neither allowed nor denied: none had an opinion. */
+/**
+ * The decision of an API server. `denied`: an authorizer refused. Neither allowed nor denied: no authorizer
+ * had an opinion.
+ */
 type AccessDecision = z.infer<typeof shape>['status'];
 
 /** Whether an API server would allow the kubelet of a node to read its own Node object. */

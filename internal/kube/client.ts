@@ -26,7 +26,10 @@ export interface KubeWrite {
   readonly contentType?: string;
 }
 
-/** Requests to the Kubernetes API with a client certificate. The few that the CLI needs justify no library. */
+/**
+ * Requests to the Kubernetes API with a client certificate. The CLI makes too few of them to need a
+ * library.
+ */
 export class KubeClient implements Disposable {
   readonly #access: KubeAccess;
   readonly #clock: Clock;
@@ -137,7 +140,7 @@ async function readBody(response: IncomingMessage): Promise<string> {
 
 const FORBIDDEN = 403;
 
-/** Whether the API server authenticated the client and did not authorize the request. */
+/** Whether the API server authenticated the client but did not authorize the request. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KubeError && error.details['status'] === FORBIDDEN;
 }

@@ -23,11 +23,11 @@ const podOnNode = z.object({
 export type PodKind =
   /** A static pod, which only the kubelet of its node can stop. */
   | 'mirror'
-  /** Its DaemonSet would recreate it at once. */
+  /** A pod of a DaemonSet, which would recreate it at once. */
   | 'daemon'
-  /** No controller recreates it elsewhere. */
+  /** A pod without a controller: no controller recreates it on another node. */
   | 'alone'
-  /** Eviction deletes its emptyDir volumes. */
+  /** A pod with emptyDir volumes, which its eviction deletes. */
   | 'with-data'
   | 'finished'
   | 'movable';
@@ -38,7 +38,7 @@ export interface PodOnNode {
   readonly name: string;
   readonly uid: string;
   readonly kind: PodKind;
-  /** Its deletion was requested. */
+  /** The deletion of the pod was requested. */
   readonly isTerminating: boolean;
 }
 
@@ -78,7 +78,7 @@ export async function evictPod(
     apiVersion: 'policy/v1',
     kind: 'Eviction',
     metadata: { name, namespace },
-    // Not a pod that was recreated under the same name.
+    // The uid protects a pod that was recreated under the same name.
     deleteOptions: { preconditions: { uid } },
   };
   await ignoringAbsence(client.write({ method: 'POST', path, body }, signal));

@@ -35,7 +35,7 @@ async function createSigner(): Promise<KeyCertificateSigner> {
   return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => nowMs });
 }
 
-/** An API server that demands a client certificate of its own authority. */
+/** Starts an API server that requires a client certificate from its own CA. */
 async function start(
   answer: (url: string) => Answer,
   name = '127.0.0.1',
@@ -95,7 +95,7 @@ describe('KubeClient', () => {
 
   const failures = [
     {
-      name: 'a refused identity',
+      name: 'a refused client certificate',
       answer: { status: 401, body: { message: 'Unauthorized' } },
       want: { code: 'kube-refused', exit: 'refused' },
     },
@@ -110,7 +110,7 @@ describe('KubeClient', () => {
       answer: { status: 500, body: 'etcd' },
       want: { code: 'kube-failed', retryable: true },
     },
-    { name: 'an answer that is not JSON', answer: { body: '<html>' }, want: { code: 'kube-failed' } },
+    { name: 'a response that is not JSON', answer: { body: '<html>' }, want: { code: 'kube-failed' } },
   ];
   test.each(failures)('maps $name to an error code', async ({ answer, want }) => {
     const { access } = await start(() => answer);
@@ -275,7 +275,7 @@ describe('listing objects', () => {
     await expect(listPods(kube, { signal: never })).rejects.toMatchObject({ code: 'kube-failed' });
   });
 
-  test('takes a node without a status for not ready', () => {
+  test('treats a node without a status as not ready', () => {
     const node = {
       metadata: { name: 'n', namespace: '', creationTimestamp: '', labels: {} },
       status: { conditions: [], addresses: [], nodeInfo: { kubeletVersion: '' } },
@@ -283,7 +283,7 @@ describe('listing objects', () => {
     expect(readinessOf(node)).toEqual({ ready: false, why: 'the kubelet has not reported yet' });
   });
 
-  test('makes the message of a kubelet one printable line', () => {
+  test("makes the kubelet's message one printable line", () => {
     const message = 'up\u001b[2K\n! all is well';
     const node = {
       metadata: { name: 'n', namespace: '', creationTimestamp: '', labels: {} },
@@ -307,18 +307,18 @@ describe('kubeconfig', () => {
   const contexts = (text: string): unknown[] =>
     (parse(text) as { contexts: { name: string }[] }).contexts.map(({ name }) => name);
 
-  test('is read as it was written', () => {
+  test('reads a kubeconfig that renderKubeconfig() wrote', () => {
     const back = accessFromKubeconfig(renderKubeconfig('prod', access('a')), 'kubeconfig');
     expect({ ...back, keyPem: back.keyPem.reveal() }).toEqual({ ...access('a'), keyPem: 'key' });
   });
 
-  test('becomes current when there was no kubeconfig', () => {
+  test('makes the cluster the current context of a new kubeconfig', () => {
     const { text, context } = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
     expect(parse(text)).toMatchObject({ 'current-context': 'prod', clusters: [{ name: 'prod' }] });
     expect(context).toBe('prod');
   });
 
-  test('keeps all other entries and the current context when it is merged', () => {
+  test('keeps all other entries and the current context when it merges a cluster', () => {
     const existing = {
       path: 'x',
       text: 'apiVersion: v1\nkind: Config\npreferences: {colors: true}\ncurrent-context: mine\nclusters: [{name: mine, cluster: {server: "https://m"}}]\nusers: []\ncontexts: [{name: mine, context: {cluster: mine, user: me, namespace: ns}}]\n',
@@ -334,7 +334,7 @@ describe('kubeconfig', () => {
     });
   });
 
-  test('gets another name when another cluster has the name, and keeps that name', () => {
+  test('renames the added cluster when another cluster has its name, and keeps the new name', () => {
     const first = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
     const second = mergeKubeconfig({ path: 'x', text: first.text }, { name: 'prod', access: access('b') });
     expect(second.context).toBe('prod-2');

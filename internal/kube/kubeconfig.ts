@@ -74,8 +74,9 @@ export interface MergedKubeconfig {
 }
 
 /**
- * Adds a cluster to a user's kubeconfig. Entries of the same cluster (same CA) are replaced; a name that another cluster
- * has gets a number. Everything else in the file stays, including the current context if there is one.
+ * Adds a cluster to a user's kubeconfig. Entries of the same cluster (same CA) are replaced. If another
+ * cluster has the name, the added cluster gets a name with a number. Everything else in the file stays,
+ * including an existing current context.
  */
 export function mergeKubeconfig(
   existing: { readonly text: string; readonly path: string } | undefined,

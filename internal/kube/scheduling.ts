@@ -2,7 +2,10 @@ import { z } from 'zod';
 import type { KubeClient } from './client.ts';
 import { KubeError } from './errors.ts';
 
-/** Annotation: what cordoned a node. Without it an operator did, and no command uncordons the node by itself. */
+/**
+ * Annotation with the actor that cordoned a node. Without this annotation, an operator cordoned it, and no
+ * command uncordons the node automatically.
+ */
 const CORDONED_BY = 'cluster/cordoned-by';
 
 const nodeObject = z.object({
@@ -46,7 +49,7 @@ export async function readScheduling(
 /** Options of `setSchedulable`. */
 export interface SchedulableOptions {
   readonly signal: AbortSignal;
-  /** What cordons, so that it can recognize its own cordon later. */
+  /** The actor that cordons, so that it can recognize its own cordon later. */
   readonly cordonedBy?: string;
 }
 

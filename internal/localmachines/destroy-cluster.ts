@@ -23,9 +23,9 @@ const POLL_MS = 50;
 const NSPAWN_PROPAGATE = '/run/systemd/nspawn/propagate';
 
 /**
- * Removes a local cluster with everything of it on this machine, in whatever state it is. It finds the parts by the number and the
- * directory of the cluster in the kernel, not by records, so it also cleans up after a `kill -9` at any point of `mini up`. Returns
- * false when the cluster did not exist.
+ * Removes a local cluster with all its parts on this machine, in any state. Finds the parts by the number
+ * and the directory of the cluster in the kernel, not by records. So it also cleans up after a `kill -9` at
+ * any point of `mini up`. Returns false when the cluster did not exist.
  */
 export async function destroyCluster(
   host: HostPorts,
@@ -39,7 +39,8 @@ export async function destroyCluster(
   await unmountBelow(host, directory, options.signal);
   await host.files.remove(directory);
   await restoreInotifyLimit(host, { directory, signal: options.signal });
-  if (network !== undefined) await releaseNumber(host, network); // last: a second attempt needs it to find the rest
+  // Last: a second attempt needs the number to find the rest.
+  if (network !== undefined) await releaseNumber(host, network);
   await removeIfEmpty(host, options.root);
   return existed;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/fake-clock.ts';
 import { acquireLock, waitForLock } from './host-lock.ts';
 
-test('a lock has one holder, and is free again when it is let go', async () => {
+test('acquireLock() gives a lock to one holder, and again after its release', async () => {
   const what = `test ${crypto.randomUUID()}`;
   {
     await using _held = await acquireLock(what);
@@ -12,7 +12,7 @@ test('a lock has one holder, and is free again when it is let go', async () => {
   await using _again = await acquireLock(what);
 });
 
-test('of many that ask at once exactly one gets it', async () => {
+test('acquireLock() gives the lock to exactly one of many concurrent callers', async () => {
   const what = `test ${crypto.randomUUID()}`;
   const asked = await Promise.allSettled(Array.from({ length: 20 }, () => acquireLock(what)));
   const won = asked.filter((each) => each.status === 'fulfilled');
@@ -28,7 +28,7 @@ describe('awaitTurn()', () => {
     return { clock, told, options, what: `test ${crypto.randomUUID()}` };
   };
 
-  /** The kernel's answer comes from outside of the fake time. */
+  /** Advances the fake time, and waits for the kernel, which does not follow the fake time. */
   const pass = async (clock: FakeClock, ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 250) {
       while (clock.sleeping === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -36,13 +36,13 @@ describe('awaitTurn()', () => {
     }
   };
 
-  test('takes what is free and tells nobody', async () => {
+  test('acquires a free lock without calling onWait', async () => {
     const { told, options, what } = bench();
     await using _lock = await waitForLock(what, options);
     expect(told).toEqual([]);
   });
 
-  test('says that it waits, and has its turn when the other one has let go', async () => {
+  test('calls onWait, and acquires the lock after the other holder has released it', async () => {
     const { clock, told, options, what } = bench();
     const other = await acquireLock(what);
     const waiting = waitForLock(what, options);
@@ -55,7 +55,7 @@ describe('awaitTurn()', () => {
     expect(told).toEqual(['waits']);
   });
 
-  test('gives up after its time, under the code of the lock', async () => {
+  test('fails with the error code of the lock after its timeout', async () => {
     const { clock, options, what } = bench();
     await using _other = await acquireLock(what);
     const outcome = expect(waitForLock(what, options)).rejects.toMatchObject({
@@ -65,7 +65,7 @@ describe('awaitTurn()', () => {
     await outcome;
   });
 
-  test('ends with its signal', async () => {
+  test('rejects when its signal fires', async () => {
     const stop = new AbortController();
     const { clock, options, what } = bench(stop.signal);
     await using _other = await acquireLock(what);

@@ -5,9 +5,9 @@ import { LocalMachineError } from './errors.ts';
 const POLL_MS = 250;
 
 /**
- * A lock with one holder on this machine. It is an abstract unix socket (unix(7)): bound atomically, without a file, and freed by the
- * kernel however the process of the holder ends.
- * @throws LocalMachineError `localmachines-locked` when another process holds it
+ * A lock with one holder on this machine. It is an abstract unix socket (unix(7)): bound atomically,
+ * without a file. The kernel frees it however the process of the holder ends. @throws LocalMachineError
+ * `localmachines-locked` when another process holds it
  */
 export async function acquireLock(what: string): Promise<AsyncDisposable> {
   const server = createServer((connection) => connection.destroy());
@@ -39,8 +39,8 @@ export interface LockWaitOptions {
 }
 
 /**
- * Waits for a lock on shared data: its holder is building what the caller needs.
- * @throws LocalMachineError `localmachines-locked` when the lock is not free in time
+ * Waits for a lock on shared data, whose holder is building the data that the caller needs. @throws
+ * LocalMachineError `localmachines-locked` when the lock is not free in time
  */
 export async function waitForLock(what: string, options: LockWaitOptions): Promise<AsyncDisposable> {
   const { clock, limitMs, onWait, signal } = options;

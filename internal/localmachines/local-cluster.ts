@@ -164,7 +164,7 @@ export class LocalCluster {
     return this.#node(record);
   }
 
-  /** The TPM stays: its identity may be in the inventory of a cluster already. */
+  /** The TPM stays, because its identity may already be in the inventory of a cluster. */
   async #removeAllButTpm(paths: NodePaths): Promise<void> {
     for (const name of await this.#host.files.list(paths.directory)) {
       const path = `${paths.directory}/${name}`;

@@ -10,7 +10,7 @@ const record = (message: string): LogRecord => ({
   fields: {},
 });
 
-/** A journal that takes each line when it is told to. */
+/** An output that accepts each line only when the test calls a method. */
 class Journal extends Writable {
   readonly taken: string[] = [];
   #pending: ((error?: Error) => void) | undefined;
@@ -20,7 +20,7 @@ class Journal extends Writable {
     this.#pending = done;
   }
 
-  /** Takes all that waits. */
+  /** Accepts all waiting lines. */
   takeAll(): void {
     for (let done = this.#pending; done !== undefined; done = this.#pending) {
       this.#pending = undefined;
@@ -46,12 +46,12 @@ describe('lineSink()', () => {
     const journal = new Journal();
     const sink = lineSink(journal);
     sink(record('the last one'));
-    await journal.breakDown(); // without a listener this ends the program
+    await journal.breakDown(); // without a listener, this error would end the program
     sink(record('nobody reads this'));
     expect(journal.taken).toHaveLength(1);
   });
 
-  test('buffers a bounded part for a blocked reader and reports dropped lines', () => {
+  test('buffers a limited amount for a blocked reader and reports the dropped lines', () => {
     const journal = new Journal();
     const sink = lineSink(journal);
     const text = 'x'.repeat(10_000);

@@ -31,7 +31,7 @@ describe('createLogger()', () => {
 });
 
 describe('formatJsonRecord()', () => {
-  test('is one line with the record first', () => {
+  test('writes one line that starts with the record', () => {
     const record: LogRecord = {
       timeMs: 0,
       level: 'info',
@@ -44,13 +44,13 @@ describe('formatJsonRecord()', () => {
     );
   });
 
-  test.each(['time', 'level', 'path', 'message'])('renames a field called %s', (name) => {
+  test.each(['time', 'level', 'path', 'message'])('renames a field with the reserved name %s', (name) => {
     const printed = line({ [name]: 'forged' });
     expect(printed[name]).not.toBe('forged');
     expect(printed[`${name}_`]).toBe('forged');
   });
 
-  test('prints an error as its chain, with its code', () => {
+  test('prints an error as its cause chain, with its code', () => {
     const errors = {
       'a-b': { fault: 'system', exit: 'internal', retryable: true, meaning: 'm', fix: 'f' },
     } as const;

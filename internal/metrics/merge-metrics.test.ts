@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { mergeMetrics } from './merge-metrics.ts';
 
-test('mergeMetrics() keeps each family together under one head and tells its samples apart by label', () => {
+test('mergeMetrics() writes each family once, and distinguishes the samples of each process by label', () => {
   const page = (value: number): string =>
     [
       '# HELP a_total A.',

@@ -5,7 +5,7 @@ import { processMetrics, readMetrics, renderMetrics, serveMetrics } from './inde
 const clock = new SystemClock();
 
 describe('renderMetrics()', () => {
-  test("is Prometheus' text, with labels escaped", () => {
+  test("writes Prometheus' text format and escapes labels", () => {
     const samples = [
       { labels: { path: 'a"b\\c\nd', state: 'new' }, value: 1.5 },
       { labels: {}, value: 2 },
@@ -15,7 +15,7 @@ describe('renderMetrics()', () => {
     );
   });
 
-  test('leaves out what is no number, and families without samples', () => {
+  test('leaves out values that are not finite, and families without samples', () => {
     expect(renderMetrics([{ name: 'none', help: 'h', kind: 'gauge', samples: [] }])).toBe('');
     const samples = [{ value: Number.NaN }, { value: 3 }];
     expect(renderMetrics([{ name: 'x', help: 'h', kind: 'gauge', samples }])).toMatch(
@@ -25,7 +25,7 @@ describe('renderMetrics()', () => {
 });
 
 describe('serveMetrics()', () => {
-  test('answers on the loopback until its signal fires; nothing else than /metrics', async () => {
+  test('serves only /metrics, on the loopback, until its signal fires', async () => {
     const stop = new AbortController();
     const listening = Promise.withResolvers<number>();
     const usage = { uptimeSeconds: 1, residentBytes: 2, heapBytes: 3, cpuMicroseconds: 4e6 };

@@ -9,9 +9,10 @@ const NEVER_OLD = new Date(8.64e15);
 type Done = (error?: unknown) => void;
 
 /**
- * The directory of a lock, as the file system that proper-lockfile works on (its option `fs`). It differs from a plain directory in
- * two points: it appears together with the file that describes its holder, in one rename(2), so that every lock has a known holder;
- * and its modification time is fixed, so that no clock makes it stale.
+ * The directory of a lock, as the file system that proper-lockfile works on (its option `fs`). It differs
+ * from a plain directory in two ways. It appears together with the file that describes its holder, in one
+ * rename(2), so that every lock has a known holder. Its modification time is fixed, so that no change of
+ * the clock makes it stale.
  */
 export class LockDirectory {
   readonly path: string;
@@ -51,7 +52,8 @@ export class LockDirectory {
       await this.#files.rename(prepared, path);
       return undefined;
     } catch (error) {
-      // Gone: another process has removed it as a leftover. That counts as a held lock, and the caller tries again.
+      // Another process has removed the directory as a leftover. The lock counts as held, and the caller
+      // tries again.
       if (!isTaken(error) && !isGone(error)) throw error;
       await this.#files.remove(prepared);
       return Object.assign(new Error(`${path} exists`), { code: 'EEXIST' });
@@ -80,8 +82,9 @@ export async function readHolderText(files: FilePort, path: string): Promise<Hol
 }
 
 /**
- * Moves the lock of a holder that has ended aside, to a path with the id of that holder. The path stays until a later holder releases
- * the lock: a slower process that has judged the same holder ended finds the path taken, and does not move the lock of a running one.
+ * Moves the lock of a holder that has ended to a path with the id of that holder. The path stays until a
+ * later holder releases the lock. A slower process that also found this holder ended then finds the path
+ * taken, and does not move the lock of a running process.
  */
 export async function removeStaleLock(
   files: FilePort,
@@ -95,12 +98,14 @@ export async function removeStaleLock(
     if (isTaken(error) || isGone(error)) return; // another process was faster
     throw error;
   }
-  // The path had been removed already, and the lock of a running process was moved: it is moved back.
+  // The path had already been removed, so the lock of a running process was moved. It is moved back.
   const moved = await readHolderText(files, aside);
   if (moved.kind === 'text' && moved.text !== holder.text) await files.rename(aside, path);
 }
 
-/** Removes what killed processes have left: directories that never became a lock, and locks that were moved aside. */
+/**
+ * Removes what killed processes have left: incomplete lock directories, and stale locks that were moved.
+ */
 async function removeLeftovers(files: FilePort, path: string): Promise<void> {
   const directory = dirname(path);
   const leftovers = (await files.list(directory)).filter((name) => name.startsWith(`${basename(path)}.`));
@@ -109,7 +114,7 @@ async function removeLeftovers(files: FilePort, path: string): Promise<void> {
       await files.remove(join(directory, name));
     } catch (error) {
       if (!isTaken(error) && !isGone(error)) throw error;
-      // Another process is preparing it right now, and notices if it is removed.
+      // Another process is preparing this directory right now, and detects its removal.
     }
   }
 }

@@ -37,13 +37,13 @@ describe('parseMountinfo()', () => {
     ]);
   });
 
-  test('gives paths as they are, not as the kernel escapes them', () => {
+  test("returns paths without the kernel's escape sequences", () => {
     const [mount] = parseMountinfo('1 0 8:1 / /a\\040b\\011c\\134d rw - ext4 /dev/sd\\040a rw');
     expect(mount).toMatchObject({ point: '/a b\tc\\d', source: '/dev/sd a' });
   });
 
   test.each(['nonsense', '1 0 8:1 / /point rw ext4 /dev/sda rw', '1 0 8:1 / /point rw - ext4'])(
-    'refuses %j: a mount that is not understood must not be missed',
+    'refuses %j, because a mount that cannot be parsed must not be missed',
     (line) => {
       expect(() => parseMountinfo(line)).toThrow(TypeError);
     },

@@ -18,7 +18,7 @@ export async function readMounts(files: Pick<FilePort, 'read'>): Promise<readonl
   return parseMountinfo((await readText(files, '/proc/self/mountinfo')) ?? '');
 }
 
-/** @throws TypeError for an unexpected line: a mount that is overlooked could be left behind */
+/** @throws TypeError for an unexpected line: a mount that is overlooked could stay mounted */
 export function parseMountinfo(text: string): readonly Mount[] {
   const lines = text.split('\n').filter((line) => line !== '');
   return lines.map((line) => {

@@ -16,14 +16,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-/** The lock of a process, as it leaves it when it is killed. */
+/** Creates the lock that a killed process leaves. */
 async function leaveLock(owner: object | undefined): Promise<void> {
   await mkdir(path);
   const holder = { id: randomUUID(), about: { what: 'agent' }, process: owner };
   await writeFile(join(path, 'holder.json'), JSON.stringify(holder));
 }
 
-test('guardProcess() lets one in, tells the next one who it is, and leaves nothing behind', async () => {
+test('acquireProcessLock() admits one process, reports it to the next one, and leaves no files', async () => {
   const first = await acquireProcessLock(files, path, { what: 'agent' });
   await expect(acquireProcessLock(files, path)).rejects.toMatchObject({
     code: 'platform-already-running',
@@ -36,7 +36,7 @@ test('guardProcess() lets one in, tells the next one who it is, and leaves nothi
 
 const times = [new Date(0), new Date('2099-01-01')];
 test.each(times)(
-  'guardProcess() keeps a second one out of a living one’s lock whose time is %s',
+  "acquireProcessLock() refuses a second process while the first one runs, when the lock's time is %s",
   async (time) => {
     await leaveLock(await currentProcessIdentity(files));
     await utimes(path, time, time);
@@ -46,27 +46,27 @@ test.each(times)(
 
 const dead = [
   { name: 'a process that was killed', owner: { pid: 2 ** 22 + 1, startTicks: '1' } },
-  { name: 'a process whose id another one has now', owner: { pid: process.pid, startTicks: '1' } },
-  { name: 'a process before the last boot', owner: { bootId: 'another' } },
+  { name: 'a process whose id another process has now', owner: { pid: process.pid, startTicks: '1' } },
+  { name: 'a process that ran before the last boot', owner: { bootId: 'another' } },
 ];
-test.each(dead)('guardProcess() takes over from $name, whatever the time of its lock', async ({ owner }) => {
+test.each(dead)('acquireProcessLock() takes over the lock of $name, whatever its time', async ({ owner }) => {
   await leaveLock({ ...(await currentProcessIdentity(files)), ...owner });
   await utimes(path, new Date('2099-01-01'), new Date('2099-01-01'));
   await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
   expect(await readdir(directory)).toEqual([]);
 });
 
-test('guardProcess() leaves the lock of another machine alone, which it cannot ask about', async () => {
+test('acquireProcessLock() does not take over a lock of another machine, whose processes it cannot check', async () => {
   await leaveLock({ ...(await currentProcessIdentity(files)), machineId: 'another' });
   await expect(acquireProcessLock(files, path)).rejects.toMatchObject({ code: 'platform-already-running' });
 });
 
-test('guardProcess() takes an empty directory for no lock: its holder was killed on its way out', async () => {
+test('acquireProcessLock() replaces an empty directory, which a holder left that was killed during its release', async () => {
   await mkdir(path);
   await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
 });
 
-test('guardProcess() lets exactly one of many in, as often as they try', async () => {
+test('acquireProcessLock() admits exactly one of many processes, however often they try', async () => {
   let inside = 0;
   const enter = async (): Promise<'in' | 'out'> => {
     try {

@@ -10,12 +10,12 @@ const MAX_TRIES = 8;
 const NEVER_STALE_MS = 2 ** 31 - 1;
 
 /**
- * Lets one process of a program run at a time. The lock is that of proper-lockfile. Whether its holder still runs is asked of the
- * kernel (process id, start time, boot id) and not decided by the age of a file: a clock that is set must neither admit a second
- * process nor lock out the first. The lock of a process that has ended is taken over.
- * @param path of the lock's directory; paths that begin with it and a dot belong to the lock too
- * @param about what other processes are told about the holder
- * @throws PlatformError `platform-already-running` with the holder's process id and what it told, `platform-lock-failed`
+ * Lets one process of a program run at a time, with a lock of proper-lockfile. The kernel tells whether the
+ * holder still runs (process id, start time, boot id). The age of a file does not decide, because a changed
+ * clock must neither admit a second process nor lock out the first. The lock of a process that has ended is
+ * taken over. @param path of the lock's directory; paths that begin with it and a dot belong to the lock
+ * too @param about what other processes are told about the holder @throws PlatformError
+ * `platform-already-running` with the holder's process id and what it told, `platform-lock-failed`
  */
 export async function acquireProcessLock(
   files: FilePort,
@@ -42,16 +42,17 @@ export async function acquireProcessLock(
 
 type Release = () => Promise<void>;
 
-/** undefined when another process holds the lock. */
+/** Undefined when another process holds the lock. */
 async function tryLock(directory: LockDirectory): Promise<Release | undefined> {
   try {
-    // proper-lockfile keeps one record for each name: with a new name, the record of another run is left alone.
+    // proper-lockfile keeps one record for each name. With a new name, the record of another run is not
+    // changed.
     return await lock(`${directory.path}#${randomUUID()}`, {
       realpath: false,
       lockfilePath: directory.path,
       stale: NEVER_STALE_MS,
       fs: directory,
-      // proper-lockfile calls a lock compromised by its file time, which does not count here.
+      // proper-lockfile calls a lock compromised because of its file time, which this lock does not use.
       onCompromised: () => undefined,
     });
   } catch (error) {
@@ -74,7 +75,7 @@ interface Holder {
   readonly process: ProcessIdentity | undefined;
 }
 
-/** undefined when the text is not one of ours. */
+/** Undefined when the text does not have our format. */
 function parseHolder(text: string): Holder | undefined {
   try {
     const { id, about, process } = JSON.parse(text) as Partial<Holder>;

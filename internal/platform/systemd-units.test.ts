@@ -13,7 +13,7 @@ async function create() {
   return { files, units: new SystemdUnits({ files, commands: new FakeCommands() }) };
 }
 
-/** Killed before the command that matches; what was written stays. */
+/** A runner that simulates a kill before the matching command. Files that were written stay. */
 function killedBefore(verb: string): CommandRunner {
   const commands = new FakeCommands();
   return {
@@ -23,7 +23,7 @@ function killedBefore(verb: string): CommandRunner {
 }
 
 describe('SystemdUnits', () => {
-  test('install() tells what is new, and nothing once it runs', async () => {
+  test('install() reports a new unit, and reports no change once the unit runs', async () => {
     const { units } = await create();
     expect(await units.install(UNIT, 'one', signal)).toBe(true);
     await units.start(UNIT, signal);
@@ -34,7 +34,7 @@ describe('SystemdUnits', () => {
   });
 
   test.each(['daemon-reload', 'restart'])(
-    'killed before its %s, what is written is still to come into force in the next life',
+    'a process killed before its %s leaves a unit that the next process must still start or restart',
     async (verb) => {
       const { files, units } = await create();
       await units.install(UNIT, 'one', signal);
@@ -52,7 +52,7 @@ describe('SystemdUnits', () => {
     },
   );
 
-  test('outdate() says that it has yet to be started or restarted, also to the next life', async () => {
+  test('requireRestart() makes install() report a pending restart, also in later processes', async () => {
     const { files, units } = await create();
     await units.install(UNIT, 'one', signal);
     await units.start(UNIT, signal);
@@ -64,11 +64,11 @@ describe('SystemdUnits', () => {
   });
 
   test.each([
-    { name: 'nothing of one that does not exist', load: 'not-found', active: 'inactive', asked: [] },
-    { name: 'only the boot of one that is off', load: 'loaded', active: 'inactive', asked: ['disable'] },
-    { name: 'one that runs', load: 'loaded', active: 'active', asked: ['disable', 'stop'] },
+    { name: 'nothing for a unit that does not exist', load: 'not-found', active: 'inactive', asked: [] },
+    { name: 'only the start at boot for a unit that does not run', load: 'loaded', active: 'inactive', asked: ['disable'] },
+    { name: 'a running unit', load: 'loaded', active: 'active', asked: ['disable', 'stop'] },
     {
-      name: 'one that runs without its file',
+      name: 'a running unit without a unit file',
       load: 'not-found',
       active: 'active',
       asked: ['disable', 'stop'],
@@ -88,21 +88,21 @@ describe('SystemdUnits', () => {
 
   test.each([
     {
-      name: 'nothing more for one that it has read',
+      name: 'no reload for a unit that systemd has read',
       shown: 'LoadState=loaded\nNeedDaemonReload=no\n',
       reloads: 0,
     },
     {
-      name: 'a reload for one that it knows otherwise',
+      name: 'a reload for a unit that systemd read with other content',
       shown: 'LoadState=loaded\nNeedDaemonReload=yes\n',
       reloads: 1,
     },
     {
-      name: 'a reload for one that it did not find before',
+      name: 'a reload for a unit that systemd did not find before',
       shown: 'LoadState=not-found\nNeedDaemonReload=no\n',
       reloads: 1,
     },
-  ])('install() asks of systemd $name', async ({ shown, reloads }) => {
+  ])('install() requests $name', async ({ shown, reloads }) => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc/systemd/system');
     const commands = new FakeCommands((argv) => (argv.includes('show') ? shown : undefined));
@@ -110,7 +110,7 @@ describe('SystemdUnits', () => {
     expect(commands.runs.filter((argv) => argv.includes('daemon-reload'))).toHaveLength(reloads);
   });
 
-  test('install() of a drop-in reloads whatever systemd says of a unit', async () => {
+  test('install() of a drop-in requests a reload, whatever systemd reports about the unit', async () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc/systemd/system');
     const commands = new FakeCommands(() => 'LoadState=loaded\nNeedDaemonReload=no\n');
@@ -119,9 +119,9 @@ describe('SystemdUnits', () => {
   });
 
   test.each([
-    { name: 'nothing for one that a package brought', shipped: 'one', reloads: 0 },
-    { name: 'its own for another one of a package', shipped: 'of an older package', reloads: 1 },
-  ])('install() of a drop-in does $name', async ({ shipped, reloads }) => {
+    { name: 'nothing for a drop-in that a package installed', shipped: 'one', reloads: 0 },
+    { name: 'a new file for a drop-in that differs from the packaged one', shipped: 'of an older package', reloads: 1 },
+  ])('install() of a drop-in writes $name', async ({ shipped, reloads }) => {
     const files = new MemoryFiles();
     for (const directory of ['/etc/systemd/system', '/lib/systemd/system/x.slice.d'])
       await files.makeDirectory(directory);

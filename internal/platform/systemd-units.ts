@@ -58,7 +58,7 @@ export class SystemdUnits implements UnitPort {
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
     const path = `${UNIT_DIRECTORY}/${unit}`;
     const found = await readText(this.#files, path);
-    // For a new drop-in, systemd must reload: it runs all generators and reads all units.
+    // A new drop-in needs a reload, during which systemd runs all generators and reads all units.
     if (
       isDropIn(unit) &&
       found === undefined &&

@@ -59,7 +59,7 @@ const V2 = {
 };
 
 describe('collectMachineFacts()', () => {
-  test('reads what the kernel and the disk say', async () => {
+  test('reads the facts from the kernel and the disk', async () => {
     const facts = await collect(await disk(V2));
     expect(facts).toMatchObject({
       kernelRelease: '6.1.0',
@@ -75,20 +75,20 @@ describe('collectMachineFacts()', () => {
       ports: undefined,
       addresses: ['192.0.2.7'],
       nameResolvesTo: [],
-      // The nearest directory that exists is asked.
+      // The nearest existing parent directory is measured.
       diskSpace: [{ directory: '/var/lib/cluster', freeBytes: 7, neededBytes: 5 }],
       clockSync: 'unknown',
     });
     expect([facts.programs['ip'], facts.programs['conntrack']]).toEqual(['/usr/sbin/ip', undefined]);
   });
 
-  test('tells controllers of cgroup v1 that are enabled', async () => {
+  test('reports the enabled controllers of cgroup v1', async () => {
     const cgroups = '#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t2\t1\nmemory\t0\t1\t0\n';
     const { cgroup } = await collect(await disk({ '/proc/cgroups': cgroups }));
     expect(cgroup).toEqual({ version: 1, controllers: ['cpu'] });
   });
 
-  test('believes systemd-resolved’s own list before /etc/resolv.conf', async () => {
+  test('prefers the name servers of systemd-resolved to /etc/resolv.conf', async () => {
     const files = { '/etc/resolv.conf': 'nameserver 127.0.0.53\n' };
     expect((await collect(await disk(files))).resolvConf).toContain('127.0.0.53');
     const resolved = { ...files, '/run/systemd/resolve/resolv.conf': 'nameserver 192.0.2.1\n' };
@@ -99,12 +99,12 @@ describe('collectMachineFacts()', () => {
     { said: 'yes\n', want: 'yes' },
     { said: 'no\n', want: 'no' },
     { said: { exitCode: 1, output: 'no bus' }, want: 'unknown' },
-  ])('takes the word of the time service ($want)', async ({ said, want }) => {
+  ])('uses the report of the time service ($want)', async ({ said, want }) => {
     const commands = new FakeCommands(() => said);
     expect((await collect(await disk({}), {}, commands)).clockSync).toBe(want);
   });
 
-  test('leaves nothing behind, whether it may write or not', async () => {
+  test('leaves no files, with and without permission to write test files', async () => {
     for (const writesProbes of [false, true]) {
       const files = await disk(V2);
       const before = await files.list('/');
@@ -115,7 +115,7 @@ describe('collectMachineFacts()', () => {
     }
   });
 
-  /** A port of ours that another program holds; it lets go when the collector pauses, or never. */
+  /** Another program holds one of our ports. It releases the port when the collector pauses, or never. */
   async function withSquatter(letsGo: boolean): Promise<string | undefined> {
     const squatter = createServer();
     squatter.listen(9093, '127.0.0.1');
@@ -130,11 +130,11 @@ describe('collectMachineFacts()', () => {
     return ports?.find(({ port }) => port === 9093)?.problem;
   }
 
-  test('finds out that a port is held, on whatever address', async () => {
+  test('detects a port in use on any address', async () => {
     await expect(withSquatter(false)).resolves.toBe('in use by another program');
   });
 
-  test('takes no other check of this machine for a program that listens', async () => {
+  test('does not mistake another preflight run on this machine for a listening program', async () => {
     await expect(withSquatter(true)).resolves.toBeUndefined();
   });
 });
@@ -145,25 +145,25 @@ describe('readOnlyPaths()', () => {
   const PATHS = ['/etc/kubernetes', '/opt/cluster', '/var/lib/cluster'];
 
   test.each([
-    { name: 'nothing', mounts: [mount('/', 'rw')], want: [] },
-    { name: 'a root that is read-only', mounts: [mount('/', 'ro')], want: PATHS },
+    { name: 'nothing on a writable file system', mounts: [mount('/', 'rw')], want: [] },
+    { name: 'a read-only root', mounts: [mount('/', 'ro')], want: PATHS },
     {
-      name: 'a writable mount on a root that is read-only',
+      name: 'a writable mount on a read-only root',
       mounts: [mount('/', 'ro'), mount('/var', 'rw')],
       want: PATHS.slice(0, 2),
     },
     {
-      name: 'what a disk error has made read-only',
+      name: 'a file system that the kernel made read-only after a disk error',
       mounts: [mount('/', 'rw'), mount('/opt', 'rw', 'ro,errors=remount-ro')],
       want: ['/opt/cluster'],
     },
     {
-      name: 'the newest of two mounts on one point',
+      name: 'the latest of two mounts on one mount point',
       mounts: [mount('/', 'rw'), mount('/opt', 'rw'), mount('/opt', 'ro')],
       want: ['/opt/cluster'],
     },
-    { name: 'nothing in a file that is none', mounts: [''], want: [] },
-  ])('finds $name', ({ mounts, want }) => {
+    { name: 'nothing in a file without mounts', mounts: [''], want: [] },
+  ])('readOnlyPaths() finds $name', ({ mounts, want }) => {
     expect([...readOnlyPaths(parseMountinfo(mounts.join('\n')), PATHS)]).toEqual(want);
   });
 });

@@ -14,7 +14,9 @@ import { findTpmProblem, type TpmLocation } from './probe-tpm.ts';
 import { readOnlyPaths } from './read-only-paths.ts';
 
 const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
-/** The servers of systemd-resolved, where it runs: /etc/resolv.conf then has only the machine itself. */
+/**
+ * The name servers of systemd-resolved. Where it runs, /etc/resolv.conf contains only a loopback address.
+ */
 const RESOLVED_CONF = '/run/systemd/resolve/resolv.conf';
 const TIME_SERVICE_MS = 5_000;
 const SECOND_TRY_MS = 300;

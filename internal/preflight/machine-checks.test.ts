@@ -36,13 +36,13 @@ const fit: MachineFacts = {
 const judged = (given: Partial<MachineFacts>) => runChecks(MACHINE_CHECKS, { ...fit, ...given });
 
 describe('MACHINE_CHECKS', () => {
-  test('tell a fit machine’s figures beside their thresholds, and no problem', () => {
+  test('report values and thresholds of a suitable machine, and no problem', () => {
     const results = judged({});
     expect(results.filter(({ status }) => status !== 'ok')).toEqual([]);
     for (const { figure, threshold, cause, fix } of results) {
       expect([figure === '', threshold === '', cause, fix]).toEqual([false, false, '', '']);
     }
-    // Each of these is looked at, by a code that is explained.
+    // Every check must have a result with a code from the catalogue.
     const codes = new Set(results.map(({ code }) => code));
     const known = Object.keys(preflightErrors).filter((code) => code !== 'preflight-address-changed');
     expect([...codes].sort()).toEqual(known.sort());
@@ -50,13 +50,13 @@ describe('MACHINE_CHECKS', () => {
 
   const unfit: { name: string; given: Partial<MachineFacts>; want: string; says: string }[] = [
     {
-      name: 'a provisioning that the agent refuses',
+      name: 'a provisioning file that the agent refuses',
       given: { provisioningProblem: 'the file: Unrecognized key: "colour"' },
       want: 'preflight-provisioning',
       says: 'colour',
     },
     {
-      name: 'a TPM that does not answer',
+      name: 'a TPM that does not respond',
       given: { tpm: { path: '/dev/tpmrm0', problem: 'no such device' } },
       want: 'preflight-tpm',
       says: 'no such device',
@@ -68,26 +68,26 @@ describe('MACHINE_CHECKS', () => {
       says: '/dev/sda2',
     },
     {
-      name: 'a busy port',
+      name: 'a port in use',
       given: { ports: [{ port: 6443, user: 'API server', problem: 'taken' }] },
       want: 'preflight-port',
       says: 'port 6443',
     },
-    { name: 'no address', given: { addresses: [] }, want: 'preflight-address', says: 'loopback' },
+    { name: 'a machine without an address', given: { addresses: [] }, want: 'preflight-address', says: 'loopback' },
     {
-      name: 'an address that changed',
+      name: 'a configured address that the machine no longer has',
       given: { configuredAddress: '198.18.0.12', nameResolvesTo: ['198.18.0.12'] },
       want: 'preflight-address',
       says: '198.18.0.12',
     },
     {
-      name: 'a name that is another machine’s',
+      name: 'a host name that resolves to another machine',
       given: { nameResolvesTo: ['198.18.0.99'] },
       want: 'preflight-hostname',
       says: '198.18.0.99',
     },
     {
-      name: 'the name that every machine has',
+      name: 'the host name localhost',
       given: { nodeName: 'localhost', nameResolvesTo: ['127.0.0.1'] },
       want: 'preflight-hostname',
       says: 'localhost',
@@ -105,25 +105,25 @@ describe('MACHINE_CHECKS', () => {
       says: '/opt/cluster',
     },
     {
-      name: 'no forwarding',
+      name: 'disabled IP forwarding',
       given: { sysctls: { ...fit.sysctls, 'net.ipv4.ip_forward': '0' } },
       want: 'preflight-sysctl',
       says: 'ip_forward',
     },
     {
-      name: 'bridges without a firewall',
+      name: 'bridged traffic that bypasses iptables',
       given: { sysctls: { ...fit.sysctls, 'net.bridge.bridge-nf-call-iptables': '0' } },
       want: 'preflight-sysctl',
       says: 'bridge-nf-call-iptables',
     },
     {
-      name: 'no overlay',
+      name: 'a kernel without the overlay module',
       given: { modules: new Set(['br_netfilter']) },
       want: 'preflight-module',
       says: 'overlay',
     },
     {
-      name: 'no br_netfilter',
+      name: 'a kernel without br_netfilter',
       given: { modules: new Set(['overlay']) },
       want: 'preflight-module',
       says: 'br_netfilter',
@@ -135,7 +135,7 @@ describe('MACHINE_CHECKS', () => {
       says: 'cgroup v1',
     },
     {
-      name: 'a cgroup controller that is off',
+      name: 'a disabled cgroup controller',
       given: { cgroup: { version: 2, controllers: ['cpu', 'cpuset', 'pids'] } },
       want: 'preflight-cgroup',
       says: 'memory',
@@ -159,19 +159,19 @@ describe('MACHINE_CHECKS', () => {
       says: 'conntrack',
     },
     {
-      name: 'a clock that has lost its battery',
+      name: 'a clock that was reset to its epoch',
       given: { nowMs: Date.UTC(1970, 0, 1), callerClockMs: undefined },
       want: 'preflight-clock',
       says: '1970',
     },
     {
-      name: 'a clock that is behind that of the workstation',
+      name: 'a clock that is behind the clock of the workstation',
       given: { callerClockMs: NOW_MS + 6 * 60_000 },
       want: 'preflight-clock',
       says: '6m behind',
     },
   ];
-  test.each(unfit)('fail for $name, with a cause and a fix', ({ given, want, says }) => {
+  test.each(unfit)('report a failure for $name, with a cause and a fix', ({ given, want, says }) => {
     const [failure, ...others] = failedChecks(judged(given));
     expect(others).toEqual([]);
     expect(failure).toMatchObject({ code: want, cause: expect.stringContaining(says) });
@@ -179,37 +179,37 @@ describe('MACHINE_CHECKS', () => {
   });
 
   const warnings: { name: string; given: Partial<MachineFacts>; want: string; says: string }[] = [
-    { name: 'no name server', given: { resolvConf: '' }, want: 'preflight-dns', says: 'no name server' },
+    { name: 'no configured name server', given: { resolvConf: '' }, want: 'preflight-dns', says: 'no name server' },
     {
-      name: 'a name server of this machine alone',
+      name: 'only a loopback name server',
       given: { resolvConf: 'nameserver 127.0.0.53\n' },
       want: 'preflight-dns',
       says: '127.0.0.53',
     },
     {
-      name: 'more name servers than are asked',
+      name: 'more name servers than the resolver uses',
       given: { resolvConf: [1, 2, 3, 4].map((n) => `nameserver 192.0.2.${n}`).join('\n') },
       want: 'preflight-dns',
       says: '4 name servers',
     },
-    { name: 'an untold clock', given: { clockSync: 'no' }, want: 'preflight-clock', says: 'time service' },
+    { name: 'a clock that no time service synchronizes', given: { clockSync: 'no' }, want: 'preflight-clock', says: 'time service' },
     { name: 'little memory', given: { memoryBytes: 1 << 30 }, want: 'preflight-size', says: '1.0 GiB' },
     { name: 'one processor', given: { processors: 1 }, want: 'preflight-size', says: '1 processor' },
     {
-      name: 'a kernel of yesterday',
+      name: 'a kernel below the recommended version',
       given: { kernelRelease: '5.4.0' },
       want: 'preflight-kernel',
       says: '5.8',
     },
   ];
-  test.each(warnings)('warn of $name and let the machine become a node', ({ given, want, says }) => {
+  test.each(warnings)('report a warning for $name and accept the machine', ({ given, want, says }) => {
     const results = judged(given).filter(({ status }) => status !== 'ok');
     expect(results).toEqual([
       expect.objectContaining({ code: want, status: 'warning', cause: expect.stringContaining(says) }),
     ]);
   });
 
-  test('name the disk before what a broken disk causes', () => {
+  test('report a broken disk before the problems that it causes', () => {
     const programs = { ...fit.programs, ip: undefined };
     const failures = failedChecks(
       judged({ writableDirectories: [{ path: '/etc', problem: 'EROFS' }], programs }),
@@ -217,7 +217,7 @@ describe('MACHINE_CHECKS', () => {
     expect(failures.map(({ code }) => code)).toEqual(['preflight-read-only', 'preflight-program']);
   });
 
-  test('skip the ports of a node, and parameters that only a missing module brings', () => {
+  test('skip the ports of a node, and parameters that exist only with a missing module', () => {
     const sysctls = { 'net.ipv4.ip_forward': '1' };
     const results = judged({ ports: undefined, sysctls, modules: new Set(['overlay']) });
     const skipped = results.filter(({ status }) => status === 'skipped');
@@ -229,12 +229,12 @@ describe('MACHINE_CHECKS', () => {
     expect(failedChecks(results).map(({ code }) => code)).toEqual(['preflight-module']);
   });
 
-  test('take cgroup v1 where the provisioning accepts it', () => {
+  test('accept cgroup v1 when the provisioning allows it', () => {
     const cgroup = { ...fit.cgroup, version: 1 } as const;
     expect(failedChecks(judged({ cgroup, allowsCgroupV1: true }))).toEqual([]);
   });
 
-  test('offer to repair modules and kernel parameters, and nothing else', () => {
+  test('offer to repair only kernel modules and kernel parameters', () => {
     const everything = judged({
       ...{ modules: new Set<string>(), sysctls: { 'net.ipv4.ip_forward': '0' } },
       swaps: `${fit.swaps}/dev/sda2 partition 1 0 -2\n`,

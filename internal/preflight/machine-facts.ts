@@ -1,4 +1,4 @@
-/** Everything that the checks of a machine are functions of. */
+/** Everything about a machine that the checks need. */
 export interface MachineFacts {
   /** Why the provisioning file is invalid; undefined: it is valid, or does not exist yet. */
   readonly provisioningProblem: string | undefined;

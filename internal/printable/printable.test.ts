@@ -3,18 +3,18 @@ import { printable, printableJson, printableLines } from './index.ts';
 
 const hostile = [
   { name: 'an escape sequence', text: 'a\u001b[2Kb', want: 'a?[2Kb' },
-  { name: 'a control sequence of C1', text: 'a\u009b2Kb', want: 'a?2Kb' },
+  { name: 'a C1 control sequence', text: 'a\u009b2Kb', want: 'a?2Kb' },
   { name: 'an operating system command', text: 'a\u001b]0;x\u0007b', want: 'a?]0;x?b' },
   { name: 'a carriage return', text: 'good\rbad', want: 'good?bad' },
   { name: 'backspaces', text: 'bad\b\b\bgood', want: 'bad???good' },
   { name: 'a null', text: 'a\u0000b', want: 'a?b' },
   { name: 'a bidirectional override', text: 'a\u202egnp.exe', want: 'a?gnp.exe' },
-  { name: 'isolates', text: '\u2066a\u2069', want: '?a?' },
+  { name: 'directional isolates', text: '\u2066a\u2069', want: '?a?' },
   { name: 'directional marks', text: 'a\u200e\u200f\u061cb', want: 'a???b' },
   { name: 'zero-width characters', text: 'n\u200b1\u2060\ufeff', want: 'n?1??' },
-  { name: 'tags', text: 'a\u{e0061}b', want: 'a?b' },
+  { name: 'tag characters', text: 'a\u{e0061}b', want: 'a?b' },
   { name: 'line and paragraph separators', text: 'a\u2028b\u2029c', want: 'a?b?c' },
-  { name: 'half of a character', text: 'a\ud83d', want: 'a?' },
+  { name: 'a lone surrogate', text: 'a\ud83d', want: 'a?' },
 ];
 
 describe('printable()', () => {
@@ -23,7 +23,7 @@ describe('printable()', () => {
     expect(printableLines(text)).toBe(want);
   });
 
-  test('makes one line of any text and marks line breaks', () => {
+  test('turns any text into one line and marks line breaks', () => {
     expect(printable('! node n1\n✔ verified\r\nx\ty')).toBe('! node n1↵✔ verified↵x?y');
   });
 
@@ -31,7 +31,7 @@ describe('printable()', () => {
     expect(printable('Zürich – 東京 – שלום – 🙂')).toBe('Zürich – 東京 – שלום – 🙂');
   });
 
-  test('cuts long text without printing half a character', () => {
+  test('truncates long text without splitting a character', () => {
     expect(printable('x'.repeat(5000))).toHaveLength(2000);
     expect(printable('ab🙂', { maxChars: 3 })).toBe('ab?');
   });
@@ -43,7 +43,7 @@ test('printableLines() keeps lines and columns', () => {
 
 describe('printableJson()', () => {
   test.each([...hostile, { name: 'plain text', text: 'Zürich 🙂 "\\"' }])(
-    'means the same with $name',
+    'printableJson() returns equivalent JSON for $name',
     ({ text }) => {
       const made = printableJson(JSON.stringify({ text }));
       expect(JSON.parse(made)).toEqual({ text });

@@ -1,4 +1,4 @@
-/** Longer texts are cut. */
+/** Longer texts are truncated. */
 const MAX_CHARS = 2000;
 /** Stands for a line break inside a text that must be one line. */
 const BREAK = '↵';

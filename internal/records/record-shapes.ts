@@ -12,7 +12,7 @@ export const clusterShape = z.strictObject({
   version,
   clusterId: z.string().min(1),
   clusterName: z.string().min(1),
-  /** Incremented when etcd is restored from a snapshot: watch tokens of older epochs are then invalid. */
+  /** Incremented when etcd is restored from a snapshot. Watch tokens of older epochs are then invalid. */
   epoch: z.int().positive(),
   /** The cluster CA. */
   caPem: z.string(),
@@ -32,7 +32,7 @@ export const settingsShape = z.strictObject({
   podSubnet: z.string().min(1),
   serviceSubnet: z.string().min(1),
   apiServerSans: z.array(z.string()),
-  /** The manifest's exact text: its hash is what components are checked against. */
+  /** The exact text of the manifest. Components are checked against its hash. */
   bundleManifest: z.string(),
   /** "host:port" of the operator's own balancer of the API servers. */
   apiEndpoint: z.string().min(1).optional(),
@@ -71,15 +71,18 @@ export type EvidenceProfile = (typeof EVIDENCE_PROFILES)[number];
 
 /** What the evidence of a machine has proved, without the evidence itself. */
 const machineShape = z.strictObject({
-  /** As policies list it, e.g. "tpm-ek:90ab…". */
+  /** Identity of a machine, in the form in which policies list it, e.g. "tpm-ek:90ab…". */
   identity: z.string().min(1),
-  /** Trusted by the endorsement of its manufacturer, or pinned by an operator (inventory or approval), or not yet. */
+  /** `endorsed` by the manufacturer, `pinned` by an operator (inventory or approval), or not proved yet. */
   proof: z.enum(['endorsed', 'pinned', 'unproved']),
   variant: z.string().min(1),
   profile: z.enum(EVIDENCE_PROFILES),
   /** Name (hex) of the attestation key of this identity; absent without a TPM. */
   akName: z.string().optional(),
-  /** What its TPM's lock counter certified at the commit, in decimal; absent where it does not count. */
+  /**
+   * The lock counter that the TPM certified when the membership was committed, in decimal; absent if the
+   * TPM has no lock counter.
+   */
   lockCounter: z
     .string()
     .regex(/^\d{1,20}$/)
@@ -95,7 +98,7 @@ export const nodeShape = z.strictObject({
   version,
   nodeId: z.string(),
   name: z.string(),
-  /** SubjectPublicKeyInfo, DER. The record of this key is the membership. */
+  /** SubjectPublicKeyInfo, DER. A record with this key makes the node a member. */
   pubKey: bytes,
   state: z.enum(NODE_STATES),
   roles: z.array(z.enum(ROLES)),
@@ -109,9 +112,11 @@ export const nodeShape = z.strictObject({
 export const identityShape = z.strictObject({
   version,
   nodeId: z.string(),
-  /** Name (hex) of its attestation key, which identifies later evidence of this machine. */
+  /** Name (hex) of the machine's attestation key, which identifies later evidence of this machine. */
   akName: z.string().optional(),
-  /** The latest clock observation of its TPM: a copy of a software TPM cannot have the same clock. */
+  /**
+   * The latest clock observation of the machine's TPM. A copy of a software TPM cannot have the same clock.
+   */
   sighting: z
     .strictObject({
       clockMs: z.string().regex(/^\d{1,20}$/),
@@ -142,7 +147,7 @@ export const joinShape = z.strictObject({
     name: z.string(),
     roles: z.array(z.string()),
     agentVersion: z.string(),
-    /** Its clock minus ours. */
+    /** The clock of the machine minus the clock of the server. */
     clockOffsetMs: z.int(),
   }),
   decision: z
@@ -153,7 +158,7 @@ export const joinShape = z.strictObject({
       /** "operator:NAME" or "policy:VERSION". */
       by: z.string(),
       timeMs: z.int(),
-      /** The end of an approval: the join must be completed before. */
+      /** The time at which an approval expires: the join must be completed before. */
       expiresMs: z.int(),
     })
     .optional(),
@@ -194,7 +199,7 @@ export const removedShape = z.strictObject({
   identity: z.string().min(1),
   /** The number of removals; a readmission covers one removal and those before. */
   removal: z.int().positive(),
-  /** The node that it was last. */
+  /** The last node ID of the machine. */
   nodeId: z.string(),
   name: z.string(),
   removedMs: z.int(),
@@ -253,12 +258,15 @@ export const heartbeatShape = z.strictObject({ version, sinceMs: z.int() });
 /** A mutation that was done, at the revision at which this record was written. */
 export const mutationShape = z.strictObject({ version, requestSha256: z.string() });
 
-/** One decision: who changed what. The chain is over the exact bytes of each (internal/audit). */
+/**
+ * One decision: the caller and the change. The chain is computed over the exact bytes of each entry
+ * (internal/audit).
+ */
 export const auditShape = z.strictObject({
   version: z.literal(2),
-  /** From 1, without a gap. */
+  /** Starts at 1, without gaps. */
   seq: z.int().positive(),
-  /** Hash of the entry before; 64 zeros before the first. */
+  /** Hash of the previous entry; 64 zeros for the first entry. */
   previous: hex,
   timeMs: z.int(),
   caller: z.string(),
@@ -288,20 +296,20 @@ const publicsShape = z.strictObject({
 });
 
 /**
- * How far the cluster is with replacing the keys that control planes share (internal/keyset). Public halves only: the
- * private ones go from one control plane to the others in tickets.
+ * The progress of a rotation of the keys that control planes share (internal/keyset). Public keys only:
+ * control planes receive the private keys in tickets.
  */
 export const keysShape = z.strictObject({
   version,
   generation: z.int().min(2),
-  /** `asked`: nobody has made the new ones yet. */
+  /** `asked`: the new keys do not exist yet. */
   phase: z.enum(['asked', ...KEY_PHASES]),
   startedMs: z.int(),
   phaseSinceMs: z.int(),
-  /** As in the audit, e.g. "operator:NAME". */
+  /** The caller as the audit log names it, e.g. "operator:NAME". */
   startedBy: z.string(),
   reason: z.string(),
-  /** Absent while they are asked for. */
+  /** Absent until the new keys exist. */
   made: z.strictObject({ by: z.string(), previous: publicsShape, next: publicsShape }).optional(),
 });
 

@@ -13,21 +13,21 @@ const node: NodeRecord = {
   createdMs: 1,
 };
 
-test('a record survives the way to etcd and back', () => {
+test('decode() returns the record that encode() wrote', () => {
   expect(records.node.decode('k', records.node.encode(node))).toEqual(node);
 });
 
 describe('decode() refuses', () => {
   const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
   test.each([
-    { name: 'nothing', value: new Uint8Array() },
-    { name: 'half a record', value: records.node.encode(node).slice(0, 40) },
+    { name: 'an empty value', value: new Uint8Array() },
+    { name: 'a truncated record', value: records.node.encode(node).slice(0, 40) },
     { name: 'a newer version', value: encode({ ...node, version: 2 }) },
     { name: 'an unknown field', value: encode({ ...node, extra: 1 }) },
     { name: 'an unknown role', value: encode({ ...node, roles: ['Gardener'] }) },
     { name: 'a missing field', value: encode({ ...node, state: undefined }) },
-    { name: 'no text', value: Uint8Array.of(0xff, 0xfe) },
-  ])('$name', ({ value }) => {
+    { name: 'bytes that are not UTF-8', value: Uint8Array.of(0xff, 0xfe) },
+  ])('decode() refuses $name', ({ value }) => {
     expect(() => records.node.decode('nodes/x/record', value)).toThrow(
       expect.objectContaining({
         code: 'records-invalid',
@@ -37,7 +37,7 @@ describe('decode() refuses', () => {
   });
 });
 
-test('parseNodeKey() tells the parts of a node and nothing else', () => {
+test("parseNodeKey() accepts the keys of a node's records and no others", () => {
   expect(parseNodeKey(records.status.key('node-1'))).toEqual({ nodeId: 'node-1', part: 'status' });
   for (const key of [nodeNameKey('a'), 'nodes/a', 'nodes/a/b/record', 'nodes//record', 'nodes/a/other'])
     expect(parseNodeKey(key)).toBeUndefined();

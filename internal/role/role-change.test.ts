@@ -30,7 +30,7 @@ describe('quorumOf()', () => {
     [4, 3],
     [5, 3],
     [7, 4],
-  ])('of %i voters is %i', (voters, want) => {
+  ])('quorumOf() %i voters is %i', (voters, want) => {
     expect(quorumOf(voters)).toBe(want);
   });
 });
@@ -41,60 +41,60 @@ describe('checkRoleChange()', () => {
   const worker = controlPlane('w', { roles: ['KubernetesWorker'], apiServer: undefined });
 
   test.each([
-    { name: 'one of three', node: a, roles: [], all: clusterOf([a, b, c]), want: [] },
-    { name: 'the last control plane', node: a, roles: [], all: clusterOf([a]), want: ['last-control-plane'] },
+    { name: 'removing one of three control planes', node: a, roles: [], all: clusterOf([a, b, c]), want: [] },
+    { name: 'removing the last control plane', node: a, roles: [], all: clusterOf([a]), want: ['last-control-plane'] },
     {
-      name: 'the only ready API server',
+      name: 'removing the only ready API server',
       node: a,
       roles: [],
       all: clusterOf([a, controlPlane('b', { apiServer: { isReady: false, reason: 'starting' } })]),
       want: ['last-api-server'],
     },
     {
-      name: 'the API server alone, while etcd stays',
+      name: 'removing only the API server, while etcd stays',
       node: a,
       roles: ['ConsensusMember'],
       all: clusterOf([a, controlPlane('b', { apiServer: undefined })]),
       want: ['last-api-server'],
     },
     {
-      name: 'a healthy voter beside a lost one',
+      name: 'removing a healthy voter beside a lost voter',
       node: a,
       roles: [],
       all: clusterOf([a, b, lost]),
       want: ['quorum-loss'],
     },
-    { name: 'the lost voter', node: lost, roles: [], all: clusterOf([a, b, lost]), want: [] },
+    { name: 'removing the lost voter', node: lost, roles: [], all: clusterOf([a, b, lost]), want: [] },
     {
-      name: 'a lost node that a recovery has taken out of etcd',
+      name: 'removing a lost node that a recovery has removed from etcd',
       node: lost,
       roles: [],
       all: clusterOf([a, lost], { voters: 1 }),
       want: [],
     },
     {
-      name: 'any voter without a leader',
+      name: 'removing any voter without a leader',
       node: a,
       roles: [],
       all: clusterOf([a, b, c], { hasLeader: false }),
       want: ['no-leader'],
     },
     {
-      name: 'a promotion beside a learner',
+      name: 'a promotion while etcd has a learner',
       node: worker,
       roles: CONTROL,
       all: clusterOf([a, b, c], { learners: 1 }),
       want: ['learner-present'],
     },
     {
-      name: 'a promotion while the quorum is gone',
+      name: 'a promotion without a quorum',
       node: worker,
       roles: CONTROL,
       all: clusterOf([a, lost, { ...lost, nodeId: 'd' }]),
       want: ['no-quorum'],
     },
-    { name: 'a worker', node: worker, roles: [], all: clusterOf([a], { hasLeader: false }), want: [] },
-  ] as const)('$name: $want', ({ node, roles, all, want }) => {
+    { name: 'removing a worker', node: worker, roles: [], all: clusterOf([a], { hasLeader: false }), want: [] },
+  ] as const)('checkRoleChange() for $name: $want', ({ node, roles, all, want }) => {
     expect(checkRoleChange({ node, roles }, all).refusals.map(({ guard }) => guard)).toEqual(want);
   });
 
@@ -113,7 +113,7 @@ describe('leaveGuard()', () => {
     { controlPlanes: 2, voters: 2, healthy: 1, want: 'quorum-loss' },
     { controlPlanes: 2, voters: 2, healthy: 2, want: undefined },
     { controlPlanes: 4, voters: 4, healthy: 3, want: undefined },
-  ])('with $healthy healthy of $voters voters left is $want', ({ want, ...remaining }) => {
+  ])('leaveGuard() with $healthy healthy of $voters remaining voters returns $want', ({ want, ...remaining }) => {
     expect(leaveGuard(remaining)).toBe(want);
   });
 });

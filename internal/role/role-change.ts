@@ -1,6 +1,6 @@
 import { isControlPlane, type Role } from './role.ts';
 
-/** A node as far as the guards of a role change look at it. */
+/** The fields of a node that the guards of a role change read. */
 export interface GuardedNode {
   readonly nodeId: string;
   readonly name: string;
@@ -18,7 +18,10 @@ export interface EtcdMemberCounts {
   readonly learners: number;
 }
 
-/** Which guard refuses a role change. `no-quorum`: etcd has none now; `quorum-loss`: it would have none afterwards. */
+/**
+ * The guard that refuses a role change. `no-quorum`: etcd has no quorum now; `quorum-loss`: etcd would have
+ * no quorum afterwards.
+ */
 export type RoleChangeGuard =
   'last-control-plane' | 'last-api-server' | 'no-leader' | 'no-quorum' | 'quorum-loss' | 'learner-present';
 
@@ -43,16 +46,15 @@ export interface RoleChangeCheck {
   readonly refusals: readonly RoleChangeRefusal[];
 }
 
-/** How many of these voters have to agree (Raft). */
+/** The number of these voters that must agree (Raft). */
 export function quorumOf(voters: number): number {
   return Math.floor(voters / 2) + 1;
 }
 
 /**
- * The guards of a role change, decided here for everybody: the curator enforces them, the CLI shows them before it asks the
- * curator, and the agent checks `leaveGuard` again with the members of etcd that answer it.
- *
- * @param cluster `controlPlanes`: the nodes that are UP and to run etcd, with the changing node where it is one of them
+ * The guards of a role change, in one place: the curator enforces them, the CLI shows them before it calls
+ * the curator, and the agent checks `leaveGuard` again with the responding members of etcd. @param cluster
+ * `controlPlanes`: the nodes that are UP and run etcd, including the changing node if it is one of them
  */
 export function checkRoleChange(
   change: { readonly node: GuardedNode; readonly roles: readonly Role[] },
@@ -95,8 +97,8 @@ export function checkRoleChange(
 }
 
 /**
- * Whether a voting member of etcd may leave; all counts are without it.
- * @returns the guard that refuses it, undefined where it may leave
+ * Whether a voting member of etcd may leave; all counts exclude this member. @returns the guard that
+ * refuses, undefined if the member may leave
  */
 export function leaveGuard(remaining: {
   readonly controlPlanes: number;
@@ -108,8 +110,8 @@ export function leaveGuard(remaining: {
 }
 
 /**
- * Why Kubernetes would have no API server; undefined where another one is ready, or where this node serves none: it is lost,
- * or reports that its own is not ready.
+ * Why Kubernetes would have no API server. Undefined if another API server is ready, or if this node serves
+ * none: the node is lost, or reports that its own API server is not ready.
  */
 function apiServerGuard(
   { roles: before, isAlive, apiServer }: GuardedNode,

@@ -4,26 +4,26 @@ import { firstNodeRoles, isControlPlane, parseRoles, roleNames } from './role.ts
 
 describe('parseRoles()', () => {
   test.each([
-    { name: 'none', given: [], want: [] },
+    { name: 'no roles', given: [], want: [] },
     {
-      name: 'any order, twice',
+      name: 'roles in any order, with duplicates',
       given: ['KubernetesWorker', 'ConsensusMember', 'KubernetesWorker'],
       want: ['ConsensusMember', 'KubernetesWorker'],
     },
     {
-      name: 'a whole control plane',
+      name: 'all control-plane roles',
       given: ['KubernetesController', 'ConsensusMember'],
       want: ['ConsensusMember', 'KubernetesController'],
     },
-  ])('takes $name', ({ given, want }) => {
+  ])('parseRoles() accepts $name', ({ given, want }) => {
     expect(parseRoles(given)).toEqual(want);
   });
 
   test.each([
     { name: 'a controller without consensus', given: ['KubernetesController'], code: 'role-conflict' },
     { name: 'an unknown name', given: ['ConsensusMember', 'Gardener'], code: 'role-unknown' },
-    { name: 'another spelling', given: ['consensusmember'], code: 'role-unknown' },
-  ])('refuses $name', ({ given, code }) => {
+    { name: 'a role name in another spelling', given: ['consensusmember'], code: 'role-unknown' },
+  ])('parseRoles() refuses $name', ({ given, code }) => {
     expect(() => parseRoles(given)).toThrow(expect.objectContaining({ code }));
   });
 });
@@ -34,7 +34,7 @@ test('firstNodeRoles() adds the worker role only for a single node', () => {
   expect(isControlPlane(firstNodeRoles({ singleNode: false }))).toBe(true);
 });
 
-test('roleNames() calls both halves of a control plane by one name', () => {
+test('roleNames() shows both control-plane roles as one name', () => {
   expect(roleNames(['ConsensusMember', 'KubernetesController', 'KubernetesWorker'])).toEqual([
     'control-plane',
     'worker',
@@ -52,7 +52,7 @@ describe('checkNodeMove()', () => {
     'UP>DECOMMISSIONED',
   ]);
   const pairs = NODE_STATES.flatMap((from) => NODE_STATES.map((to) => ({ from, to })));
-  test.each(pairs)('from $from to $to', ({ from, to }: { from: NodeState; to: NodeState }) => {
+  test.each(pairs)('checkNodeMove() from $from to $to', ({ from, to }: { from: NodeState; to: NodeState }) => {
     if (from === to) expect(checkNodeMove(from, to)).toBe(false);
     else if (legal.has(`${from}>${to}`)) expect(checkNodeMove(from, to)).toBe(true);
     else expect(() => checkNodeMove(from, to)).toThrow(expect.objectContaining({ code: 'role-state-move' }));

@@ -45,7 +45,8 @@ export class ConnectionLimiter {
     this.#maxEstablished = options.maxConnections ?? MAX_CONNECTIONS;
     this.#clock = clock;
     this.#log = log;
-    // More than may wait: this class decides which connection is refused, not the kernel.
+    // A larger limit than the queue, so that this class decides which connection is refused, not the
+    // kernel.
     this.maxSockets =
       this.#maxEstablished +
       (pending === undefined ? 0 : pending.maxHandshakes + pending.maxWaiting + BACKLOG);

@@ -6,7 +6,7 @@ import { sourcePathOf } from './source-path.ts';
 const never = new AbortController().signal;
 const crowded: unknown = expect.objectContaining({ code: 'rpc-crowded' });
 
-/** Callers by name, the order in which they were served, and the slots that they release. */
+/** Callers by name, the order in which they got slots, and the slots that they release. */
 class Callers {
   readonly served: string[] = [];
   readonly refused: string[] = [];
@@ -42,7 +42,7 @@ describe('FairQueue', () => {
     expect(callers.served).toEqual(['m0', 'm1']);
     expect(callers.queue.waiting).toBe(2);
     await callers.release('m1');
-    await callers.release('m1'); // a second time gives nothing away
+    await callers.release('m1'); // a second release must not free another slot
     expect(callers.served).toEqual(['m0', 'm1', 'm2']);
     await callers.release('m0');
     await callers.release('m2');
@@ -51,7 +51,7 @@ describe('FairQueue', () => {
     expect(callers.queue.active).toBe(0);
   });
 
-  test('leaves slots to others when one address stalls in all of its own', async () => {
+  test('leaves slots to others when one address stalls in all of its own slots', async () => {
     const callers = new Callers({ maxActive: 8, maxWaiting: 1000 });
     for (let i = 0; i < 100; i++) void callers.acquire('stranger', '198.51.100.7');
     await settle();
@@ -127,9 +127,10 @@ describe('FairQueue', () => {
     await settle();
     expect(callers.refused.filter((name) => name !== 'stranger')).toEqual([]);
     expect(callers.queue.waiting).toBe(512);
-    for (let i = 0; i < 200; i++) await callers.release(`m${i}`); // the others stall in all their slots
+    // The clients of the other network stall in all their slots.
+    for (let i = 0; i < 200; i++) await callers.release(`m${i}`);
     expect(callers.served.filter((name) => name.startsWith('m')).length).toBe(200);
-  }, 600_000); // against hanging only
+  }, 600_000); // only guards against a hanging test
 });
 
 describe('sourcePathOf', () => {
@@ -142,7 +143,7 @@ describe('sourcePathOf', () => {
     { address: '::1', want: ['0:0/32', '0:0:0/48', '0:0:0:0/64'] },
     { address: '', want: ['/16', '/24', ''] },
   ];
-  test.each(paths)('$address', ({ address, want }) => {
+  test.each(paths)('sourcePathOf() of $address', ({ address, want }) => {
     expect(sourcePathOf(address)).toEqual(want);
   });
 });

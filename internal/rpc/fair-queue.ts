@@ -7,12 +7,18 @@ import { sourcePathOf, type SourcePath } from './source-path.ts';
 export interface FairQueueOptions {
   /** Slots: how many may be active at the same time. */
   readonly maxActive: number;
-  /** How many may wait for a slot; beyond that the newest one of the source that has most waiting is refused. */
+  /**
+   * The maximum number of callers that wait for a slot. Beyond this limit, the source with the most waiting
+   * callers loses its newest one.
+   */
   readonly maxWaiting: number;
   readonly clock: Clock;
 }
 
-/** The share of all slots that one organization, one site and one holder may have: a source that stalls leaves the rest. */
+/**
+ * The share of all slots that one organization, one site and one holder may have. So a source that stalls
+ * leaves slots to others.
+ */
 const MAX_SHARES = [3 / 4, 3 / 4, 3 / 8] as const;
 
 interface Waiting {

@@ -26,7 +26,7 @@ const unused: Handlers<typeof InitApi, string> = {
   acknowledge: async () => ({}),
 };
 
-/** A server where whoever connects is who it says in its first byte. */
+/** Starts a server that takes the first byte of a connection as the name of the peer. */
 async function start(
   limits: Pick<RpcServerOptions<string>, 'maxCallsPerConnection' | 'perPeer'>,
   describe: Handlers<typeof InitApi, string>['describe'],
@@ -75,7 +75,7 @@ test('RpcServer refuses calls beyond maxCallsPerConnection', async () => {
   expect(await describe(session)).toBe('OK');
 });
 
-test('RpcServer closes the oldest connection of a peer beyond its limit, and no other', async () => {
+test('RpcServer closes the oldest connection of a peer beyond its limit, and no other connection', async () => {
   const dial = await start({ perPeer: { nameOf: (peer) => peer, maxConnections: 2 } }, async () => ({}));
   const [first, other] = [await dial('a'), await dial('b')];
   expect([await describe(first), await describe(other)]).toEqual(['OK', 'OK']);

@@ -174,7 +174,7 @@ describe('an authenticated connection', () => {
 });
 
 describe('an unauthenticated connection', () => {
-  test('is refused by a client that expects another server key; the error names both keys', async () => {
+  test('is refused by a client that expects another server key, with an error that names both keys', async () => {
     const { dial, client } = await start({});
     const other = await createIdentity();
     const call = dial(client, other.fingerprint).describe({}, { signal: never, timeoutMs: 3000 });
@@ -184,7 +184,7 @@ describe('an unauthenticated connection', () => {
     });
   });
 
-  test('is refused by a server that expects another client key before any call', async () => {
+  test('is refused before any call by a server that expects another client key', async () => {
     const { dial, server } = await start({ describe: async () => ({ fingerprint: 'must not be reached' }) });
     const stranger = await createIdentity();
     const call = dial(stranger, server.fingerprint).describe({}, { signal: never, timeoutMs: 1500 });
@@ -203,7 +203,7 @@ describe('an unauthenticated connection', () => {
 });
 
 describe('RpcServer with pending-connection limits', () => {
-  /** Connects and says nothing; resolves when it was sent away. */
+  /** Connects without sending a byte; resolves when the server closes the connection. */
   async function mute(port: number, localAddress: string): Promise<{ readonly closed: Promise<unknown> }> {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
     socket.on('error', () => undefined).resume();
@@ -257,7 +257,7 @@ test('maxCallsPerConnection delays further calls until one has ended', async () 
   const call = { signal: never, timeoutMs: 8_000 };
   const first = only.describe({}, call);
   const others = [1, 2].map(() => only.describe({}, call));
-  // Whatever a third one would need to begin has passed when another connection has been served twice.
+  // After another connection was served twice, a third call would also have had time to begin.
   const beside = dial(client, server.fingerprint);
   for (let i = 0; i < 2; i++) await beside.acknowledge({}, call);
   expect(begun.length).toBe(2);

@@ -26,8 +26,8 @@ async function createEnds() {
 }
 
 test.each([
-  { name: 'all of it before the server looks', pieces: [] },
-  { name: 'one byte first', pieces: [1] },
+  { name: 'all bytes at once', pieces: [] },
+  { name: 'one byte first, then the rest', pieces: [1] },
   { name: 'byte by byte', pieces: Array.from({ length: 40 }, () => 1) },
 ])('tlsServerUpgrade() completes the handshake however the first bytes arrive: $name', async ({ pieces }) => {
   const { server, client } = await createEnds();

@@ -84,8 +84,9 @@ function contextOf(identity: TlsIdentity): ReturnType<typeof createSecureContext
 }
 
 /**
- * Waits for the first bytes of the client before the server begins TLS: a silent client costs a socket only. It also
- * keeps the receive buffer small, which Node's TLS allocates per connection: 64 KiB when TLS waits for data itself.
+ * Waits for the first bytes of the client before the server begins TLS, so that a silent client costs only
+ * a socket. This also keeps the receive buffer small: when TLS itself waits for data, Node allocates 64 KiB
+ * per connection.
  */
 async function firstBytes(socket: Socket, clock: Clock, signal: AbortSignal): Promise<void> {
   const options = { what: 'TLS handshake', ms: HANDSHAKE_MS, clock, signal };

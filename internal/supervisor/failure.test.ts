@@ -15,7 +15,7 @@ describe('a failure', () => {
       },
       error: 'undefined is not a function',
     },
-    { name: 'a throw of no error at all', run: () => Promise.reject('just text'), error: 'just text' },
+    { name: 'a thrown value that is not an Error', run: () => Promise.reject('just text'), error: 'just text' },
     { name: 'a return without done()', run: async () => undefined, error: 'returned without done()' },
     {
       name: 'a rejection after done()',
@@ -69,7 +69,7 @@ describe('a failure', () => {
     expect([a.runs.length, b.runs.length, other.runs.length]).toEqual([2, 2, 1]);
   });
 
-  test('restarts a member that is done with its group', async () => {
+  test('restarts a member that is done together with its group', async () => {
     let runs = 0;
     const a = controlledRunnable();
     const once: Runnable = async ({ healthy, done }) => {
@@ -128,7 +128,7 @@ describe('a failure', () => {
     expect(root.runs).toHaveLength(2);
   });
 
-  test('takes a wrapped abort for no failure', async () => {
+  test('does not treat a wrapped abort as a failure', async () => {
     const tree = superviseForTest(async ({ signal, healthy }) => {
       healthy();
       await untilAborted(signal).catch((cause: unknown) => {

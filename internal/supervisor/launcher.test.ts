@@ -10,7 +10,7 @@ interface Role {
   readonly peers?: readonly string[];
 }
 
-/** Only presence counts, as for every worker: the plan hands on the newest configuration all the same. */
+/** Plans from the role only, as every worker does: the plan always contains the newest configuration. */
 function plan(role: Role, running: boolean): Plan<string> {
   if (!role.wanted)
     return running ? { kind: 'stop', why: 'role gone' } : { kind: 'wait', why: 'role absent' };
@@ -22,11 +22,11 @@ interface Bench {
   readonly role: EventValue<Role>;
   readonly starts: readonly string[];
   readonly scopes: readonly Scope[];
-  /** Ends the start under way. */
+  /** Completes the pending start. */
   finishStart: (error?: Error) => void;
 }
 
-/** A launcher below a root, whose starts the test ends by hand when `slow`. */
+/** A launcher below a root. With `slow`, the test completes its starts. */
 function bench(
   options: { readonly slow?: boolean; readonly plan?: typeof plan } = {},
 ): Bench & AsyncDisposable {
@@ -124,7 +124,7 @@ describe('launcher()', () => {
     expect(it.tree.at('root.worker')).not.toHaveProperty('lastError');
   });
 
-  test('does not miss a plan in the same iteration of the event loop in which the start ends', async () => {
+  test('does not miss a plan that changes in the same iteration of the event loop in which the start ends', async () => {
     await using it = bench({ slow: true });
     it.role.set({ wanted: true });
     await settle();
@@ -206,7 +206,7 @@ describe('launcher()', () => {
   });
 
   describe('with a workload that outlives its runs', () => {
-    /** Without the role the plan says `stop`, whether or not this run has started anything. */
+    /** Without the role, the plan is `stop`, whether or not this run has started the workload. */
     const planStop = (role: Role): Plan<string> =>
       role.wanted ? { kind: 'start', config: '' } : { kind: 'stop', why: 'role gone' };
 
@@ -219,7 +219,7 @@ describe('launcher()', () => {
       };
     }
 
-    test('tears it down once when the role is gone, also when this process never started it', async () => {
+    test('tears the workload down once when the role is removed, also if another process started it', async () => {
       let retired = 0;
       const { role, tree } = retiring(async () => void retired++);
       for (let round = 0; round < 3; round++) {
@@ -230,7 +230,7 @@ describe('launcher()', () => {
       await tree[Symbol.asyncDispose]();
     });
 
-    test('tears it down again after the role came and went', async () => {
+    test('tears the workload down again after the role was added and removed', async () => {
       let retired = 0;
       const { role, tree } = retiring(async () => void retired++);
       for (const wanted of [false, true, false]) {
@@ -241,7 +241,7 @@ describe('launcher()', () => {
       await tree[Symbol.asyncDispose]();
     });
 
-    test('tries again after a pause when tearing down fails', async () => {
+    test('tries again after a pause when the teardown fails', async () => {
       let tries = 0;
       const { role, tree } = retiring(async () => {
         if (++tries === 1) throw new Error('unit is busy');

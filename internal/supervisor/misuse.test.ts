@@ -29,7 +29,7 @@ describe('Scope misuse', () => {
     },
     { name: 'an empty group', run: (scope) => scope.runGroup({}), error: 'without a runnable: root.child' },
     {
-      name: 'a name taken',
+      name: 'a name that a sibling has',
       run: (scope) => (
         scope.run('same', wellBehaved),
         scope.runGroup({ other: wellBehaved, same: wellBehaved })

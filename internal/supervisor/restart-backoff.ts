@@ -14,8 +14,8 @@ export interface PastRun {
 }
 
 /**
- * The pauses between the runs of one runnable: about 0.5 s first, half as long again each time, at most a minute; the
- * first one again after a run that stayed healthy.
+ * The pauses between the runs of one runnable: about 0.5 s first, then half as long again each time, at
+ * most a minute. After a run that stayed healthy, the next pause is the first one again.
  */
 export class RestartBackoff {
   readonly #backoff: Backoff;
@@ -37,7 +37,10 @@ export class RestartBackoff {
     return this.#backoff.nextMs();
   }
 
-  /** A requested restart has no pause, unless many short runs in a row would keep everything else from running. */
+  /**
+   * A requested restart has no pause. After many short runs in a row it has one, so that other work can
+   * run.
+   */
   afterWantedRestart(run: PastRun): number {
     this.#resetIfHealthy(run);
     this.#shortRuns = run.endedMs - run.startedMs < SHORT_RUN_MS ? this.#shortRuns + 1 : 0;

@@ -6,7 +6,7 @@ import { parentOf, controlledRunnable } from './fake-runnables.ts';
 import { RestartRequested, type Scope } from './index.ts';
 
 describe('RestartBackoff: pauses', () => {
-  /** The pause after each of `count` deaths of a runnable that dies at once. */
+  /** The pause after each of `count` failures of a runnable that fails at once. */
   async function pauses(count: number, random = 0.5): Promise<number[]> {
     await using tree = superviseForTest(parentOf({ child: () => Promise.reject(new Error('broken')) }), {
       random: () => random,
@@ -77,7 +77,7 @@ describe('RestartBackoff: pauses', () => {
     expect(tree.clock.sleeping).toBe(1);
     const before = runs;
     tree.retryNow();
-    tree.retryNow(); // a second one finds it at work already
+    tree.retryNow(); // a second call must not start it again
     await settle();
     expect(runs).toBe(before + 1);
     expect((tree.at('root.child').backoffUntilMs ?? NaN) - tree.clock.nowMs()).toBe(500);

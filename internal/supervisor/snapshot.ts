@@ -13,7 +13,7 @@ export interface RunnableSnapshot {
   readonly lastError?: string;
   /** Wall-clock time of the next start, during the pause after a failure. */
   readonly backoffUntilMs?: number;
-  /** What it waits for, as it reported. */
+  /** What the runnable waits for, as it reported. */
   readonly note?: string;
 }
 

@@ -6,7 +6,7 @@ import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { Runnable, Scope } from './index.ts';
 
 describe('a runnable that ignores its signal', () => {
-  /** Ends when the test says so, whatever its signal says. */
+  /** A runnable that ends only when the test calls end(), whatever its signal does. */
   function deaf(): { readonly run: Runnable; runs: number; end(): void } {
     const ends: (() => void)[] = [];
     const it = {
@@ -21,7 +21,7 @@ describe('a runnable that ignores its signal', () => {
     return it;
   }
 
-  test('makes finished reject with its path', async () => {
+  test('makes `finished` reject with the path of the runnable', async () => {
     const child = deaf();
     const tree = superviseForTest(parentOf({ child: child.run, sibling: wellBehaved }), { graceMs: 2000 });
     await settle();
@@ -39,7 +39,7 @@ describe('a runnable that ignores its signal', () => {
     child.end();
   });
 
-  test('is no error when it ends within the grace period', async () => {
+  test('is no error when the runnable ends within the grace period', async () => {
     const child = deaf();
     const tree = superviseForTest(parentOf({ child: child.run }), { graceMs: 2000 });
     await settle();

@@ -31,11 +31,11 @@ export interface Supervision {
    */
   readonly finished: Promise<void>;
   readonly tree: () => TreeSnapshot;
-  /** Restarts at once whatever pauses after a failure, for example because an operator may have fixed the cause. */
+  /** Ends all pauses after failures at once, for example because an operator may have fixed the cause. */
   readonly retryNow: () => void;
 }
 
-/** Starts the tree below `root` and restarts what fails. */
+/** Starts the tree below `root` and restarts failed runnables. */
 export function supervise(options: SupervisorOptions): Supervision {
   const supervisor = new Supervisor(options);
   return {
@@ -137,7 +137,7 @@ class Supervisor implements ScopeHost {
     const facts = describeFailure(error);
     node.lastError = facts.error;
     if (node.run.controller.signal.aborted) {
-      // Logged, but not the cause: the failure that stopped the group sets the pause.
+      // Logged only: the earlier failure that stopped the group determines the pause.
       node.log.warn('failed while stopping', facts);
       return;
     }
@@ -159,7 +159,10 @@ class Supervisor implements ScopeHost {
     }
   }
 
-  /** Stops the whole tree when a run does not end within the grace period: JavaScript cannot kill it. */
+  /**
+   * Stops the whole tree when a run does not end within the grace period, because JavaScript cannot kill a
+   * run.
+   */
   async #watchGrace({ path, log }: TreeNode, run: Run): Promise<void> {
     const { clock, graceMs } = this.#options;
     if (!(await slept(clock, graceMs, run.ended.signal))) return;
@@ -186,7 +189,7 @@ class Supervisor implements ScopeHost {
     const pause = { controller, untilMs: clock.nowMs() + pauseMs };
     group.pause = pause;
     const over = await slept(clock, pauseMs, controller.signal);
-    if (group.pause !== pause) return; // retryNow() has restarted it meanwhile
+    if (group.pause !== pause) return; // retryNow() has already restarted the group
     group.pause = undefined;
     if (over) this.#restart(group);
   }

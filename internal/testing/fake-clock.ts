@@ -1,6 +1,6 @@
 import type { Clock } from '../clock/index.ts';
 
-/** Time that moves only when a test says so. */
+/** A clock whose time changes only when the test advances it. */
 export class FakeClock implements Clock {
   #nowMs: number;
   #sleepers: { readonly atMs: number; readonly wake: () => void }[] = [];
@@ -17,7 +17,7 @@ export class FakeClock implements Clock {
     return this.#nowMs;
   }
 
-  /** How many sleepers wait. Zero at the end of a test means that no timer survived it. */
+  /** The number of pending sleeps. Zero at the end of a test means that no timer was left. */
   get sleeping(): number {
     return this.#sleepers.length;
   }
@@ -41,7 +41,7 @@ export class FakeClock implements Clock {
     });
   }
 
-  /** Moves time in the order of the sleepers and lets each woken one run until it waits again. */
+  /** Advances time from sleeper to sleeper, and lets each woken task run until it waits again. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms;
     await settle();
@@ -58,12 +58,12 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets everything run that can run without time passing. */
+/** Runs all pending work that needs no time to pass. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
-/** As many turns as something takes that is done by another thread, like a signature. */
+/** Yields until the condition holds, for work in another thread such as a signature. */
 export async function settleUntil(isSo: () => boolean): Promise<void> {
   for (let turn = 0; !isSo(); turn++) {
     if (turn === 1_000_000) throw new Error('it has not come to that');

@@ -5,20 +5,22 @@ export interface FuzzTarget {
   /** Well-formed inputs to start from. */
   readonly seeds: readonly Uint8Array[];
   readonly parse: (input: Uint8Array) => unknown;
-  /** Beginnings of the error codes that the parser may refuse with; everything else it throws is a defect. */
+  /** Prefixes of the error codes with which the parser may refuse. Any other error is a defect. */
   readonly codes: readonly string[];
 }
 
-/** A target that is found by its name: what `*.fuzz.ts` beside a parser exports as `targets`. */
+/** A fuzz target with a name. Files `*.fuzz.ts` beside a parser export them as `targets`. */
 export interface NamedFuzzTarget extends FuzzTarget {
-  /** Of the thing that is read, e.g. `tpm/quote`. */
+  /** The name of the parsed format, e.g. `tpm/quote`. */
   readonly name: string;
 }
 
 export interface FuzzLimits {
-  /** FUZZ_SEED, or a random one, unless given. The same seed gives the same inputs in the same order. */
+  /**
+   * The seed; default: FUZZ_SEED, or a random one. The same seed gives the same inputs in the same order.
+   */
   readonly seed?: number;
-  /** FUZZ_SECONDS, or half a second, unless given. */
+  /** The duration; default: FUZZ_SECONDS, or half a second. */
   readonly seconds?: number;
 }
 
@@ -30,14 +32,15 @@ export interface FuzzResult {
 }
 
 const DEFAULT_SECONDS = 0.5;
-/** Tells a parser that hangs from a machine that is busy. */
+/** Distinguishes a parser that hangs from a busy machine. */
 const MAX_CASE_MS = 10_000;
-/** However slow the machine is: fewer cases would say nothing. */
+/** The minimum number of cases on any machine, because fewer cases would prove nothing. */
 const MIN_CASES = 200;
 
 /**
- * Feeds a parser mutated inputs. Fails on the first that is answered by anything but a value or a coded error of the
- * parser's own, or that takes too long; the message has seed and input, so that it can be repeated.
+ * Feeds a parser mutated inputs. Fails on the first input for which the parser neither returns a value nor
+ * throws one of its own coded errors, or takes too long. The message has the seed and the input, so that
+ * the failure can be repeated.
  */
 export function fuzz(target: FuzzTarget, limits: FuzzLimits = {}): FuzzResult {
   const seed = limits.seed ?? Number(env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -78,7 +81,7 @@ function describeCase(input: Uint8Array, seed: number): string {
   return `FUZZ_SEED=${seed}, input ${Buffer.from(input).toString('hex').slice(0, 4000)}`;
 }
 
-/** Numbers that sizes, counts and indices break at. */
+/** Numbers at the limits of sizes, counts and indices. */
 const EDGES = [0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff];
 
 function mutate(seeds: readonly Uint8Array[], next: () => number): Uint8Array {
@@ -122,7 +125,7 @@ function writeEdge(bytes: Buffer<ArrayBuffer>, at: number, edge: number, form: n
   return bytes;
 }
 
-/** Small, fast and the same for the same seed. */
+/** A fast random number generator that returns the same numbers for the same seed. */
 function xorshift(seed: number): () => number {
   let state = (seed >>> 0) | 1;
   return () => {

@@ -1,4 +1,4 @@
-/** Doubles that work, for tests only. Never imported by shipped code. */
+/** Working test doubles. Shipped code never imports them. */
 export { FakeClock, settle, settleUntil } from './fake-clock.ts';
 export { FakeTsm, type FakeTsmOptions } from './tpm/fake-tsm.ts';
 export { createMemoryLogger } from './memory-logger.ts';

@@ -3,13 +3,16 @@ import type { LogRecord } from '../logging/index.ts';
 import { FakeClock, settle } from './fake-clock.ts';
 import { createMemoryLogger } from './memory-logger.ts';
 
-/** A tree under test. Disposing it stops it and fails the test when a runnable or a timer survives. */
+/**
+ * A supervisor tree under test. Disposing it stops the tree, and fails the test when a runnable or a timer
+ * is left.
+ */
 export interface SupervisedTree extends AsyncDisposable {
   readonly clock: FakeClock;
   readonly records: readonly LogRecord[];
   readonly finished: Promise<void>;
   tree(): TreeSnapshot;
-  /** One runnable's snapshot; throws when there is none of this path. */
+  /** The snapshot of one runnable; throws when no runnable has this path. */
   at(path: string): RunnableSnapshot;
   retryNow(): void;
   stop(): void;
@@ -17,7 +20,7 @@ export interface SupervisedTree extends AsyncDisposable {
 
 export interface SupervisedOptions {
   readonly clock?: FakeClock;
-  /** The middle of the jitter unless said: pauses of 500, 750, 1125 … ms. */
+  /** Random numbers; default: the middle of the jitter, which gives pauses of 500, 750, 1125 … ms. */
   readonly random?: () => number;
   readonly graceMs?: number;
 }

@@ -1,2 +1,2 @@
-/** The body of many a runnable under test. */
+/** The body of many runnables in tests. */
 export { untilAborted } from '../cleanup/index.ts';

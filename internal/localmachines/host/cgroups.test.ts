@@ -29,7 +29,7 @@ const layout = (mounts: string, managed: boolean): CgroupLayout => ({
 });
 
 describe('hierarchiesFrom()', () => {
-  test('names v1 hierarchies as /proc/PID/cgroup does, and v2 with nothing', () => {
+  test('names v1 hierarchies as /proc/PID/cgroup does, and v2 with an empty name', () => {
     expect(hierarchiesFrom(parseMountinfo(HYBRID))).toEqual([
       { point: '/sys/fs/cgroup/unified', version: 2, id: '' },
       { point: '/sys/fs/cgroup/systemd', version: 1, id: 'name=systemd' },
@@ -38,7 +38,7 @@ describe('hierarchiesFrom()', () => {
     ]);
   });
 
-  test('finds the one hierarchy of a current distribution', () => {
+  test('finds the single v2 hierarchy of a current distribution', () => {
     expect(hierarchiesFrom(parseMountinfo(UNIFIED))).toEqual([
       { point: '/sys/fs/cgroup', version: 2, id: '' },
     ]);
@@ -48,7 +48,7 @@ describe('hierarchiesFrom()', () => {
 describe('inScope()', () => {
   const options = { launch: '/c/launch', scope: 'clu1-n1.scope', log: '/c/log' };
 
-  test('joins a directory of its own in each hierarchy where nobody manages them', () => {
+  test('joins its own directory in each hierarchy when systemd does not manage them', () => {
     expect(inScope(layout(UNIFIED, false), options, ['true'])).toEqual([
       'sh',
       '/c/launch',
@@ -63,7 +63,7 @@ describe('inScope()', () => {
     expect(joined).toHaveLength(4);
   });
 
-  test('asks systemd for a delegated scope where it manages them', () => {
+  test('requests a delegated scope from systemd when systemd manages the hierarchies', () => {
     const argv = inScope(layout(UNIFIED, true), options, ['true']);
     expect(argv).toContain('systemd-run');
     expect(argv).toContain('--unit=clu1-n1.scope');
@@ -74,7 +74,7 @@ describe('inScope()', () => {
 });
 
 describe('thawScope()', () => {
-  test('thaws all that is frozen below a scope, and nothing else', async () => {
+  test('thaws all frozen cgroups below a scope, and no others', async () => {
     await using directory = await temporaryDirectory();
     const inner = join(directory.path, 'clustermini.slice/clu1-n1.scope/kubepods/pod');
     const other = join(directory.path, 'clustermini.slice/clu2-n1.scope');
@@ -97,7 +97,7 @@ describe('removeScope()', () => {
   const scope = 'clu1-n1.scope';
   const directory = `/sys/fs/cgroup/clustermini.slice/${scope}`;
 
-  /** A kernel that still holds the cgroup for some tries. */
+  /** A kernel that keeps the cgroup busy for some attempts. */
   async function start(busyFor: number) {
     const files = new MemoryFiles();
     await files.makeDirectory(directory);
@@ -115,7 +115,7 @@ describe('removeScope()', () => {
     return { files, clock, removing, tries: () => tries };
   }
 
-  test('tries again while the kernel has not let go of it', async () => {
+  test('tries again while the kernel keeps the cgroup busy', async () => {
     const { files, clock, removing, tries } = await start(2);
     await clock.advance(60);
     await clock.advance(60);
@@ -123,7 +123,7 @@ describe('removeScope()', () => {
     expect([tries(), await files.stat(directory)]).toEqual([3, undefined]);
   });
 
-  test('says so when it never lets go', async () => {
+  test('fails when the kernel never releases the cgroup', async () => {
     const { clock, removing } = await start(Number.POSITIVE_INFINITY);
     const refused = expect(removing).rejects.toMatchObject({ code: 'localmachines-not-removed' });
     for (let second = 0; second < 21; second++) await clock.advance(1_000);
@@ -131,7 +131,7 @@ describe('removeScope()', () => {
   });
 });
 
-test('joinCgroupsOf() follows a process into the hierarchies that it is in', () => {
+test('joinCgroupsOf() joins the cgroups of a process in each hierarchy', () => {
   const cgroups = '3:memory:/clustermini.slice/clu1-n1.scope/init.scope\n1:name=systemd:/\n';
   expect(joinCgroupsOf(layout(HYBRID, false), cgroups)).toEqual([
     '-c',

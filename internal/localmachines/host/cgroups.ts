@@ -144,7 +144,7 @@ export async function thawScope(
   await host.commands.run({ argv: [...argv], okExitCodes: [0, 1, 2], signal });
 }
 
-/** Removes the empty cgroups of a scope. systemd removes its own ones itself. */
+/** Removes the empty cgroups of a scope. systemd itself removes the cgroups that it created. */
 export async function removeScope(
   host: HostPorts,
   layout: CgroupLayout,

@@ -18,7 +18,7 @@ interface HostState {
   readonly disk?: string;
 }
 
-/** A host whose programs answer from a table; a probe that matches `failing` fails. */
+/** A host whose programs return output from a table. A kernel probe that matches `failing` fails. */
 function stubHost(state: HostState): { readonly host: HostPorts; readonly commands: string[] } {
   const commands: string[] = [];
   const files: Readonly<Record<string, string>> = {
@@ -69,7 +69,7 @@ const check = async (state: HostState, directories: readonly string[] = ['/data/
   checkHost(stubHost(state).host, { requirements: hostRequirements, directories, signal });
 
 describe('checkHost()', () => {
-  test('finds nothing missing on a complete host', async () => {
+  test('reports nothing on a host that meets all requirements', async () => {
     expect(await check({})).toEqual({ missing: [], commands: [] });
   });
 
@@ -98,7 +98,7 @@ describe('checkHost()', () => {
   });
 
   test.each(hostRequirements.kernel.map(({ feature, probe, fix }) => ({ feature, probe, fix })))(
-    'names $feature when its probe fails',
+    'reports $feature when its probe fails',
     async ({ feature, probe, fix }) => {
       const escaped = probe.join(' ').replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
       const { missing: lacks } = await check({ failing: new RegExp(`^${escaped}$`) });
@@ -108,7 +108,7 @@ describe('checkHost()', () => {
 
   const refused = [
     {
-      name: 'a controller that is switched off',
+      name: 'a cgroup controller that is disabled',
       state: { files: { '/sys/fs/cgroup/cgroup.controllers': 'cpuset cpu pids' } },
       want: 'cgroup controller memory',
     },
@@ -129,13 +129,13 @@ describe('checkHost()', () => {
       want: 'disk for /data/cluster',
     },
     {
-      name: 'a keyring that is not there',
+      name: 'a keyring that does not exist',
       state: { missing: [] },
       requirements: { ...hostRequirements, files: [{ path: '/nowhere', package: 'p' }] },
       want: '/nowhere',
     },
   ];
-  test.each(refused)('names $name', async ({ state, requirements, want }) => {
+  test.each(refused)('checkHost() reports $name', async ({ state, requirements, want }) => {
     const { host } = stubHost(state);
     const report = await checkHost(host, {
       requirements: requirements ?? hostRequirements,
@@ -146,7 +146,7 @@ describe('checkHost()', () => {
   });
 
   test.each(['/data/a:b', '/data/a,b', '/data/a b', '/data/a\\b'])(
-    'refuses %j, which cannot be written into mount options',
+    'checkHost() refuses %j, which mount options cannot contain',
     async (directory) => {
       const { missing: lacks } = await check({}, [directory]);
       expect(lacks).toMatchObject([{ kind: 'folder' }]);
@@ -154,7 +154,7 @@ describe('checkHost()', () => {
   );
 });
 
-test('requireHost() throws everything that is missing with the commands to run', async () => {
+test('requireHost() throws an error with all missing requirements and the commands to run', async () => {
   const wanted = requireHost(stubHost({ missing: ['swtpm'] }).host, {
     requirements: hostRequirements,
     directories: ['/data'],
@@ -167,12 +167,12 @@ test('requireHost() throws everything that is missing with the commands to run',
   });
 });
 
-test('commandsFor() has each command once', () => {
+test('commandsFor() returns each command once', () => {
   const lack = { kind: 'kernel', name: 'a', fix: 'modprobe x' } as const;
   expect(commandsFor([lack, { ...lack, name: 'b' }])).toEqual(['modprobe x']);
 });
 
-test('controllersFrom() adds up v1 hierarchies and the v2 one', () => {
+test('controllersFrom() combines the controllers of v1 and v2 hierarchies', () => {
   const mounts = '1 0 0:1 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n';
   expect([...controllersFrom(hierarchiesFrom(parseMountinfo(mounts)), 'hugetlb\n')]).toEqual([
     'cpu',
@@ -181,7 +181,7 @@ test('controllersFrom() adds up v1 hierarchies and the v2 one', () => {
   ]);
 });
 
-test('requiredPackages() has each package once, sorted, for a set-up script', () => {
+test('requiredPackages() returns each package once, sorted, for a set-up script', () => {
   const packages = requiredPackages(hostRequirements);
   expect(packages).toContain('systemd-container');
   expect(packages).toEqual([...new Set(packages)].sort());

@@ -125,7 +125,7 @@ async function missingFeatures(
         () => true,
         () => {
           signal.throwIfAborted();
-          return false; // whatever the error is, the kernel did not do it
+          return false; // whatever the error is, the kernel does not support the feature
         },
       ),
     ),

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { compareHostFacts } from './host-facts.ts';
 
-test('compareHostFacts() names what came and what went, and is silent when all is as before', () => {
+test('compareHostFacts() returns added and removed lines, and nothing when the host is unchanged', () => {
   const before = { links: ['lo UP', 'eth0 UP'], mounts: ['/ ext4'] };
   expect(compareHostFacts(before, { ...before })).toEqual([]);
   const after = { links: ['lo UP', 'clu1 UP'], mounts: ['/ ext4'], processes: ['1 swtpm'] };

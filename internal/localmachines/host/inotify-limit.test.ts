@@ -46,13 +46,13 @@ async function up(directory: string, machines: number): Promise<void> {
 const down = (directory: string) => restoreInotifyLimit(host, { directory, signal });
 
 describe('the limit of inotify instances', () => {
-  test('stays as it is for one machine', async () => {
+  test('does not change for one machine', async () => {
     await up('/a', 1);
     expect(await limit()).toBe(128);
     expect(await record()).toBeUndefined();
   });
 
-  test('is raised for five, and put back when they are gone', async () => {
+  test('is raised for five machines, and restored after their removal', async () => {
     await up('/a', 5);
     expect(await limit()).toBe(1024);
     await down('/a');
@@ -60,7 +60,7 @@ describe('the limit of inotify instances', () => {
     expect(await record()).toBeUndefined();
   });
 
-  test('is as high as all clusters need it, and goes back with the last that does', async () => {
+  test('is high enough for all clusters together, and is restored with the removal of the last large one', async () => {
     await up('/a', 5);
     await up('/b', 10);
     expect(await limit()).toBe(1920);
@@ -70,7 +70,7 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(128);
   });
 
-  test('that is high enough is nobody’s to put back', async () => {
+  test('is not restored when it was high enough without a change', async () => {
     await setLimit(8192);
     await up('/a', 5);
     expect(await record()).toBeUndefined();
@@ -78,8 +78,9 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(8192);
   });
 
-  test('goes back to what it was after a crash before or after it was raised', async () => {
-    isReadOnly = true; // the record is there, the limit is not raised: as after a crash between the two
+  test('is restored after a crash before or after it was raised', async () => {
+    // State after a crash between both steps: the record is written, but the limit is not raised.
+    isReadOnly = true;
     await expect(up('/a', 5)).rejects.toMatchObject({ code: 'localmachines-preflight' });
     expect(await record()).toBeDefined();
     isReadOnly = false;
@@ -90,7 +91,7 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(128);
   });
 
-  test('never goes below the default of the kernel, whatever its record says', async () => {
+  test("is never set below the kernel's default, whatever its record contains", async () => {
     await files.writeAtomic(
       `${CLAIMS}/inotify.json`,
       JSON.stringify({ version: 1, before: 1, raised: 1024, needs: {} }),
@@ -100,7 +101,7 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(128);
   });
 
-  test('that somebody else has changed meanwhile stays', async () => {
+  test('stays when another program has changed it in the meantime', async () => {
     await up('/a', 5);
     await setLimit(4096);
     await down('/a');
@@ -117,7 +118,7 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(128);
   });
 
-  test('is not kept up for a cluster that is not there any more', async () => {
+  test('is not kept for a cluster that no longer exists', async () => {
     await up('/gone', 20);
     await files.remove(`${CLAIMS}/clu${numbers}`);
     await up('/a', 2);
@@ -125,7 +126,7 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(128);
   });
 
-  test('that cannot be set is said with the command that does it', async () => {
+  test('fails with the command to run when the limit cannot be set', async () => {
     isReadOnly = true;
     await expect(up('/a', 5)).rejects.toMatchObject({
       code: 'localmachines-preflight',

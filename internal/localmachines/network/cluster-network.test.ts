@@ -13,19 +13,19 @@ import { chooseNumber } from './cluster-numbers.ts';
 const network = { number: 7 };
 
 describe('choosing a network', () => {
-  test('takes the lowest number that nobody holds and the host does not route', () => {
+  test('takes the lowest number that no cluster has claimed and the host does not route', () => {
     expect(chooseNumber(new Set(), new Set())).toBe(1);
     expect(chooseNumber(new Set([1, 3]), new Set([2]))).toBe(4);
   });
 
-  test('says so when all are taken', () => {
+  test('fails when all numbers are in use', () => {
     const all = new Set(Array.from({ length: 250 }, (_, at) => at + 1));
     expect(() => chooseNumber(all, new Set())).toThrow(
       expect.objectContaining({ code: 'localmachines-no-network' }),
     );
   });
 
-  test('reads the numbers that the host routes from the answer of ip', () => {
+  test('reads the numbers that the host routes from the output of ip', () => {
     const routes = [
       { dst: 'default', gateway: '192.0.2.1' },
       { dst: '198.18.7.0/24', dev: 'clu7' },
@@ -38,12 +38,12 @@ describe('choosing a network', () => {
 });
 
 describe('addresses', () => {
-  test('are given from .11 on, gaps first', () => {
+  test('nextAddress() starts at .11 and fills gaps first', () => {
     expect(nextAddress(network, [])).toBe('198.18.7.11');
     expect(nextAddress(network, ['198.18.7.11', '198.18.7.13'])).toBe('198.18.7.12');
   });
 
-  test('never reach the gateway', () => {
+  test('nextAddress() never returns the address of the gateway', () => {
     const taken = Array.from({ length: 240 }, (_, at) => `198.18.7.${at + 11}`);
     expect(() => nextAddress(network, taken)).toThrow(
       expect.objectContaining({ code: 'localmachines-no-network' }),
@@ -51,8 +51,8 @@ describe('addresses', () => {
   });
 });
 
-describe('plans', () => {
-  test('give the host exactly one link, named after the cluster', () => {
+describe('network commands', () => {
+  test('create exactly one link on the host, named after the cluster', () => {
     const onHost = switchCommands(network).filter(([program]) => program === 'ip');
     expect(onHost.map((argv) => argv.join(' '))).toEqual([
       'ip link add clu7 address 02:63:c6:12:07:01 type veth peer name host netns /run/cluster-mini/clu7/switch',
@@ -61,7 +61,7 @@ describe('plans', () => {
     ]);
   });
 
-  test('never touch the host when a node is plugged in', () => {
+  test('change nothing on the host when a node is connected', () => {
     const namespaces = [namespaceFile(network, undefined), namespaceFile(network, 'n1')];
     for (const [program, namespace] of nodeCommands(network, { name: 'n1', address: '198.18.7.11' })) {
       expect(program).toBe('nsenter');
@@ -69,7 +69,7 @@ describe('plans', () => {
     }
   });
 
-  test('give every end a link address that a power cycle does not change', () => {
+  test('give each end of a link the same link-layer address after a power cycle', () => {
     const node = { name: 'n1', address: '198.18.7.11' };
     const given = [...switchCommands(network), ...nodeCommands(network, node)].flatMap((argv) => {
       const at = argv.indexOf('address');
@@ -81,7 +81,7 @@ describe('plans', () => {
     for (const address of given) expect(Number.parseInt(address?.slice(0, 2) ?? '', 16) & 3).toBe(2);
   });
 
-  test('a node called switch has a namespace of its own', () => {
+  test('a node with the name "switch" has its own namespace', () => {
     expect(namespaceFile(network, 'switch')).not.toBe(namespaceFile(network, undefined));
   });
 });

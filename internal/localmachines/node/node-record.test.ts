@@ -13,7 +13,7 @@ const record: LocalNodeRecord = {
 const parse = (value: unknown) => parseLocalNodeRecord('/p', new TextEncoder().encode(JSON.stringify(value)));
 
 describe('parseNodeRecord()', () => {
-  test('reads what was written', () => {
+  test('reads the output of the writer', () => {
     expect(parse(record)).toEqual(record);
   });
 
@@ -21,13 +21,13 @@ describe('parseNodeRecord()', () => {
     { name: 'a newer version', value: { ...record, version: 2 } },
     { name: 'an unknown field', value: { ...record, more: true } },
     { name: 'no layers', value: { ...record, layers: [] } },
-    { name: 'a disk of nothing', value: { ...record, diskBytes: 0 } },
-    { name: 'something else', value: null },
-  ])('refuses $name', ({ value }) => {
+    { name: 'a disk of zero bytes', value: { ...record, diskBytes: 0 } },
+    { name: 'a value that is not an object', value: null },
+  ])('parseNodeRecord() refuses $name', ({ value }) => {
     expect(() => parse(value)).toThrow(expect.objectContaining({ code: 'localmachines-invalid-record' }));
   });
 
-  test('refuses a cut file', () => {
+  test('refuses a record that is cut off', () => {
     expect(() => parseLocalNodeRecord('/p', new TextEncoder().encode('{"version":1,'))).toThrow(
       expect.objectContaining({ code: 'localmachines-invalid-record' }),
     );

@@ -13,7 +13,7 @@ const record: LocalNodeRecord = {
   procFiles: {},
 };
 
-test('nspawnArgv() mounts the root file system out of the sight of the host and enters the kept network', () => {
+test("nspawnArgv() mounts the root file system in a private namespace and enters the node's network namespace", () => {
   const argv = nspawnArgv({ network: { number: 7 }, cluster, node: nodePaths(cluster, 'n1'), record });
   expect(argv.slice(0, 5)).toEqual(['unshare', '--mount', '--propagation', 'slave', '--']);
   expect(argv).toContain(
@@ -27,7 +27,7 @@ test('nspawnArgv() mounts the root file system out of the sight of the host and 
 });
 
 describe('enterArgv()', () => {
-  test('gives a clean environment, with what the caller adds', () => {
+  test("passes a clean environment with the caller's variables", () => {
     const argv = enterArgv(4711, ['printenv'], { TERM: 'vt100' });
     const env = argv.slice(argv.indexOf('env'));
     expect(env.slice(0, 2)).toEqual(['env', '-i']);
@@ -36,12 +36,12 @@ describe('enterArgv()', () => {
     expect(env.at(-1)).toBe('printenv');
   });
 
-  test('enters exactly the namespaces of the leader', () => {
+  test("enters exactly the namespaces of the node's process 1", () => {
     expect(enterArgv(4711, ['true'], {}).slice(0, 3)).toEqual(['nsenter', '--target', '4711']);
   });
 });
 
-test('atTerminal() hands every word on as it is', () => {
+test('atTerminal() passes every argument unchanged', () => {
   const argv = atTerminal(['sh', '-c', `echo "$HOME" 'a b' \\`]);
   expect(argv.at(-2)).toBe(`exec 'sh' '-c' 'echo "$HOME" '\\''a b'\\'' \\'`);
   expect(argv.slice(0, 4)).toEqual(['script', '--quiet', '--return', '--command']);

@@ -14,7 +14,7 @@ const plain = {
 };
 
 describe('provisioningFor()', () => {
-  test('is what an agent accepts, on a plain host', () => {
+  test('returns a provisioning file that the agent accepts, on a host without special limits', () => {
     const parsed = parseProvisioning(JSON.stringify(provisioningFor(plain)));
     expect(parsed).toMatchObject({
       platform: 'local',
@@ -28,7 +28,7 @@ describe('provisioningFor()', () => {
     });
   });
 
-  test('tells the agent what the host lacks and what it may read', () => {
+  test('contains the limits of the host and the paths that the agent may read', () => {
     const facts = {
       ...plain,
       seeded: true,

@@ -20,7 +20,7 @@ Signed-By:
 
 const cases = [
   {
-    name: 'deb822 with updates and security',
+    name: 'deb822 sources with the updates and security suites',
     files: [{ path: '/etc/apt/sources.list.d/debian.sources', text: deb822 }],
     want: [
       'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian bookworm main',
@@ -29,7 +29,7 @@ const cases = [
     ],
   },
   {
-    name: 'one line each, with options and comments',
+    name: 'one-line sources with options and comments',
     files: [
       {
         path: '/etc/apt/sources.list',
@@ -43,24 +43,24 @@ const cases = [
     want: ['deb [signed-by=/k.gpg] http://mirror.example/debian bookworm main'],
   },
   {
-    name: 'another distribution',
+    name: 'sources of another distribution',
     files: [{ path: '/etc/apt/sources.list', text: 'deb http://mirror.example/ubuntu noble main universe' }],
     want: [],
   },
   {
-    name: 'a third party that happens to carry the suite name without main',
+    name: 'a third-party source with the same suite name but without main',
     files: [{ path: '/etc/apt/sources.list', text: 'deb http://other.example bookworm stable' }],
     want: [],
   },
   {
-    name: 'only updates, from which no root file system can be made',
+    name: 'only the updates suite, which is not sufficient for a root file system',
     files: [
       { path: '/etc/apt/sources.list', text: 'deb http://mirror.example/debian bookworm-updates main' },
     ],
     want: [],
   },
   {
-    name: 'a switched-off stanza',
+    name: 'a disabled stanza',
     files: [
       {
         path: '/a.sources',
@@ -80,7 +80,7 @@ const cases = [
 ];
 
 describe('sourcesFor()', () => {
-  test.each(cases)('$name', ({ files, want }) => {
+  test.each(cases)('aptSourcesFor(): $name', ({ files, want }) => {
     expect(aptSourcesFor('bookworm', files)).toEqual(want);
   });
 });

@@ -5,27 +5,27 @@ import { baseRootfs, buildArgv, parseDepends, recipeHash, rootfsRecipe } from '.
 const recipe = rootfsRecipe(['iptables', 'systemd']);
 
 describe('the root file system', () => {
-  test('has another name when its recipe changes', () => {
+  test('has another cache name when its recipe changes', () => {
     const changed = { ...recipe, hooks: [...recipe.hooks, 'true'] };
     expect(recipeHash(recipe)).toMatch(/^[0-9a-f]{16}$/);
     expect(recipeHash(changed)).not.toBe(recipeHash(recipe));
     expect(recipeHash(rootfsRecipe([]))).not.toBe(recipeHash(recipe));
   });
 
-  test('has no container runtime: it comes from the bundle', () => {
+  test('has no container runtime, because the bundle contains it', () => {
     for (const name of ['containerd', 'runc', 'docker.io', 'kubelet']) {
       expect(recipe.include).not.toContain(name);
     }
   });
 
-  test('has what the agent’s package depends on, and hides nothing that the package lacks', () => {
+  test("has the dependencies of the agent's package, and no package that would hide a missing dependency", () => {
     expect(recipe.include).toEqual([...baseRootfs.include, 'iptables'].sort());
     const hidden = ['conntrack', 'ethtool', 'iptables', 'iproute2', 'kmod', 'mount', 'dbus'];
     expect(baseRootfs.include.filter((name) => hidden.includes(name))).toEqual([]);
     expect(baseRootfs.hooks.filter((hook) => /sysctl|modules-load|ip_forward/.test(hook))).toEqual([]);
   });
 
-  test('comes from the host’s sources, or from the tool’s own default where it has none', () => {
+  test("uses the host's package sources, or the default of mmdebstrap if the host has none", () => {
     const base = { recipe, target: '/t', aptOptions: ['Acquire::Retries "3";'] };
     expect(buildArgv({ ...base, sources: '/s.list' }).slice(-3)).toEqual(['bookworm', '/t', '/s.list']);
     expect(buildArgv({ ...base, sources: undefined }).slice(-2)).toEqual(['bookworm', '/t']);
@@ -33,7 +33,7 @@ describe('the root file system', () => {
   });
 });
 
-test('builds die with the program that started them', () => {
+test('a build ends together with the program that started it', () => {
   const build = buildArgv({ recipe, target: '/t', sources: undefined, aptOptions: [] });
   const install = installArgv({ partial: '/p', rootfs: '/r', packagePath: '/a.deb' });
   for (const argv of [build, install]) {
@@ -46,6 +46,6 @@ test.each([
   { text: 'libc6 (>= 2.28), systemd | elogind, dbus:any\n', want: ['libc6', 'systemd', 'dbus'] },
   { text: 'libstdc++6,\n iproute2', want: ['libstdc++6', 'iproute2'] },
   { text: '', want: [] },
-])('parseDepends() names $want', ({ text, want }) => {
+])('parseDepends() returns $want', ({ text, want }) => {
   expect(parseDepends(text)).toEqual(want);
 });

@@ -75,8 +75,8 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
   });
   if ((await host.files.stat(target)) !== undefined) return target;
   const partial = `${target}.partial`;
-  await host.files.remove(partial); // left by a build that was killed
-  // Not in /tmp, where a killed build would leave it forever.
+  // Left by a build that was killed. Not in /tmp, where such a directory would stay forever.
+  await host.files.remove(partial);
   const temporary = `${target}.temporary`;
   await host.files.remove(temporary);
   await host.files.makeDirectory(temporary);

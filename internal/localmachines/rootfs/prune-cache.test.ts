@@ -5,7 +5,7 @@ import { pruneCache } from './prune-cache.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 
-test('pruneCache() removes what no node stands on, but nothing young, used or asked for', async () => {
+test('pruneCache() removes unused directories, but keeps young, used and requested ones', async () => {
   const clock = new FakeClock();
   const old = clock.nowMs() - 2 * HOUR_MS;
   const directories: Readonly<Record<string, readonly string[]>> = {

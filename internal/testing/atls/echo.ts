@@ -6,7 +6,10 @@ import {
   FileDescriptorProtoSchema,
 } from '@bufbuild/protobuf/wkt';
 
-/** A contract for tests of what carries contracts: one unary method, bytes in and bytes out. */
+/**
+ * A service for tests of code that transports any service: one unary method with bytes as request and
+ * response.
+ */
 export type EchoService = GenService<{
   readonly echo: {
     readonly methodKind: 'unary';
@@ -15,7 +18,7 @@ export type EchoService = GenService<{
   };
 }>;
 
-/** Made at run time: internal/ knows none of the real contracts. */
+/** Created at run time, because internal/ must not import the real services. */
 export const Echo: EchoService = createEcho();
 
 function createEcho(): EchoService {

@@ -19,7 +19,7 @@ export const MACHINE_KEY = Buffer.alloc(32, 0x5a);
 export const ATLS_CONTEXT = 'cluster-a/joinservice';
 const never = new AbortController().signal;
 
-/** Two honest ends of attested TLS with fake evidence, a fake clock and keys that a test may steal. */
+/** Two honest ends of attested TLS with fake evidence, a fake clock and keys that the test can read. */
 export interface AtlsEnds {
   readonly clock: FakeClock;
   readonly identity: { readonly client: TestIdentity; readonly server: TestIdentity };
@@ -34,7 +34,7 @@ export interface AtlsEndsOptions {
   readonly clientContext?: string;
   readonly clientMeasurement?: string;
   readonly serverMeasurement?: string;
-  /** Stands before the fake issuer of the server: slow, failing or mixed up. */
+  /** Wraps the fake issuer of the server, to make it slow, failing or wrong. */
   readonly serverIssuer?: (fake: FakeIssuer) => Issuer;
 }
 

@@ -10,24 +10,24 @@ import {
 } from '../../attestation/index.ts';
 
 export interface HmacEvidenceOptions {
-  /** The kind of evidence it stands for. */
+  /** The variant of evidence that this fake replaces. */
   readonly variant: Variant;
-  /** Whoever holds it is "the machine". */
+  /** The key that identifies the machine: every holder of this key counts as the machine. */
   readonly key: Uint8Array;
-  /** One register of the machine, signed along; "good" unless said. */
+  /** One measurement of the machine, covered by the MAC; default: "good". */
   readonly measurement?: string;
-  /** Which of the machines that share the key it is; its SHA-256 becomes the identity. */
+  /** Distinguishes machines that share the key. Its SHA-256 becomes the identity. */
   readonly name?: string;
 }
 
 /**
- * Evidence at no cost, for tests of what carries evidence: an HMAC over the binding and `measurement@name`, then
- * that text. It stands in for any variant and is therefore never shipped.
+ * Cheap evidence for tests of code that transports evidence: an HMAC over the binding and
+ * `measurement@name`, followed by that text. It can replace any variant and is therefore never shipped.
  */
 export class FakeIssuer implements Issuer {
   readonly variant: Variant;
   readonly #options: HmacEvidenceOptions;
-  /** How many times somebody made this machine work. */
+  /** The number of times that evidence was requested from this machine. */
   issued = 0;
 
   constructor(options: HmacEvidenceOptions) {
@@ -44,7 +44,7 @@ export class FakeIssuer implements Issuer {
   }
 }
 
-/** Accepts what `FakeIssuer` made with the same key; the measurement must be the expected one. */
+/** Accepts evidence that `FakeIssuer` made with the same key, if the measurement is the expected one. */
 export class FakeValidator implements Validator {
   readonly variant: Variant;
   readonly #options: HmacEvidenceOptions;
@@ -82,7 +82,10 @@ function macOf(key: Uint8Array, binding: Uint8Array, said: Uint8Array): Buffer {
   return createHmac('sha512', key).update(binding).update(said).digest();
 }
 
-/** One for all verdicts: the evidence is to cost nothing, and a verdict lives as long as its connection. */
+/**
+ * Shared by all verdicts: a verdict lives as long as its connection, and fake evidence must use little
+ * memory.
+ */
 const CHECKS: Verdict['checks'] = [{ name: 'mac', outcome: 'pass' }];
 const NO_CLAIMS: Verdict['claims'] = {};
 const NO_WARNINGS: Verdict['warnings'] = [];

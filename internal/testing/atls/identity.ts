@@ -8,7 +8,7 @@ export interface TestIdentity {
   readonly keyPem: string;
 }
 
-/** A self-signed certificate for a fresh ECDSA key. */
+/** A self-signed certificate for a new ECDSA key. */
 export async function createTestIdentity(namedCurve: 'P-256' | 'P-384' = 'P-256'): Promise<TestIdentity> {
   const algorithm = { name: 'ECDSA', namedCurve, hash: 'SHA-256' } as const;
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);

@@ -1,6 +1,6 @@
 /**
- * What tests of attested TLS need: evidence at no cost, two honest ends, and an end without scruples. A door of its
- * own, because it brings gRPC and certificates along.
+ * Tools for tests of attested TLS: cheap evidence, two honest ends, and an end that breaks the protocol.
+ * This is a separate entry point, because it imports gRPC and certificates.
  */
 export {
   ATLS_CONTEXT,

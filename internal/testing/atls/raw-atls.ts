@@ -7,7 +7,7 @@ import type { TestIdentity } from './identity.ts';
 export interface RawAtlsOptions {
   readonly role: 'client' | 'server';
   readonly identity?: TestIdentity;
-  /** ["atls-h2/1"] unless said; empty offers none. */
+  /** ALPN protocols; default: ["atls-h2/1"]. An empty list offers none. */
   readonly alpn?: readonly string[];
   readonly maxVersion?: SecureVersion;
   /** A TLS session to resume. */
@@ -22,8 +22,8 @@ export interface RawFrame {
 }
 
 /**
- * One end of aTLS/1 that does whatever a test tells it, in any order and without limits. Written from
- * docs/atls.md and not from internal/atls, so that the two cannot share a mistake.
+ * One end of aTLS/1 that sends whatever a test requests, in any order and without limits. Written from
+ * docs/atls.md and not from internal/atls, so that both cannot contain the same mistake.
  */
 export class RawAtls implements Disposable {
   readonly tls: TLSSocket;
@@ -39,7 +39,7 @@ export class RawAtls implements Disposable {
     tls.on('close', () => (this.#ended = true)).on('end', () => (this.#ended = true));
   }
 
-  /** Completes TLS; rejects with TLS's error when the other end refuses that. */
+  /** Completes TLS; rejects with the TLS error when the other end refuses the handshake. */
   static async open(tcp: Socket, options: RawAtlsOptions): Promise<RawAtls> {
     const { role, identity, alpn = ['atls-h2/1'], maxVersion = 'TLSv1.3', session } = options;
     const secureContext = createSecureContext({
@@ -74,7 +74,7 @@ export class RawAtls implements Disposable {
     this.tls.write(Buffer.concat(parts));
   }
 
-  /** The next frame, or undefined when the other end closed without one. */
+  /** The next frame; undefined when the other end closed the connection without one. */
   async receive(): Promise<RawFrame | undefined> {
     for (;;) {
       const sizeBytes = this.#received.length < 6 ? Infinity : 6 + this.#received.readUInt32BE(2);
@@ -88,7 +88,10 @@ export class RawAtls implements Disposable {
     }
   }
 
-  /** Reads to the end and says how the other end let go: the alert's code, or "closed". */
+  /**
+   * Reads to the end and returns how the other end closed the connection: the code of its alert, or
+   * "closed".
+   */
   async farewell(): Promise<number | 'closed'> {
     for (;;) {
       const frame = await this.receive();
@@ -97,21 +100,21 @@ export class RawAtls implements Disposable {
     }
   }
 
-  /** Passes on all that has come and will come. */
+  /** Forwards all received and all future bytes to `other`. */
   forwardTo(other: RawAtls): void {
     if (this.#received.length > 0) other.tls.write(this.#received);
     this.#received = Buffer.alloc(0);
     this.tls.removeAllListeners('data').pipe(other.tls);
   }
 
-  /** Asked for once: a client that asks Node for the peer's certificate a second time gets nothing. */
+  /** Read only once: a client that asks Node for the peer's certificate a second time gets nothing. */
   #keys(): { readonly own: Buffer; readonly peer: Buffer } {
     const { tls } = this;
     this.#spki ??= { own: spkiOf(tls.getX509Certificate()), peer: spkiOf(tls.getPeerX509Certificate()) };
     return this.#spki;
   }
 
-  /** What evidence of `role` must be bound to in this session. */
+  /** The binding that evidence of `role` must contain in this session. */
   binding(
     role: 'client' | 'server',
     context: string,
@@ -133,7 +136,7 @@ export class RawAtls implements Disposable {
   }
 }
 
-/** Any frame at all. */
+/** A frame with any type, body and version. */
 export function rawFrame(type: number, body: Uint8Array, version = 1): Buffer {
   const header = Buffer.from([type, version, 0, 0, 0, 0]);
   header.writeUInt32BE(body.length, 2);

@@ -8,7 +8,10 @@ import { zstdDecompressSync } from 'node:zlib';
 const run = promisify(execFile);
 const ZSTD_MAGIC = Buffer.from('28b52ffd', 'hex');
 
-/** A program of the newest bundle of this machine's cache, also out of a container image, as a file below `directory`. */
+/**
+ * Copies a program from the newest bundle in this machine's cache to a file below `directory`. The program
+ * may be in a container image.
+ */
 export async function programOfBundle(name: string, directory: string): Promise<string> {
   const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
   const { stdout } = await run('ls', [join(cache, 'bundles')]);
@@ -30,7 +33,7 @@ export async function programOfBundle(name: string, directory: string): Promise<
   return join(to, name);
 }
 
-/** Out of an archive of ours, or one of upstream, whose layers tar itself can read. */
+/** Unpacks a program from an image archive of ours or of upstream, whose layers tar can read. */
 async function unpackProgram(archive: string, name: string, to: string): Promise<string> {
   await run('tar', ['-xf', archive, '-C', to]);
   const program = `usr/local/bin/${name}`;

@@ -1,4 +1,4 @@
-/** What a test wants an ELF file to say. */
+/** The properties of a test ELF file. */
 export interface ElfFixture {
   readonly interpreter?: string;
   readonly libraries?: readonly string[];
@@ -8,7 +8,7 @@ const HEADER = 64;
 const SEGMENT = 56;
 const BASE = 0x400000;
 
-/** A small ELF64 file that asks for a loader and libraries, for tests; it could not run. */
+/** A small ELF64 file that needs a loader and libraries, for tests. It cannot run. */
 export function elfFile(wanted: ElfFixture = {}): Uint8Array {
   const strings = Buffer.from(`\0${(wanted.libraries ?? []).map((each) => `${each}\0`).join('')}`);
   const interpreter = Buffer.from(wanted.interpreter === undefined ? '' : `${wanted.interpreter}\0`);

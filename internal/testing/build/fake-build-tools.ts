@@ -12,23 +12,23 @@ import {
 import { DiskFiles, DiskStreams, type FileStat, type WriteOptions } from '../../file/index.ts';
 import { FakeClock } from '../fake-clock.ts';
 
-/** What `go build` of the fake makes: distinct for each program and its flags. */
+/** The output of the fake `go build`: different for each program and its flags. */
 export function fakeProgram(path: string, ldflags: string): string {
   return `program ${path} with ${ldflags}\n`;
 }
 
 /**
- * A machine for making bundles, for tests: real files in one directory, a Go tool that writes small files in no
- * time, packages of four programs. It remembers every command.
+ * A fake build machine for tests: real files in one directory, a fast Go tool that writes small files, and
+ * packages with four programs. It records every command.
  */
 export class FakeBuildTools implements CommandRunner {
   readonly clock = new FakeClock();
   readonly ran: Command[] = [];
   readonly ports: { files: DiskFiles; streams: DiskStreams; commands: CommandRunner; clock: FakeClock };
-  /** Where bundles and caches go. */
+  /** The directory of bundles and caches. */
   readonly cache: string;
   readonly machine = { architecture: 'amd64', cores: 2, memoryBytes: 8 * 1024 ** 3 } as const;
-  /** With settings of a user that must not change what is built. */
+  /** Contains user settings that must not change the result of a build. */
   readonly env = {
     PATH: '/workshop/bin',
     HOME: '/workshop',
@@ -37,7 +37,7 @@ export class FakeBuildTools implements CommandRunner {
   } as const;
   /** Modules whose build fails. */
   readonly broken = new Set<string>();
-  /** Paths outside the directory that this machine lacks; it has all others. */
+  /** Paths outside the directory that this machine lacks. All other paths exist. */
   readonly lacks = new Set<string>();
   readonly #real = new ExecaRunner({ path: '/usr/bin:/bin' });
   readonly #files = new WorkshopFiles(this.lacks);
@@ -50,14 +50,14 @@ export class FakeBuildTools implements CommandRunner {
     this.ports = { files: this.#files, streams: new UnsyncedStreams(), commands: this, clock: this.clock };
   }
 
-  /** The toolchain as if it had been brought. */
+  /** Installs the toolchain as if it had been downloaded. */
   async installToolchain(): Promise<void> {
     await this.#files.makeDirectory(
       join(this.cache, `go/toolchain/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64/bin`),
     );
   }
 
-  /** Commands of one program, by their arguments. */
+  /** The commands of one program, as their arguments. */
   argumentsOf(program: string): readonly (readonly string[])[] {
     return this.ran
       .filter(({ argv }) => argv[0].split('/').at(-1) === program)
@@ -139,7 +139,7 @@ const PACKAGES = new Map([
   ['libc6_2.36-9_amd64.deb', []],
 ]);
 
-/** Real files, but for the programs and libraries of the machine itself; never waits for the disk. */
+/** Real files, except for the programs and libraries of the machine itself. Does not sync to disk. */
 class WorkshopFiles extends DiskFiles {
   readonly #lacks: ReadonlySet<string>;
 
@@ -165,7 +165,7 @@ class WorkshopFiles extends DiskFiles {
   }
 }
 
-/** A test has no use for what survives a power cut. */
+/** Tests do not need data that survives a power failure, so nothing is synced. */
 class UnsyncedStreams extends DiskStreams {
   override async publish(from: string, to: string, mode: number): Promise<void> {
     await chmod(from, mode);

@@ -10,14 +10,17 @@ import type { TestCluster } from './test-cluster.ts';
 
 const never = new AbortController().signal;
 
-/** What an init writes of a cluster besides its members. */
+/** The records that an init writes about a cluster, besides its members. */
 export interface TestClusterSettings {
   readonly attestation: object;
   readonly join: { readonly policy: string; readonly inventory: readonly object[] };
   readonly bundleManifest?: string;
 }
 
-/** Whose the cluster is, what its nodes are told, and by which rules it lets others in: in force when it resolves. */
+/**
+ * Writes the ownership, the settings of nodes and the join rules. They are active when the promise
+ * resolves.
+ */
 export async function recordClusterSettings(
   space: KeySpace,
   cluster: TestCluster,
@@ -27,7 +30,7 @@ export async function recordClusterSettings(
   await space.commit({ when: [], then }, { signal: never });
 }
 
-/** The configuration alone, as an operator changes it. */
+/** The write of the configuration record only, as an operator changes it. */
 export function configurationWrite({
   attestation,
   join,

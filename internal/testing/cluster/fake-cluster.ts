@@ -28,39 +28,45 @@ import {
 type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
 type Admission = ReturnType<JoinHandlers['requestAdmission']>;
 
-/** What a fake cluster is told to do; all of it can change while it serves. */
+/** The behaviour of a fake cluster; all of it can change while the cluster serves. */
 export interface FakeClusterBehaviour {
-  /** What comes after Hello; the default admits at once. */
+  /** The decision after Hello; the default admits the machine at once. */
   decide: (nodeId: string, signal: AbortSignal) => Admission;
-  /** Before a ticket is answered; throws to lose or refuse it after it was minted. */
+  /** Called before a ticket is returned. It may throw, to lose or refuse the ticket after it was issued. */
   onTicket: (nodeId: string) => Promise<void>;
   roles: readonly string[];
-  /** Who signs for kubelets as clients, where that is another one than the Kubernetes CA, and who is to be believed of it. */
+  /**
+   * The CA that signs the kubelets' client certificates, if it is not the Kubernetes CA, and the CA
+   * certificate that is announced for it.
+   */
   kubernetesClients: { readonly signer?: CertificateSigner; readonly believedPem: string };
   nowMs: () => number;
-  /** Whether the node that answers has a certificate of a control plane. */
+  /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
 }
 
 export interface FakeClusterOptions {
-  /** Where it listens, and where its one node says that it is. */
+  /** The address on which the cluster listens, and which its single node reports. */
   readonly host: string;
-  /** Whose cluster it is; Ed25519, private. */
+  /** The Ed25519 private key of the cluster's owner. */
   readonly ownerKey: KeyObject;
 }
 
-/** A cluster's join service with real keys, certificates and attested TLS, and no records: works, for tests only. */
+/**
+ * A working join service of a cluster with real keys, certificates and attested TLS, but without records;
+ * for tests only.
+ */
 export class FakeCluster implements AsyncDisposable {
   readonly clusterId = randomBytes(16).toString('hex');
   readonly owner: { readonly publicKey: KeyObject; readonly privateKey: KeyObject };
   readonly behaviour: FakeClusterBehaviour;
-  /** Memberships by node id: how often each was minted. */
+  /** Issued memberships: node id → how often one was issued. */
   readonly minted = new Map<string, number>();
   readonly said: string[] = [];
-  /** What the machine that said hello last had found on its way. */
+  /** The facts that the machine with the latest Hello reported. */
   facts: readonly Fact[] = [];
   endpoint = '';
-  /** Of the one node of this cluster. */
+  /** The address of the single node of this cluster. */
   readonly #host: string;
   readonly #node = generateKeyPairSync('ed25519');
   readonly #ca: KeyCertificateSigner;
@@ -123,12 +129,12 @@ export class FakeCluster implements AsyncDisposable {
     return cluster;
   }
 
-  /** Of the node that answers. */
+  /** The id of the responding node. */
   get nodeId(): string {
     return nodeIdOf(spkiDerOf(this.#node.publicKey));
   }
 
-  /** Raw Ed25519. */
+  /** Raw Ed25519 public key of the owner. */
   get ownerKey(): Uint8Array {
     return spkiDerOf(this.owner.publicKey).subarray(-32);
   }
@@ -277,7 +283,7 @@ export const FAKE_SETTINGS = {
   ).toString('utf8'),
 };
 
-/** The contents of the keys that control planes share, as far as this contract cares. */
+/** The contents of the keys that control planes share, as far as the join protocol uses them. */
 export const FAKE_KEYS: Readonly<Record<string, string>> = {
   'cluster-ca.key': 'KEY',
   'cluster-ca.crt': 'CERT',
@@ -293,7 +299,7 @@ function signed(statement: Uint8Array, key: KeyObject): Uint8Array {
   return new Uint8Array(sign(undefined, statement, key));
 }
 
-/** A machine's own keys. */
+/** New keys of a machine. */
 export function createMachineKeys() {
   const { privateKey } = generateKeyPairSync('ed25519');
   const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());

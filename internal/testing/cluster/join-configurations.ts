@@ -1,13 +1,16 @@
 import { findFreePort } from '../network/free-port.ts';
 
-/** What an agent writes for the two programs, with files and sockets in one directory and ports of the loopback. */
+/**
+ * The configurations that an agent writes for the join service and the signer, with files and sockets in
+ * one directory and ports on the loopback.
+ */
 export async function joinConfigurations(of: {
-  /** Where a file or socket is, by name. */
+  /** The path of a file or socket, by name. */
   readonly at: (name: string) => string;
   readonly clusterId: string;
   readonly nodeId: string;
   readonly joinPort: number;
-  /** Raw Ed25519, base64: whose signature the signer goes by. */
+  /** Raw Ed25519 public key of the owner whose signatures the signer accepts, base64. */
   readonly ownerKey: string;
   readonly etcdAt: { readonly endpoint: string; readonly metricsUrl: string };
 }) {

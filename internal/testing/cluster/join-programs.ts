@@ -28,31 +28,34 @@ const clock = new SystemClock();
 
 export type ProgramName = 'joinservice' | 'signer';
 
-/** What is there before the programs are. */
+/** What must exist before the programs start. */
 export interface JoinEnvironment {
   readonly etcd: TestEtcd;
   readonly member: TestMember;
   readonly cluster: TestCluster;
-  /** Files that the signer's key ring has beside the two authorities. */
+  /** The files in the signer's key ring besides the two CAs. */
   readonly keyNames: readonly string[];
-  /** Keys and prefixes of etcd that the join service follows from its start on, each as often as it does. */
+  /**
+   * Keys and prefixes of etcd that the join service watches from its start on; a key occurs once for each
+   * watch.
+   */
   readonly follows: readonly string[];
 }
 
-/** A message between the programs and etcd, or between the two of them. */
+/** A message between one of the programs and etcd, or between the programs. */
 export interface RecordedMessage extends TappedMessage {
-  /** Whose request it is. */
+  /** The program that sent the request. */
   readonly by: ProgramName;
   readonly to: 'etcd' | 'signer';
 }
 
 /**
- * Join service and signer as the processes that they are, with a real etcd. Everything that they say to etcd and to each
- * other passes here, and each can be killed in the middle of it.
+ * Runs the join service and the signer as real processes, with a real etcd. All messages to etcd and
+ * between the programs pass through this class, and a test can kill each program at any message.
  */
 export class JoinPrograms implements AsyncDisposable {
   readonly endpoint: string;
-  /** Asked about each message, but for those that begin to follow something; `false`: it never arrives. */
+  /** Called for each message, except for those that start a watch. `false` drops the message. */
   onMessage: (message: RecordedMessage) => boolean = () => true;
   readonly #directory: string;
   readonly #running = new Map<ProgramName, ChildProcess>();
@@ -77,17 +80,17 @@ export class JoinPrograms implements AsyncDisposable {
     return programs;
   }
 
-  /** For which nodes the signer has signed, each time. */
+  /** The node ids for which the signer has signed, one per signature. */
   get signed(): readonly string[] {
     return this.#signed;
   }
 
-  /** What this life of the join service follows, sorted. */
+  /** The keys that the current run of the join service watches, sorted. */
   get followed(): readonly string[] {
     return this.#followed.toSorted();
   }
 
-  /** SIGKILL: from now on it does nothing. Resolves when it is gone. */
+  /** Sends SIGKILL: the program does nothing from now on. Resolves when the process has ended. */
   async kill(name: ProgramName): Promise<void> {
     const child = this.#running.get(name);
     this.#running.delete(name);
@@ -98,8 +101,8 @@ export class JoinPrograms implements AsyncDisposable {
   }
 
   /**
-   * As systemd would: resolves when it serves and is at rest. Its port is open before it has read all that it follows,
-   * and those reads would pass for somebody's.
+   * Starts the program as systemd would. Resolves when it serves and its initial reads are done. The port
+   * is open before these reads have ended, and a test could mistake them for reads of a request.
    */
   async start(name: ProgramName): Promise<void> {
     const socket = this.#at('signer-own.sock');
@@ -138,7 +141,10 @@ export class JoinPrograms implements AsyncDisposable {
     for (const close of this.#open.reverse()) await close();
   }
 
-  /** What is killed leaves no compiled code to the next one; a run that ends by itself does, and halves each start. */
+  /**
+   * A killed program does not write its compile cache. One run that ends normally writes it, which halves
+   * the time of each later start.
+   */
   async #compile(name: ProgramName): Promise<void> {
     await once(this.#spawn(name, 'no-such-file'), 'exit');
   }
@@ -204,7 +210,7 @@ export class JoinPrograms implements AsyncDisposable {
     this.#open.push(() => Promise.resolve(evidence[Symbol.asyncDispose]()));
   }
 
-  /** An etcd of a CA of its own, which reads along and asks the real one. */
+  /** A proxy of etcd with its own CA, which records the messages and forwards them to the real etcd. */
   async #tapEtcd(etcd: TestEtcd, member: TestMember) {
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'tap', keyPem, nowMs: clock.nowMs() });
@@ -257,7 +263,7 @@ export class JoinPrograms implements AsyncDisposable {
   }
 }
 
-/** The programs are gone, so nobody keeps a connection. */
+/** The programs have ended, so no connection is kept open. */
 function closed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
@@ -271,7 +277,10 @@ async function connectable(port: number): Promise<void> {
   }
 }
 
-/** How long a start takes is the machine's affair: tries for as long as the program runs, but against hanging. */
+/**
+ * Repeats the attempt for as long as the program runs, because the duration of a start depends on the
+ * machine. The limit only guards against hanging.
+ */
 async function until(attempt: () => Promise<unknown>, over: AbortSignal): Promise<void> {
   const longestMs = clock.monotonicMs() + LONGEST_START_MS;
   for (;;) {

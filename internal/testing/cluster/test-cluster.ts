@@ -27,14 +27,14 @@ import { Secret } from '../../secret/index.ts';
 
 const signal = new AbortController().signal;
 
-/** A member of a `TestCluster`: what it holds, and who it is to others. */
+/** A member of a `TestCluster`: its keys and certificate, and its identity for others. */
 export interface TestPeer {
   readonly identity: MemberIdentity;
   readonly tls: TlsIdentity;
   readonly pubKeyDer: Uint8Array;
 }
 
-/** A cluster's records with real keys and certificates, in whatever etcd it is given. */
+/** The records of a cluster with real keys and certificates, in a given etcd. */
 export class TestCluster {
   readonly clusterId = 'c0ffee';
   readonly trust: MemberTrust;
@@ -55,7 +55,7 @@ export class TestCluster {
     this.trust = { caPem: signer.caPem, clusterId: this.clusterId, nowMs };
   }
 
-  /** @param etcd the cluster's part of it */
+  /** @param etcd the key space of the cluster */
   static async create(etcd: KeySpace, nowMs: () => number): Promise<TestCluster> {
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'cluster test', keyPem, nowMs: nowMs() });
@@ -85,7 +85,7 @@ export class TestCluster {
     await this.#put(CLUSTER_KEY, records.cluster.encode(record));
   }
 
-  /** A node with a certificate, on record unless `over` is undefined. */
+  /** Adds a node with a certificate. Its record is written unless `over` is undefined. */
   async addNode(
     name: string,
     over: Partial<NodeRecord> | undefined = {},
@@ -129,7 +129,7 @@ export class TestCluster {
     return this.#peer(await this.#signer.issue(leaf), keyPem, pubKeyDer);
   }
 
-  /** Takes a member off the record; its certificate stays good. */
+  /** Deletes the record of a member; its certificate stays valid. */
   async forget({ identity }: TestPeer): Promise<void> {
     const key =
       identity.kind === 'node'

@@ -18,7 +18,7 @@ import type { Secret } from '../../secret/index.ts';
 const DAY_MS = 24 * 60 * 60 * 1000;
 const YEAR_MS = 365 * DAY_MS;
 
-/** A cluster owner with a key of its own, who signs owner documents. */
+/** A cluster owner with its own key, who signs owner documents. */
 export class TestOwner {
   readonly keyPem: Secret<string> = generateEd25519Key();
   /** Raw Ed25519 public key. */
@@ -33,7 +33,7 @@ export class TestOwner {
     this.clusterId = options.clusterId ?? 'c0ffee';
   }
 
-  /** Signs a document that is valid for a day; serials grow per subject. */
+  /** Signs a document that is valid for a day. Serial numbers increase per subject. */
   sign<K extends DocumentKind>(
     kind: K,
     body: DocumentBodies[K],
@@ -75,7 +75,9 @@ export class TestOwner {
     return this.sign('grant', { nodeId, identity, fingerprint, roles: [...roles], floors }, over);
   }
 
-  /** The etcd write of a document that is valid for a year. `at`: under the key of another subject. */
+  /**
+   * The etcd write of a document that is valid for a year. `at` stores it under the key of another subject.
+   */
   documentWrite<K extends DocumentKind>(
     kind: K,
     body: DocumentBodies[K],

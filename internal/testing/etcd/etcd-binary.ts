@@ -7,8 +7,9 @@ interface Manifest {
 }
 
 /**
- * A real etcd to run, or a tool of its: `CLUSTER_ETCD` and what lies beside it, or those of the newest bundle in the cache,
- * copied to where they may be executed. Throws when there is none: a test against a real etcd is never passed by skipping it.
+ * Returns a real etcd program, or one of its tools: from `CLUSTER_ETCD` and its directory, or from the
+ * newest bundle in the cache, copied to a path where it may be executed. Throws when there is none, because
+ * a test against a real etcd must not be skipped.
  */
 export async function findEtcdBinary(
   directory: string,

@@ -21,9 +21,9 @@ export class MemoryEtcd implements KeySpace {
   #compacted = 0n;
   #nextLease = 1n;
   #moved = Promise.withResolvers<void>();
-  /** While set, everything is refused with it and watches are interrupted. */
+  /** While set, every call fails with this error and watches are interrupted. */
   outage: EtcdError | undefined;
-  /** Called before each commit: a place to change something in between. */
+  /** Called before each commit, so that a test can change something in between. */
   onCommit: (transaction: Transaction) => void = () => undefined;
 
   get revision(): bigint {
@@ -107,14 +107,14 @@ export class MemoryEtcd implements KeySpace {
     this.expireLease(leaseId);
   }
 
-  /** What happens when nobody keeps a lease alive: its keys go. */
+  /** Expires a lease that is not kept alive: deletes its keys. */
   expireLease(leaseId: bigint): void {
     this.#leases.delete(leaseId);
     const bound = [...this.#entries.values()].filter((entry) => entry.leaseId === leaseId);
     this.commitNow({ when: [], then: bound.map(({ key }) => ({ kind: 'delete', key })) });
   }
 
-  /** Forgets all history: watches from before re-list. */
+  /** Deletes the history: watches of older revisions list all keys again. */
   compact(): void {
     this.#compacted = this.#revision;
     this.#history.length = 0;

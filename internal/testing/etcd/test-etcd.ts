@@ -21,13 +21,13 @@ export interface TestMember {
   readonly endpoint: string;
   readonly peerUrl: string;
   readonly metricsUrl: string;
-  /** SIGKILL, as a power cut. */
+  /** Sends SIGKILL, like a power failure. */
   kill(): Promise<void>;
-  /** SIGTERM: an orderly end. */
+  /** Sends SIGTERM, for an orderly shutdown. */
   stop(): Promise<void>;
-  /** The same member again, from its data. */
+  /** Starts the same member again with its data. */
   restart(): Promise<void>;
-  /** A member that is there and answers nothing: once this has resolved, not a single request more. */
+  /** Freezes the process of the member. After this has resolved, it responds to no request. */
   freeze(): Promise<void>;
   thaw(): void;
 }
@@ -36,7 +36,7 @@ interface ClientFiles extends TlsIdentity {
   readonly caPem: string;
 }
 
-/** A real etcd cluster on the loopback with its own CA, in a directory that goes with it. */
+/** A real etcd cluster on the loopback with its own CA, in a directory that is removed with it. */
 export class TestEtcd implements AsyncDisposable {
   readonly #directory: string;
   readonly #binary: string;

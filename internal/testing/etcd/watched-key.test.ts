@@ -10,7 +10,7 @@ import { watchedKey } from './watched-key.ts';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** As it comes over gRPC: not compressed, its length, the message. */
+/** The message in gRPC framing: not compressed, its length, the message. */
 function bodyOf<Desc extends DescMessage>(schema: Desc, message: MessageInitShape<Desc>): Buffer {
   const encoded = toBinary(schema, create(schema, message));
   const head = Buffer.alloc(5);
@@ -29,7 +29,7 @@ test.each([
     value: { key: bytes(`/cluster/${'x'.repeat(100)}`), rangeEnd: bytes('y'.repeat(110)) },
     want: `/cluster/${'x'.repeat(100)}`,
   },
-])('followedKey() of a watch: $name', ({ value, want }) => {
+])('watchedKey() returns the key of a watch request: $name', ({ value, want }) => {
   const body = bodyOf(WatchRequestSchema, { requestUnion: { case: 'createRequest', value } });
   expect(watchedKey(body)).toBe(want);
 });
@@ -50,7 +50,7 @@ test.each([
     body: bodyOf(TxnRequestSchema, { success: [{ request: { case: 'requestPut', value: { key } } }] }),
   },
   { name: 'a lease', body: bodyOf(LeaseKeepAliveRequestSchema, { id: 7n }) },
-  { name: 'nothing', body: Buffer.alloc(0) },
-])('followedKey() of anything else is none: $name', ({ body }) => {
+  { name: 'an empty message', body: Buffer.alloc(0) },
+])('watchedKey() returns undefined for other requests: $name', ({ body }) => {
   expect(watchedKey(body)).toBeUndefined();
 });

@@ -1,7 +1,10 @@
-/** WatchRequest { create_request: 1 { key: 1 } } behind the five bytes of gRPC; a read has its key one level higher. */
+/**
+ * Matches WatchRequest { create_request: 1 { key: 1 } } after the five bytes of the gRPC frame. A read
+ * request has its key one level higher.
+ */
 const CREATE = /^[^]{5}\n[^]{1,2}\n[^](\/[ -~]+)/;
 
-/** The key or prefix that a request to etcd asks to be followed; undefined where it asks for anything else. */
+/** The key or prefix that a watch request names; undefined for any other request to etcd. */
 export function watchedKey(body: Buffer): string | undefined {
   return CREATE.exec(body.toString('latin1'))?.[1];
 }

@@ -54,7 +54,7 @@ const CPUID: Readonly<Record<TestProduct, { readonly family: number; readonly mo
   Turin: { family: 0x1a, model: 0x02 },
 };
 
-/** A made-up AMD for one product: root, authorities, chips, and the firmware that signs reports. */
+/** A fake AMD for one product: root, CAs, chips, and the firmware that signs reports. */
 export class TestAmd {
   readonly product: TestProduct;
   readonly ark: TestCertificate;
@@ -80,7 +80,7 @@ export class TestAmd {
     this.tcb = { ...(product === 'Turin' ? { fmc: 1 } : {}), bootloader: 4, tee: 2, snp: 20, microcode: 200 };
   }
 
-  /** To be trusted in place of AMD's own. */
+  /** The trusted roots, to be used in place of AMD's own. */
   get trust() {
     const fingerprint = createHash('sha256').update(this.ark.der).digest('hex');
     return {

@@ -1,4 +1,6 @@
-/** Evidence for tests: the real one of `fixtures`, and made-up processors that sign whatever a case needs. */
+/**
+ * Evidence for tests: real evidence from `fixtures`, and fake processors that sign whatever a case needs.
+ */
 export { readFixture } from './fixture.ts';
 export {
   TestAmd,

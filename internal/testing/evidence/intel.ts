@@ -13,7 +13,7 @@ import {
 
 export interface TestQuoteOptions {
   readonly version?: number;
-  /** With version 5. */
+  /** Only for quotes of version 5. */
   readonly bodyType?: 2 | 3 | 4;
   readonly reportData?: Uint8Array;
   readonly rtmrs?: readonly Uint8Array[];
@@ -25,7 +25,7 @@ export interface TestQuoteOptions {
   readonly editQeReport?: (report: Buffer) => void;
   readonly pck?: TestCertificate;
   readonly chain?: readonly Uint8Array[];
-  /** x then y of an attestation key in place of the real one. */
+  /** The coordinates x and y of an attestation key, in place of the real one. */
   readonly attestationKey?: Uint8Array;
   readonly attestationSigner?: TestKey;
   readonly certificationType?: number;
@@ -45,7 +45,7 @@ const BODY_BYTES = { 2: 584, 3: 648, 4: 885 } as const;
 const ORGANIZATION = ['O', 'Intel Corporation'] as const;
 const HEX48 = '00'.repeat(48);
 
-/** A made-up Intel: root, PCK authority, one platform with its quoting enclave, and the signer of TCB info. */
+/** A fake Intel: root, PCK CA, one platform with its quoting enclave, and the signer of TCB info. */
 export class TestIntel {
   readonly root: TestCertificate;
   readonly authority: TestCertificate;
@@ -210,7 +210,7 @@ export class TestIntel {
     return signedJson(identity, edit, signer);
   }
 
-  /** All that is needed to judge the quotes of this Intel. */
+  /** All collateral that is needed to verify the quotes of this fake Intel. */
   collateral() {
     return {
       certificates: [this.tcbSigner.der, this.authority.der, this.root.der],

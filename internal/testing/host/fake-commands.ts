@@ -1,11 +1,11 @@
 import { ExecError, type Command, type CommandResult, type CommandRunner } from '../../exec/index.ts';
 
-/** Answers a program's run: its output, or an error to end with. Undefined: succeed silently. */
+/** The result of a fake program: its output, or an error to throw. Undefined: success without output. */
 export type CommandAnswer = (
   argv: readonly string[],
 ) => string | { readonly exitCode: number; readonly output: string } | undefined;
 
-/** Programs as a function, every run recorded. */
+/** Programs that a function replaces. Every run is recorded. */
 export class FakeCommands implements CommandRunner {
   readonly runs: (readonly string[])[] = [];
   readonly #answer: CommandAnswer;

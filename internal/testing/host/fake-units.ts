@@ -1,14 +1,14 @@
 import type { UnitPort, UnitStatus } from '../../platform/index.ts';
 
-/** systemd as a table: units that were installed start, and stay as they are told. */
+/** A fake systemd: installed units can be started, and keep the state that was requested. */
 export class FakeUnits implements UnitPort {
   readonly installed = new Map<string, string>();
   readonly active = new Set<string>();
   /** Every start, restart and stop, in order. */
   readonly moves: string[] = [];
-  /** What `lastLog` answers, by unit. */
+  /** The log lines that `recentLog` returns, by unit. */
   readonly logs = new Map<string, readonly string[]>();
-  /** How often a unit has restarted by itself. */
+  /** The number of automatic restarts of a unit. */
   readonly restarts = new Map<string, number>();
   readonly #outdated = new Set<string>();
 

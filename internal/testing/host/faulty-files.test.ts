@@ -27,7 +27,7 @@ describe('everyFault()', () => {
     ]);
   });
 
-  test('leaves the disk as the fault left it', async () => {
+  test('keeps the disk in the state after the fault', async () => {
     const left: Record<string, readonly string[]> = {};
     const faults = ['crash-before', 'crash-after'] as const;
     for await (const { name, disk } of everyFault({ faults, prepare: async () => undefined, run })) {
@@ -43,7 +43,7 @@ describe('everyFault()', () => {
     });
   });
 
-  test('follows a run that writes more because something failed', async () => {
+  test('visits the additional writes of a run that handles a failed write', async () => {
     const stubborn = async (files: FaultyFiles): Promise<void> => {
       await files.writeAtomic('/a', '1').catch(() => files.writeAtomic('/a', '2'));
     };
@@ -52,7 +52,7 @@ describe('everyFault()', () => {
   });
 });
 
-test('nothing gets through after a crash', async () => {
+test('FaultyFiles refuses every call after a crash', async () => {
   const disk = new MemoryFiles();
   const files = new FaultyFiles(disk, { point: 0, fault: 'crash-after' });
   await expect(files.writeAtomic('/a', 'x')).rejects.toThrow(SimulatedCrash);

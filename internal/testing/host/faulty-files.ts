@@ -7,17 +7,17 @@ import {
 } from '../../file/index.ts';
 import { MemoryFiles } from './memory-files.ts';
 
-/** How the write point that was chosen goes wrong. A crash ends everything: no later call gets through. */
+/** The failure of the chosen write. After a crash, all later calls fail. */
 export type Fault = 'crash-before' | 'crash-after' | 'no-space';
 
-/** Thrown by every call at and after a crash. The code under test is dead; only the disk is left. */
+/** Thrown by every call at and after a crash, because only the disk survives. */
 export class SimulatedCrash extends Error {
   override readonly name = 'SimulatedCrash';
 }
 
 type Files = FilePort & AppendPort;
 
-/** A disk that goes wrong at its n-th write, counted from 0. */
+/** A disk that fails at its n-th write, counted from 0. */
 export class FaultyFiles implements FilePort, AppendPort {
   readonly #inner: Files;
   readonly #point: number;
@@ -31,7 +31,7 @@ export class FaultyFiles implements FilePort, AppendPort {
     this.#fault = options.fault;
   }
 
-  /** What was written so far, in words: `writeAtomic /var/lib/cluster/state.json`. */
+  /** The writes so far as text: `writeAtomic /var/lib/cluster/state.json`. */
   get writes(): readonly string[] {
     return this.#writes;
   }
@@ -93,23 +93,23 @@ export class FaultyFiles implements FilePort, AppendPort {
   }
 }
 
-/** One way in which one run went wrong, and the disk it left behind. */
+/** One fault, the result of the run with this fault, and the disk after it. */
 export interface FaultCase {
   /** `crash-after writeAtomic /var/lib/cluster/state.json` */
   readonly name: string;
   readonly fault: Fault;
   readonly disk: MemoryFiles;
-  /** What the run threw; undefined when it got over the fault. */
+  /** The error that the run threw; undefined when the run handled the fault. */
   readonly error: unknown;
 }
 
 /**
- * Runs the same work once for each of its write points and each fault, each time on a fresh disk, and
- * hands on what was left. The caller then proves that the next run understands it.
+ * Runs the same work once for each write and each fault, each time on a new disk, and yields the disk after
+ * the run. The caller then proves that the next run can continue from this disk.
  */
 export async function* everyFault(options: {
   readonly faults: readonly Fault[];
-  /** The disk as the run finds it. */
+  /** Prepares the disk before the run. */
   readonly prepare: (disk: MemoryFiles) => Promise<void>;
   readonly run: (files: FaultyFiles) => Promise<unknown>;
 }): AsyncGenerator<FaultCase> {
@@ -123,7 +123,7 @@ export async function* everyFault(options: {
         (thrown: unknown) => thrown,
       );
       const what = files.writes[point];
-      if (what === undefined) break; // one run had fewer writes than this: all points were visited
+      if (what === undefined) break; // this run had fewer writes, so all of them were visited
       yield { name: `${fault} ${what}`, fault, disk, error };
     }
   }

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { execPath } from 'node:process';
 import { freezeProcess } from './freeze-process.ts';
 
-test('freezeProcess() resolves when all threads stand still, busy ones too', async () => {
+test('freezeProcess() resolves when all threads are stopped, busy threads too', async () => {
   const busy = spawn(execPath, ['-e', 'process.stdout.write("runs"); for (;;) Buffer.alloc(64);'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -25,7 +25,7 @@ test('freezeProcess() resolves when all threads stand still, busy ones too', asy
   }
 });
 
-test('freezeProcess() of a process that is gone says so', async () => {
+test('freezeProcess() throws for a process that does not exist', async () => {
   const gone = spawn(execPath, ['--version'], { stdio: 'ignore' });
   await once(gone, 'exit');
   await expect(freezeProcess(gone.pid ?? NaN)).rejects.toMatchObject({ code: 'ESRCH' });

@@ -2,13 +2,16 @@ import { readdir, readFile } from 'node:fs/promises';
 import { kill } from 'node:process';
 import { SystemClock } from '../../clock/index.ts';
 
-/** Against hanging only: a thread in the middle of a write to a busy disk stops behind it. */
+/** Guards only against hanging: a thread in the middle of a write to a busy disk stops after the write. */
 const LONGEST_MS = 20_000;
 const LOOK_MS = 5;
 const clock = new SystemClock();
 const never = new AbortController().signal;
 
-/** SIGSTOP: resolves when no thread of it runs any more, since the signal alone only asks for that. */
+/**
+ * Sends SIGSTOP and resolves when no thread of the process runs any more. The signal alone only requests
+ * the stop.
+ */
 export async function freezeProcess(pid: number): Promise<void> {
   kill(pid, 'SIGSTOP');
   const untilMs = clock.monotonicMs() + LONGEST_MS;
@@ -21,11 +24,13 @@ export async function freezeProcess(pid: number): Promise<void> {
   }
 }
 
-/** proc_pid_stat(5): the letter behind the name in parentheses, which may hold any other character. */
+/**
+ * The state letter after the name in parentheses (proc_pid_stat(5)). The name may contain any character.
+ */
 async function stateOf(pid: number, tid: string): Promise<string> {
   const stat = await readFile(`/proc/${pid}/task/${tid}/stat`, 'latin1').catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ESRCH'))
-      return undefined; // it has ended, and others may have begun
+      return undefined; // the thread has ended, and new threads may have started
     throw error;
   });
   return stat === undefined ? 'X' : stat.charAt(stat.lastIndexOf(')') + 2);

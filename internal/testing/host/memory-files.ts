@@ -20,10 +20,10 @@ interface MemoryDirectory {
   readonly modifiedMs: number;
 }
 
-/** A disk in memory that behaves as `DiskFiles` does; one test suite proves it of both. */
+/** A disk in memory that behaves like `DiskFiles`; the same test suite runs against both. */
 export class MemoryFiles implements FilePort, AppendPort {
   readonly #entries = new Map<string, MemoryFile | MemoryDirectory>([['/', directory(0o755)]]);
-  /** Each change is a millisecond after the one before. */
+  /** Each change is one millisecond after the previous one. */
   #changes = 0;
 
   async read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {

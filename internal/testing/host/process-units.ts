@@ -2,8 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
 /**
- * Units without systemd: `start` really runs the unit's ExecStart as a child. What systemd does besides (users,
- * sandboxes, restarts) it does not.
+ * Units without systemd: `start` runs the unit's ExecStart as a child process. Other functions of systemd
+ * (users, sandboxes, restarts) are missing.
  */
 export class ProcessUnits implements AsyncDisposable {
   readonly installed = new Map<string, string>();
@@ -45,7 +45,7 @@ export class ProcessUnits implements AsyncDisposable {
     return { active: pid === undefined ? 'inactive' : 'active', mainPid: pid ?? 0 };
   }
 
-  /** SIGKILL, as a power cut; not a move. */
+  /** Sends SIGKILL, like a power failure. Not recorded in `moves`. */
   async kill(unit: string): Promise<void> {
     const child = this.#running.get(unit);
     if (child === undefined) return;

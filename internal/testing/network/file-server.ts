@@ -1,16 +1,16 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A web server on loopback with files in memory, ranges, and the faults of real ones. */
+/** A web server on the loopback with files in memory, range requests, and the faults of real servers. */
 export class FileServer implements AsyncDisposable {
   readonly files = new Map<string, Uint8Array>();
-  /** `METHOD path range`, in the order of arrival. */
+  /** The requests as `METHOD path range`, in the order of arrival. */
   readonly asked: string[] = [];
-  /** Path → after how many bytes the connection is cut; each once. */
+  /** Path → number of bytes after which the connection is cut, once. */
   readonly cuts = new Map<string, number>();
-  /** Paths that answer this status instead; for as long as they are here. */
+  /** Path → status that the server returns instead of the file. */
   readonly statuses = new Map<string, number>();
-  /** False: like a server that knows no ranges. */
+  /** False: the server does not support range requests. */
   ranges = true;
   readonly #server: Server;
 

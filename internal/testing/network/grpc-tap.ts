@@ -5,17 +5,17 @@ const PREFACE_BYTES = 24;
 const HEADER_BYTES = 9;
 const DATA = 0;
 
-/** One message of a call, on its way in or back. */
+/** One message of a call, of the request or the response. */
 export interface TappedMessage {
   readonly direction: 'request' | 'answer';
-  /** The same for a request and its answer. */
+  /** The same value for a request and its response. */
   readonly call: string;
   readonly body: Buffer;
 }
 
 /**
- * Between a client and a server of gRPC, on connections without TLS: passes bytes on, and asks about every message before
- * it does. `false` cuts the connection: the message and what follows never arrive.
+ * A proxy between a gRPC client and server without TLS. Asks `onMessage` about each message before it
+ * forwards the bytes. `false` cuts the connection, so that this message and later ones are lost.
  */
 export function tapGrpc(
   client: Duplex,
@@ -36,7 +36,7 @@ export function tapGrpc(
         from.pause();
         void once(to, 'drain').then(
           () => from.resume(),
-          () => undefined, // it was cut
+          () => undefined, // the connection was cut
         );
       }
     });
@@ -45,7 +45,7 @@ export function tapGrpc(
   pass(server, client, new Frames(0), 'answer');
 }
 
-/** HTTP/2 frames (RFC 9113 §4.1), of which only those with data count. */
+/** Parses HTTP/2 frames (RFC 9113 §4.1); only DATA frames matter. */
 class Frames {
   #left = Buffer.alloc(0);
   #skip: number;

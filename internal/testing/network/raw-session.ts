@@ -4,8 +4,9 @@ import { connect as connectHttp2, type ClientHttp2Session, type IncomingHttpHead
 import { connect } from 'node:net';
 
 /**
- * gRPC by hand over a Unix socket, for what a well-behaved client does not do. `name` is the first byte sent, for servers
- * whose upgrade goes by it; `trusts` is how many calls are opened before the server has said how many it takes.
+ * A raw gRPC client over a Unix socket, for behaviour that a correct client never shows. `name` is the
+ * first byte sent, which some servers use as the name of the peer. `trusts` is the number of calls that are
+ * opened before the server has announced its limit.
  */
 export async function openRawSession(
   path: string,
@@ -19,11 +20,11 @@ export async function openRawSession(
     createConnection: () => socket,
     ...(options.trusts === undefined ? {} : { peerMaxConcurrentStreams: options.trusts }),
   });
-  session.on('error', () => undefined); // a connection that has to go
+  session.on('error', () => undefined); // the connection may break
   return session;
 }
 
-/** One call with an empty request: what its gRPC status says, or what broke. */
+/** Makes one call with an empty request, and returns its gRPC status or the connection error. */
 export async function callRaw(session: ClientHttp2Session, method: DescMethodUnary): Promise<string> {
   const body = toBinary(method.input, create(method.input));
   const frame = Buffer.alloc(5 + body.length);

@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** Two ends of one real TCP connection over loopback; both are destroyed with it. */
+/** Two ends of one real TCP connection over the loopback; both are destroyed when the pair is disposed. */
 export interface TcpPair extends Disposable {
   readonly client: Socket;
   readonly server: Socket;
 }
 
-/** `from`: the client's address; all of 127.0.0.0/8 is here. */
+/** `from` is the client's address; all of 127.0.0.0/8 is available. */
 export async function createTcpPair(from = '127.0.0.1'): Promise<TcpPair> {
   const listener = createServer({ noDelay: true });
   listener.listen(0, '127.0.0.1');
@@ -22,7 +22,7 @@ export async function createTcpPair(from = '127.0.0.1'): Promise<TcpPair> {
   const [server] = await accepted;
   await (client.connecting ? once(client, 'connect') : undefined);
   listener.close();
-  // What a test does to one end may reset the other: that must not end the test program.
+  // A test may reset one end; the error on the other end must not end the test program.
   for (const socket of [client, server]) socket.on('error', () => undefined);
   return {
     client,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** A wire between a client and a server that can be cut, mended, and made to swallow everything without a word. */
+/** A connection between a client and a server that a test can cut, restore, or make silent. */
 export class TcpProxy implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   readonly #server;
@@ -18,14 +18,14 @@ export class TcpProxy implements AsyncDisposable {
     });
   }
 
-  /** Answers "host:port" of the near end. */
+  /** Returns the "host:port" on which the proxy listens. */
   async open(host = '127.0.0.1', port = 0): Promise<string> {
     this.#server.listen(port, host);
     await once(this.#server, 'listening');
     return `${host}:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Every connection breaks, and new ones are refused. */
+  /** Breaks every connection and refuses new ones. */
   cut(): void {
     this.#isCut = true;
     for (const socket of this.#sockets) socket.destroy();
@@ -35,7 +35,7 @@ export class TcpProxy implements AsyncDisposable {
     this.#isCut = false;
   }
 
-  /** Connections stay, and nothing comes through any more: a machine that lost its power says nothing. */
+  /** Keeps connections open but forwards nothing more, like a machine that lost its power. */
   swallow(): void {
     for (const socket of this.#sockets) {
       socket.unpipe();

@@ -9,7 +9,7 @@ export interface TestKey {
   readonly spki: Uint8Array;
 }
 
-/** A certificate of a made-up authority, with the key that signs below it. */
+/** A certificate of a fake CA, with its key, which can sign other certificates. */
 export interface TestCertificate {
   readonly der: Uint8Array;
   readonly name: Uint8Array;
@@ -27,7 +27,7 @@ export interface TestCertificateOptions {
   /** Attribute OID (or CN, O) and value, in order. */
   readonly name: readonly (readonly [string, string])[];
   readonly key: TestKey;
-  /** Absent: it issues itself. */
+  /** Absent: the certificate is self-signed. */
   readonly issuer?: TestCertificate;
   readonly notBeforeMs?: number;
   readonly notAfterMs?: number;
@@ -37,14 +37,14 @@ export interface TestCertificateOptions {
   /** Bits of key usage by RFC 5280 number. */
   readonly keyUsage?: readonly number[];
   readonly extensions?: readonly TestExtension[];
-  /** Written outside the signed part in place of the right one. */
+  /** Written outside the signed part, in place of the right algorithm. */
   readonly outerAlgorithm?: Uint8Array;
 }
 
 const NAMES: Readonly<Record<string, string>> = { CN: '2.5.4.3', O: '2.5.4.10' };
 const YEAR_MS = 365 * 86_400_000;
 
-/** The moment at which made-up certificates and collateral are current. */
+/** The time at which fake certificates and collateral are valid. */
 export const TEST_NOW_MS = Date.UTC(2026, 5, 1);
 
 export function generateKey(kind: TestKeyKind): TestKey {
@@ -103,7 +103,10 @@ export function issueCrl(options: TestCrlOptions): Uint8Array {
   return sealed(signed, issuer.key, algorithm);
 }
 
-/** Signs as a key of this kind does in a certificate: AMD's RSA-PSS, ECDSA with the hash of the curve, Ed25519. */
+/**
+ * Signs like the issuer of a certificate with this kind of key: AMD's RSA-PSS, ECDSA with the hash of the
+ * curve, Ed25519.
+ */
 export function signWith(key: TestKey, data: Uint8Array): Uint8Array {
   if (key.kind === 'ed25519') return sign(null, data, key.priv);
   if (key.kind === 'rsa') {

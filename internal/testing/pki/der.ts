@@ -1,4 +1,4 @@
-/** Writes DER, also the kind that no honest writer makes: every part may be replaced before it is wrapped. */
+/** Writes DER, including invalid DER: every part can be replaced before it is wrapped. */
 export function tlv(tag: number, ...parts: readonly Uint8Array[]): Uint8Array {
   const content = Buffer.concat(parts);
   return new Uint8Array(Buffer.concat([Buffer.of(tag), length(content.length), content]));

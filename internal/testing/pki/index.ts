@@ -1,4 +1,4 @@
-/** A public key infrastructure for tests: certificates and CRLs of any form, also of those that must be refused. */
+/** A public key infrastructure for tests: certificates and CRLs of any form, including invalid ones. */
 export * as der from './der.ts';
 export {
   encodeName,

@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
 
-/** Builds firmware event logs, also wrong ones. Little-endian, TCG PC Client Platform Firmware Profile, chapter 10. */
+/**
+ * Builds firmware event logs, including invalid ones. Little-endian, TCG PC Client Platform Firmware
+ * Profile, chapter 10.
+ */
 export interface BuiltEvent {
   readonly register: number;
   readonly type: number;
   readonly data?: Uint8Array;
-  /** SHA-256 over the data unless said. */
+  /** Default: SHA-256 over the data. */
   readonly digest?: Uint8Array;
-  /** The digests as [algorithm, bytes]; one of SHA-256 unless said. */
+  /** The digests as [algorithm, bytes]; default: one SHA-256 digest. */
   readonly digests?: readonly (readonly [number, Uint8Array])[];
   readonly digestCount?: number;
   readonly dataSize?: number;

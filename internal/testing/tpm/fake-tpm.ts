@@ -16,7 +16,10 @@ import {
   type TransportSource,
 } from '../../tpm/index.ts';
 
-/** A signing key in software with the public area of a TPM key: what an attacker can make, and what a test needs. */
+/**
+ * A signing key in software with the public area of a TPM key. An attacker can make such a key, and tests
+ * need one.
+ */
 export interface SoftKey {
   readonly publicArea: Uint8Array;
   readonly privateKey: KeyObject;
@@ -51,11 +54,11 @@ export interface Statement {
   readonly qualifiedSigner?: Uint8Array;
   readonly extraData: Uint8Array;
   readonly clock?: Partial<ClockInfo>;
-  /** What comes after the header; a quote unless said. */
+  /** The part after the header; default: a quote. */
   readonly body: Uint8Array;
 }
 
-/** TPMS_ATTEST with every field free to be wrong. */
+/** TPMS_ATTEST; a test can set every field to a wrong value. */
 export function encodeStatement(key: SoftKey, statement: Statement): Uint8Array {
   const { clock = {} } = statement;
   return new WireWriter()
@@ -76,7 +79,7 @@ export function quoteBody(selection: PcrSelection, values: ReadonlyMap<number, U
   return new WireWriter().bytes(encodePcrSelection(selection)).sized(pcrDigest(values, 'sha256')).finish();
 }
 
-/** TPMT_SIGNATURE by ECDSA with SHA-256, as it comes: s in either half. */
+/** TPMT_SIGNATURE by ECDSA with SHA-256. s can be in the upper or lower half of the range. */
 export function signStatement(key: SoftKey, attest: Uint8Array): Uint8Array {
   const signature = sign('sha256', attest, { key: key.privateKey, dsaEncoding: 'ieee-p1363' });
   return new WireWriter()
@@ -89,28 +92,28 @@ export function signStatement(key: SoftKey, attest: Uint8Array): Uint8Array {
 
 export interface FakeTpmOptions {
   readonly clock: Clock;
-  /** How long a quote takes; hardware needs 100 ms. */
+  /** The duration of a quote; a hardware TPM needs 100 ms. */
   readonly quoteMs?: number;
 }
 
 /**
- * A TPM in software, small enough to read: handles, PCRs, one attestation key, quotes. Speaks the wire format, so the real
- * client runs against it. `script` answers the next commands with response codes instead.
+ * A small TPM in software: handles, PCRs, one attestation key, quotes. It speaks the TPM wire format, so
+ * the real client runs against it. With `script`, the next commands return these response codes instead.
  */
 export class FakeTpm implements TransportSource {
   readonly address = 'fake';
   readonly canStayOpen = true;
   readonly key = createSoftKey();
   readonly pcrs = new Map<number, Uint8Array>(Array.from({ length: 24 }, (_, i) => [i, new Uint8Array(32)]));
-  /** Command codes in the order they came. */
+  /** The command codes in the order of arrival. */
   readonly commands: number[] = [];
-  /** Response codes for the next commands; 0 means: answer as usual. */
+  /** Response codes for the next commands; 0 means a normal response. */
   readonly script: number[] = [];
   /** Transient objects that are loaded. */
   readonly loaded = new Set<number>();
   opened = 0;
   quotes = 0;
-  /** Called before each quote, to change things under a quoter's feet. */
+  /** Called before each quote, so that a test can change the TPM while a quote is in progress. */
   beforeQuote: () => void = () => undefined;
   readonly #options: FakeTpmOptions;
   #nextHandle = 0x80000000;

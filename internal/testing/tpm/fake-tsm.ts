@@ -1,7 +1,10 @@
 import { FileError, type KernelFilePort } from '../../file/index.ts';
 
 export interface FakeTsmOptions {
-  /** As the kernel names it; undefined: no provider has registered, as on a machine that is not confidential. */
+  /**
+   * The kernel's name of the provider. Undefined: no provider has registered, as on a machine without
+   * confidential computing.
+   */
   readonly provider: 'sev_guest' | 'tdx_guest' | undefined;
   /** Makes the report for a complete request. */
   readonly makeReport: (inblob: Uint8Array) => {
@@ -22,23 +25,26 @@ const ROOT = '/sys/kernel/config/tsm/report';
 const INBLOB_MAX = 64;
 
 /**
- * The report subsystem of configfs-tsm in memory. Behaves like drivers/virt/coco/tsm.c: a directory is a request, every
- * write counts up `generation`, the first read after a write makes the report, inblob takes 1 to 64 bytes and both
- * providers want exactly 64, and a provider without an auxiliary blob has no such attribute.
+ * The report subsystem of configfs-tsm in memory. Behaves like drivers/virt/coco/tsm.c: a directory is a
+ * request; every write increments `generation`; the first read after a write makes the report; inblob takes
+ * 1 to 64 bytes, and both providers require exactly 64; a provider without an auxiliary blob has no such
+ * attribute.
  */
 export class FakeTsm implements KernelFilePort {
   readonly #options: FakeTsmOptions;
   readonly #entries = new Map<string, Entry>();
-  /** The next reads of outblob that fail with EBUSY, as when the host is busy with another quote. */
+  /**
+   * The number of next reads of outblob that fail with EBUSY, as when the host is busy with another quote.
+   */
   busyReads = 0;
-  /** Called between the write of inblob and the read of outblob: somebody else's chance. */
+  /** Called between the write of inblob and the read of outblob, so that another process can interfere. */
   onBeforeReport: (path: string) => void = () => undefined;
 
   constructor(options: FakeTsmOptions) {
     this.#options = options;
   }
 
-  /** Requests that have not been removed. Zero at the end of a test. */
+  /** The number of requests that have not been removed. Zero at the end of a test. */
   get open(): number {
     return this.#entries.size;
   }

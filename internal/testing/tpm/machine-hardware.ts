@@ -16,16 +16,16 @@ import { extendPcr, incrementLockCounter, readPcrs, startLockCounter, type Tpm }
 const never = new AbortController().signal;
 const QUOTED = Array.from({ length: 16 }, (_, pcr) => pcr);
 
-/** What a machine proves itself with. */
+/** The hardware with which a machine proves its identity. */
 export interface MachineHardware {
   readonly issuer: Issuer;
   readonly enrolment: () => Promise<Uint8Array>;
   readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
-  /** Shows from now on that the machine is bound to a cluster. */
+  /** Makes later evidence show that the machine is bound to a cluster. */
   readonly lock: (clusterId: string) => Promise<void>;
 }
 
-/** A machine that has nothing but its key. */
+/** A machine without a TPM, which has only its key. */
 export function keyHardware(privKey: KeyObject): MachineHardware {
   return {
     issuer: new MachineKeyIssuer({ privKey: new Secret(privKey) }),
@@ -35,7 +35,10 @@ export function keyHardware(privKey: KeyObject): MachineHardware {
   };
 }
 
-/** A machine with a TPM that is really there. `attestationKeySecret`: what makes its attestation key that of an agent. */
+/**
+ * A machine with a real or software TPM. `attestationKeySecret`: the secret with which an agent creates its
+ * attestation key.
+ */
 export function tpmHardware(tpm: Tpm, attestationKeySecret?: Secret<Uint8Array>): MachineHardware {
   const machine = { tpm, ...(attestationKeySecret === undefined ? {} : { attestationKeySecret }) };
   return {

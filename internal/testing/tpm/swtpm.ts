@@ -8,14 +8,17 @@ import { socketSource, Tpm, type TransportSource } from '../../tpm/index.ts';
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
- * A TPM of a small factory of its own: a root CA, an issuing CA and EK certificates in NV, all in one temporary
- * directory. Takes about two seconds to make, so tests share one per file.
+ * A software TPM with its own manufacturer: a root CA, an issuing CA and EK certificates in NV, all in one
+ * temporary directory. The creation takes about two seconds, so the tests of a file share one.
  */
 export interface SwtpmFactory extends AsyncDisposable {
   /** PEM of the root and of the issuing CA. */
   readonly rootPem: string;
   readonly issuerPem: string;
-  /** Starts the TPM from the factory's state, from a copy (a cloned machine), or a copy once more as it was left. */
+  /**
+   * Starts the TPM from the original state, from a copy (a cloned machine), or again from the last state of
+   * a copy.
+   */
   start(options?: { readonly copy?: string; readonly again?: string }): Promise<Swtpm>;
 }
 
@@ -78,7 +81,8 @@ async function writeConfiguration(directory: string): Promise<void> {
 async function startSwtpm(state: string): Promise<Swtpm> {
   const socketPath = join(state, 'tpm.sock');
   await rm(socketPath, { force: true });
-  // Without the streams of this process: a TPM that outlives a failed test must not keep its reader waiting.
+  // Does not inherit the streams of this process: a TPM that outlives a failed test must not keep their
+  // reader waiting.
   const processes = new HostProcesses({ path: PATH });
   const flags = ['--flags', 'not-need-init', '--server', `type=unixio,path=${socketPath}`];
   const pid = await processes.startDetached({

@@ -24,26 +24,26 @@ import {
   type Statement,
 } from './fake-tpm.ts';
 
-/** What evidence consists of, each part free to be wrong while all the others stay right. */
+/** The parts of TPM evidence. A test can make one part wrong while all others stay right. */
 export interface ForgedEvidence {
   readonly binding: Uint8Array;
   readonly key?: SoftKey;
-  /** Shown instead of the key's own. */
+  /** Sent instead of the key's own public area. */
   readonly publicArea?: Uint8Array;
   readonly pcrValues?: ReadonlyMap<number, Uint8Array>;
-  /** Shown instead of the values that were quoted. */
+  /** Sent instead of the quoted PCR values. */
   readonly shownValues?: ReadonlyMap<number, Uint8Array>;
   readonly statement?: Partial<Statement>;
-  /** Shown instead of the statement that was signed. */
+  /** Sent instead of the signed statement. */
   readonly alterAttest?: (attest: Uint8Array) => Uint8Array;
   readonly alterSignature?: (signature: Uint8Array) => Uint8Array;
   readonly eventLog?: Uint8Array;
-  /** A certificate of the lock counter beside the quote, each part free to be wrong. */
+  /** A certificate of the lock counter that is sent with the quote; a test can make each part wrong. */
   readonly lockCounter?: ForgedCounter;
   readonly proof?: { readonly size: number; readonly index: number; readonly path: readonly Uint8Array[] };
 }
 
-/** A certificate of the lock counter that is right unless told otherwise. */
+/** A certificate of the lock counter; correct by default. */
 export interface ForgedCounter {
   readonly value?: bigint;
   readonly index?: NvPublic;
@@ -51,15 +51,15 @@ export interface ForgedCounter {
   readonly contents?: Uint8Array;
   readonly statement?: Partial<Statement>;
   readonly by?: SoftKey;
-  /** Whether the quote says that a certificate goes with it. */
+  /** Whether the quote announces a lock counter certificate. */
   readonly isAnnounced?: boolean;
-  /** Left out, whatever the quote says. */
+  /** The certificate is left out, whatever the quote announces. */
   readonly isMissing?: boolean;
 }
 
 const LONE = { size: 1, index: 0, path: [] };
 
-/** Signs a quote in software that is right unless told otherwise, and wraps it as an issuer does. */
+/** Signs a quote in software, which is correct by default, and wraps it like an issuer. */
 export function forgeEvidence(forged: ForgedEvidence): Uint8Array {
   const key = forged.key ?? createSoftKey();
   const values =
