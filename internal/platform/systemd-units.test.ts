@@ -65,7 +65,12 @@ describe('SystemdUnits', () => {
 
   test.each([
     { name: 'nothing for a unit that does not exist', load: 'not-found', active: 'inactive', asked: [] },
-    { name: 'only the start at boot for a unit that does not run', load: 'loaded', active: 'inactive', asked: ['disable'] },
+    {
+      name: 'only the start at boot for a unit that does not run',
+      load: 'loaded',
+      active: 'inactive',
+      asked: ['disable'],
+    },
     { name: 'a running unit', load: 'loaded', active: 'active', asked: ['disable', 'stop'] },
     {
       name: 'a running unit without a unit file',
@@ -120,7 +125,11 @@ describe('SystemdUnits', () => {
 
   test.each([
     { name: 'nothing for a drop-in that a package installed', shipped: 'one', reloads: 0 },
-    { name: 'a new file for a drop-in that differs from the packaged one', shipped: 'of an older package', reloads: 1 },
+    {
+      name: 'a new file for a drop-in that differs from the packaged one',
+      shipped: 'of an older package',
+      reloads: 1,
+    },
   ])('install() of a drop-in writes $name', async ({ shipped, reloads }) => {
     const files = new MemoryFiles();
     for (const directory of ['/etc/systemd/system', '/lib/systemd/system/x.slice.d'])

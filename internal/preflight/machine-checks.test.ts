@@ -73,7 +73,12 @@ describe('MACHINE_CHECKS', () => {
       want: 'preflight-port',
       says: 'port 6443',
     },
-    { name: 'a machine without an address', given: { addresses: [] }, want: 'preflight-address', says: 'loopback' },
+    {
+      name: 'a machine without an address',
+      given: { addresses: [] },
+      want: 'preflight-address',
+      says: 'loopback',
+    },
     {
       name: 'a configured address that the machine no longer has',
       given: { configuredAddress: '198.18.0.12', nameResolvesTo: ['198.18.0.12'] },
@@ -179,7 +184,12 @@ describe('MACHINE_CHECKS', () => {
   });
 
   const warnings: { name: string; given: Partial<MachineFacts>; want: string; says: string }[] = [
-    { name: 'no configured name server', given: { resolvConf: '' }, want: 'preflight-dns', says: 'no name server' },
+    {
+      name: 'no configured name server',
+      given: { resolvConf: '' },
+      want: 'preflight-dns',
+      says: 'no name server',
+    },
     {
       name: 'only a loopback name server',
       given: { resolvConf: 'nameserver 127.0.0.53\n' },
@@ -192,7 +202,12 @@ describe('MACHINE_CHECKS', () => {
       want: 'preflight-dns',
       says: '4 name servers',
     },
-    { name: 'a clock that no time service synchronizes', given: { clockSync: 'no' }, want: 'preflight-clock', says: 'time service' },
+    {
+      name: 'a clock that no time service synchronizes',
+      given: { clockSync: 'no' },
+      want: 'preflight-clock',
+      says: 'time service',
+    },
     { name: 'little memory', given: { memoryBytes: 1 << 30 }, want: 'preflight-size', says: '1.0 GiB' },
     { name: 'one processor', given: { processors: 1 }, want: 'preflight-size', says: '1 processor' },
     {

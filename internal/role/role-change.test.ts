@@ -42,7 +42,13 @@ describe('checkRoleChange()', () => {
 
   test.each([
     { name: 'removing one of three control planes', node: a, roles: [], all: clusterOf([a, b, c]), want: [] },
-    { name: 'removing the last control plane', node: a, roles: [], all: clusterOf([a]), want: ['last-control-plane'] },
+    {
+      name: 'removing the last control plane',
+      node: a,
+      roles: [],
+      all: clusterOf([a]),
+      want: ['last-control-plane'],
+    },
     {
       name: 'removing the only ready API server',
       node: a,
@@ -93,7 +99,13 @@ describe('checkRoleChange()', () => {
       all: clusterOf([a, lost, { ...lost, nodeId: 'd' }]),
       want: ['no-quorum'],
     },
-    { name: 'removing a worker', node: worker, roles: [], all: clusterOf([a], { hasLeader: false }), want: [] },
+    {
+      name: 'removing a worker',
+      node: worker,
+      roles: [],
+      all: clusterOf([a], { hasLeader: false }),
+      want: [],
+    },
   ] as const)('checkRoleChange() for $name: $want', ({ node, roles, all, want }) => {
     expect(checkRoleChange({ node, roles }, all).refusals.map(({ guard }) => guard)).toEqual(want);
   });
@@ -113,7 +125,10 @@ describe('leaveGuard()', () => {
     { controlPlanes: 2, voters: 2, healthy: 1, want: 'quorum-loss' },
     { controlPlanes: 2, voters: 2, healthy: 2, want: undefined },
     { controlPlanes: 4, voters: 4, healthy: 3, want: undefined },
-  ])('leaveGuard() with $healthy healthy of $voters remaining voters returns $want', ({ want, ...remaining }) => {
-    expect(leaveGuard(remaining)).toBe(want);
-  });
+  ])(
+    'leaveGuard() with $healthy healthy of $voters remaining voters returns $want',
+    ({ want, ...remaining }) => {
+      expect(leaveGuard(remaining)).toBe(want);
+    },
+  );
 });

@@ -52,9 +52,13 @@ describe('checkNodeMove()', () => {
     'UP>DECOMMISSIONED',
   ]);
   const pairs = NODE_STATES.flatMap((from) => NODE_STATES.map((to) => ({ from, to })));
-  test.each(pairs)('checkNodeMove() from $from to $to', ({ from, to }: { from: NodeState; to: NodeState }) => {
-    if (from === to) expect(checkNodeMove(from, to)).toBe(false);
-    else if (legal.has(`${from}>${to}`)) expect(checkNodeMove(from, to)).toBe(true);
-    else expect(() => checkNodeMove(from, to)).toThrow(expect.objectContaining({ code: 'role-state-move' }));
-  });
+  test.each(pairs)(
+    'checkNodeMove() from $from to $to',
+    ({ from, to }: { from: NodeState; to: NodeState }) => {
+      if (from === to) expect(checkNodeMove(from, to)).toBe(false);
+      else if (legal.has(`${from}>${to}`)) expect(checkNodeMove(from, to)).toBe(true);
+      else
+        expect(() => checkNodeMove(from, to)).toThrow(expect.objectContaining({ code: 'role-state-move' }));
+    },
+  );
 });

@@ -15,7 +15,11 @@ describe('a failure', () => {
       },
       error: 'undefined is not a function',
     },
-    { name: 'a thrown value that is not an Error', run: () => Promise.reject('just text'), error: 'just text' },
+    {
+      name: 'a thrown value that is not an Error',
+      run: () => Promise.reject('just text'),
+      error: 'just text',
+    },
     { name: 'a return without done()', run: async () => undefined, error: 'returned without done()' },
     {
       name: 'a rejection after done()',
