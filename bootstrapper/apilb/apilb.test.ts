@@ -24,24 +24,24 @@ describe('parseForwardRules()', () => {
   const limited = (given: unknown): string =>
     JSON.stringify({ passages: [{ listen: endpoint, upstreams: [endpoint], limits: given }] });
   const refused = [
-    { name: 'no JSON', text: '{' },
-    { name: 'null', text: 'null' },
-    { name: 'no upstream', text: JSON.stringify({ listen: endpoint, upstreams: [] }) },
+    { name: 'text that is not JSON', text: '{' },
+    { name: 'the JSON value null', text: 'null' },
+    { name: 'a rule without upstreams', text: JSON.stringify({ listen: endpoint, upstreams: [] }) },
     {
       name: 'a port out of range',
       text: JSON.stringify({ listen: endpoint, upstreams: [{ host: 'a', port: 65536 }] }),
     },
-    { name: 'no listen address', text: JSON.stringify({ upstreams: [endpoint] }) },
-    { name: 'an empty list', text: JSON.stringify({ passages: [] }) },
-    { name: 'null', text: JSON.stringify({ passages: [null] }) },
+    { name: 'a rule without listen address', text: JSON.stringify({ upstreams: [endpoint] }) },
+    { name: 'an empty list of rules', text: JSON.stringify({ passages: [] }) },
+    { name: 'a list with the rule null', text: JSON.stringify({ passages: [null] }) },
     {
-      name: 'too many rules',
+      name: 'more rules than the maximum',
       text: JSON.stringify({ passages: Array(9).fill({ listen: endpoint, upstreams: [endpoint] }) }),
     },
-    { name: 'a limit that is missing', text: limited({ ...limits, idleMs: undefined }) },
-    { name: 'a limit that is none', text: limited({ ...limits, connections: 0 }) },
-    { name: 'a limit that it does not know', text: limited({ ...limits, perPort: 1 }) },
-    { name: 'limits that are none', text: limited('none') },
+    { name: 'limits with a missing value', text: limited({ ...limits, idleMs: undefined }) },
+    { name: 'a limit of zero', text: limited({ ...limits, connections: 0 }) },
+    { name: 'limits with an unknown name', text: limited({ ...limits, perPort: 1 }) },
+    { name: 'limits that are not an object', text: limited('none') },
     ...[{}, { caPem: 5 }, { caPem: 'none' }, null].map((health) => ({
       name: `health settings ${JSON.stringify(health)}`,
       text: JSON.stringify({ listen: endpoint, upstreams: [endpoint], health }),
@@ -51,14 +51,14 @@ describe('parseForwardRules()', () => {
     expect(() => parseForwardRules(text)).toThrow(SyntaxError);
   });
 
-  test('accepts a list and a single rule', () => {
+  test('accepts a list of rules and a single rule', () => {
     const rule = { listen: endpoint, upstreams: [endpoint] };
     expect(parseForwardRules(JSON.stringify(rule))).toEqual([rule]);
     const bounded = { ...rule, limits };
     expect(parseForwardRules(JSON.stringify({ passages: [rule, bounded] }))).toEqual([rule, bounded]);
   });
 
-  test('accepts limits without an age, and a CA for health checks', () => {
+  test('accepts limits without a maximum age, and a CA for health checks', () => {
     const { lifeMs: _, ...ageless } = limits;
     const health = { caPem: '-----BEGIN CERTIFICATE-----' };
     const rule = { listen: endpoint, upstreams: [endpoint], limits: ageless, health };
@@ -69,11 +69,11 @@ describe('parseForwardRules()', () => {
 describe('UpstreamPool', () => {
   const [a, b, c] = ['a', 'b', 'c'].map((host) => ({ host, port: 1 })) as [Endpoint, Endpoint, Endpoint];
 
-  test('keeps the given order while all upstreams work', () => {
+  test('UpstreamPool keeps the given order while all upstreams work', () => {
     expect(new UpstreamPool([a, b, c]).inOrder(0)).toEqual([a, b, c]);
   });
 
-  test('tries upstreams with recent failures last', () => {
+  test('UpstreamPool tries upstreams with recent failures last', () => {
     const pool = new UpstreamPool([a, b, c]);
     pool.recordFailure(a, 1000);
     pool.recordFailure(b, 500);
@@ -82,7 +82,7 @@ describe('UpstreamPool', () => {
     expect(pool.inOrder(7000)).toEqual([a, b, c]);
   });
 
-  test('orders healthy before unready before silent upstreams', () => {
+  test('UpstreamPool orders healthy upstreams before unready, and unready before silent ones', () => {
     const verdicts: Record<string, Verdict> = { a: 'silent', b: 'unready', c: 'healthy' };
     const pool = new UpstreamPool([a, b, c], ({ host }) => verdicts[host] ?? 'unknown');
     expect(pool.inOrder(0)).toEqual([c, b, a]);
@@ -93,7 +93,7 @@ describe('UpstreamPool', () => {
     expect(pool.inOrder(1)).toEqual([a, b, c]);
   });
 
-  test('drops failures of removed upstreams', () => {
+  test('UpstreamPool forgets the failures of removed upstreams', () => {
     const pool = new UpstreamPool([a, b]);
     pool.recordFailure(a, 0);
     pool.replace([b]);
@@ -114,7 +114,7 @@ async function echoServer(name: string): Promise<Endpoint> {
   return { host: '127.0.0.1', port: (server.address() as { port: number }).port };
 }
 
-/** Takes all and never ends. */
+/** A server that accepts all data and never closes a connection. */
 async function stubbornServer(): Promise<Endpoint> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on('error', () => undefined);
@@ -140,7 +140,7 @@ function ask(port: number): Promise<string> {
 }
 
 describe('Balancer', () => {
-  test('forwards bytes both ways, skips a dead upstream and uses a new list', async () => {
+  test('forwards bytes in both directions, skips a dead upstream and uses a new list of upstreams', async () => {
     const [first, second] = [await echoServer('first'), await echoServer('second')];
     const dead = { host: '127.0.0.1', port: 1 };
     const balancer = new Balancer({
@@ -157,7 +157,7 @@ describe('Balancer', () => {
     expect(await ask(port)).toBe('closed');
   });
 
-  /** A balancer of one echo server, and a way to it from addresses of the loopback. */
+  /** Starts a balancer with one echo server. Clients connect to it from different loopback addresses. */
   async function bounded(
     more: Partial<Limits>,
     { clock = new SystemClock(), upstream }: { readonly clock?: Clock; readonly upstream?: Endpoint } = {},
@@ -172,34 +172,34 @@ describe('Balancer', () => {
     return { dial, records };
   }
 
-  test('limits connections in total and per address', async () => {
+  test('limits the number of connections in total and per client address', async () => {
     const { dial, records } = await bounded({});
     const [first, second] = [dial('127.0.0.1'), dial('127.0.0.1')];
     expect([await first.asked(), await second.asked()]).toEqual(['echo:hi', 'echo:hi']);
     expect(await dial('127.0.0.1').asked()).toBe('closed');
     expect(await dial('127.0.0.2').asked()).toBe('echo:hi');
     expect(await dial('127.0.0.3').asked()).toBe('closed');
-    expect(records.map(({ message }) => message)).toEqual(['too many connections']); // once, however many come
+    expect(records.map(({ message }) => message)).toEqual(['too many connections']); // logged once for any number of refused connections
     first.socket.destroy();
-    await second.asked(); // the server has seen the end of the other by now
+    await second.asked(); // the server has already received the end of the first connection
     expect(await dial('127.0.0.1').asked()).toBe('echo:hi');
   });
 
-  test('closes idle connections', async () => {
+  test('closes idle connections after the idle limit', async () => {
     const { dial } = await bounded({ idleMs: 20 });
     const clientSocket = dial('127.0.0.1');
     expect(await clientSocket.asked()).toBe('echo:hi');
     await clientSocket.closed;
   });
 
-  test('closes half-open connections', async () => {
+  test('closes half-open connections after their limit', async () => {
     const { dial } = await bounded({ halfOpenMs: 20 }, { upstream: await stubbornServer() });
     const clientSocket = dial('127.0.0.1');
     clientSocket.socket.end();
     await clientSocket.closed;
   });
 
-  test('keeps busy connections without a maximum age', async () => {
+  test('keeps busy connections open if there is no maximum age', async () => {
     const clock = new FakeClock();
     const { lifeMs: _, ...ageless } = limits;
     const { log } = createMemoryLogger();
@@ -217,7 +217,7 @@ describe('Balancer', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  test('moves clients from a hung upstream to one that answers', async () => {
+  test('moves clients from an upstream that hangs to one that answers', async () => {
     const clock = new FakeClock();
     const { log } = createMemoryLogger();
     const [first, second] = [await echoServer('first'), await echoServer('second')];
@@ -243,10 +243,10 @@ describe('Balancer', () => {
     hung.add(first.port);
     await clock.advance(4_600);
     await clientSocket.closed;
-    expect(await ask(port)).toBe('second:hi'); // although the first one still takes connections
+    expect(await ask(port)).toBe('second:hi'); // although the first upstream still accepts connections
     hung.add(second.port);
     await clock.advance(20_000);
-    expect(await ask(port)).toBe('first:hi'); // all hang: whoever accepts is as good as any
+    expect(await ask(port)).toBe('first:hi'); // all upstreams hang: the first that accepts a connection gets it
   });
 
   test('closes busy connections at the maximum age', async () => {
@@ -261,7 +261,7 @@ describe('Balancer', () => {
   });
 });
 
-/** Somebody who connects, asks as often as the test likes, and stays. */
+/** A client that connects, sends requests when the test asks it to, and keeps its connection open. */
 class Guest {
   readonly closed: Promise<unknown>;
   readonly socket: Socket;

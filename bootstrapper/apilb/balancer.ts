@@ -8,10 +8,13 @@ import { HealthChecks, type UpstreamHealth, type UpstreamProbe } from './health-
 import { upstreamKey, UpstreamPool } from './upstreams.ts';
 
 const CONNECT_MS = 3_000;
-/** Untrusted clients must not be able to fill the journal. */
+/** Minimum time between log lines, so that untrusted clients cannot fill the journal. */
 const LOG_INTERVAL_MS = 10_000;
 
-/** Forwards the TCP connections of one forward rule to a server that answers. TLS is between both ends. */
+/**
+ * Forwards the TCP connections of one forward rule to a server that answers. The balancer does not terminate
+ * TLS: the session is between client and server.
+ */
 export class Balancer implements AsyncDisposable {
   readonly #pool: UpstreamPool;
   readonly #limiter: ConnectionLimiter | undefined;
@@ -19,7 +22,7 @@ export class Balancer implements AsyncDisposable {
   #upstreams: ForwardRule['upstreams'];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** The connections to each upstream, by its key. */
+  /** The open connections to each upstream, by the upstream's key. */
   readonly #connections = new Map<string, Set<Socket>>();
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -43,21 +46,21 @@ export class Balancer implements AsyncDisposable {
     );
   }
 
-  /** Accepts connections. @returns the port, for `port` 0 the one that the kernel chose */
+  /** Accepts connections. @returns the listening port; the kernel chooses it if the given port is 0 */
   async listen(listen: Endpoint): Promise<number> {
     this.#server.listen(listen.port, listen.host);
     await once(this.#server, 'listening');
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** Uses these servers for new connections; existing connections stay. */
+  /** Uses these servers for new connections; existing connections stay open. */
   replace(upstreams: ForwardRule['upstreams']): void {
     this.#upstreams = upstreams;
     this.#pool.replace(upstreams);
     this.#health?.replace(upstreams);
   }
 
-  /** Starts health checks. Without them only failed connections tell that a server is down. */
+  /** Starts health checks. Without them, only failed connections show that a server is down. */
   checkHealth(options: { readonly probe: UpstreamProbe; readonly random: () => number }): void {
     this.#health?.[Symbol.dispose]();
     this.#health = new HealthChecks({
@@ -70,7 +73,7 @@ export class Balancer implements AsyncDisposable {
     this.#health.replace(this.#upstreams);
   }
 
-  /** The health of each server; empty without health checks. */
+  /** The health of each server; an empty list without health checks. */
   states(): readonly (UpstreamHealth & { readonly connections: number })[] {
     return (this.#health?.states() ?? []).map((state) => ({
       ...state,
@@ -120,7 +123,10 @@ export class Balancer implements AsyncDisposable {
     }
   }
 
-  /** Logs at once where only this node connects, and every 10 s at most where untrusted clients do. */
+  /**
+   * Logs at once if only local programs can connect. If untrusted clients can connect, logs at most every 10
+   * s.
+   */
   #logLimited(level: 'info' | 'warn', what: string, fields: Readonly<Record<string, unknown>>): void {
     const nowMs = this.#clock.monotonicMs();
     if (this.#limiter !== undefined && nowMs - this.#loggedMs < LOG_INTERVAL_MS) return;
@@ -141,7 +147,7 @@ export class Balancer implements AsyncDisposable {
 
   #track(socket: Socket): void {
     this.#sockets.add(socket);
-    socket.on('error', () => undefined); // 'close' follows and is handled
+    socket.on('error', () => undefined); // the 'close' event follows and is handled
     socket.once('close', () => this.#sockets.delete(socket));
   }
 }

@@ -1,34 +1,37 @@
-/** One listener of the program and the servers that its connections are forwarded to. */
+/** One listener of this program, and the servers to which it forwards connections. */
 export interface ForwardRule {
   readonly listen: Endpoint;
   /** Servers in order of preference. */
   readonly upstreams: readonly Endpoint[];
-  /** Absent: no limits. */
+  /** Absent: connections have no limits. */
   readonly limits?: Limits;
-  /** The servers are API servers, whose health is checked (health-checks.ts). */
+  /** Present if the servers are API servers, whose health is then checked (health-checks.ts). */
   readonly health?: HealthSettings;
 }
 
 interface HealthSettings {
-  /** The CA of the certificates of the API servers, PEM. */
+  /** The CA of the API servers' certificates, PEM. */
   readonly caPem: string;
 }
 
-/** Host without brackets, and port. */
+/** A host (IPv6 without brackets) and a port. */
 export interface Endpoint {
   readonly host: string;
   readonly port: number;
 }
 
-/** What clients may use of a forward rule. The names are those of the configuration file. */
+/** Limits for the clients of a forward rule. The names are those of the configuration file. */
 export interface Limits {
   readonly connections: number;
   readonly perSource: number;
   /** A connection without data in either direction is closed after this time. */
   readonly idleMs: number;
-  /** A connection whose one end has closed is closed after this time. */
+  /** A connection that one end has closed is closed completely after this time. */
   readonly halfOpenMs: number;
-  /** Maximum age of a connection, so that clients of a relay move to a control plane. Absent: unlimited. */
+  /**
+   * Maximum age of a connection, so that clients of a relay switch to a direct connection to a control plane.
+   * Absent: unlimited.
+   */
   readonly lifeMs?: number;
 }
 
@@ -36,8 +39,9 @@ const LIMITS = ['connections', 'perSource', 'idleMs', 'halfOpenMs', 'lifeMs'] as
 const MAX_RULES = 8;
 
 /**
- * Parses the configuration file, which the agent writes when the directory changes: `{"passages": […]}`, or a single forward
- * rule. Strict: with an unknown shape the program keeps its previous configuration.
+ * Parses the configuration file, which the agent writes when the directory of control planes changes. The
+ * file is `{"passages": […]}` or a single forward rule. Parsing is strict: if the content is invalid, the
+ * program keeps its previous configuration.
  * @throws SyntaxError
  */
 export function parseForwardRules(text: string): readonly ForwardRule[] {
@@ -69,7 +73,7 @@ function healthFrom(value: unknown): HealthSettings {
   return { caPem };
 }
 
-/** All limits except the age are required: a missing one would be unlimited. */
+/** Parses limits. All limits except the age are required, because a missing limit would mean unlimited. */
 function limitsFrom(value: unknown): Limits {
   const limits = (value ?? {}) as Partial<Record<string, unknown>>;
   const isNamed = Object.keys(limits).every((name) => LIMITS.some((each) => each === name));

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Limits } from './config.ts';
 
-/** Limits the connections of a forward rule: in total, per client address, and by age. */
+/** Limits the connections of a forward rule by total number, number per client address, and age. */
 export class ConnectionLimiter {
   readonly #limits: Limits;
   readonly #clock: Clock;
@@ -14,10 +14,13 @@ export class ConnectionLimiter {
     this.#clock = clock;
   }
 
-  /** Whether a connection is accepted. An accepted one counts until it closes, and is closed at its maximum age. */
+  /**
+   * Whether to accept a connection. An accepted connection counts until it closes, and is closed at its
+   * maximum age.
+   */
   admit(client: Socket): boolean {
     const { connections, perSource, lifeMs } = this.#limits;
-    const source = client.remoteAddress; // undefined once the client has closed
+    const source = client.remoteAddress; // undefined once the client has closed the connection
     const held = this.#bySource.get(source ?? '') ?? 0;
     if (source === undefined || this.#count >= connections || held >= perSource) return false;
     this.#count++;
@@ -38,7 +41,7 @@ export class ConnectionLimiter {
     return true;
   }
 
-  /** Closes both ends of a connection that carries no data, or whose one end has closed. */
+  /** Closes both ends of a connection that carries no data, or that one end has closed. */
   watch(...ends: readonly Socket[]): void {
     const { idleMs, halfOpenMs } = this.#limits;
     for (const socket of ends) {

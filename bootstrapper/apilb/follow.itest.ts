@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../internal/testing/host/temporary-direct
 
 const PROGRAM = join(import.meta.dirname, 'main.ts');
 
-test('apilb uses a configuration that is written while it reads the previous one', async () => {
+test('apilb applies a configuration that is written while it reads the previous one', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'config.json');
   const port = await findFreePort();
@@ -18,7 +18,8 @@ test('apilb uses a configuration that is written while it reads the previous one
       listen: { host: '127.0.0.1', port },
       upstreams: [{ host: '127.0.0.1', port: upstream }],
     });
-  // A reader of a named pipe waits for a writer, so the test decides when the configuration is read.
+  // Reading from a named pipe blocks until a writer opens it, so the test decides when apilb reads the
+  // configuration.
   execFileSync('mkfifo', [path]);
   const balancer = spawn(process.execPath, ['--no-warnings', PROGRAM, path], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -68,7 +69,7 @@ test('apilb keeps running after its log is closed', async () => {
   expect(await ended).toEqual([0, null]);
 });
 
-/** A server that says its name and hangs up. */
+/** A server that sends its name and closes the connection. */
 async function serveName(name: string): Promise<{ readonly port: number } & AsyncDisposable> {
   const server = createServer((socket) => socket.end(name)).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -81,7 +82,9 @@ async function serveName(name: string): Promise<{ readonly port: number } & Asyn
   };
 }
 
-/** What is answered at the port, asked until it is `wanted` or nobody listens there. */
+/**
+ * Connects to the port repeatedly until the answer is `wanted` or no server listens. Returns the last answer.
+ */
 async function answerOf(port: number, wanted: string): Promise<string> {
   const signal = AbortSignal.timeout(10_000);
   for (let answer = ''; ;) {
@@ -96,7 +99,7 @@ async function answerOf(port: number, wanted: string): Promise<string> {
   }
 }
 
-/** All that was said until it was this. */
+/** Reads the stream until its text matches `what`. Returns the text. */
 async function saidBy(stream: AsyncIterable<Buffer>, what: RegExp): Promise<string> {
   let text = '';
   for await (const piece of stream) {

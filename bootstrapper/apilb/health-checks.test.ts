@@ -10,7 +10,10 @@ afterEach(() => {
   for (const each of open.splice(0)) each[Symbol.dispose]();
 });
 
-/** Upstreams that answer at once, or as a test says; who hangs answers all that it was asked when it goes on. */
+/**
+ * Fake probe of upstreams that answer at once or as a test says. An upstream that hangs answers all pending
+ * checks when it resumes.
+ */
 class StubProbe implements UpstreamProbe {
   readonly asked: string[] = [];
   readonly forgotten: string[] = [];
@@ -43,7 +46,7 @@ class StubProbe implements UpstreamProbe {
 
   #hang(host: string): void {
     const hung = Promise.withResolvers<void>();
-    hung.promise.catch(() => undefined); // nobody may be asking
+    hung.promise.catch(() => undefined); // there may be no pending check that handles the rejection
     this.#hung.set(host, hung);
   }
 
@@ -78,7 +81,7 @@ describe('HealthChecks', () => {
     await settle();
     expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
     probe.hang('a');
-    await clock.advance(2_200 + 1_200 + 1_199); // the longest interval, and two questions
+    await clock.advance(2_200 + 1_200 + 1_199); // the longest pause between checks, and two requests
     expect(cuts).toEqual([]);
     await clock.advance(1);
     expect(cuts).toEqual(['a']);
@@ -86,7 +89,7 @@ describe('HealthChecks', () => {
     expect(checks.states()[0]).toMatchObject({ verdict: 'silent', why: 'no answer within 1200 ms' });
   });
 
-  test('checks a second time over a new connection before an upstream is silent', async () => {
+  test('checks a second time over a new connection before it marks an upstream as silent', async () => {
     const { clock, probe, cuts, checks } = create();
     await settle();
     probe.hang('a');
@@ -102,7 +105,7 @@ describe('HealthChecks', () => {
     expect(checks.verdictOf(a)).toBe('healthy');
   });
 
-  test('closes nothing after one check without an answer', async () => {
+  test('closes no connections after one check without an answer', async () => {
     const { clock, probe, cuts, checks } = create();
     await settle();
     probe.hang('a');
@@ -125,7 +128,7 @@ describe('HealthChecks', () => {
     expect(cuts).toEqual(['a']);
   });
 
-  test('checks the others as soon as one does not answer', async () => {
+  test('checks the other upstreams as soon as one upstream does not answer', async () => {
     const { clock, probe } = create();
     await settle();
     probe.hang('a');
@@ -145,13 +148,13 @@ describe('HealthChecks', () => {
     await clock.advance(2_200);
     expect(cuts).toEqual(['a']);
     const said = ['server unhealthy', 'closing the connections to an unhealthy server'];
-    expect(records.map(({ message }) => message)).toEqual(said); // once, however long
+    expect(records.map(({ message }) => message)).toEqual(said); // logged once, however long the upstream is unready
     probe.unready.delete('a');
     await clock.advance(2_200);
     expect(checks.verdictOf(a)).toBe('healthy');
   });
 
-  test('closes nothing when all upstreams were silent and answer again', async () => {
+  test('closes no connections when all upstreams were silent and answer again', async () => {
     const { clock, probe, cuts, checks } = create({ used: [a, b] });
     await settle();
     probe.hang('a', 'b', 'c');
@@ -162,7 +165,7 @@ describe('HealthChecks', () => {
     expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
   });
 
-  test('checks an upstream without connections every 10 s, and at its first connection', async () => {
+  test('checks an upstream without connections every 10 s, and at once when it gets its first connection', async () => {
     const { clock, probe, checks, inUse } = create({ used: [], upstreams: [a], random: 0 });
     await settle();
     await clock.advance(8_999);
@@ -177,7 +180,7 @@ describe('HealthChecks', () => {
     expect(probe.count('a')).toBe(4);
   });
 
-  test('varies its pauses by 10 %', async () => {
+  test('varies the pauses between checks by 10 %', async () => {
     for (const [random, ms] of [
       [0, 1_800],
       [1, 2_200],
@@ -206,11 +209,11 @@ describe('HealthChecks', () => {
     expect([probe.count('a'), checks.states().length, inUse.size]).toEqual([asked, 1, 0]);
   });
 
-  test('ignores a check after this process was stopped', async () => {
+  test('ignores a check that was running while this process was stopped', async () => {
     const { clock, probe, cuts, checks } = create({ used: [], upstreams: [a] });
     await settle();
     probe.hang('a');
-    // A process that is stopped finds all its timers due at once when it goes on.
+    // When a stopped process continues, all its timers are due at once.
     const stopped = clock.monotonicMs.bind(clock);
     let stoodStillMs = 0;
     clock.monotonicMs = () => stopped() + stoodStillMs;

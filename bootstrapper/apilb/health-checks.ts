@@ -5,8 +5,9 @@ import type { Endpoint } from './config.ts';
 import { upstreamKey, type Verdict } from './upstreams.ts';
 
 /**
- * Pause between checks of an upstream with connections, without connections, and without an answer. With two requests of
- * ANSWER_MS each, a hung upstream is detected at the latest 2,200 + 1,200 + 1,200 ms after its last answer.
+ * Pauses between checks of an upstream: with connections, without connections, and without an answer. With
+ * two requests of ANSWER_MS each, a hung upstream is detected 2,200 + 1,200 + 1,200 ms after its last answer
+ * at the latest.
  */
 const USED_MS = 2_000;
 const UNUSED_MS = 10_000;
@@ -14,14 +15,17 @@ const UNHEALTHY_MS = 2_000;
 /** Relative variation of the pauses, so that the nodes of a cluster do not check at the same time. */
 const JITTER = 0.1;
 const ANSWER_MS = 1_200;
-/** How long an upstream may answer that it is not ready before its connections are closed. */
+/** Time for which an upstream may report that it is not ready before its connections are closed. */
 const UNREADY_MS = 5_000;
-/** A request that took this much longer than its timeout shows that this process was stopped, not the upstream. */
+/** If a request takes this much longer than its timeout, this process was stopped, not the upstream. */
 const STALL_MS = 500;
 
-/** Checks an upstream. */
+/** Runs one health check of an upstream. */
 export interface UpstreamProbe {
-  /** Resolves with the reason why it is not ready, undefined when it is ready; rejects without an answer. */
+  /**
+   * Resolves with the reason why the upstream is not ready, or with undefined if it is ready. Rejects if
+   * there is no answer.
+   */
   check(upstream: Endpoint): Promise<string | undefined>;
   /** Aborts a running check and closes its connection: the next check uses a new one. */
   disconnect(upstream: Endpoint): void;
@@ -31,9 +35,9 @@ export interface UpstreamProbe {
 export interface UpstreamHealth {
   readonly upstream: Endpoint;
   readonly verdict: Verdict;
-  /** Since when it has this verdict, in Unix milliseconds. */
+  /** Time since which the upstream has this verdict, in Unix milliseconds. */
   readonly sinceMs: number;
-  /** Why it is not healthy; empty where it is. */
+  /** Why the upstream is not healthy; empty if it is healthy. */
   readonly why: string;
 }
 
@@ -42,9 +46,9 @@ interface HealthChecksOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
-  /** Whether the upstream has connections. */
+  /** Whether the upstream has open connections. */
   readonly isUsed: (upstream: Endpoint) => boolean;
-  /** Closes its connections. */
+  /** Closes the connections to the upstream. */
   readonly cut: (upstream: Endpoint) => void;
 }
 
@@ -54,11 +58,11 @@ interface Target {
   verdict: Verdict;
   sinceMs: number;
   why: string;
-  /** Monotonic time of the first check since which it was not healthy. */
+  /** Monotonic time of the first failed check since the upstream was last healthy. */
   suspectedMs: number | undefined;
-  /** Whether another upstream was found healthy since then. */
+  /** Whether another upstream was found healthy since that time. */
   hasAlternative: boolean;
-  /** Ends the current pause. */
+  /** Aborting this controller ends the current pause. */
   pause: AbortController | undefined;
 }
 
@@ -68,9 +72,10 @@ interface Answer {
 }
 
 /**
- * Active health checks, each upstream on its own schedule. Two checks in a row without an answer, the second over a new
- * connection, make an upstream `silent`. The connections of an upstream that is silent, or not ready for 5 s, are closed when
- * another upstream was found healthy since: clients connect again and reach that one. Otherwise they stay.
+ * Active health checks; each upstream has its own schedule. An upstream becomes `silent` after two checks in
+ * a row without an answer, the second over a new connection. The connections of an upstream that is silent,
+ * or unready for 5 s, are closed if another upstream was found healthy since then: clients reconnect and
+ * reach the healthy one. Otherwise the connections stay open.
  */
 export class HealthChecks implements Disposable {
   readonly #options: HealthChecksOptions;
@@ -81,7 +86,7 @@ export class HealthChecks implements Disposable {
     this.#options = options;
   }
 
-  /** Checks these upstreams. A removed upstream is checked while it has connections. */
+  /** Sets the upstreams to check. A removed upstream is checked while it has connections. */
   replace(upstreams: readonly Endpoint[]): void {
     const listed = new Map(upstreams.map((upstream) => [upstreamKey(upstream), upstream]));
     for (const [key, target] of this.#targets) {
@@ -95,7 +100,7 @@ export class HealthChecks implements Disposable {
     return this.#targets.get(upstreamKey(upstream))?.verdict ?? 'unknown';
   }
 
-  /** Tells that an upstream got its first connection: it is checked more often from now on. */
+  /** Reports that an upstream got its first connection. The upstream is checked more often from now on. */
   used(upstream: Endpoint): void {
     this.#targets.get(upstreamKey(upstream))?.pause?.abort();
   }
@@ -176,8 +181,8 @@ export class HealthChecks implements Disposable {
   }
 
   /**
-   * Upstreams that were suspected before are checked again before their connections are closed: what stopped all of them (etcd
-   * without a leader) may be over for them too.
+   * Handles a successful check. Upstreams that failed before are checked again before their connections are
+   * closed: the cause that affected all of them (such as etcd without a leader) may have ended for them too.
    */
   #isHealthy(target: Target): void {
     target.suspectedMs = undefined;
@@ -201,8 +206,8 @@ export class HealthChecks implements Disposable {
   }
 
   /**
-   * undefined: the check was inconclusive. This runs every 2 s on every node, so it uses one timer only: a late check is
-   * disconnected, and so it rejects.
+   * Sends one check request. Returns undefined if the check was inconclusive. This runs every 2 s on every
+   * node, so it uses only one timer: a late check is disconnected and therefore rejects.
    */
   async #request({ upstream }: Target): Promise<Answer | undefined> {
     const { clock, probe } = this.#options;
@@ -239,7 +244,10 @@ export class HealthChecks implements Disposable {
     else if (before !== 'unknown') log.info('server healthy again', { upstream });
   }
 
-  /** The others may take over its connections, and their last check may be 10 s old. */
+  /**
+   * Checks the other upstreams now. They may have to take over the connections of this upstream, and their
+   * last check may be 10 s old.
+   */
   #checkOthersNow(target: Target): void {
     for (const other of this.#targets.values()) if (other !== target) other.pause?.abort();
   }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
-/** The agent and an operator on the node connect. */
+/** Only the agent and an operator on this node connect to the socket. */
 const MAX_CONNECTIONS = 8;
 
 /** Sends the current result of `render` to every client that connects, and closes the connection. */

@@ -16,14 +16,14 @@ import { freezeProcess } from '../../internal/testing/host/freeze-process.ts';
 import { temporaryDirectory } from '../../internal/testing/host/temporary-directory.ts';
 
 const PROGRAM = join(import.meta.dirname, 'main.ts');
-/** Answers `/readyz` like an API server, and any other request with its name. */
+/** Source of a server that answers `/readyz` like an API server, and any other request with its name. */
 const SERVER = `
 const [name, port, pem] = process.argv.slice(1);
 require('node:https').createServer({ cert: require('node:fs').readFileSync(pem), key: require('node:fs').readFileSync(pem) },
   (request, response) => response.end(request.url === '/readyz' ? 'ok' : name),
 ).listen(port, '127.0.0.1', () => console.log('listening'));`;
 
-test('apilb moves clients of a server stopped by SIGSTOP to another one within 5 s', async () => {
+test('apilb moves the clients of a server that SIGSTOP has stopped to another server within 5 s', async () => {
   await using directory = await temporaryDirectory();
   const caPem = await writeServerPem(join(directory.path, 'server.pem'));
   const [port, first, second] = [await findFreePort(), await findFreePort(), await findFreePort()];

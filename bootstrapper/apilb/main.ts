@@ -8,14 +8,15 @@ import { serveHealth } from './health-socket.ts';
 import { ReadyzProbe } from './readyz-probe.ts';
 
 /**
- * Forwards TCP connections: `apilb.mjs CONFIG`. It is the node-local balancer of the API servers, and in a unit of its own the
- * relay to control planes. It follows its configuration file and runs without the agent. With a RUNTIME_DIRECTORY
- * (systemd.exec(5)) it serves the health of the servers on `health.sock` there.
+ * Forwards TCP connections: `apilb.mjs CONFIG`. One unit runs this program as the node-local balancer of the
+ * API servers; another unit runs it as the relay to control planes. The program reloads its configuration
+ * file when the file changes, and does not need the agent to run. If RUNTIME_DIRECTORY is set
+ * (systemd.exec(5)), it serves the health of the servers on `health.sock` in that directory.
  */
 const path = process.argv[2] ?? '/etc/cluster-apilb/config.json';
 const runtime = process.env['RUNTIME_DIRECTORY'];
 const clock = new SystemClock();
-ignoreOutputErrors(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // Node.js writes its warnings to stderr
 const log = createLogger({
   path: 'apilb',
   nowMs: () => clock.nowMs(),
@@ -24,7 +25,7 @@ const log = createLogger({
 
 for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => process.exit(0));
 
-// The kernel queues changes from here on, so that a write during the start is not missed.
+// The kernel queues file changes from here on, so that a write during the start is not missed.
 const changes = watch(dirname(path))[Symbol.asyncIterator]();
 const first = changes.next();
 const balancers = new Map<string, Balancer>();
@@ -39,7 +40,7 @@ for (const rule of parseForwardRules(await readFile(path, 'utf8'))) {
 }
 if (runtime !== undefined) {
   const socket = join(runtime, 'health.sock');
-  await rm(socket, { force: true }); // of an earlier run that was killed
+  await rm(socket, { force: true }); // the socket of an earlier run that was killed
   await serveHealth(socket, () =>
     JSON.stringify({ upstreams: [...balancers.values()].flatMap((balancer) => balancer.states()) }),
   );
@@ -51,7 +52,7 @@ for (let change = await first; change.done !== true; change = await changes.next
     const rules = parseForwardRules(await readFile(path, 'utf8'));
     if (rules.map(fixedPartOf).join() !== [...balancers.keys()].join()) {
       log.warn('addresses or limits changed, restarting', {});
-      process.exit(0); // systemd starts it again
+      process.exit(0); // systemd restarts the program
     }
     for (const rule of rules) {
       const balancer = balancers.get(fixedPartOf(rule));
@@ -64,7 +65,9 @@ for (let change = await first; change.done !== true; change = await changes.next
   }
 }
 
-/** The part of a rule that needs a restart to change; servers and health checks may change at run time. */
+/**
+ * The part of a rule that can change only with a restart. Servers and health checks may change at run time.
+ */
 function fixedPartOf({ listen, limits }: ForwardRule): string {
   return JSON.stringify([listen, limits]);
 }

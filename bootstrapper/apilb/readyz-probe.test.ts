@@ -34,7 +34,7 @@ describe('ReadyzProbe', () => {
     connections = [];
     answer = say(withBody('200 OK', 'ok'));
     server = createServer({ cert: certPem, key: keyPem.reveal() });
-    // The bytes of its answers are the test's.
+    // The test itself writes every byte of the server's answers.
     server.removeAllListeners('secureConnection');
     server.on('secureConnection', (socket) => {
       connections.push(socket);
@@ -54,7 +54,7 @@ describe('ReadyzProbe', () => {
     await once(server, 'close');
   });
 
-  test('reuses its connection', async () => {
+  test('ReadyzProbe reuses its connection', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     for (let count = 0; count < 3; count++) expect(await probe.check(upstream)).toBeUndefined();
     expect(connections).toHaveLength(1);
@@ -65,20 +65,20 @@ describe('ReadyzProbe', () => {
   });
 
   test.each(['401 Unauthorized', '403 Forbidden', '429 Too Many Requests'])(
-    'takes %s for an answer: the server works',
+    'treats the response %s as an answer: the server works',
     async (status) => {
       answer = say(withBody(status, 'no'));
       expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBeUndefined();
     },
   );
 
-  test('reports failed checks without control characters', async () => {
+  test('reports failed readiness checks without control characters', async () => {
     answer = say(withBody('500 Internal Server Error', '[+]ping ok\n[-]etcd \u001b[31mfailed\n'));
     const why = await new ReadyzProbe(tls, caPem).check(upstream);
     expect(why).toBe('readyz answered 500: [-]etcd ?[31mfailed');
   });
 
-  test('tells a server of another CA from one that does not answer', async () => {
+  test('distinguishes a server with a certificate of another CA from a server that does not answer', async () => {
     const otherKey = generateKeyPem();
     const other = await createCaCertPem({ commonName: 'other', keyPem: otherKey, nowMs: Date.now() });
     expect(await new ReadyzProbe(tls, other).check(upstream)).toMatch(/^certificate of another CA/);
@@ -87,9 +87,9 @@ describe('ReadyzProbe', () => {
 
   const hostile = [
     { name: 'closes the connection', answer: (socket: Socket) => void socket.destroy() },
-    { name: 'answers without an end', answer: say('x'.repeat(20_000)) },
+    { name: 'sends an answer that does not end', answer: say('x'.repeat(20_000)) },
     {
-      name: 'answers with half a body',
+      name: 'sends only a part of the body',
       answer: (s: Socket) => void s.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n'),
     },
   ];
@@ -103,11 +103,11 @@ describe('ReadyzProbe', () => {
     expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBe('readyz answered 0: ');
   });
 
-  test('rejects when nothing listens', async () => {
+  test('rejects when no server listens', async () => {
     await expect(new ReadyzProbe(tls, caPem).check({ host: '127.0.0.1', port: 1 })).rejects.toThrow();
   });
 
-  test('disconnect() aborts a check, and the next one uses a new connection', async () => {
+  test('disconnect() aborts a check, and the next check uses a new connection', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     answer = () => probe.disconnect(upstream);
     await expect(probe.check(upstream)).rejects.toThrow('the server closed the connection');
@@ -117,7 +117,7 @@ describe('ReadyzProbe', () => {
     probe.disconnect(upstream);
   });
 
-  test('ignores data before its request', async () => {
+  test('ignores data that the server sends before a request', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     answer = say(withBody('200 OK', 'ok') + withBody('500 Internal Server Error', 'late'));
     expect(await probe.check(upstream)).toBeUndefined();

@@ -4,23 +4,30 @@ import type { Endpoint } from './config.ts';
 import type { UpstreamProbe } from './health-checks.ts';
 import { upstreamKey } from './upstreams.ts';
 
-/** Needs no credentials (system:public-info-viewer). */
+/** This path needs no credentials (ClusterRole system:public-info-viewer). */
 const PATH = '/readyz';
 const MAX_CHARS = 16 * 1024;
-/** The server works but refuses the request: anonymous requests are disabled, or too many requests are running. */
+/**
+ * With these statuses the server works but refuses the request: anonymous requests are disabled, or too many
+ * requests are running.
+ */
 const REFUSALS: readonly number[] = [401, 403, 429];
-/** Pseudo status: the certificate of the server is of another CA, so no request was sent. */
+/** Internal status: the server's certificate is from another CA, so no request was sent. */
 const OTHER_CA = -1;
 
-/** The part of `node:tls` that is used. The relay does not load the module: it would be a quarter of its memory. */
+/**
+ * The functions of `node:tls` that this file uses. The relay does not load that module, because it would need
+ * a quarter of the relay's memory.
+ */
 interface TlsModule {
   readonly connect: typeof connect;
   readonly createSecureContext: typeof createSecureContext;
 }
 
 /**
- * Requests `/readyz` of an API server. The connection stays open for the next check: TLS handshakes would be most of the cost at
- * both ends. HTTP/1.1 is written here, because `node:https` needs more memory than the rest of the program.
+ * Requests `/readyz` of an API server. The connection stays open for the next check, because TLS handshakes
+ * would be most of the cost at both ends. This class implements HTTP/1.1 itself, because `node:https` needs
+ * more memory than the rest of the program.
  */
 export class ReadyzProbe implements UpstreamProbe {
   readonly #tls: TlsModule;
@@ -55,9 +62,11 @@ export class ReadyzProbe implements UpstreamProbe {
     const socket = this.#tls.connect({
       ...upstream,
       secureContext: this.#context,
-      // Checked below, to tell a server of another CA from one that does not answer.
+      // The certificate is verified below, to distinguish a server of another CA from a server that does not
+      // answer.
       rejectUnauthorized: false,
-      // The directory may have another name than the certificate; clients check the name themselves.
+      // The directory of control planes may use a name that is not in the certificate. Clients verify the
+      // name themselves.
       checkServerIdentity: () => undefined,
     });
     socket.setNoDelay(true);
@@ -72,18 +81,21 @@ export class ReadyzProbe implements UpstreamProbe {
 
 interface Connection {
   readonly socket: TLSSocket;
-  /** The next response; one call at a time. Rejects when the connection closes. */
+  /** Reads the next response. Only one call may run at a time. Rejects if the connection closes. */
   readonly answer: () => Promise<Answer>;
 }
 
 interface Answer {
   readonly status: number;
   readonly body: string;
-  /** Whether the response is complete: only then the connection can be used again. */
+  /** Whether the response is complete. Only then can the connection be reused. */
   readonly isWhole: boolean;
 }
 
-/** The server chooses every byte: the length is limited, and only the status is used. */
+/**
+ * Wraps a connection to a server. The server chooses every byte, so the response length is limited and only
+ * the status is used.
+ */
 function connectionOver(socket: TLSSocket): Connection {
   let text = '';
   let failure = new Error('the server closed the connection');

@@ -1,17 +1,24 @@
 import type { Endpoint } from './config.ts';
 
-/** How long an upstream with a failed connection is tried last. */
+/** Time for which an upstream with a failed connection is tried last. */
 const COOL_DOWN_MS = 5_000;
 
-/** Result of the health checks (health-checks.ts). An `unready` upstream answers that it is not ready. */
+/**
+ * Result of the health checks (health-checks.ts). An `unready` upstream answers, but reports that it is not
+ * ready.
+ */
 export type Verdict = 'unknown' | 'healthy' | 'unready' | 'silent';
 
-/** Unknown upstreams count as healthy, so that a balancer forwards connections right after its start. */
+/**
+ * An upstream with an unknown state counts as healthy, so that a balancer forwards connections right after
+ * its start.
+ */
 const RANKS: Readonly<Record<Verdict, number>> = { unknown: 0, healthy: 0, unready: 1, silent: 2 };
 
 /**
- * The order in which upstreams are tried: healthy, then unready, then silent ones, and in each group those with recent failures
- * last. No upstream is left out: where all look unhealthy, the first that accepts a connection gets it.
+ * The order in which upstreams are tried: healthy, then unready, then silent. In each group, upstreams with
+ * recent failures come last. No upstream is left out: if all look unhealthy, the first one that accepts a
+ * connection gets it.
  */
 export class UpstreamPool {
   readonly #verdictOf: (upstream: Endpoint) => Verdict;
@@ -29,7 +36,7 @@ export class UpstreamPool {
     for (const key of this.#failedAtMs.keys()) if (!kept.has(key)) this.#failedAtMs.delete(key);
   }
 
-  /** All upstreams, the best one first. */
+  /** All upstreams, the most preferred first. */
   inOrder(nowMs: number): readonly Endpoint[] {
     const failedAt = (upstream: Endpoint): number => {
       const at = this.#failedAtMs.get(upstreamKey(upstream));
@@ -50,7 +57,7 @@ export class UpstreamPool {
   }
 }
 
-/** Key of an upstream in maps. */
+/** Key that identifies an upstream in maps. */
 export function upstreamKey(upstream: Endpoint): string {
   return `${upstream.host} ${upstream.port}`;
 }

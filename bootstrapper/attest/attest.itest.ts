@@ -55,7 +55,7 @@ async function switchOn(): Promise<void> {
   tpm = chip.open();
 }
 
-/** With the state it was switched off with; registers start at zero. */
+/** Starts the TPM with the state that it had when it was switched off. Its registers start at zero. */
 async function switchBackOn(): Promise<void> {
   chip = await factory.start({ again: 'machine' });
   tpm = chip.open();
@@ -70,7 +70,7 @@ const machineKeyPem = new Secret(
   generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
 );
 
-/** One life of the agent, as far as it proves the machine. */
+/** Creates the parts of the agent that prove the identity of the machine, as after an agent start. */
 function boot(state = directory): { readonly evidence: MachineEvidence; readonly lock: NodeLock } {
   const files = new DiskFiles();
   const register = new TpmLockRegister({ tpm, pcr, signal });
@@ -98,7 +98,7 @@ const policy = parsePolicy({
   tpm: { requiredPcrs: [0], attestationKeys: 'enrolling', eventLog: 'optional' },
 });
 
-/** What a verifier that asks for no identity yet makes of the machine's evidence. */
+/** Verifies the machine's evidence with a policy that does not require a specific identity. */
 async function judge(evidence: MachineEvidence, expected: LockExpectation): Promise<Verdict> {
   const binding = randomBytes(64);
   const [validator] = createValidators(['tpm'], standardValidators({ ownerKeys: [] }));
@@ -115,14 +115,14 @@ function certificatesIn(text: string): readonly Uint8Array[] {
 }
 
 describe('MachineEvidence of a machine with a TPM', () => {
-  test('has a quote of the same key after each restart of the agent, and the machine key', async () => {
+  test('issues a quote of the same attestation key after each restart of the agent, and offers machine-key evidence', async () => {
     const first = await judge(boot().evidence, { shows: 'boot-baseline' });
     const second = await judge(boot().evidence, { shows: 'boot-baseline' });
     expect(second.machineIdentity).toEqual(first.machineIdentity);
     expect(boot().evidence.issuers.map(({ variant }) => variant)).toEqual(['tpm', 'machine-key']);
   });
 
-  test('has the lock as soon as it is taken, and after a power cycle before anything else', async () => {
+  test('shows the lock in its evidence as soon as the lock is taken, and first of all after a power cycle', async () => {
     const { evidence, lock } = boot();
     await judge(evidence, { shows: 'boot-baseline' });
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
@@ -135,13 +135,13 @@ describe('MachineEvidence of a machine with a TPM', () => {
       code: 'attestation-register-mismatch',
     });
     await switchOff();
-    chip = await factory.start(); // the factory's own state has never been extended: registers start at zero
+    chip = await factory.start(); // the factory state of the TPM has never been extended: registers start at zero
     tpm = chip.open();
     await rm(join(directory, 'ak-secret'));
     await judge(boot().evidence, { shows: 'locked', clusterId });
   });
 
-  test('has a lock counter in each quote that no disk can roll back', async () => {
+  test('includes in each quote a lock counter that no change on disk can roll back', async () => {
     const { evidence, lock } = boot();
     const before = lockCounterOf(await judge(evidence, { shows: 'boot-baseline' })) ?? 0n;
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
@@ -151,7 +151,8 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await switchOff();
     await switchBackOn();
     expect(lockCounterOf(await judge(boot().evidence, { shows: 'locked', clusterId }))).toBe(first);
-    // Reset, and locked to the same cluster again: the register has the same value, the counter has not.
+    // The machine is reset and locked to the same cluster again: the register has the same value, but the
+    // counter is higher.
     await rm(join(directory, 'lock.json'));
     await switchOff();
     await switchBackOn();
@@ -159,7 +160,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await again.lock.acquire({ clusterId, by: 'join', id: 'two' });
     const second = lockCounterOf(await judge(again.evidence, { shows: 'locked', clusterId }));
     expect(second).toBeGreaterThan(first ?? 0n);
-    // The owner hierarchy can delete the counter; a new one starts at a higher value.
+    // The owner hierarchy can delete the counter. A new counter starts at a higher value.
     await tpm.use(signal, (connection, task) => undefineNv(connection, LOCK_COUNTER.index, task));
     await rm(join(directory, 'lock.json'));
     await switchOff();
@@ -170,7 +171,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     expect(counted).toBeGreaterThan(second ?? 0n);
   });
 
-  test('is not available to a copy of its disk with another TPM', async () => {
+  test('a copy of the machine’s disk with another TPM cannot issue its evidence', async () => {
     const known = await judge(boot().evidence, { shows: 'boot-baseline' });
     const copy = await mkdtemp(join(tmpdir(), 'attest-copy-'));
     await cp(directory, copy, { recursive: true });
@@ -219,7 +220,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     );
   });
 
-  test('binds evidence for an operator to its own names', async () => {
+  test('binds evidence for an operator to the names of this node, not to names that the caller chose', async () => {
     const { evidence } = boot();
     const request = { clusterId, nodeId: 'node-1', nonce: randomBytes(32) };
     const document = await evidence.forVerify(request, signal);

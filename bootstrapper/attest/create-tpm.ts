@@ -2,7 +2,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { deviceSource, socketSource, Tpm } from '../../internal/tpm/index.ts';
 
-/** The TPM of the provisioning, opened at its first use; undefined without one. */
+/** The TPM that the provisioning names, opened at its first use. undefined if the machine has no TPM. */
 export function createTpm(provisioned: Provisioning['tpm'], clock: Clock): Tpm | undefined {
   switch (provisioned.kind) {
     case 'none':

@@ -11,9 +11,9 @@ import type { MachineEvidence } from './machine-evidence.ts';
 
 const COMMAND_MS = 30_000;
 
-/** The evidence socket and who may connect to it. */
+/** Settings of the evidence socket. */
 export interface EvidenceSocketOptions {
-  /** Path; its directory is created with mode 0750 for root and the group. */
+  /** Path of the socket. Its directory is created with mode 0750 for root and the group. */
   readonly path: string;
   /** User and group of the join service. */
   readonly user: string;
@@ -32,7 +32,8 @@ export function evidenceSocketRunnable(
   const { evidence, files, commands, clock } = ports;
   return async (scope) => {
     const { signal } = scope;
-    // Right after boot, not at the first request: programs that read the TPM without the agent must see the lock, too.
+    // Do this right after boot, not at the first request, because programs that read the TPM without the
+    // agent must see the lock too.
     await evidence.mirrorLock();
     await createSocketDirectory(options, commands, signal);
     await using _server = await createEvidenceSocketServer({
@@ -49,7 +50,10 @@ export function evidenceSocketRunnable(
   };
 }
 
-/** install(1) creates the directory with its owner and mode, so that it never exists with others. */
+/**
+ * Creates the directory of the socket with install(1), which sets owner and mode at the creation. The
+ * directory never exists with other permissions.
+ */
 async function createSocketDirectory(
   { path, user }: EvidenceSocketOptions,
   commands: CommandRunner,

@@ -21,7 +21,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { readLockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { TpmEvidence } from './tpm-evidence.ts';
 
-/** What the evidence of a machine is created from. */
+/** Inputs from which the evidence of a machine is created. */
 export interface MachineEvidenceOptions {
   readonly provisioning: Pick<Provisioning, 'tpm' | 'processor'>;
   readonly tpm: Tpm | undefined;
@@ -29,37 +29,57 @@ export interface MachineEvidenceOptions {
   readonly files: FilePort;
   readonly kernel: KernelFilePort;
   readonly clock: Clock;
-  /** Path of the sealed secret of the attestation key. */
+  /** Path of the attestation key's sealed secret. */
   readonly keySecretPath: string;
-  /** Copies the state of the node lock to the lock register of the TPM. No evidence is issued unless it has succeeded. */
+  /**
+   * Copies the state of the node lock to the lock register of the TPM. No evidence is issued before this has
+   * succeeded.
+   */
   readonly mirrorLock: () => Promise<void>;
 }
 
-/** Evidence of one kind, bound to a statement. */
+/** Evidence of one variant, bound to a statement. */
 export interface TicketEvidence {
   readonly variant: Variant;
   readonly document: Uint8Array;
 }
 
-/** The evidence of this machine; see index.ts. */
+/** The evidence of this machine (see index.ts). */
 export interface MachineEvidence {
-  /** The best kind of evidence that this machine has. */
+  /** The best evidence variant that this machine has. */
   readonly variant: Variant;
-  /** Issuers of all kinds of evidence of this machine, best first; the machine key is always one of them. */
+  /** Issuers of all evidence variants of this machine, best first. The machine key is always one of them. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
-  /** Copies the state of the node lock to the lock register of the TPM, e.g. after a reboot. Issuers wait for it. */
+  /**
+   * Copies the state of the node lock to the lock register of the TPM, e.g. after a reboot. Issuers wait
+   * until this is complete.
+   */
   mirrorLock(): Promise<void>;
-  /** Proves inside a session that this end has the machine key. `label` is of the contract, e.g. "cluster/init/key/v1". */
+  /**
+   * Proves inside a session that this end has the machine key. `label` identifies the contract, e.g.
+   * "cluster/init/key/v1".
+   */
   proveKey(label: string, session: Uint8Array): KeyProof;
-  /** EK, its certificate and AK; undefined where the evidence of this machine is not of a TPM alone. */
+  /**
+   * Reads the EK, its certificate and the AK. Returns undefined unless a TPM alone provides the evidence of
+   * this machine.
+   */
   readEnrolment(signal: AbortSignal): Promise<EnrolmentRequest | undefined>;
-  /** How often this machine was locked; undefined without a TPM. */
+  /** Reads how often this machine was locked. Returns undefined without a TPM. */
   readLockCounter(signal: AbortSignal): Promise<bigint | undefined>;
-  /** Answers a credential activation challenge with the TPM, for this session (`peer.session`). */
+  /**
+   * Answers a credential activation challenge with the TPM. The answer is valid for this session
+   * (`peer.session`).
+   */
   answerChallenge(challenge: Challenge, session: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
-  /** Evidence of each kind, bound to the statement of a ticket request (`encodeTicketStatement`). */
+  /**
+   * Issues evidence of each variant, bound to the statement of a ticket request (`encodeTicketStatement`).
+   */
   forTicket(statement: Uint8Array, signal: AbortSignal): Promise<readonly TicketEvidence[]>;
-  /** Fresh evidence of the best kind for an operator; `clusterId` and `nodeId` are those of this node, never of the caller. */
+  /**
+   * Issues fresh evidence of the best variant for an operator. `clusterId` and `nodeId` are those of this
+   * node, never values from the caller.
+   */
   forVerify(request: VerifyRequest, signal: AbortSignal): Promise<Uint8Array>;
 }
 
@@ -94,7 +114,10 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
   };
 }
 
-/** The provisioning decides: confidential processor with or without TPM, TPM, or the machine key alone. */
+/**
+ * Chooses the best issuer by the provisioning: confidential processor with or without TPM, TPM alone, or
+ * machine key alone.
+ */
 function bestIssuer(
   { provisioning, kernel, clock }: MachineEvidenceOptions,
   has: { readonly privKey: Secret<KeyObject>; readonly tpm: TpmEvidence | undefined },
@@ -120,7 +143,10 @@ function variantOf(processor: Provisioning['processor'], hasTpm: boolean): Varia
   }
 }
 
-/** The same issuer after `mirrorLock`: evidence of a locked machine must not say that it is unlocked. */
+/**
+ * Wraps an issuer so that `mirrorLock` runs first. Otherwise, the evidence of a locked machine could show it
+ * as unlocked.
+ */
 function locked(issuer: Issuer, mirrorLock: () => Promise<void>): Issuer {
   return {
     variant: issuer.variant,

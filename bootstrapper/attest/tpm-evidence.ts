@@ -6,10 +6,13 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 
-/** PCRs that the boot chain and the lock extend; 16 to 23 can be reset or belong to a dynamic launch. */
+/**
+ * The PCRs that the boot chain and the lock extend. PCRs 16 to 23 are excluded: they can be reset or belong
+ * to a dynamic launch.
+ */
 const QUOTED_PCRS = Array.from({ length: 16 }, (_, pcr) => pcr);
 
-/** What TPM evidence is created from. */
+/** Inputs from which TPM evidence is created. */
 export interface TpmEvidenceOptions {
   readonly provisioning: Pick<Provisioning, 'tpm'>;
   readonly files: FilePort;
@@ -17,8 +20,8 @@ export interface TpmEvidenceOptions {
 }
 
 /**
- * Issues quotes of an attestation key whose secret is sealed for the agent. The secret is unsealed at the first quote and kept: a
- * TPM that does not answer must not stop the agent from starting.
+ * Issues quotes with an attestation key whose secret is sealed for the agent. The secret is unsealed at the
+ * first quote and kept in memory: a TPM that does not answer must not prevent the agent from starting.
  */
 export class TpmEvidence implements Issuer {
   readonly variant = 'tpm';
@@ -35,12 +38,15 @@ export class TpmEvidence implements Issuer {
     return (await this.#open(signal)).issuer.issue(binding, signal);
   }
 
-  /** TPM and secret of its attestation key, for enrolment. */
+  /** The TPM and the attestation key's secret, for enrolment. */
   async options(signal: AbortSignal): Promise<MachineOptions> {
     return (await this.#open(signal)).machine;
   }
 
-  /** Parallel callers share one attempt; after a failure the next caller tries again. */
+  /**
+   * Opens the TPM and unseals the secret. Parallel callers share one attempt; after a failure, the next
+   * caller tries again.
+   */
   #open(signal: AbortSignal): Promise<{ readonly issuer: Issuer; readonly machine: MachineOptions }> {
     if (this.#opened !== undefined) return this.#opened;
     const opening = this.#openSecret(signal).then((attestationKeySecret) => {
@@ -63,7 +69,7 @@ export class TpmEvidence implements Issuer {
     return openKeySecret({ tpm: this.#tpm, files, path: keySecretPath, pcrs }, signal);
   }
 
-  /** The firmware event log belongs to the TPM of the kernel; a software TPM behind a socket has none. */
+  /** The firmware event log. Only the kernel's TPM has one; a software TPM behind a socket does not. */
   #eventLog(): { readonly eventLog?: { readonly files: FilePort; readonly path: string } } {
     const { provisioning, files } = this.#options;
     return provisioning.tpm.kind === 'device' ? { eventLog: { files, path: FIRMWARE_EVENT_LOG } } : {};

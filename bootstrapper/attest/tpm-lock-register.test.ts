@@ -10,18 +10,18 @@ const BAD_AUTH = 0x9a2;
 const NO_SUCH_COMMAND = 0x143;
 const signal = new AbortController().signal;
 
-/** A register whose TPM answers the next commands on its NV memory with these codes. */
+/** Creates a register with a fake TPM that answers the next commands on NV memory with these codes. */
 async function registerAnswering(...codes: readonly number[]) {
   const clock = new FakeClock();
   const fake = new FakeTpm({ clock });
   const tpm = new Tpm({ source: fake, clock });
-  await tpm.use(signal, () => Promise.resolve()); // opened and flushed: what comes now is the counter's
+  await tpm.use(signal, () => Promise.resolve()); // the TPM is opened and flushed, so the next commands are those of the counter
   fake.commands.length = 0;
   fake.script.push(...codes);
   return { fake, register: new TpmLockRegister({ tpm, pcr: 15, signal }) };
 }
 
-test('TpmLockRegister.counter is undefined where the owner hierarchy has a password', async () => {
+test('TpmLockRegister.counter is undefined if the owner hierarchy has a password', async () => {
   const { fake, register } = await registerAnswering(HANDLE_MISSING, BAD_AUTH);
   expect(await register.counter.start()).toBeUndefined();
   expect(fake.commands).toEqual([NV_READ_PUBLIC, NV_DEFINE_SPACE]);

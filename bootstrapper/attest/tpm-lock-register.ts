@@ -10,7 +10,10 @@ import {
 } from '../../internal/tpm/index.ts';
 import type { LockCounter, LockRegister } from '../nodelock/index.ts';
 
-/** The PCR (SHA-256 bank) with the state of the node lock, and the NV counter of locks. The TPM port limits the time of each call. */
+/**
+ * The PCR (SHA-256 bank) that shows the state of the node lock, and the NV counter of locks. The TPM port
+ * limits the duration of each call.
+ */
 export class TpmLockRegister implements LockRegister {
   readonly #tpm: Tpm;
   readonly #pcr: number;
@@ -20,7 +23,10 @@ export class TpmLockRegister implements LockRegister {
     increment: () => this.#tpm.use(this.#signal, incrementLockCounter),
   };
 
-  /** @param options `signal` is the agent's: a lock in progress is not aborted with the connection of the caller */
+  /**
+   * @param options `signal` is that of the agent: an interrupted connection of the caller must not abort a
+   * lock in progress
+   */
   constructor(options: { readonly tpm: Tpm; readonly pcr: number; readonly signal: AbortSignal }) {
     this.#tpm = options.tpm;
     this.#pcr = options.pcr;
@@ -36,7 +42,10 @@ export class TpmLockRegister implements LockRegister {
     });
   }
 
-  /** undefined where the owner hierarchy has a password: then there is no counter, and the evidence has none. */
+  /**
+   * Starts the counter. Returns undefined if the owner hierarchy has a password: then there is no counter,
+   * and the evidence contains none.
+   */
   async #startCounter(): Promise<bigint | undefined> {
     try {
       return await this.#tpm.use(this.#signal, async (connection, signal) => {

@@ -46,7 +46,9 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** A curator on an address of its own, all on one port; says who answered. */
+/**
+ * Starts a curator on its own address; all curators use the same port. The curator answers with its address.
+ */
 async function startCurator(
   host: string,
   over: Partial<FakeBehaviour> = {},
@@ -99,7 +101,7 @@ const refusals = {
 
 interface FakeBehaviour {
   readonly disowns: boolean;
-  /** A member that runs no control plane, and answers all the same. */
+  /** Whether this member runs no control plane. It answers nevertheless. */
   readonly isWorker: boolean;
   readonly fetchBlob: (request: { readonly offset: bigint }) => AsyncIterable<{ readonly data: Uint8Array }>;
 }
@@ -135,7 +137,7 @@ function createClient(
   return client;
 }
 
-/** A worker that passes connections on to the curator at a host. */
+/** Starts a worker's relay that forwards connections to the curator at this host. */
 async function relayTo(host: string): Promise<{ readonly host: string } & AsyncDisposable> {
   const server = createServer((client) => {
     const onward = connect(port, host);
@@ -161,7 +163,7 @@ describe('CuratorClient', () => {
   test.each([
     { name: 'has ended', ends: () => Promise.resolve() },
     { name: 'has failed', ends: () => Promise.reject(new Error('one of two')) },
-  ])('leaves nothing behind of work that $name', async ({ ends }) => {
+  ])('aborts the signal of work that $name', async ({ ends }) => {
     const client = createClient([await startCurator('127.0.0.61')]);
     let left: AbortSignal | undefined;
     const work = client.use(
@@ -175,7 +177,7 @@ describe('CuratorClient', () => {
     expect(left?.aborted).toBe(true);
   });
 
-  test('dials nobody, not even a written address, before this node is a member', async () => {
+  test('connects to no address, not even a configured one, before this node is a member', async () => {
     let dialed = 0;
     const listener = createServer((socket) => (dialed++, socket.destroy()));
     await new Promise<void>((resolve) => listener.listen(port, '127.0.0.9', resolve));
@@ -193,7 +195,7 @@ describe('CuratorClient', () => {
     }
   });
 
-  test('goes on at the next curator when one is dead, and remembers', async () => {
+  test('uses the next curator when one is dead, and does not try the dead one again at once', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     expect(await ask(client)).toBe('127.0.0.2');
@@ -204,7 +206,7 @@ describe('CuratorClient', () => {
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
-  test('ends what is under way at a curator that leaves the directory, and uses one that came', async () => {
+  test('aborts running calls to a curator that leaves the directory, and uses a curator that joins it', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a]);
     const answers: string[] = [];
@@ -223,7 +225,7 @@ describe('CuratorClient', () => {
     expect(await ask(client)).toBe('127.0.0.3');
   });
 
-  test('prefers its own curator, but not for what it could not have', async () => {
+  test('prefers the curator of this node, except for calls with exceptOwn', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     const mine = values.clusterMembership.peek();
@@ -234,7 +236,7 @@ describe('CuratorClient', () => {
     expect(other).toBe(`127.0.0.2:${port}`);
   });
 
-  test('refuses another node at the address of one, and a foreign cluster, and falls back', async () => {
+  test('refuses another node at a curator’s address and a curator of another cluster, and uses the next curator', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([{ ...a, nodeId: 'node-of-somebody-else' }, b]);
     expect(await ask(client)).toBe('127.0.0.3');
@@ -245,7 +247,7 @@ describe('CuratorClient', () => {
     await expect(ask(foreign)).rejects.toEqual(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
-  test('says that the node is disowned when a curator has no record of its key, and asks no other', async () => {
+  test('reports that the node was removed when a curator has no record of its key, and asks no other curator', async () => {
     const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     await expect(ask(client)).rejects.toMatchObject({
@@ -257,7 +259,7 @@ describe('CuratorClient', () => {
     ]);
   });
 
-  test('asks written addresses when nobody in the directory answers', async () => {
+  test('uses configured addresses if no curator in the directory answers', async () => {
     const b = await startCurator('127.0.0.3');
     const gone = { ...b, host: '127.0.0.9', nodeId: 'node-gone' };
     expect(await ask(createClient([gone], ['127.0.0.3']))).toBe('127.0.0.3');
@@ -266,22 +268,22 @@ describe('CuratorClient', () => {
     );
   });
 
-  test('asks a written address also where the directory has another node at it', async () => {
+  test('uses a configured address even if the directory lists another node at that address', async () => {
     const b = await startCurator('127.0.0.3');
     expect(await ask(createClient([{ ...b, nodeId: 'node-gone' }], ['127.0.0.3']))).toBe('127.0.0.3');
   });
 
-  test('believes no worker at a written address, which its certificate alone would let it be', async () => {
+  test('refuses a worker at a configured address although the worker’s certificate is from the cluster CA', async () => {
     await startCurator('127.0.0.3', { isWorker: true });
     await expect(ask(createClient([], ['127.0.0.3']))).rejects.toMatchObject({ code: 'pki-untrusted' });
   });
 
-  test('asks a relay last of all, and leaves it for who it was told of through it', async () => {
+  test('uses a relay last, and leaves it for a curator of the directory that it received through the relay', async () => {
     const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
-    values.clusterRelays.set(['127.0.0.1', relay.host]); // its own relay knows no more than itself
-    await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' }); // one of the last resorts in a round
+    values.clusterRelays.set(['127.0.0.1', relay.host]); // this node's own relay has no other directory than this node
+    await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' }); // each round tries only one of the last resorts
     const answers: string[] = [];
     await client.use(
       async ({ endpoint, of }, child) => {
@@ -296,7 +298,7 @@ describe('CuratorClient', () => {
     expect(answers).toEqual([`${relay.host}:${port + 1}`, `127.0.0.4:${port}`]);
   });
 
-  test('believes no worker behind a relay, be it the relay itself', async () => {
+  test('refuses a worker behind a relay, and the relay itself', async () => {
     await startCurator('127.0.0.3', { isWorker: true });
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([]);
@@ -305,7 +307,7 @@ describe('CuratorClient', () => {
   });
 });
 
-test('fetchBlob() goes on where a source stopped, leaves a liar, and keeps no wrong byte', async () => {
+test('fetchBlob() resumes after an interruption, stops using a source of wrong bytes, and keeps none of these bytes', async () => {
   const bytes = new Uint8Array(randomBytes(600_000));
   const files = new DiskFiles();
   const streams = new DiskStreams();

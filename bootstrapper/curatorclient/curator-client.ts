@@ -20,7 +20,7 @@ import { type ClusterDirectory, directoryFromMembership } from './directory.ts';
 import { CuratorClientError } from './errors.ts';
 import { type CuratorTarget, curatorTargets, isLastResort, rankTargets, targetKey } from './targets.ts';
 
-/** A curator that worked for this time is tried again when it fails. */
+/** If a curator worked for this time and then fails, it is tried again. */
 const SETTLED_MS = 5_000;
 const PAUSES = { firstMs: 500, factor: 1.5, longestMs: 15_000 };
 /** A peer that disappears is detected after twice this time. */
@@ -30,17 +30,19 @@ const KEEPALIVE_MS = 5_000;
 export interface CuratorConnection {
   readonly endpoint: string;
   readonly client: Client<typeof Curator>;
-  /** The client of another contract of curators. */
+  /** Returns the client of another contract of curators. */
   readonly of: <S extends DescService>(service: S) => Client<S>;
 }
 
-/** Calls to one curator of the cluster at a time. */
+/** Calls to the curators of the cluster, one curator at a time. */
 export interface Curators {
   /**
-   * Calls one curator: that of this node if it works, otherwise the least busy one. When it fails or leaves the directory, the
-   * work starts again with the next one. Each curator of the directory is tried once, and one that is not in it. Then the last
-   * error is thrown. A permanent refusal is thrown at once.
-   * @param work may be long, e.g. a watch; its signal also fires when the curator leaves the directory
+   * Calls one curator: the curator of this node if it works, otherwise the least busy one. When that curator
+   * fails or leaves the directory, `work` starts again with the next curator. Each curator of the directory
+   * is tried once, and one curator that is not in the directory. If all of them fail, the last error is
+   * thrown. A permanent refusal is thrown at once.
+   * @param work may run for long, e.g. a watch; its signal is also aborted when the curator leaves the
+   * directory
    */
   use<T>(
     work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
@@ -51,8 +53,9 @@ export interface Curators {
 /** Connections to all curators of the cluster at the same time. */
 export interface AllCurators {
   /**
-   * Works with every curator of the directory at once, until the signal fires. The work starts again wherever it ends; it
-   * starts with curators that join the directory, and ends with those that leave it.
+   * Runs `work` with every curator of the directory at once, until the signal is aborted. When `work` ends,
+   * it starts again. It starts for curators that join the directory, and is aborted for those that leave the
+   * directory.
    */
   each(
     work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
@@ -60,7 +63,7 @@ export interface AllCurators {
   ): Promise<never>;
 }
 
-/** What a curator client reads, and which addresses it may use. */
+/** Inputs of a curator client and the addresses that it may use. */
 export interface CuratorClientOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -73,14 +76,15 @@ export interface CuratorClientOptions {
   readonly port: number;
   /** Port at which relays forward to curators. */
   readonly relayPort: number;
-  /** Current hosts that operators have configured; used when no curator of the directory responds. */
+  /** The hosts that operators have configured. They are used if no curator of the directory responds. */
   readonly staticHosts: () => readonly string[];
   readonly random: () => number;
 }
 
 /**
- * The client of curators that all workers share. It opens one connection for each curator when it is first needed, and closes
- * it when the curator leaves the directory. New connections use the newest certificate of this node.
+ * The client of curators that all workers of the agent share. It opens a connection to a curator when that
+ * curator is first needed, and closes it when the curator leaves the directory. New connections use the
+ * newest certificate of this node.
  */
 export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #options: CuratorClientOptions;
@@ -153,7 +157,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
           if (target.nodeId === undefined || staying.has(key)) continue;
           const stay = this.#stay(target, work, signal).finally(() => staying.delete(key));
           staying.set(key, stay);
-          stay.catch(() => undefined); // the signal's reason: `changes` ends with it too
+          stay.catch(() => undefined); // rejects with the signal's reason; `changes` ends with it too
         }
       }
     } finally {
@@ -183,7 +187,10 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /** Curators answer from a linearizable read: if one of them does not know this node, no other one does. */
+  /**
+   * Curators answer from a linearizable read. If one curator does not know this node, no other curator knows
+   * it.
+   */
   #finalFrom(error: RemoteError, { endpoint }: CuratorTarget): Error {
     if (error.code !== 'curator-not-member') return error;
     const removed = new CuratorClientError(
@@ -216,10 +223,10 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       this.#failedAtMs.delete(key);
       return done;
     } catch (error) {
-      // Reports that the curator has left, not the error that this has caused in the work.
+      // Throws that the curator has left the directory, not the resulting error of the work.
       throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
     } finally {
-      // Also ends parts of the work that are still running.
+      // Also aborts parts of the work that are still running.
       child.abort(
         new CuratorClientError(
           'curatorclient-left-directory',
@@ -231,12 +238,14 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  /** Curators of the directory, and those that operators have configured. */
+  /** The curators of the directory and the configured addresses. */
   #targets(): readonly CuratorTarget[] {
     return this.#allTargets().filter(({ source }) => source !== 'relay');
   }
 
-  /** All targets, also relays, for a machine that was off for a long time; a new directory replaces them. */
+  /**
+   * All targets, including relays, for a machine that was off for a long time. A new directory replaces them.
+   */
   #allTargets(): readonly CuratorTarget[] {
     const { reads, staticHosts, port, relayPort } = this.#options;
     const membership = currentValue(reads.clusterMembership);
@@ -246,7 +255,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     return curatorTargets({
       ...{ directory, port, relayPort },
       staticHosts: staticHosts(),
-      // The relay of this node knows no more than this node does.
+      // The relay of this node has no other information than this node.
       relays: relays.filter((host) => host !== membership.nodeAddress),
     });
   }
@@ -273,7 +282,10 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     return channel;
   }
 
-  /** mTLS with the current certificate. The peer must be the node that the directory names, or any control plane. */
+  /**
+   * Connects with mTLS and the current certificate. The peer must be the node that the directory names, or
+   * any control plane.
+   */
   #upgrade(target: CuratorTarget): Upgrade<string> {
     const { reads, keyPem, clock } = this.#options;
     return (socket, signal) => {
@@ -286,7 +298,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         clock,
         identity: { certPem, keyPem },
         accept: (certificate) => {
-          // Without an expected node, any worker could respond with its own certificate.
+          // If no node is expected, any worker could respond with its own certificate.
           if (target.nodeId === undefined) return verifyControlPlaneCertificate(certificate, trust).nodeId;
           const { nodeId } = verifyCuratorCertificate(certificate, trust);
           if (nodeId !== target.nodeId)
@@ -301,7 +313,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     };
   }
 
-  /** Closes connections to curators that have left, and aborts their calls. */
+  /** Closes connections to curators that have left the directory, and aborts their calls. */
   #dropGone(): void {
     const keys = new Set(this.#targets().map(targetKey));
     for (const [key, channel] of this.#channels) {
@@ -316,7 +328,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 }
 
-/** Whether a curator is down: it does not respond, or its etcd does not. */
+/** Whether a curator is down: the curator or its etcd does not respond. */
 function isDown(error: unknown): boolean {
   if (error instanceof CuratorClientError && error.code === 'curatorclient-left-directory') return false;
   return !(error instanceof RemoteError) || String(error.code).startsWith('etcd-');

@@ -1,6 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
-/** Codes of this directory's errors, with meaning and fix. */
+/** Error codes of the curator client, with meaning and fix. */
 export const curatorClientErrors = defineErrors({
   'curatorclient-no-curator': {
     fault: 'system',
@@ -32,8 +32,8 @@ export const curatorClientErrors = defineErrors({
   },
 });
 
-/** A code of this directory's errors. */
+/** Error code of a `CuratorClientError`. */
 export type CuratorClientErrorCode = keyof typeof curatorClientErrors;
 
-/** An error with a code of this directory. */
+/** An error of the curator client. */
 export class CuratorClientError extends errorClass(curatorClientErrors) {}

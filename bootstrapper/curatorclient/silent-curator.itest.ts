@@ -24,7 +24,10 @@ afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close();
 });
 
-/** Curators that send the directory once and then have nothing to say; one of them is behind a wire. */
+/**
+ * Creates curators that send the directory once and nothing afterwards. One of them is behind a connection
+ * that the test can interrupt.
+ */
 async function createCluster() {
   const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
   const port = await findFreePort();
@@ -67,7 +70,7 @@ async function createCluster() {
   const membership: Membership = {
     clusterId: cluster.clusterId,
     clusterName: 'test',
-    nodeId: silentId, // its own curator is the one that it prefers
+    nodeId: silentId, // the client prefers the curator of its own node
     nodeName: 'own',
     nodeAddress: '127.0.0.1',
     nodeCertPem: own.tls.certPem,
@@ -96,7 +99,7 @@ async function createCluster() {
   return { client, wire };
 }
 
-test('a curator that says nothing any more is left within seconds, and asked last for a while', async () => {
+test('within seconds, a client leaves a curator that no longer answers, and then tries it last for a while', async () => {
   const { client, wire } = await createCluster();
   const stop = new AbortController();
   const hosts: string[] = [];
@@ -112,7 +115,7 @@ test('a curator that says nothing any more is left within seconds, and asked las
     },
     { signal: stop.signal },
   );
-  watching.catch(() => undefined); // ends with the test
+  watching.catch(() => undefined); // rejects when the test ends
   const startedMs = performance.now();
   await second.promise;
   expect(hosts).toEqual(['127.0.0.4', '127.0.0.3']);

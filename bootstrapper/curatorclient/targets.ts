@@ -1,28 +1,32 @@
 import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import type { ControlPlaneNode } from './directory.ts';
 
-/** For this time after a failure, a curator is ranked last. */
+/** Time after a failure for which a curator is ranked last. */
 const COOL_DOWN_MS = 5_000;
 
 /** A curator that can be called. */
 export interface CuratorTarget {
   /** "host:port" */
   readonly endpoint: string;
-  /** The node that must respond; undefined for a configured address or a relay: any control plane. */
+  /**
+   * Id of the node that must respond. undefined for a configured address or a relay, where any control plane
+   * may respond.
+   */
   readonly nodeId: string | undefined;
-  /** Where the target is known from, in the order of preference. */
+  /** How the target is known. The sources are listed in order of preference. */
   readonly source: (typeof SOURCES)[number];
 }
 
 /**
- * `directory`: the curator has announced that it serves. `unseen`: a control plane whose curator has not. `written`: configured
- * by an operator. `relay`: a worker that forwards connections.
+ * `directory`: the curator has announced that it serves. `unseen`: a control plane whose curator has not
+ * announced itself. `written`: an address that an operator configured. `relay`: a worker that forwards
+ * connections.
  */
 const SOURCES = ['directory', 'unseen', 'written', 'relay'] as const;
 
 export interface TargetOptions {
   readonly directory: readonly ControlPlaneNode[];
-  /** Hosts that operators have configured, for when no curator of the directory responds. */
+  /** Hosts that operators have configured. They are used if no curator of the directory responds. */
   readonly staticHosts: readonly string[];
   /** Hosts of workers that forward connections. */
   readonly relays: readonly string[];
@@ -31,8 +35,8 @@ export interface TargetOptions {
 }
 
 /**
- * All targets, also control planes whose curator has not announced itself: if all others are lost, the remaining one has nobody
- * to announce itself to.
+ * Lists all targets, including control planes whose curator has not announced itself. If all other curators
+ * are lost, the remaining curator cannot announce itself to any of them.
  */
 export function curatorTargets(options: TargetOptions): readonly CuratorTarget[] {
   const { directory, staticHosts, relays, port, relayPort } = options;
@@ -54,31 +58,35 @@ export function curatorTargets(options: TargetOptions): readonly CuratorTarget[]
     })),
   ];
   const first = new Map<string, CuratorTarget>();
-  // A configured address is a target of its own even if the directory has it: another control plane may use it now.
+  // A configured address is a separate target even if the directory contains it: another control plane may
+  // use this address now.
   for (const target of all) if (!first.has(targetKey(target))) first.set(targetKey(target), target);
   return [...first.values()];
 }
 
-/** What the order of targets depends on. */
+/** Facts that determine the order of targets. */
 export interface RankingFacts {
   readonly nowMs: number;
   readonly ownNodeId: string | undefined;
-  /** When each last failed, by `keyOf`. */
+  /** Time of each target's last failure, by `targetKey`. */
   readonly failedAtMs: ReadonlyMap<string, number>;
-  /** How much is under way at each, by `keyOf`. */
+  /** Number of running calls at each target, by `targetKey`. */
   readonly callsInFlight: ReadonlyMap<string, number>;
   /** A random number of this node, so that nodes start with different curators. */
   readonly offset: number;
 }
 
-/** Whether only one target of this kind is tried in a round: several dead ones would cost minutes. */
+/**
+ * Whether only one target of this kind is tried in a round. Trying several dead targets would take minutes.
+ */
 export function isLastResort({ source }: CuratorTarget): boolean {
   return source === 'written' || source === 'relay';
 }
 
 /**
- * Sorts targets by preference: those of the directory before last resorts, working ones before recently failed ones, then by
- * source, the own node first, then the least busy. Of the last resorts, the one with the oldest failure comes first.
+ * Sorts targets by preference. Targets of the directory come before last resorts, and working targets before
+ * those that failed recently. Then the order is by source, this node first, then the least busy. Of the last
+ * resorts, the one whose failure is oldest comes first.
  */
 export function rankTargets(
   targets: readonly CuratorTarget[],
@@ -102,7 +110,7 @@ export function rankTargets(
   return ranked.toSorted((a, b) => compare(a.rank, b.rank)).map(({ target }) => target);
 }
 
-/** Identifies a target. */
+/** Key that identifies a target in maps. */
 export function targetKey({ endpoint, nodeId }: CuratorTarget): string {
   return `${nodeId ?? ''} ${endpoint}`;
 }

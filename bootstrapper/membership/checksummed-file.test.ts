@@ -14,13 +14,13 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 describe('CheckedFile', () => {
-  test('load() answers what save() wrote, and undefined before', async () => {
+  test('load() returns the value that save() wrote, and undefined before the first save()', async () => {
     expect(await file.load()).toBeUndefined();
     await file.save({ nodeId: 'n' });
     expect(await file.load()).toEqual({ nodeId: 'n' });
   });
 
-  test('load() refuses the file with any byte flipped or cut, and leaves it as it is', async () => {
+  test('load() refuses the file if any byte is changed or cut off, and does not modify it', async () => {
     await file.save({ nodeId: 'n' });
     const good = await readFile(file.path);
     for (let at = 0; at < good.length - 1; at++) {

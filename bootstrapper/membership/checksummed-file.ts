@@ -6,8 +6,9 @@ const MAX_BYTES = 4 * 1024 * 1024;
 const VERSION = 1;
 
 /**
- * One JSON value on disk with a checksum over it. A save replaces the whole file. A missing file is a valid answer; a damaged
- * one is an error, because no part of the agent may guess its content. Damaged files are neither repaired nor removed.
+ * One JSON value on disk with a checksum. Saving replaces the whole file. A missing file means that there is
+ * no value. A damaged file is an error, because no part of the agent may guess its content. Damaged files are
+ * neither repaired nor removed.
  */
 export class ChecksummedFile<T> {
   readonly path: string;
@@ -36,7 +37,7 @@ export class ChecksummedFile<T> {
     return stored.value;
   }
 
-  /** Replaces the value. It is durable when the promise resolves. */
+  /** Replaces the value. The new value is durable when the promise resolves. */
   async save(value: T): Promise<void> {
     const stored: Stored<T> = { version: VERSION, value, sha256: checksum(value) };
     await this.#files.makeDirectory(this.path.slice(0, this.path.lastIndexOf('/')));

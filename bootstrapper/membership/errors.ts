@@ -1,6 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
-/** Codes of this directory's errors, with meaning and fix. */
+/** Error codes of the membership files, with meaning and fix. */
 export const membershipErrors = defineErrors({
   'membership-damaged': {
     fault: 'system',
@@ -12,8 +12,8 @@ export const membershipErrors = defineErrors({
   },
 });
 
-/** A code of this directory's errors. */
+/** Error code of a `MembershipError`. */
 export type MembershipErrorCode = keyof typeof membershipErrors;
 
-/** An error with a code of this directory. */
+/** An error of the membership files. */
 export class MembershipError extends errorClass(membershipErrors) {}

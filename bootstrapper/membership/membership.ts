@@ -1,10 +1,15 @@
-/** A control plane at which a node finds its cluster again. Not trusted: whoever answers there must prove its identity. */
+/**
+ * A control plane at which a node can find its cluster again. The entry is not trusted: the peer at this
+ * address must prove its identity.
+ */
 export interface DirectoryEntry {
   readonly nodeId: string;
   readonly host: string;
 }
 
-/** What makes a machine a member. The private key is a file of its own and never leaves the machine. */
+/**
+ * The data that makes a machine a member. The private key is in a separate file and never leaves the machine.
+ */
 export interface Membership {
   /** 16 bytes in lower-case hex. */
   readonly clusterId: string;
@@ -14,8 +19,8 @@ export interface Membership {
   readonly nodeAddress: string;
   readonly nodeCertPem: string;
   readonly clusterCaPem: string;
-  /** Grows when etcd is restored from a snapshot. */
+  /** Increases when etcd is restored from a snapshot. */
   readonly epoch: number;
-  /** Control planes, as the join ticket named them; never empty. */
+  /** Control planes from the join ticket; never empty. */
   readonly directory: readonly DirectoryEntry[];
 }

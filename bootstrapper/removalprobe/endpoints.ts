@@ -2,7 +2,9 @@ import type { ProbeAnswer } from './probe-endpoint.ts';
 import type { CaName } from './signing-keys.ts';
 import type { TestCredentialName } from './test-credentials.ts';
 
-/** `etcd-*` are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd. */
+/**
+ * Kinds of endpoints. `etcd-*` are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd.
+ */
 export type EndpointKind =
   | 'etcd-client'
   | 'etcd-peer'
@@ -12,29 +14,32 @@ export type EndpointKind =
   | 'kubelet'
   | 'curator';
 
-/** Where test credentials are presented. */
+/** An endpoint to which test credentials are presented. */
 export interface Endpoint {
   readonly kind: EndpointKind;
-  /** Name of its node. */
+  /** Name of the node that runs this endpoint. */
   readonly node: string;
   readonly host: string;
   readonly port: number;
 }
 
-/** What an answer proves. */
+/** What an endpoint's answer proves. */
 export interface Verdict {
   readonly outcome: 'refused' | 'admitted' | 'inconclusive';
-  /** The answer, for people. */
+  /** The answer in words, for the operator. */
   readonly detail: string;
 }
 
-/** How an endpoint is probed. */
+/** The credentials and the CA for probing one kind of endpoint. */
 interface EndpointRule {
-  /** The CA that the server's own certificate must be of. */
+  /** The CA that must have issued the server's certificate. */
   readonly serverCa: CaName;
-  /** Credentials of a control plane for another endpoint; always refused here. */
+  /** Control-plane credentials for other endpoints. This endpoint must always refuse them. */
   readonly foreign: readonly TestCredentialName[];
-  /** Credentials made with the keys that the removed node may have held, for endpoints that trust these keys. */
+  /**
+   * Credentials that are created with the keys that the removed node may have held. They are for endpoints
+   * that trust these keys.
+   */
   readonly ofHeldKeys: readonly TestCredentialName[];
 }
 
@@ -44,7 +49,7 @@ const KUBELET_RULE: EndpointRule = {
   ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'service-account'],
 };
 
-/** Which credentials are tested at each kind of endpoint, beside those of the node itself. */
+/** Credentials that are tested at each kind of endpoint, in addition to those of the removed node itself. */
 export const ENDPOINT_RULES: Readonly<Record<EndpointKind, EndpointRule>> = {
   'etcd-client': etcdRule('etcd-clients-ca', 'etcd-client', ['state-etcd-client']),
   'etcd-peer': etcdRule('etcd-peers-ca', 'etcd-peer', ['etcd-client', 'state-etcd-peer']),
@@ -52,7 +57,8 @@ export const ENDPOINT_RULES: Readonly<Record<EndpointKind, EndpointRule>> = {
   'state-etcd-peer': etcdRule('state-peers-ca', 'state-etcd-peer', ['state-etcd-client', 'etcd-peer']),
   'api-server': { ...KUBELET_RULE, ofHeldKeys: [...KUBELET_RULE.ofHeldKeys, 'front-proxy'] },
   kubelet: KUBELET_RULE,
-  // The CLI checks the record of the node's own key; this checks what the key of the cluster CA could sign.
+  // The CLI checks the record of the node's own key. This probe checks certificates that the key of the
+  // cluster CA could sign.
   curator: { serverCa: 'cluster-ca', foreign: [], ofHeldKeys: ['member', 'operator'] },
 };
 
@@ -64,25 +70,32 @@ function etcdRule(
   return { serverCa, foreign, ofHeldKeys: [accepted] };
 }
 
-/** Certificates that the removed node had. At curators the CLI checks the record of its key instead. */
+/**
+ * The certificates that the removed node had. For curators the list is empty, because the CLI checks the
+ * record of the node's key instead.
+ */
 export function credentialsOfNode(kind: EndpointKind): readonly TestCredentialName[] {
   return kind === 'curator' ? [] : ['node', 'kubelet'];
 }
 
-/** What is requested; `name` is of a node whose kubelet may read its own Node object. */
+/** The requested path. `name` is a node whose kubelet may read its own Node object. */
 export function pathFor(kind: EndpointKind, name: string): string {
   if (isEtcd(kind)) return '/version';
   return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
 }
 
-/** etcd refuses certificates in the TLS handshake; the other servers authenticate each request. */
+/**
+ * Whether this is an etcd endpoint. etcd refuses certificates in the TLS handshake; the other servers
+ * authenticate each request.
+ */
 function isEtcd(kind: EndpointKind): boolean {
   return /^(state-)?etcd-/.test(kind);
 }
 
 /**
- * What an answer proves. Only a refusal for the expected reason counts: a certificate that is not valid yet by the clock of
- * the server, a closed port or a failing server refuses everybody. Pure.
+ * Decides what an answer proves. Only a refusal for the expected reason counts. Other refusals affect all
+ * clients: the server's clock makes the certificate not yet valid, the port is closed, or the server fails.
+ * Pure.
  */
 export function judgeAnswer(
   kind: EndpointKind,
@@ -107,15 +120,19 @@ export function judgeAnswer(
   }
 }
 
-/** A curator refuses keys without a record; a caller that is only denied a call is known. */
+/**
+ * Results of a curator's error codes. A curator refuses keys without a record. If a curator only denies the
+ * call, it knows the caller.
+ */
 const CURATOR_OUTCOMES: Readonly<Partial<Record<string, Verdict['outcome']>>> = {
   'curator-not-member': 'refused',
   'curator-denied': 'admitted',
 };
 
 /**
- * 403 and 404 mean that the server authenticated the credential: with the same key it could carry rights. A kubelet is the
- * exception: 403 is the expected refusal by its record, and 401 says that its CA is not trusted, so no record was checked.
+ * Returns the result of an HTTP status. 403 and 404 mean that the server authenticated the credential, so
+ * another credential of the same key could have permissions. A kubelet is the exception: 403 is the expected
+ * refusal by its record, and 401 means that its CA is not trusted, so no record was checked.
  */
 function outcomeOf(status: number, credential: TestCredentialName): Verdict['outcome'] {
   if (status === (credential === 'kubelet' ? 403 : 401)) return 'refused';
@@ -123,7 +140,7 @@ function outcomeOf(status: number, credential: TestCredentialName): Verdict['out
   return isAuthenticated ? 'admitted' : 'inconclusive';
 }
 
-/** The `message` of a Kubernetes Status. */
+/** Returns the `message` of a Kubernetes Status. */
 function messageIn(body: string): string {
   try {
     const { message } = JSON.parse(body) as { readonly message?: unknown };

@@ -1,6 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
-/** Error codes of removal probes. */
+/** Error codes for removal probes. */
 export const removalProbeErrors = defineErrors({
   'removalprobe-is-member': {
     fault: 'operator',
@@ -33,8 +33,8 @@ export const removalProbeErrors = defineErrors({
   },
 });
 
-/** Code of a `RemovalProbeError`. */
+/** Error code of a `RemovalProbeError`. */
 export type RemovalProbeErrorCode = keyof typeof removalProbeErrors;
 
-/** A removal probe that cannot run. What an endpoint answers is a result, not an error. */
+/** A removal probe that cannot run. An answer of an endpoint is a result, not an error. */
 export class RemovalProbeError extends errorClass(removalProbeErrors) {}

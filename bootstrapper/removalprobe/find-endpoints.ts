@@ -13,8 +13,8 @@ export interface EtcdMemberLists {
 }
 
 /**
- * Every endpoint of every live member, from the records of the cluster and the member lists of etcd: no caller chooses an
- * endpoint. Pure.
+ * Finds every endpoint of every live member, from the records of the cluster and the member lists of etcd. No
+ * caller chooses an endpoint. Pure.
  * @returns also the names of members without heartbeat or address
  */
 export function findEndpoints(
@@ -36,7 +36,7 @@ export function findEndpoints(
   return { endpoints, away };
 }
 
-/** The address that the node reported; undefined until then. */
+/** The address that the node reported; undefined before its first report. */
 function addressOf(value: Uint8Array | undefined, { nodeId }: NodeRecord): string | undefined {
   if (value === undefined) return undefined;
   const { status } = records.status.decode(records.status.key(nodeId), value);

@@ -9,25 +9,25 @@ import type { TestCertificate, TestCredential } from './test-credentials.ts';
 
 const TIMEOUT_MS = 5_000;
 
-/** The result of one request. */
+/** The result of one request with a test credential. */
 export type ProbeAnswer =
-  /** TLS accepted the certificate or asked for none, and the server answered. */
+  /** The TLS handshake succeeded, with or without a client certificate, and the server answered. */
   | { readonly kind: 'status'; readonly status: number; readonly body: string }
-  /** Error code of a curator. */
+  /** The error code that a curator returned. */
   | { readonly kind: 'code'; readonly code: string }
   /** The server ended the handshake with this alert, e.g. "UNKNOWN_CA" (RFC 8446 section 6). */
   | { readonly kind: 'alert'; readonly alert: string }
-  /** Proves nothing. */
+  /** The request failed in a way that proves nothing. */
   | { readonly kind: 'failed'; readonly why: string };
 
-/** Where a request goes, and the CA of which the server must show a certificate. */
+/** The server of a request, and the CA that must have issued its certificate. */
 export interface ProbeTarget {
   readonly host: string;
   readonly port: number;
   readonly serverCaPem: string;
 }
 
-/** Sends one HTTPS request with a credential; never rejects. */
+/** Sends one HTTPS request with a test credential. Never rejects. */
 export async function probeHttps(
   { serverCaPem: ca, ...target }: ProbeTarget & { readonly path: string },
   credential: TestCredential,
@@ -37,14 +37,18 @@ export async function probeHttps(
     const options = { ...target, ca, ...presented(credential), timeout: TIMEOUT_MS, signal };
     return { kind: 'status', ...(await getHttps(options)) };
   } catch (error) {
-    // Node.js: ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_… for an alert of the other end.
+    // Node.js reports an alert of the peer as ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or
+    // ERR_SSL_SSLV3_ALERT_….
     const { code = '' } = error as { readonly code?: string };
     const [, alert] = /^ERR_SSL_(?:TLSV1|TLSV13|SSLV3)_ALERT_([A-Z_]+)$/.exec(code) ?? [];
     return alert === undefined ? { kind: 'failed', why: describeError(error) } : { kind: 'alert', alert };
   }
 }
 
-/** Makes a call that every member may make, at a server that must show the certificate of a curator of this cluster. */
+/**
+ * Calls a method that every member may call. The server must present the certificate of a curator of this
+ * cluster.
+ */
 export async function probeCurator(
   {
     host,

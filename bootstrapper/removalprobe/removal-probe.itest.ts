@@ -38,7 +38,10 @@ let running: RunningConsensus;
 let probeFiles: RemovalProbeFiles;
 const etcd = new MemoryEtcd();
 
-/** A real etcd with the certificates that a control plane gives it; nothing listens as API server or kubelet. */
+/**
+ * Starts a real etcd with the certificates that a control plane gives it. There is no API server and no
+ * kubelet.
+ */
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cluster-removalprobe-'));
   units = new ProcessUnits();
@@ -108,7 +111,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Files of a new CA, named after it. */
+/** Creates the files of a new CA; the files have its name. */
 async function createCa(name: string) {
   const at = { certFile: join(directory, `${name}.crt`), keyFile: join(directory, `${name}.key`) };
   const keyPem = generateKeyPem();
@@ -120,7 +123,7 @@ async function createCa(name: string) {
   return at;
 }
 
-/** Key files of a control plane, all new. */
+/** Creates all key files of a control plane. */
 async function createKeyFiles() {
   const written: Record<string, string> = {};
   for (const name of Object.keys(CONTROL_PLANE_KEY_FILES).filter((each) => each.endsWith('-ca.crt'))) {
@@ -169,7 +172,7 @@ test('etcd refuses the certificates of a removed node and admits certificates si
   expect((await readdir(directory, { recursive: true })).length).toBe(before.length);
 });
 
-test('a removal probe of a worker uses no shared keys', async () => {
+test('a removal probe for a removed worker uses no shared keys', async () => {
   expect(await probeEtcd({}, false)).toEqual([
     'etcd-client node refused',
     'etcd-client kubelet refused',
@@ -225,7 +228,7 @@ describe('a removal probe after a key rotation', () => {
   });
   afterAll(() => rm(probeFiles.rotation, { force: true }));
 
-  test('proves that old keys are refused where current keys are admitted', async () => {
+  test('proves that old keys are refused while current keys are admitted', async () => {
     await rotate('done', trusted, foreign);
     expect(ofHeldKeys(await probeEtcd({}, true, 1))).toEqual([
       'etcd-client etcd-client refused',
@@ -237,7 +240,7 @@ describe('a removal probe after a key rotation', () => {
     ]);
   });
 
-  test('finds old keys admitted while both generations are trusted', async () => {
+  test('reports that old keys are admitted while both generations are trusted', async () => {
     await rotate('refresh', foreign, trusted);
     expect(ofHeldKeys(await probeEtcd({}, true, 1))).toEqual([
       'etcd-client etcd-client admitted',
@@ -245,7 +248,7 @@ describe('a removal probe after a key rotation', () => {
     ]);
   });
 
-  test('is inconclusive where current keys are refused as well', async () => {
+  test('is inconclusive if current keys are refused as well', async () => {
     await rotate('refresh', foreign, trusted);
     expect(ofHeldKeys(await probeEtcd({}, true, 2))).toEqual([
       'etcd-client etcd-client inconclusive',
@@ -262,7 +265,7 @@ describe('a removal probe after a key rotation', () => {
   });
 });
 
-test('a removal probe is inconclusive where the server has no certificate of the expected CA', async () => {
+test('a removal probe is inconclusive if the server has no certificate of the expected CA', async () => {
   const { certFile, keyFile } = await createCa('etcd clients');
   const results = await probeEtcd({ 'etcd-clients-ca.crt': certFile, 'etcd-clients-ca.key': keyFile });
   expect(results.filter((line) => line.startsWith('etcd-client '))).toEqual([
@@ -273,7 +276,7 @@ test('a removal probe is inconclusive where the server has no certificate of the
   ]);
 });
 
-test('a removal probe is inconclusive where the endpoint admits no valid credential', async () => {
+test('a removal probe is inconclusive if the endpoint admits no valid credential', async () => {
   await units.stop(KUBERNETES_ETCD.unit);
   expect(new Set(await probeStoppedEtcd())).toEqual(new Set(['inconclusive']));
 });

@@ -45,7 +45,7 @@ beforeAll(async () => {
 });
 
 describe('createTestCertificate()', () => {
-  test.each(NAMES)('%s: a certificate is valid for 60 s and has a new key', async (name) => {
+  test.each(NAMES)('%s: a test certificate is valid for 60 s and has a new key', async (name) => {
     const [one, other] = [
       await createTestCertificate(name, REMOVED, signer),
       await createTestCertificate(name, REMOVED, signer),
@@ -56,12 +56,13 @@ describe('createTestCertificate()', () => {
     expect(JSON.stringify(one)).not.toContain('PRIVATE KEY');
   });
 
-  test.each(NAMES)('%s: a certificate names the removed node and no subject with rights', async (name) => {
+  test.each(NAMES)('%s: a test certificate names the removed node, and no subject that has permissions', async (name) => {
     const certificate = await createTestCertificate(name, REMOVED, signer);
     const { subject, publicKey } = new X509Certificate(certificate.certPem);
     const common = /^CN=(.*)$/m.exec(subject)?.[1];
     const harmless = [NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`];
-    // The id of a node comes from its key, and this key was never admitted. A front proxy acts in the name of others.
+    // A node's id is derived from its key, and the key of this certificate was never admitted. A front proxy
+    // acts as another user, so its own name has no permissions.
     if (name === 'member') harmless.push(nodeIdOf(spkiDerOf(publicKey)));
     if (name === 'front-proxy') harmless.push('front-proxy-client');
     expect(harmless).toContain(common);
@@ -72,7 +73,7 @@ describe('createTestCertificate()', () => {
   });
 });
 
-test('createServiceAccountToken() makes a token for 60 s of an account without rights', () => {
+test('createServiceAccountToken() creates a token that is valid for 60 s, of an account without permissions', () => {
   const keyPem = generateKeyPem();
   const [head = '', claims = '', signature = ''] = createServiceAccountToken(keyPem, { uid: 'u1', nowMs })
     .reveal()
@@ -110,10 +111,11 @@ describe('judge()', () => {
   const table: readonly (readonly [EndpointKind, TestCredentialName, ProbeAnswer, Verdict['outcome']])[] = [
     ['etcd-client', 'etcd-client', alert('UNKNOWN_CA'), 'refused'],
     ['etcd-client', 'etcd-client', status(200), 'admitted'],
-    // TLS accepted the certificate: the status of the response does not matter.
+    // TLS accepted the certificate, so the status of the response does not matter.
     ['etcd-peer', 'etcd-peer', status(404), 'admitted'],
     ['etcd-peer', 'etcd-peer', alert('UNKNOWN_CA'), 'refused'],
-    // The clock of the server, or a certificate that no server accepts: says nothing about the CA.
+    // The server's clock is wrong, or no server accepts such a certificate. Neither proves anything about the
+    // CA.
     ['etcd-client', 'etcd-client', alert('CERTIFICATE_EXPIRED'), 'inconclusive'],
     ['etcd-client', 'node', alert('BAD_CERTIFICATE'), 'inconclusive'],
     ['etcd-peer', 'node', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'inconclusive'],
@@ -140,7 +142,7 @@ describe('judge()', () => {
     expect(judgeAnswer(door, paper, answer).outcome).toBe(want);
   });
 
-  test('shows the message of the API server, and nothing else of a response body', () => {
+  test('returns the message of the API server, and no other part of a response body', () => {
     expect(judgeAnswer('api-server', 'kubelet', status(403, 'on no record')).detail).toBe(
       'HTTP 403: on no record',
     );
@@ -162,7 +164,7 @@ const record = (nodeId: string, over: Partial<NodeRecord> = {}): NodeRecord => (
   ...over,
 });
 
-/** Writes the records of a node; without a heartbeat it counts as absent. */
+/** Writes the records of a node. A node without a heartbeat counts as absent. */
 function enter(etcd: MemoryEtcd, node: NodeRecord, at: { address?: string; isAlive?: boolean } = {}): void {
   const { address = '192.0.2.1', isAlive = true } = at;
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address })));
@@ -189,7 +191,7 @@ const member = (name: string) => ({
 });
 
 describe('findEndpoints()', () => {
-  test('lists the endpoints of live members and the names of absent ones', async () => {
+  test('lists the endpoints of live members and the names of absent members', async () => {
     const etcd = new MemoryEtcd();
     enter(etcd, record('cp', { roles: ['ConsensusMember', 'KubernetesController'] }));
     enter(etcd, record('worker'), { address: '192.0.2.2' });
@@ -253,7 +255,7 @@ describe('runRemovalProbe()', () => {
     await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-is-member' });
   });
 
-  test('accepts a decommissioned or unknown node, and then needs the keys of a control plane', async () => {
+  test('accepts a decommissioned or unknown node, and then requires the keys of a control plane', async () => {
     const etcd = new MemoryEtcd();
     await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-not-control-plane' });
     enter(etcd, record(NODE_ID, { state: 'DECOMMISSIONED' }));
@@ -261,7 +263,7 @@ describe('runRemovalProbe()', () => {
   });
 
   test.each(['', 'root', 'node-', `${NODE_ID}/record`, `node-${'A'.repeat(32)}`])(
-    'refuses %j, which is no node id',
+    'refuses %j, which is not a node id',
     async (nodeId) => {
       await expect(run(new MemoryEtcd(), nodeId)).rejects.toMatchObject({
         code: 'removalprobe-request-invalid',
@@ -270,7 +272,7 @@ describe('runRemovalProbe()', () => {
   );
 });
 
-test('every endpoint but the curator is probed with the certificates that the removed node had', () => {
+test('every endpoint except the curator is probed with the certificates that the removed node had', () => {
   for (const kind of Object.keys(ENDPOINT_RULES) as EndpointKind[])
     expect(credentialsOfNode(kind)).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
 });

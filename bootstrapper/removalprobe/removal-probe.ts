@@ -29,41 +29,50 @@ import {
   type TestCredentialName,
 } from './test-credentials.ts';
 
-/** `nodeIdOf` (internal/pki). */
+/** The format of an id from `nodeIdOf` (internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
-/** A probe must not overload the kubelets of a large cluster. */
+/** Limit on parallel probes, so that a probe does not overload the kubelets of a large cluster. */
 const CONCURRENT_ENDPOINTS = 8;
 
-/** What a removal probe uses of this control plane. */
+/** Ports (injected dependencies) of a removal probe. */
 export interface RemovalProbePorts {
-  /** The records of the cluster, linearizable. */
+  /** The records of the cluster, read linearizably. */
   readonly etcd: KeySpace;
   readonly listMembers: (signal: AbortSignal) => Promise<EtcdMemberLists>;
   readonly files: FilePort;
   readonly clock: Clock;
   readonly log: Logger;
   readonly clusterId: string;
-  /** Name of this node, whose Node object its own kubelet may read. */
+  /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;
 }
 
-/** Files of this control plane. */
+/** Paths of the files of this control plane. */
 export interface RemovalProbeFiles {
-  /** Paths of the keys that all control planes share, as `NAME.crt` and `NAME.key`. */
+  /** Paths of the keys that all control planes share, named `NAME.crt` and `NAME.key`. */
   readonly keyFiles: Readonly<Record<string, string>>;
-  /** Path of the key set (internal/keyset); it exists from the first rotation on. */
+  /** Path of the key set (internal/keyset), which exists from the first rotation on. */
   readonly rotation: string;
-  /** A credential that each kind of endpoint must admit: an endpoint that refuses everybody proves nothing. */
+  /**
+   * A credential that each kind of endpoint must admit. The refusals of an endpoint that refuses all clients
+   * prove nothing.
+   */
   readonly valid: Readonly<Record<EndpointKind, PairFiles>>;
 }
 
-/** What a curator asks for. */
+/** A curator's request for a removal probe. */
 export interface RemovalProbeRequest {
-  /** Id of a node that is no member. */
+  /** Id of a node that is not a member. */
   readonly nodeId: string;
-  /** Whether the node held the keys of a control plane; then credentials made with them are tested as well. */
+  /**
+   * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested
+   * as well.
+   */
   readonly heldKeys: boolean;
-  /** Generation of these keys. 0: the current keys, and only the credentials of agents that knew no generations. */
+  /**
+   * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
+   * requests named a generation.
+   */
   readonly generation: number;
 }
 
@@ -76,14 +85,15 @@ export interface ProbeResult extends Verdict {
 /** All results of a removal probe. */
 export interface RemovalProbeReport {
   readonly results: readonly ProbeResult[];
-  /** Names of members without heartbeat or address, which were not probed. */
+  /** Names of members without heartbeat or address. These members were not probed. */
   readonly away: readonly string[];
 }
 
 /**
- * Presents test credentials of a removed node to every endpoint of every live node. The credentials are created for each
- * endpoint, are valid for 60 s, and leave the memory of this process only inside TLS.
- * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`, `removalprobe-not-control-plane`
+ * Presents test credentials of a removed node to every endpoint of every live node. The credentials are
+ * created separately for each endpoint, are valid for 60 s, and are never stored or sent outside TLS.
+ * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`,
+ * `removalprobe-not-control-plane`
  */
 export async function runRemovalProbe(
   ports: RemovalProbePorts,
@@ -133,14 +143,17 @@ interface ProbeContext {
 /** Creates and presents the credentials of one removal probe. */
 class EndpointProber {
   readonly #context: ProbeContext;
-  /** Uid of the service account that test tokens name; undefined where no API server tells it. */
+  /** Uid of the service account that test tokens name; undefined if no API server returned it. */
   #accountUid: string | undefined;
 
   constructor(context: ProbeContext) {
     this.#context = context;
   }
 
-  /** Asks the API servers in turn for the service account that test tokens name. */
+  /**
+   * Requests the service account that test tokens name from one API server after the other, until one returns
+   * it.
+   */
   async findAccount(endpoints: readonly Endpoint[]): Promise<void> {
     const { request } = this.#context;
     if (!request.heldKeys || request.generation === 0) return;
@@ -182,7 +195,10 @@ class EndpointProber {
     return judgeAnswer(endpoint.kind, name, answer);
   }
 
-  /** Created for one request: it would expire before the last of a thousand endpoints. @returns a text: why there is none */
+  /**
+   * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
+   * @returns a text with the reason if the credential cannot be created
+   */
   async #create(name: TestCredentialName, generation: number): Promise<TestCredential | string> {
     const { ports, request, keys } = this.#context;
     const { clock, clusterId } = ports;
@@ -198,7 +214,7 @@ class EndpointProber {
     return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
   }
 
-  /** The verdict for all credentials where the endpoint does not admit a valid one. */
+  /** Returns the verdict for all credentials if the endpoint admits no valid credential. */
   async #whyUnusable(endpoint: Endpoint): Promise<Verdict | undefined> {
     const path = pathFor(endpoint.kind, this.#context.ports.nodeName);
     const answer = await this.#presentValid(endpoint, endpoint.kind, path);
@@ -225,16 +241,22 @@ class EndpointProber {
   }
 }
 
-/** What agents tested before requests named a generation. */
+/** Credentials that agents tested before requests named a generation. */
 const WITHOUT_GENERATION = /etcd|kubernetes-user/;
 
-/** The credential that must be admitted where another is refused for its key alone; undefined: its key is never replaced. */
+/**
+ * The control credential: it must be admitted if another credential is refused for its key alone. undefined
+ * if the key is never replaced.
+ */
 function controlOf(name: TestCredentialName): TestCredentialName | undefined {
   if (name === 'member' || name === 'operator') return undefined;
   return name === 'kubernetes-server' ? 'kubernetes-user' : name;
 }
 
-/** A refusal of replaced keys counts only where the same credential, made with the current keys, is admitted. */
+/**
+ * Compares a refusal with the control credential. A refusal of replaced keys counts only if the same
+ * credential, created with the current keys, is admitted.
+ */
 function confirm(refused: Verdict, { outcome, detail }: Verdict): Verdict {
   if (outcome === 'admitted') return refused;
   return {

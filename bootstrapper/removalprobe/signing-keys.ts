@@ -10,12 +10,15 @@ import { Secret } from '../../internal/secret/index.ts';
 import { RemovalProbeError } from './errors.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-/** The generation that was created with the cluster. */
+/** The generation of the keys that were created with the cluster. */
 const FIRST_GENERATION = 1;
-/** Keys that a rotation does not replace. */
+/** CAs whose keys a rotation does not replace. */
 type LastingCa = 'cluster-ca' | 'kubernetes-ca';
 
-/** CAs with which every control plane can sign. Before the first rotation `kubernetes-clients-ca` is `kubernetes-ca`. */
+/**
+ * The CAs with which every control plane can sign. Before the first rotation, `kubernetes-clients-ca` is
+ * `kubernetes-ca`.
+ */
 export type CaName = Exclude<RotatingKey, 'service-account'> | LastingCa;
 
 /** Paths of a certificate and its key, PEM. */
@@ -24,13 +27,18 @@ export interface PairFiles {
   readonly keyFile: string;
 }
 
-/** The keys that all control planes share, as this one has them. */
+/** The keys that all control planes share, read from the disk of this control plane. */
 export interface SigningKeys {
-  /** Whether keys were ever replaced. */
+  /** Whether the keys were ever rotated. */
   readonly hasRotated: boolean;
-  /** The key pair of a generation (0: the current one); undefined where the keys of that generation are deleted. */
+  /**
+   * The key pair of a generation (0: the current generation). undefined if the keys of that generation are
+   * deleted.
+   */
   readonly pair: (name: RotatingKey | LastingCa, generation: number) => RotatingPair | undefined;
-  /** PEM certificates with which servers are verified; two of one name during a rotation. */
+  /**
+   * PEM certificates with which servers are verified. During a rotation, two certificates have the same name.
+   */
   readonly trusted: (name: CaName) => string;
 }
 

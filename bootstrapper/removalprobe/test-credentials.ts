@@ -10,16 +10,19 @@ import {
 import { Secret } from '../../internal/secret/index.ts';
 import type { CaName } from './signing-keys.ts';
 
-/** Enough for all probes of one endpoint. A server whose clock is further ahead answers so, which proves nothing. */
+/**
+ * Long enough for all probes of one endpoint. If a server's clock is further ahead, its answer says that the
+ * certificate expired, which proves nothing.
+ */
 const LIFETIME_SECONDS = 60;
-/** `--service-account-issuer` as kubeadm sets it. */
+/** The value that kubeadm sets for `--service-account-issuer`. */
 const ISSUER = 'https://kubernetes.default.svc.cluster.local';
-/** The account of the namespace that everybody may read: nothing is granted to it. */
+/** The default account of the namespace that every user may read. The account has no permissions. */
 const ACCOUNT = { namespace: 'kube-public', name: 'default' } as const;
-/** Path at the API server of the account that test tokens name. */
+/** API path of the account that test tokens name. */
 export const ACCOUNT_PATH = `/api/v1/namespaces/${ACCOUNT.namespace}/serviceaccounts/${ACCOUNT.name}`;
 
-/** The node in whose name test credentials are created. */
+/** The removed node that test credentials name. */
 export interface RemovedNode {
   readonly nodeId: string;
   readonly clusterId: string;
@@ -33,7 +36,7 @@ export interface TestCertificate {
   readonly asUser?: string;
 }
 
-/** What a request presents: a client certificate or a bearer token. */
+/** The credential in a request: a client certificate or a bearer token. */
 export type TestCredential = TestCertificate | { readonly token: Secret<string> };
 
 type Leaf = Omit<LeafSpec, 'validDays'>;
@@ -41,9 +44,10 @@ type Leaf = Omit<LeafSpec, 'validDays'>;
 type LeafOf = (removed: RemovedNode, pubKeyDer: Uint8Array) => Leaf;
 
 /**
- * `node` and `kubelet` are certificates that the removed node had. The others are what the keys of a control plane can sign,
- * in a name without any rights: they test whether the CA is trusted. `kubernetes-server` is a client certificate of the CA of
- * servers; `member` is of a node that was never admitted.
+ * Test certificates. `node` and `kubelet` are certificates like those that the removed node had. The keys of
+ * a control plane can sign the others, which name subjects without permissions and only test whether the CA
+ * is trusted. `kubernetes-server` is a client certificate that the CA of servers signed; `member` names a
+ * node that was never admitted.
  */
 export const TEST_CERTIFICATES = {
   node: ['cluster-ca', nodeCertificate],
@@ -54,7 +58,8 @@ export const TEST_CERTIFICATES = {
   'state-etcd-peer': ['state-peers-ca', peerWithoutRights],
   'kubernetes-user': ['kubernetes-clients-ca', withoutRights],
   'kubernetes-server': ['kubernetes-ca', withoutRights],
-  // The only name that API servers accept (kubeadm: --requestheader-allowed-names); the user it acts for has no rights.
+  // API servers accept only this name (kubeadm: --requestheader-allowed-names). The user for whom the front
+  // proxy acts has no permissions.
   'front-proxy': ['front-proxy-ca', (_, pubKeyDer) => client('front-proxy-client', pubKeyDer)],
   member: ['cluster-ca', ({ clusterId }, pubKeyDer) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] })],
   operator: ['cluster-ca', operatorWithoutRights],
@@ -65,7 +70,9 @@ export type TestCertificateName = keyof typeof TEST_CERTIFICATES;
 /** Name of a test credential in requests and reports. */
 export type TestCredentialName = TestCertificateName | 'service-account';
 
-/** Signs a certificate for a key that is created here and never stored. It is valid for 60 s. */
+/**
+ * Creates a key and signs a certificate for it. The key is never stored; the certificate is valid for 60 s.
+ */
 export async function createTestCertificate(
   name: TestCertificateName,
   removed: RemovedNode,
@@ -80,8 +87,8 @@ export async function createTestCertificate(
 }
 
 /**
- * A token of the account without rights (RFC 7519, ES256), as an API server issues it. It must name an existing account: API
- * servers refuse tokens of others whatever their key is.
+ * Creates a token of the account without permissions (RFC 7519, ES256), in the format of an API server. The
+ * account must exist: API servers refuse tokens of other accounts even if their key is trusted.
  */
 export function createServiceAccountToken(
   keyPem: Secret<string>,
@@ -103,7 +110,7 @@ export function createServiceAccountToken(
   return new Secret(`${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`);
 }
 
-/** The uid in an account that an API server returned; undefined for any other body. */
+/** The uid of an account that an API server returned; undefined for any other response body. */
 export function accountUidIn(body: string): string | undefined {
   try {
     const { metadata } = JSON.parse(body) as { readonly metadata?: { readonly uid?: unknown } };
@@ -113,7 +120,7 @@ export function accountUidIn(body: string): string | undefined {
   }
 }
 
-/** etcd and Kubernetes have no user of this name, and the cluster has no operator of it. */
+/** A name that has no user in etcd and Kubernetes, and no operator in the cluster. */
 function nameWithoutRights(nodeId: string): string {
   return `removed:${nodeId}`;
 }
@@ -124,8 +131,8 @@ function nodeCertificate({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
 }
 
 /**
- * Kubernetes decides by the uid first, which is the node id. The name is the id too: a caller that chose the name could name
- * another node.
+ * Kubernetes checks the uid first, which is the node id. The name is the node id too: if the caller chose the
+ * name, it could name another node.
  */
 function kubeletCertificate({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
   return { ...client(`system:node:${nodeId}`, pubKeyDer), organization: 'system:nodes', userId: nodeId };

@@ -77,8 +77,8 @@ function votersExcept(nodeId: string, members: readonly Member[]): readonly Memb
 }
 
 /**
- * Whether the answering members are a quorum without this member. If no quorum is possible without this
- * member: whether all members answer, so that the quorum is lost only for seconds. Pure.
+ * Whether this member may restart: the other members that answer are a quorum without it, or all other
+ * members answer, so that the quorum is lost only for seconds. Pure.
  */
 export function canRestart({
   others,
