@@ -3,9 +3,9 @@
  * agent that proves the identity of the machine uses this object.
  *
  * ```
- * InitServer  ─ shows: evidence.issuers ─┐                        ┌─ tpm       AK (its secret sealed for the agent) ─▶ TPM
- * JoinClient  ─ shows: evidence.issuers ─┼─▶ MachineEvidence ─────┼─ processor SNP or TDX, with or without the TPM
- * verify      ─ evidence.forVerify ──────┤       │                └─ machine-key if the machine has no other evidence
+ * InitServer  ─ shows: evidence.issuers ─┐                        ┌─ tpm: AK (secret sealed for the agent) ─▶ TPM
+ * JoinClient  ─ shows: evidence.issuers ─┼─▶ MachineEvidence ─────┼─ processor: SNP or TDX, with or without TPM
+ * verify      ─ evidence.forVerify ──────┤       │                └─ machine-key: if there is no other evidence
  * joinservice ─ SocketIssuer ─▶ socket ──┘       └─ updates the lock register first
  * ```
  *

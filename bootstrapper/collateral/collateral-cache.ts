@@ -15,24 +15,27 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { NodeCollateralError } from './errors.ts';
 
-/** The cache on disk. */
+/** Content of the cache file on disk. */
 export interface CachedCollateral {
-  /** As `encodeBundle` writes it. */
+  /** The bundle, encoded with `encodeBundle`. */
   readonly bundle: string;
-  /** SHA-256 (hex) of the bundle as this machine received it; empty before the first. */
+  /** SHA-256 (hex) of the bundle as this machine received it; empty before the first bundle. */
   readonly givenSha256: string;
-  /** The highest evaluation number of Intel's that this machine has used; it only grows. */
+  /** The highest evaluation number of Intel's collateral that this machine has used. It only increases. */
   readonly evaluationNumber: number;
 }
 
-/** What the cache needs from outside. */
+/** Ports (injected dependencies) of the cache. */
 export interface CollateralCachePorts {
   readonly saved: {
     load(): Promise<CachedCollateral | undefined>;
     save(cached: CachedCollateral): Promise<void>;
   };
   readonly files: Pick<FilePort, 'read'>;
-  /** The bundle beside the provisioning. It may appear later and be replaced while the agent runs. */
+  /**
+   * Path of the bundle next to the provisioning. The file may appear later, and may be replaced while the
+   * agent runs.
+   */
   readonly provisionedPath: string;
   readonly trust: ManufacturerTrust;
   readonly nowMs: () => number;
@@ -40,15 +43,19 @@ export interface CollateralCachePorts {
 }
 
 /**
- * The collateral of AMD and Intel that this machine verifies evidence with. It does not matter who delivers a bundle:
- * documents count by their manufacturer's signature, and an older document never replaces a newer one.
+ * The collateral of AMD and Intel with which this machine verifies evidence. The sender of a bundle does not
+ * matter: each document is verified by its manufacturer's signature, and an older document never replaces a
+ * newer one.
  */
 export class CollateralCache {
   readonly #ports: CollateralCachePorts;
   #verified: VerifiedBundle = { bundle: { assembledMs: 0, items: [] }, evaluationNumber: 0 };
   #givenSha256 = '';
   #current: Pick<Collateral, 'snp' | 'tdx'> = {};
-  /** Bundles are accepted one after the other: each is compared with the one before it. */
+  /**
+   * Resolves when the last accepted bundle is saved. Bundles are accepted one after the other, because each
+   * bundle is compared with the previous one.
+   */
   #accepting: Promise<unknown> = Promise.resolve();
   #loggedProblem = '';
 
@@ -56,7 +63,9 @@ export class CollateralCache {
     this.#ports = ports;
   }
 
-  /** For validators; the same objects until another bundle is accepted. */
+  /**
+   * The current collateral for validators. The same objects are returned until another bundle is accepted.
+   */
   get current(): Pick<Collateral, 'snp' | 'tdx'> {
     return this.#current;
   }
@@ -66,7 +75,10 @@ export class CollateralCache {
     return this.#givenSha256;
   }
 
-  /** Loads what an earlier run of the agent saved. It was verified then, and validators verify it at each use. */
+  /**
+   * Loads the collateral that an earlier run of the agent saved. That run verified it, and validators verify
+   * it at each use.
+   */
   async restore(): Promise<void> {
     try {
       const cached = await this.#ports.saved.load();
@@ -74,12 +86,14 @@ export class CollateralCache {
       const { bundle, evaluationNumber, givenSha256 } = cached;
       this.#activate({ bundle: parseBundle(bundle), evaluationNumber }, givenSha256);
     } catch (error) {
-      // It can be delivered again. Without it, evidence of AMD and Intel processors is refused.
+      // The collateral can be delivered again. Until then, evidence of AMD and Intel processors is refused.
       this.#ports.log.error('saved collateral unusable', { error });
     }
   }
 
-  /** Accepts the bundle beside the provisioning, if there is one. Never rejects; logs each problem once. */
+  /**
+   * Accepts the bundle next to the provisioning, if there is one. Never rejects; logs each problem only once.
+   */
   async acceptProvisioned(): Promise<void> {
     const { files, provisionedPath: path, log } = this.#ports;
     let problem = '';
@@ -94,8 +108,9 @@ export class CollateralCache {
   }
 
   /**
-   * Verifies a bundle, saves it and makes it current. Resolves at once for the bundle that was accepted last.
-   * @throws NodeCollateralError `collateral-refused`; the cache is unchanged
+   * Verifies a bundle, saves it and makes it current. Resolves at once if this bundle was the last to be
+   * accepted.
+   * @throws NodeCollateralError `collateral-refused`; the cache is then unchanged
    */
   accept(given: Uint8Array): Promise<void> {
     const accepted = this.#accepting.then(() => this.#accept(given));

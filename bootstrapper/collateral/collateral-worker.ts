@@ -9,8 +9,8 @@ import type { CollateralCache } from './collateral-cache.ts';
 import { NodeCollateralError } from './errors.ts';
 
 /**
- * A node polls every 5 to 15 minutes. A poll costs a curator next to nothing; a stream per node would cost it memory for as
- * long as the node runs.
+ * Base for the pause between polls: a node polls every 5 to 15 minutes. A poll costs a curator almost
+ * nothing. A stream would cost the curator memory for each node as long as the node runs.
  */
 const POLL_MS = 10 * 60_000;
 
@@ -20,11 +20,11 @@ export interface CollateralWorkerOptions {
   readonly curators: Curators;
   readonly cache: CollateralCache;
   readonly clock: Clock;
-  /** In [0, 1): spreads the polls of nodes that started together. */
+  /** Returns a number in [0, 1). It spreads the polls of nodes that started at the same time. */
   readonly random: () => number;
 }
 
-/** Keeps the collateral of a member as new as its cluster's. */
+/** Polls curators, so that the collateral of this member is as new as that of its cluster. */
 export function collateralWorker(options: CollateralWorkerOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ isMember: membership !== undefined })),
@@ -46,7 +46,10 @@ async function pollCurators(options: CollateralWorkerOptions, scope: Scope): Pro
   }
 }
 
-/** Resolves with the problem, which is logged only if it is not `logged` already; '' for none. */
+/**
+ * Polls once. Resolves with the problem, or '' if there is none. The problem is logged only if it differs
+ * from `logged`.
+ */
 async function pollOnce(
   { curators, cache }: CollateralWorkerOptions,
   scope: Scope,

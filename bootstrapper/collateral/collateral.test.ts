@@ -29,7 +29,7 @@ const intel = new TestIntel();
 const forger = new TestIntel();
 const membership = { nodeId: 'n' } as unknown as Membership;
 
-/** Everything of both makers, issued so many days ago, with this evaluation number. */
+/** All collateral documents of AMD and Intel, issued `days` days ago, with this evaluation number. */
 function documents({ days = 1, number = 17, maker = intel } = {}): readonly CollateralItem[] {
   const thisUpdateMs = TEST_NOW_MS - days * DAY_MS;
   const edit = (document: Record<string, unknown>): void => {
@@ -70,11 +70,11 @@ async function openCache(saved?: ChecksummedFile<CachedCollateral>): Promise<Col
 }
 
 describe('CollateralCache', () => {
-  test('is empty before the first bundle', async () => {
+  test('a new cache is empty before the first bundle', async () => {
     expect((await openCache()).current).toEqual({});
   });
 
-  test('has the accepted bundle, also after a restart of the agent', async () => {
+  test('has the accepted bundle, even after a restart of the agent', async () => {
     const given = bundleOf(documents());
     const cache = await openCache();
     await cache.accept(given);
@@ -88,7 +88,7 @@ describe('CollateralCache', () => {
     expect(next.givenSha256).toBe(createHash('sha256').update(given).digest('hex'));
   });
 
-  test('saves a bundle before it becomes current', async () => {
+  test('saves a bundle before the bundle becomes current', async () => {
     const saved = new ChecksummedFile<CachedCollateral>(files, PATH);
     const cache = await openCache(saved);
     let atSave: unknown;
@@ -100,7 +100,7 @@ describe('CollateralCache', () => {
     expect([atSave, watching.path]).toEqual([{}, PATH]);
   });
 
-  test('does not change when saving fails', async () => {
+  test('keeps the current collateral if saving a bundle fails', async () => {
     const load = (): Promise<undefined> => Promise.resolve(undefined);
     const save = (): Promise<never> => Promise.reject(new Error('no space left'));
     const cache = await openCache({ load, save } as unknown as ChecksummedFile<CachedCollateral>);
@@ -110,7 +110,7 @@ describe('CollateralCache', () => {
 
   const hostile = [
     { name: 'a bundle above the size limit', given: () => new Uint8Array(MAX_UPLOAD_BYTES + 1) },
-    { name: 'bytes that are no bundle', given: () => Buffer.from('hello') },
+    { name: 'bytes that are not a bundle', given: () => Buffer.from('hello') },
     { name: 'a truncated bundle', given: () => bundleOf(documents({ days: 0 })).subarray(0, 3000) },
     { name: 'a bundle signed by another root', given: () => bundleOf(documents({ maker: forger, days: 0 })) },
     {
@@ -128,7 +128,7 @@ describe('CollateralCache', () => {
     expect(await files.read(PATH, 1 << 22)).toEqual(onDisk);
   });
 
-  test('keeps current CRLs and the evaluation number when a newer bundle lacks them', async () => {
+  test('keeps current CRLs and the evaluation number if a newer bundle lacks them', async () => {
     const cache = await openCache();
     await cache.accept(bundleOf(documents()));
     const [kept] = cache.current.snp?.crls ?? [];
@@ -145,7 +145,7 @@ describe('CollateralCache', () => {
     });
   });
 
-  test('compares two bundles that arrive at once with each other', async () => {
+  test('compares two bundles with each other that arrive at the same time', async () => {
     const cache = await openCache();
     const newer = bundleOf(documents({ number: 18 }));
     const older = bundleOf(documents({ number: 17 }));
@@ -154,7 +154,7 @@ describe('CollateralCache', () => {
     expect(cache.current.tdx).toMatchObject({ seenEvaluationNumber: 18 });
   });
 
-  test('starts empty and logs an error when the saved file is damaged', async () => {
+  test('starts empty and logs an error if the saved file is damaged', async () => {
     await (await openCache()).accept(bundleOf(documents()));
     await files.writeAtomic(PATH, '{"version":1}');
     expect((await openCache()).current).toEqual({});
@@ -174,7 +174,7 @@ describe('CollateralCache.acceptProvisioned()', () => {
     expect(cache.current.tdx).toMatchObject({ seenEvaluationNumber: 17 });
   });
 
-  test('refuses a file older than what the cluster sent and logs that once', async () => {
+  test('refuses a file that is older than the cluster’s collateral, and logs that once', async () => {
     const cache = await openCache();
     await cache.accept(bundleOf(documents({ number: 18 })));
     await files.writeAtomic(BESIDE, bundleOf(documents()));
@@ -216,14 +216,14 @@ describe('collateralWorker()', () => {
     });
     return { clusterMembership, cache, asked, cluster, clock, worker };
   }
-  test('polls nobody before this node is a member', async () => {
+  test('does not poll before this node is a member', async () => {
     const { asked, worker } = await createWorker();
     await using _tree = superviseForTest(worker);
     await settle();
     expect(asked).toEqual([]);
   });
 
-  test('accepts the collateral of the cluster at once and updates within minutes', async () => {
+  test('accepts the collateral of the cluster at once, and later updates within minutes', async () => {
     const { clusterMembership, cache, asked, cluster, clock, worker } = await createWorker();
     cluster.bundle = bundleOf(documents());
     await using _tree = superviseForTest(worker);
@@ -239,7 +239,7 @@ describe('collateralWorker()', () => {
     expect(asked[1]).not.toBe('');
   });
 
-  test('keeps the current collateral when the cluster sends a bad bundle, logs that once and keeps polling', async () => {
+  test('keeps the current collateral if the cluster sends an invalid bundle, logs that once and continues polling', async () => {
     const { clusterMembership, cache, asked, cluster, clock, worker } = await createWorker();
     cluster.bundle = bundleOf(documents());
     await using tree = superviseForTest(worker);

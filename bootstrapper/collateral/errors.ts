@@ -1,6 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
-/** Errors of the collateral cache on a node. */
+/** Error codes for the collateral cache on a node. */
 export const nodeCollateralErrors = defineErrors({
   'collateral-refused': {
     fault: 'operator',
@@ -12,5 +12,5 @@ export const nodeCollateralErrors = defineErrors({
   },
 });
 
-/** A collateral bundle was refused; the cause names the document and the check. */
+/** A refused collateral bundle. The cause names the document and the failed check. */
 export class NodeCollateralError extends errorClass(nodeCollateralErrors) {}

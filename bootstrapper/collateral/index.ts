@@ -1,10 +1,10 @@
 /**
- * The collateral of AMD and Intel on this machine. It verifies join services with it, before it is a member and whenever it
- * renews its certificates.
+ * The collateral of AMD and Intel on this machine. The machine uses it to verify join services, before it is
+ * a member and at each renewal of its certificates.
  *
  * ```
- * file beside the provisioning ─────────▶ CollateralCache ─▶ disk, then `current` for validators
- * curators ─▶ collateralWorker (polls) ──▶  └ checks signatures, dates, that nothing is older; else keeps what it has
+ * file next to the provisioning ────────▶ CollateralCache ─▶ disk, then `current` for validators
+ * curators ─▶ collateralWorker (polls) ──▶  └ checks signatures and dates; refuses older documents
  * ```
  */
 export { CollateralCache, type CachedCollateral } from './collateral-cache.ts';

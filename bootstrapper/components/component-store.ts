@@ -13,7 +13,7 @@ interface StorePorts {
   readonly signal: AbortSignal;
 }
 
-/** The blob store for uploads over the Init contract. */
+/** The store for blobs that the owner uploads over the Init contract. */
 export function createBlobUploads({ store, streams, signal }: StorePorts, folder: string): BlobUploads {
   return {
     state: async (sha256) => {
@@ -26,13 +26,19 @@ export function createBlobUploads({ store, streams, signal }: StorePorts, folder
   };
 }
 
-/** Components of the blob store, fetched when missing and verified before each use. */
+/**
+ * Components from the blob store. Missing components are fetched, and each component is verified before each
+ * use.
+ */
 export type ComponentSource = Pick<ComponentPorts, 'install' | 'blobPath' | 'fetch'>;
 
 /** Fetches a missing blob into the store. */
 export type BlobFetch = (blob: BlobReference, signal: AbortSignal) => Promise<void>;
 
-/** Gives out verified components. A missing or damaged one is fetched; without a curator, that is an error. */
+/**
+ * Creates a source of verified components. It fetches a missing or damaged component; without a curator it
+ * throws an error.
+ */
 export function createComponentSource(ports: StorePorts, fetch: BlobFetch): ComponentSource {
   const { store, files, streams, signal } = ports;
   return {
@@ -77,8 +83,9 @@ async function verifiedPath(
 }
 
 /**
- * Fetches a component. The first node has no curator to fetch from: its owner uploads missing components by running the same
- * command again, so the error names the component, and says whether it was damaged.
+ * Fetches a component. The first node has no curator from which it could fetch. There, the owner uploads
+ * missing components by running the same command again, so the error names the component and says whether it
+ * was damaged.
  */
 async function fetchOrExplain(
   fetch: BlobFetch,
@@ -101,7 +108,10 @@ async function fetchOrExplain(
   }
 }
 
-/** Path of the file that records from which blob a program was installed. It is written last, so a crash only repeats the copy. */
+/**
+ * Path of the file that records from which blob a program was installed. The file is written last, so a crash
+ * only repeats the copy.
+ */
 function installRecordPath(path: string): string {
   return `/var/lib/cluster/components/${path.slice(path.lastIndexOf('/') + 1)}`;
 }

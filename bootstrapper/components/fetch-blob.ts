@@ -5,10 +5,10 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
 
-/** A curator that sends nothing for this time is replaced by another one. */
+/** If a curator sends nothing for this time, the fetch continues at another curator. */
 const STALL_MS = 20_000;
 
-/** What fetching a blob uses. */
+/** Ports (injected dependencies) for fetching a blob. */
 export interface BlobFetchPorts {
   readonly store: Pick<BlobStore, 'partialSize' | 'append' | 'commit'>;
   readonly curators: Curators;
@@ -17,8 +17,9 @@ export interface BlobFetchPorts {
 }
 
 /**
- * Fetches a blob from a control-plane node into the store, and resumes at the byte where an earlier attempt stopped. The store
- * verifies the hash of the complete blob; a node that sent wrong bytes is not used for this blob again.
+ * Fetches a blob from a control-plane node into the store. Resumes at the byte at which an earlier attempt
+ * stopped. The store verifies the hash of the complete blob. A node that sent wrong bytes is not used for
+ * this blob again.
  */
 export async function fetchBlob(
   { store, curators, clock, log }: BlobFetchPorts,
@@ -42,7 +43,7 @@ export async function fetchBlob(
         for (let chunk = await next(); chunk.done !== true; chunk = await next())
           offset = await store.append(blob, offset, chunk.value.data);
       } finally {
-        // A stalled read ends only with the call, so its end is not awaited.
+        // A stalled read ends only when the call ends, so do not wait for it.
         void iterator.return?.().catch(() => undefined);
       }
       await store.commit(blob, useSignal);

@@ -1,21 +1,22 @@
 /**
- * etcd on a control-plane node. It runs before Kubernetes and independent of it, as two etcd clusters: the state etcd with
- * the records of the cluster itself, and the Kubernetes etcd (`etcd-instances.ts`). `EtcdPair` runs both; `Consensus` runs
- * one of them.
+ * etcd on a control-plane node. etcd starts before Kubernetes and does not depend on it. There are two etcd
+ * clusters: the state etcd stores the records of the cluster itself, and the Kubernetes etcd stores the
+ * objects of Kubernetes (`etcd-instances.ts`). `EtcdPair` runs both members of this node; `Consensus` runs
+ * one member.
  *
  * ```
  * start of one: disk state ─▶ CAs ─▶ certificates ─▶ etcd.json, unit ─▶ serving? ─▶ access control ─▶ RunningConsensus
  *          │ data without its PKI, or PKI without its data: refused, nothing is changed
  * ```
- * | directory | what |
- * |---|---|
- * | `pki/` | CAs and certificates of etcd, and their rotation |
- * | `unit/` | configuration file and systemd unit |
- * | `membership/` | join, leave, removal of lost members; one node at a time changes the members |
- * | `recovery/` | recovery of a lost quorum, and the epoch that tells the recovered cluster from the old one |
  *
- * Each step creates only what is missing, so the next start completes what a crash interrupted. On the node that creates
- * the cluster, the role server then calls `createClusterRecords`.
+ * - `pki/`: CAs and certificates of etcd, and their rotation
+ * - `unit/`: configuration file and systemd unit
+ * - `membership/`: join, leave, removal of lost members; one node at a time changes the members
+ * - `recovery/`: recovery of a lost quorum, and the epoch that distinguishes the recovered cluster from the
+ * old one
+ *
+ * Each step creates only missing files, so the next start completes the steps that a crash interrupted. On
+ * the node that creates the cluster, the role server then calls `createClusterRecords`.
  */
 export {
   createClusterRecords,

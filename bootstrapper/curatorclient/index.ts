@@ -1,5 +1,6 @@
 /**
- * Client of the cluster's curators, shared by all workers of this node; it follows the directory.
+ * Client of the cluster's curators. All workers of the agent share this client, which follows changes of the
+ * directory of curators.
  *
  * ```
  * clusterMembership ─▶ certificate for each new connection

@@ -1,6 +1,6 @@
 /**
- * The membership of this node in a cluster, and the checksummed files in which the agent keeps such records.
- * Every other directory of the agent may import this one; it imports none of them.
+ * The membership of this node in a cluster, and the checksummed files in which the agent stores such records.
+ * Every other directory of the agent may import this directory, which imports none of them.
  */
 export { ChecksummedFile } from './checksummed-file.ts';
 export { MembershipError } from './errors.ts';

@@ -23,7 +23,7 @@ const POLL_MS = 200;
 const READY_MS = 30_000;
 const PROBE_MS = 2_000;
 
-/** How join service and curator run on this node. */
+/** Settings with which the join service and the curator run on this node. */
 export interface CuratorUnitConfig extends JoinserviceSettings {
   /** e.g. ["/usr/lib/cluster/node", "/usr/lib/cluster/joinservice.mjs"] */
   readonly command: readonly [string, ...string[]];
@@ -31,23 +31,26 @@ export interface CuratorUnitConfig extends JoinserviceSettings {
   readonly configFile: string;
   readonly stateDir: string;
   readonly files: JoinserviceFiles;
-  /** This node's own certificate and key, with which the agent calls the curator; the service does not get them. */
+  /**
+   * Certificate and key of this node, with which the agent calls the curator. The service does not get these
+   * files.
+   */
   readonly node: { readonly certFile: string; readonly keyFile: string };
 }
 
-/** What the unit of the join service uses of the machine. */
+/** Ports (injected dependencies) of the join service's unit. */
 export interface CuratorUnitPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly units: ServiceUnits;
   readonly clock: Clock;
-  /** Called while the agent waits: what for, and the last error. */
+  /** Called while the agent waits, with the reason and the last error. */
   readonly onWait?: (what: string, lastError: unknown) => void;
 }
 
 /**
- * The join service with its curator on this node. `start` may be repeated; it restarts the unit only when its
- * configuration or one of its certificates has changed.
+ * Runs the join service and its curator on this node. `start` may be repeated; it restarts the unit only if
+ * its configuration or one of its certificates has changed.
  */
 export class CuratorUnit {
   readonly #ports: CuratorUnitPorts;
@@ -57,7 +60,8 @@ export class CuratorUnit {
   }
 
   /**
-   * Resolves with "127.0.0.1:PORT" once the curator has answered a call with this node's own certificate.
+   * Resolves with "127.0.0.1:PORT" once the curator has answered a call that the agent made with this node's
+   * certificate.
    * @throws UnitError `units-curator-not-ready` after 30 s
    */
   async start(config: CuratorUnitConfig, signal: AbortSignal): Promise<string> {

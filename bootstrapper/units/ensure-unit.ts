@@ -3,14 +3,14 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 
 const COMMAND_MS = 20_000;
 
-/** What starting a service needs of systemd. */
+/** The systemd functions that are needed to start a service. */
 export type ServiceUnits = Pick<UnitPort, 'install' | 'requireRestart' | 'start' | 'restart' | 'stop'> & {
   status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;
 };
 
 /**
- * Writes a unit file and starts the unit. A running unit is restarted only when the file has changed since its start, or
- * when `requireRestart` was called.
+ * Writes a unit file and starts the unit. A running unit is restarted only if the file has changed since the
+ * unit started, or if `requireRestart` was called.
  * @returns whether a running unit was restarted
  */
 export async function ensureUnit(

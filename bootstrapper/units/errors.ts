@@ -1,6 +1,6 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
-/** Error codes of the units of the agent's own services. */
+/** Error codes for the systemd units of the agent's services. */
 export const unitErrors = defineErrors({
   'units-curator-not-ready': {
     fault: 'system',
@@ -18,7 +18,7 @@ export const unitErrors = defineErrors({
   },
 });
 
-/** Code of a `UnitError`. */
+/** Error code of a `UnitError`. */
 export type UnitErrorCode = keyof typeof unitErrors;
 
 /** A service of the agent that cannot be started. */

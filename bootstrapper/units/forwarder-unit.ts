@@ -7,17 +7,23 @@ const MAX_CONFIG_BYTES = 64 * 1024;
 const COMMAND =
   '/usr/lib/cluster/node --optimize-for-size --no-maglev --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs';
 
-/** One instance of the program that forwards TCP connections (bootstrapper/apilb). */
+/** Settings of one unit that runs the program for forwarding TCP connections (bootstrapper/apilb). */
 export interface Forwarder {
   readonly unit: string;
   readonly content: string;
-  /** In a directory of its own, which the unprivileged user may enter; /etc/cluster holds secrets. */
+  /**
+   * Path of the configuration. It is in a separate directory, which the unprivileged user may enter;
+   * /etc/cluster contains secrets.
+   */
   readonly configFile: string;
-  /** Its configuration; undefined while no server is known. */
+  /** Configuration of the program; undefined while no server is known. */
   readonly config: object | undefined;
 }
 
-/** The unit file of a forwarder: no user, key or file but its configuration. `settings`: further lines of [Service]. */
+/**
+ * The unit file of a forwarder. The forwarder has no user and no keys, and can read only its configuration.
+ * `settings`: further lines of [Service].
+ */
 export function buildForwarderUnit(of: {
   readonly description: string;
   readonly configFile: string;
@@ -40,8 +46,9 @@ RestartSec=1
 }
 
 /**
- * Writes the configuration, which a running forwarder follows without a restart, and starts the unit. While no server is
- * known the previous configuration stays and is used, also after a reboot; without one nothing is started.
+ * Writes the configuration and starts the unit. A running forwarder applies a new configuration without a
+ * restart. While no server is known, the previous configuration stays in use, even after a reboot; without a
+ * previous configuration, the unit is not started.
  */
 export async function ensureForwarder(
   { files, units }: { readonly files: FilePort; readonly units: ServiceUnits },

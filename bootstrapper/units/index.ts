@@ -1,20 +1,21 @@
 /**
- * The agent's own services as systemd units. The agent writes configuration and unit, starts them and watches whether they
- * serve; they outlive the agent.
- *
- * | unit | where | user | what it gets |
- * |---|---|---|---|
- * | cluster-joinservice | control plane | cluster-joinservice | keys as systemd credentials: the agent's files stay root's |
- * | cluster-signer | control plane | cluster-signer, no network | the CA keys as credentials; `SignerUnit.start` is repeated until all exist |
- * | cluster-relay | worker | none (DynamicUser) | nothing: TLS is between both ends |
+ * The systemd units of the agent's own services. The agent writes the configuration and the unit of each
+ * service, starts the service and checks whether it serves. The services keep running when the agent stops.
  *
  * ```
+ * unit                 runs on        user                        files and keys
+ * cluster-joinservice  control plane  cluster-joinservice         systemd credentials
+ * cluster-signer       control plane  cluster-signer, no network  the CA keys as systemd credentials; the
+ *                                                                 agent repeats `SignerUnit.start` until all
+ *                                                                 keys exist
+ * cluster-relay        worker         none (DynamicUser)          none: TLS is between client and server
+ *
  * node that was off for long ── 9093 ─▶ cluster-relay.service ── 9091 ─▶ curator
  *                            ── 9094 ─▶   (this worker)       ── 9090 ─▶ join service, for new certificates
  * ```
- * The relay serves nodes that know none of the current control planes. It is a unit of its own beside the balancer of the
- * API servers, so that untrusted peers affect nothing that this node depends on. A peer reached through a relay must show a
- * certificate that says that its owner runs a control plane.
+ * The relay serves nodes that know none of the current control planes. It is a separate unit, not a part of
+ * the node-local balancer, so that untrusted peers cannot affect services on which this node depends. A peer
+ * that is reached through a relay must present a certificate of a node that runs a control plane.
  */
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
 export { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';

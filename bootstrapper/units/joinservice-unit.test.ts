@@ -58,11 +58,11 @@ test('buildJoinserviceUnit() loads neither the machine key nor a CA key', () => 
   expect(loaded.filter((name) => name?.endsWith('.key'))).toEqual(['curator.key', 'etcd.key']);
 });
 
-test('buildJoinserviceConfig() has the owner keys of the provisioning', () => {
+test('buildJoinserviceConfig() contains the owner keys of the provisioning', () => {
   expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
 });
 
-test('buildJoinserviceUnit() has no root, no capability and no view of the state of the agent', () => {
+test('buildJoinserviceUnit() runs the service without root and capabilities, and hides the agent’s state from it', () => {
   const unit = unitOf('x');
   expect(unit).toMatch(/^User=cluster-joinservice$/m);
   expect(unit).toMatch(/^CapabilityBoundingSet=$/m);
@@ -74,11 +74,11 @@ test('buildJoinserviceUnit() has no root, no capability and no view of the state
   expect(unit).toMatch(/^ExecStart=.* \/run\/credentials\/cluster-joinservice\.service\/config\.json$/m);
 });
 
-test('buildJoinserviceUnit() restarts without limit', () => {
+test('buildJoinserviceUnit() lets systemd restart the service without limit', () => {
   expect(unitOf('x')).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m);
 });
 
-test('buildJoinserviceUnit() changes with the credentials', () => {
+test('buildJoinserviceUnit() returns another unit file if the credentials have changed', () => {
   expect(unitOf('one')).toBe(unitOf('one'));
   expect(unitOf('one')).not.toBe(unitOf('two'));
 });

@@ -1,16 +1,16 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { buildCredentialService, credentialsDirectory } from './service-unit.ts';
 
-/** The join service and the curator in one process. */
+/** Unit of the join service and the curator, which run in one process. */
 export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
-/** Its system user and group. */
+/** System user and group of the join service. */
 export const JOINSERVICE_USER = 'cluster-joinservice';
 
-/** What the configuration of the join service says beside the paths of its credentials. */
+/** Settings in the configuration of the join service, besides the paths of its credentials. */
 export interface JoinserviceSettings {
   readonly clusterId: string;
   readonly nodeId: string;
-  /** Raw Ed25519 public keys of the owners that this machine was provisioned with, base64. */
+  /** Raw Ed25519 public keys (base64) of the owners that are in this machine's provisioning. */
   readonly ownerKeys: readonly string[];
   readonly listen: { readonly host: string; readonly port: number };
   /** Members of the state etcd, "host:port", the local one first. */
@@ -18,32 +18,38 @@ export interface JoinserviceSettings {
   readonly metricsUrl: string;
   /** Directories of bundle blobs that the service may read. */
   readonly stores: readonly string[];
-  /** How machines are admitted. */
+  /** Settings for the admission of machines. */
   readonly join: {
     readonly listen: { readonly host: string; readonly port: number };
-    /** Address at which other nodes reach this one, without a port. */
+    /** Address at which other nodes reach this node, without a port. */
     readonly address: string;
-    /** The agent's socket, and the attestation variant of this machine. */
+    /** The agent's evidence socket, and the attestation variant of this machine. */
     readonly evidence: { readonly socket: string; readonly variant: string };
-    /** The signer's socket, and the socket at which the join service forwards the signer to etcd. */
+    /**
+     * The signer's socket, and the socket at which the join service forwards the signer's connections to
+     * etcd.
+     */
     readonly signer: { readonly socket: string; readonly etcdPipe: string };
   };
 }
 
-/** Paths of the agent's files that the join service gets as credentials; its user cannot read them where they are. */
+/**
+ * Paths of the agent's files that the join service gets as systemd credentials. The join service's user
+ * cannot read the original files.
+ */
 export interface JoinserviceFiles {
   readonly clusterCaFile: string;
-  /** Its own TLS certificate and key; the machine's key is not among its files. */
+  /** The join service's own TLS certificate and key. The machine's key is not one of these files. */
   readonly certFile: string;
   readonly keyFile: string;
   readonly etcdCaFile: string;
   readonly etcdCertFile: string;
   readonly etcdKeyFile: string;
-  /** The CA of the client certificate with which the API server of this node calls the authorization webhook. */
+  /** The CA of the certificate with which this node's API server calls the authorization webhook. */
   readonly apiServerCaFile: string;
 }
 
-/** The configuration as JSON. Its paths are those of the credentials inside the unit. */
+/** Builds the configuration as JSON. It contains the paths of the credentials inside the unit. */
 export function buildJoinserviceConfig(settings: JoinserviceSettings): string {
   const { etcdEndpoints, metricsUrl, ...rest } = settings;
   const at = (name: string): string => `${credentialsDirectory(JOINSERVICE_UNIT)}/${name}`;
@@ -70,7 +76,7 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings): string {
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 
-/** The unit file. Of the state of the cluster the service sees its credentials and the blobs of the bundle. */
+/** Builds the unit file. The service can read only its credentials and the blobs of the bundle. */
 export function buildJoinserviceUnit(options: {
   readonly command: readonly [string, ...string[]];
   readonly configFile: string;

@@ -3,13 +3,16 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { ServiceUnits } from './ensure-unit.ts';
 import { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
 
-/** Forwards connections from nodes that know no current control plane to curators and join services. */
+/**
+ * Unit of the relay. It forwards connections to curators and join services for nodes that know no current
+ * control plane.
+ */
 export const RELAY_UNIT = 'cluster-relay.service';
 const CONFIG_FILE = '/etc/cluster-relay/config.json';
 
 /**
- * What untrusted peers may use of each forward rule. A node that has found the control planes connects to them directly, at
- * the latest when the relay closes its connection for its age.
+ * Limits for untrusted peers, for each forward rule. A node that has learned the control planes connects to
+ * them directly, at the latest when the relay closes the node's connection at its maximum age.
  */
 const LIMITS = {
   connections: 128,
@@ -19,7 +22,9 @@ const LIMITS = {
   lifeMs: 600_000,
 } as const;
 
-/** A relay may use little of the machine, and is the first process to be killed when memory is short. */
+/**
+ * The relay's unit file. The relay may use few resources, and the kernel kills it first if memory is short.
+ */
 const UNIT = buildForwarderUnit({
   description: 'Relay to the control planes, for nodes that were off for long',
   configFile: CONFIG_FILE,
@@ -28,7 +33,7 @@ const UNIT = buildForwarderUnit({
 
 /**
  * Runs the relay of this worker.
- * @param controlPlanes hosts, in order of preference; none where none is known
+ * @param controlPlanes hosts of control planes, in order of preference; empty if none is known
  */
 export async function ensureRelay(
   ports: { readonly files: FilePort; readonly units: ServiceUnits },
@@ -36,7 +41,8 @@ export async function ensureRelay(
   signal: AbortSignal,
 ): Promise<void> {
   const rule = (listen: number, port: number) => ({
-    // In clouds the address at which other nodes reach this one may be no address of this machine.
+    // In clouds, the address at which other nodes reach this node may not be configured on this machine, so
+    // listen on all addresses.
     listen: { host: '0.0.0.0', port: listen },
     upstreams: controlPlanes.map((host) => ({ host, port })),
     limits: LIMITS,

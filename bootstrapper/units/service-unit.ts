@@ -1,32 +1,44 @@
 import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 
-/** A service of the agent package that runs as a user of its own and gets its files as systemd credentials. */
+/** A service of the agent package that runs as a separate user and gets its files as systemd credentials. */
 export interface CredentialService {
-  /** "cluster-NAME.service"; "cluster-NAME" is its runtime directory too. */
+  /** "cluster-NAME.service". "cluster-NAME" is also the name of the unit's runtime directory. */
   readonly unit: string;
   readonly description: string;
   readonly after: string;
   readonly user: string;
   readonly group: string;
-  /** Program and arguments; the path of the configuration is added. */
+  /** Program and arguments. The path of the configuration is appended. */
   readonly command: readonly [string, ...string[]];
-  /** Name of each credential and the file it is loaded from; "config.json" is the configuration. */
+  /**
+   * Path of the source file for each credential, by the credential's name. "config.json" is the
+   * configuration.
+   */
   readonly credentials: Readonly<Record<string, string>>;
-  /** SHA-256 of their contents, so that new ones change the unit and restart the service. */
+  /**
+   * SHA-256 of the credentials' contents, so that changed credentials change the unit and restart the
+   * service.
+   */
   readonly credentialsSha256: string;
-  /** Further lines of [Service], each with a line break: limits, directories, what it sees, more sandboxing. */
+  /**
+   * Further lines of [Service], each with a line break: limits, directories, visible paths, further
+   * sandboxing.
+   */
   readonly limits?: string;
   readonly directories?: string;
   readonly visibility: string;
   readonly sandbox?: string;
 }
 
-/** Where systemd shows a unit its credentials (systemd.exec(5), LoadCredential=). */
+/** Directory in which systemd provides the credentials of a unit (systemd.exec(5), LoadCredential=). */
 export function credentialsDirectory(unit: string): string {
   return `/run/credentials/${unit}`;
 }
 
-/** The unit file. The service has no capability and sees nothing of the state of the cluster but its credentials. */
+/**
+ * Builds the unit file. The service has no capabilities and can read no state of the cluster except its
+ * credentials.
+ */
 export function buildCredentialService(service: CredentialService): string {
   const { unit, credentials, limits = '', directories = '', visibility, sandbox = '' } = service;
   const name = unit.replace(/\.service$/, '');

@@ -1,14 +1,17 @@
 import { buildCredentialService, credentialsDirectory } from './service-unit.ts';
 
-/** The program that holds the CA keys of the cluster (joinservice/signer). */
+/** Unit of the program that holds the CA keys of the cluster (joinservice/signer). */
 export const SIGNER_UNIT = 'cluster-signer.service';
-/** Its system user. */
+/** System user of the signer. */
 export const SIGNER_USER = 'cluster-signer';
-/** Where the join service calls the signer. systemd deletes the directory when the unit stops. */
+/** Socket at which the join service calls the signer. systemd deletes its directory when the unit stops. */
 export const SIGNER_SOCKET = '/run/cluster-signer/signer.sock';
-/** The signer's StateDirectory: what it has seen of owner documents and epochs. */
+/** The signer's StateDirectory. It records which owner documents and epochs the signer has seen. */
 export const SIGNER_STATE_DIRECTORY = '/var/lib/cluster-signer';
-/** Where the join service forwards the signer's own TLS connections to etcd. */
+/**
+ * Socket at which the join service forwards the signer's TLS connections to etcd. The TLS session is between
+ * signer and etcd.
+ */
 export const ETCD_PROXY_SOCKET = '/run/cluster-joinservice/etcd.sock';
 
 /** Paths of the signer's client certificate for etcd. */
@@ -18,15 +21,15 @@ export interface SignerEtcdFiles {
   readonly keyFile: string;
 }
 
-/** What the signer must not read from etcd, where other programs write. */
+/** Facts that the signer must not read from etcd, because other programs can write to etcd. */
 export interface SignerCluster {
   readonly clusterId: string;
   readonly epoch: number;
-  /** Raw Ed25519 public keys, base64: the first owners, from the provisioning of this machine. */
+  /** Raw Ed25519 public keys (base64) of the first owners, from the provisioning of this machine. */
   readonly ownerKeys: readonly string[];
-  /** This node. */
+  /** Id, name and address of this node. */
   readonly own: { readonly nodeId: string; readonly name: string; readonly address: string };
-  /** Networks and names that no node can have. */
+  /** Networks and names that the signer must not sign for any node. */
   readonly networks: {
     readonly serviceSubnet: string;
     readonly podSubnet: string;
@@ -35,7 +38,7 @@ export interface SignerCluster {
   };
 }
 
-/** The configuration as JSON. Its paths are those of the credentials inside the unit. */
+/** Builds the configuration as JSON. It contains the paths of the credentials inside the unit. */
 export function buildSignerConfig(cluster: SignerCluster): string {
   const keys = credentialsDirectory(SIGNER_UNIT);
   const config = {
@@ -55,8 +58,8 @@ export function buildSignerConfig(cluster: SignerCluster): string {
 }
 
 /**
- * The unit file: no network, and of the state of the cluster only the credentials. The signer shares the group of the join
- * service for the two sockets between them.
+ * Builds the unit file. The signer has no network, and can read no state of the cluster except its
+ * credentials. The signer shares the join service's group for the two sockets between them.
  */
 export function buildSignerUnit(options: {
   readonly command: readonly [string, ...string[]];
@@ -65,7 +68,7 @@ export function buildSignerUnit(options: {
   /** The group of the join service. */
   readonly group: string;
   readonly etcd: SignerEtcdFiles;
-  /** Name in the key ring and path of each key that exists. */
+  /** Path of each existing key, by its name in the key ring. */
   readonly keys: Readonly<Record<string, string>>;
   readonly credentialsSha256: string;
 }): string {

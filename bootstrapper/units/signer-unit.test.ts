@@ -27,7 +27,7 @@ async function create() {
   return { files, units, unit: new SignerUnit({ files, units, commands }) };
 }
 
-test('SignerUnit.start() installs a unit without network and capabilities, with credentials only', async () => {
+test('SignerUnit.start() installs a unit without network and capabilities that can read only its credentials', async () => {
   const { files, units, unit } = await create();
   await files.writeAtomic('/s/cluster.key', 'one');
   expect(await unit.start(config, signal)).toEqual(['kubernetes-ca.key']);
@@ -35,13 +35,13 @@ test('SignerUnit.start() installs a unit without network and capabilities, with 
   expect(text).toMatch(/^User=cluster-signer$/m);
   expect(text).toMatch(/^Group=cluster-joinservice$/m);
   expect(text).toMatch(/^PrivateNetwork=yes$/m);
-  expect(text).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m); // however often it ends
+  expect(text).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m); // systemd restarts the signer, no matter how often it exits
   expect(text).toMatch(/^RestrictAddressFamilies=\nRestrictAddressFamilies=AF_UNIX$/m);
   expect(text).toMatch(/^CapabilityBoundingSet=$/m);
   expect(text).toMatch(/^InaccessiblePaths=-\/var\/lib\/cluster /m);
   expect(text).toContain('LoadCredential=cluster-ca.key:/s/cluster.key');
   expect(text).not.toContain('kubernetes-ca.key');
-  // What it has seen is its own: neither the join service's group nor anybody else reads or writes it.
+  // Only the signer reads and writes its state. The group of the join service has no access.
   expect(text).toMatch(/^StateDirectory=cluster-signer\nStateDirectoryMode=0700$/m);
   expect(JSON.parse(buildSignerConfig(config.cluster))).toMatchObject({
     keys: '/run/credentials/cluster-signer.service',
@@ -50,7 +50,7 @@ test('SignerUnit.start() installs a unit without network and capabilities, with 
   });
 });
 
-test('SignerUnit.start() restarts the signer for a new or changed key only', async () => {
+test('SignerUnit.start() restarts the signer only for a new or changed key', async () => {
   const { files, units, unit } = await create();
   await unit.start(config, signal);
   await unit.start(config, signal);
@@ -69,7 +69,7 @@ test('SignerUnit.start() restarts the signer for a changed configuration', async
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
-test('SignerUnit.start() loads an optional key once it exists', async () => {
+test('SignerUnit.start() loads an optional key once the key exists', async () => {
   const { files, units, unit } = await create();
   for (const path of Object.values(config.keys)) await files.writeAtomic(path, 'one');
   expect(await unit.start(config, signal)).toEqual([]);
@@ -80,7 +80,7 @@ test('SignerUnit.start() loads an optional key once it exists', async () => {
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
-test('SignerUnit.start() starts a failed signer at the fifth call, without calls of systemd in between', async () => {
+test('SignerUnit.start() starts a failed signer at the fifth call, without calling systemd in between', async () => {
   const { units, unit } = await create();
   await unit.start(config, signal);
   await units.stop(SIGNER_UNIT);

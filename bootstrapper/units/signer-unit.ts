@@ -12,10 +12,13 @@ import {
 } from './signer-config.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** After this many unchanged `start` calls the next one asks systemd: one process a minute is half of an idle agent's work. */
+/**
+ * Number of `start` calls without changes after which the next call queries systemd. The query starts a
+ * process; one process a minute would be half of an idle agent's work.
+ */
 const UNCHECKED_STARTS = 4;
 
-/** How the signer runs on this node. */
+/** Settings with which the signer runs on this node. */
 export interface SignerUnitConfig {
   /** e.g. ["/usr/lib/cluster/node", "/usr/lib/cluster/signer.mjs"] */
   readonly command: readonly [string, ...string[]];
@@ -26,20 +29,23 @@ export interface SignerUnitConfig {
   readonly joinserviceUser: string;
   readonly etcd: SignerEtcdFiles;
   readonly cluster: SignerCluster;
-  /** Name in the key ring and path of each key of the control plane; some are created later than others. */
+  /** Path of each control-plane key, by its name in the key ring. Some keys are created later than others. */
   readonly keys: Readonly<Record<string, string>>;
-  /** The same of keys that may never exist. */
+  /** Keys in the same form that may never exist. */
   readonly optionalKeys: Readonly<Record<string, string>>;
 }
 
-/** What the signer's unit uses of the machine. */
+/** Ports (injected dependencies) of the signer's unit. */
 export interface SignerUnitPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly units: ServiceUnits;
 }
 
-/** The signer on this node. `start` may be repeated: new or changed keys restart the unit, otherwise nothing does. */
+/**
+ * Runs the signer on this node. `start` may be repeated: it restarts the unit only for new or changed keys or
+ * configuration.
+ */
 export class SignerUnit {
   readonly #ports: SignerUnitPorts;
   #hasUsers = false;
@@ -49,7 +55,7 @@ export class SignerUnit {
     this.#ports = ports;
   }
 
-  /** @returns names of required keys that do not exist yet */
+  /** @returns names of the required keys that do not exist yet */
   async start(config: SignerUnitConfig, signal: AbortSignal): Promise<readonly string[]> {
     const { files, units } = this.#ports;
     await this.#ensureUsers(config, signal);
