@@ -56,21 +56,24 @@ describe('createTestCertificate()', () => {
     expect(JSON.stringify(one)).not.toContain('PRIVATE KEY');
   });
 
-  test.each(NAMES)('%s: a test certificate names the removed node, and no subject that has permissions', async (name) => {
-    const certificate = await createTestCertificate(name, REMOVED, signer);
-    const { subject, publicKey } = new X509Certificate(certificate.certPem);
-    const common = /^CN=(.*)$/m.exec(subject)?.[1];
-    const harmless = [NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`];
-    // A node's id is derived from its key, and the key of this certificate was never admitted. A front proxy
-    // acts as another user, so its own name has no permissions.
-    if (name === 'member') harmless.push(nodeIdOf(spkiDerOf(publicKey)));
-    if (name === 'front-proxy') harmless.push('front-proxy-client');
-    expect(harmless).toContain(common);
-    expect(certificate.asUser).toBe(name === 'front-proxy' ? `removed:${NODE_ID}` : undefined);
-    const groups = [...subject.matchAll(/^O=(.*)$/gm)].map(([, group]) => group);
-    const known = ['cluster:nodes', 'cluster:operators', 'system:nodes'];
-    expect(groups.filter((group) => !known.includes(group ?? ''))).toEqual([]);
-  });
+  test.each(NAMES)(
+    '%s: a test certificate names the removed node, and no subject that has permissions',
+    async (name) => {
+      const certificate = await createTestCertificate(name, REMOVED, signer);
+      const { subject, publicKey } = new X509Certificate(certificate.certPem);
+      const common = /^CN=(.*)$/m.exec(subject)?.[1];
+      const harmless = [NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`];
+      // A node's id is derived from its key, and the key of this certificate was never admitted. A front proxy
+      // acts as another user, so its own name has no permissions.
+      if (name === 'member') harmless.push(nodeIdOf(spkiDerOf(publicKey)));
+      if (name === 'front-proxy') harmless.push('front-proxy-client');
+      expect(harmless).toContain(common);
+      expect(certificate.asUser).toBe(name === 'front-proxy' ? `removed:${NODE_ID}` : undefined);
+      const groups = [...subject.matchAll(/^O=(.*)$/gm)].map(([, group]) => group);
+      const known = ['cluster:nodes', 'cluster:operators', 'system:nodes'];
+      expect(groups.filter((group) => !known.includes(group ?? ''))).toEqual([]);
+    },
+  );
 });
 
 test('createServiceAccountToken() creates a token that is valid for 60 s, of an account without permissions', () => {
