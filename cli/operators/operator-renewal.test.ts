@@ -18,7 +18,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const namesOf = (asked: MemberIdentity[]) =>
   asked.splice(0).map((each) => (each.kind === 'operator' ? each.name : 'a node'));
 
-/** A cluster in which ann is a viewer and the harness is the owner. */
+/** A harness whose cluster has an owner, and ann as a viewer. */
 async function createHarnessWithAnn(...calls: Parameters<typeof createCuratorHarness>) {
   const harness = await createCuratorHarness(...calls);
   const { files, owner, clock } = harness;
