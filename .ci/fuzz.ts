@@ -1,8 +1,7 @@
 /**
- * Fuzzes the parsers of untrusted input: `npm run fuzz -- [--seconds N] [--seed N] [--list] [NAME…]`. NAME
- * selects targets by a part of their name; `--seconds` is the time for each target (default 10). The seed
- * is printed; the same seed gives the same inputs again. A defect of one target does not stop the others;
- * the exit code reports it.
+ * Fuzzes the parsers of input from untrusted peers: `npm run fuzz -- [--seconds N] [--seed N] [--list] [NAME…]`.
+ * NAME selects targets by a part of their name; `--seconds` is for each of them (10 unless said). The seed is printed, and
+ * the same one gives the same inputs again. Fails on the first defect of a target and goes on with the next one.
  */
 import { parseArgs } from 'node:util';
 import { fuzz, type NamedFuzzTarget } from '../internal/testing/fuzz.ts';

@@ -82,10 +82,10 @@ describe('import rules', () => {
       copyFileSync(join(ROOT, name), join(tree, name));
     }
     symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
-    const folders = ['cli', 'bootstrapper', 'joinservice', 'initproto', 'internal', 'e2e'];
+    const directories = ['cli', 'bootstrapper', 'joinservice', 'initproto', 'internal', 'e2e'];
     const { stdout } = spawnSync(
       join(ROOT, 'node_modules/.bin/depcruise'),
-      ['--config', '.dependency-cruiser.mjs', '--output-type', 'json', ...folders],
+      ['--config', '.dependency-cruiser.mjs', '--output-type', 'json', ...directories],
       { cwd: tree, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 },
     );
     ({ violations } = (JSON.parse(stdout) as { summary: { violations: typeof violations } }).summary);

@@ -20,8 +20,8 @@ import { LogRing } from './nodestream/index.ts';
 const EX_CONFIG = 78;
 const FINAL_CODES: ReadonlySet<string> = new Set(['config-provisioning-invalid', 'preflight-tpm-unusable']);
 const MAX_STATUS_CHARS = 1000;
-/** A directory that is cleared at each boot. */
-const RUN_FOLDER = '/run/cluster';
+/** Cleared at each boot. */
+const RUN_DIRECTORY = '/run/cluster';
 
 const clock = new SystemClock();
 const files = new DiskFiles();
@@ -81,8 +81,8 @@ function staysFailed(code: string | undefined): boolean {
 
 try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
-  await files.makeDirectory(RUN_FOLDER, 0o755);
-  await using _guard = await acquireProcessLock(files, `${RUN_FOLDER}/agent.lock`);
+  await files.makeDirectory(RUN_DIRECTORY, 0o755);
+  await using _guard = await acquireProcessLock(files, `${RUN_DIRECTORY}/agent.lock`);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
   await runAgent(
     {

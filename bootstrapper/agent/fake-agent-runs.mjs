@@ -122,6 +122,6 @@ for (let round = 0; round < rounds; round++) {
 await delay(50);
 const left = process.getActiveResourcesInfo().filter((name) => !/^(Timeout|TTYWrap|PipeWrap)$/.test(name));
 process.stdout.write(
-  `${JSON.stringify({ lives: 1 + 2 * rounds, moments: whole.moments, beforeReady, slowestMs, failures, unhandled, left })}\n`,
+  `${JSON.stringify({ runs: 1 + 2 * rounds, moments: whole.moments, beforeReady, slowestMs, failures, unhandled, left })}\n`,
 );
 process.exit();

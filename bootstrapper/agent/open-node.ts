@@ -26,10 +26,7 @@ import { openStorage, type OpenStorage } from './open-storage.ts';
 export interface OpenNode {
   readonly machine: OpenMachine;
   readonly storage: OpenStorage;
-  /**
-   * Values that workers share. Every worker can read each value; only the worker that has claimed a value can
-   * write it.
-   */
+  /** Every runnable can read a value; only the runnable that has claimed it writes it. */
   readonly valueStore: RoleValueStore;
   readonly values: RoleValues;
   /** Publishes this node's membership and roles. */

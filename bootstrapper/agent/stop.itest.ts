@@ -4,11 +4,8 @@ import { ExecaRunner } from '../../internal/exec/index.ts';
 
 const ROUNDS = 40;
 const LIMIT_MS = 5_000;
-const lives = join(import.meta.dirname, 'fake-agent-runs.mjs');
-/**
- * The agent uses fixed paths and ports. The test runs the agent in its own namespaces, so that these do not
- * collide with anything.
- */
+const fakeAgentRuns = join(import.meta.dirname, 'fake-agent-runs.mjs');
+/** The agent uses fixed paths and ports, so the test runs it in namespaces of its own. */
 const setUp = [
   'mount -t tmpfs tmpfs /var/lib',
   'mount -t tmpfs tmpfs /run',
@@ -22,14 +19,14 @@ test('an agent that is stopped at any time ends within seconds, opens nothing af
     argv: [
       'unshare',
       ...['--mount', '--net', 'sh', '-c', setUp, 'sh'],
-      ...[process.execPath, '--no-warnings', lives, String(ROUNDS), String(LIMIT_MS)],
+      ...[process.execPath, '--no-warnings', fakeAgentRuns, String(ROUNDS), String(LIMIT_MS)],
     ],
     timeoutMs: 300_000,
     signal: new AbortController().signal,
   });
   const told = JSON.parse(run.stdout) as Record<string, unknown>;
-  expect(told).toMatchObject({ lives: 1 + 2 * ROUNDS, failures: [], unhandled: [], left: [] });
-  // The test is useful only if some agents were stopped before they were ready.
+  expect(told).toMatchObject({ runs: 1 + 2 * ROUNDS, failures: [], unhandled: [], left: [] });
+  // Some runs were stopped before they were ready, and a run has enough moments to tell them apart.
   expect(told['beforeReady']).toBeGreaterThan(0);
   expect(told['moments']).toBeGreaterThan(ROUNDS);
 }, 300_000);

@@ -167,8 +167,8 @@ describe('Balancer', () => {
     const balancer = new Balancer({ rule: { upstreams, limits: { ...limits, ...more } }, clock, log });
     open.push(balancer);
     const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
-    const dial = (localAddress: string): Guest =>
-      new Guest(connect({ port, host: '127.0.0.1', localAddress }));
+    const dial = (localAddress: string): TestClient =>
+      new TestClient(connect({ port, host: '127.0.0.1', localAddress }));
     return { dial, records };
   }
 
@@ -208,7 +208,7 @@ describe('Balancer', () => {
       ...{ clock, log },
     });
     open.push(balancer);
-    const clientSocket = new Guest(
+    const clientSocket = new TestClient(
       connect(await balancer.listen({ host: '127.0.0.1', port: 0 }), '127.0.0.1'),
     );
     expect(await clientSocket.asked()).toBe('echo:hi');
@@ -234,7 +234,7 @@ describe('Balancer', () => {
     };
     balancer.checkHealth({ probe, random: () => 0.5 });
     const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
-    const clientSocket = new Guest(connect(port, '127.0.0.1'));
+    const clientSocket = new TestClient(connect(port, '127.0.0.1'));
     expect(await clientSocket.asked()).toBe('first:hi');
     expect(balancer.states().map(({ verdict, connections }) => [verdict, connections])).toEqual([
       ['healthy', 1],
@@ -261,8 +261,8 @@ describe('Balancer', () => {
   });
 });
 
-/** A client that connects, sends requests when the test asks it to, and keeps its connection open. */
-class Guest {
+/** A client that connects, sends as many requests as the test likes, and keeps its connection. */
+class TestClient {
   readonly closed: Promise<unknown>;
   readonly socket: Socket;
 

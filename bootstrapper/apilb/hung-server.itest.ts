@@ -60,7 +60,7 @@ test('apilb moves the clients of a server that SIGSTOP has stopped to another se
     expect(await told(join(directory.path, 'health.sock'))).toEqual(['silent', 'healthy']);
 
     hanging.kill('SIGCONT');
-    while ((await told(join(directory.path, 'health.sock')))[0] !== 'healthy') await turn();
+    while ((await told(join(directory.path, 'health.sock')))[0] !== 'healthy') await nextIteration();
     const back = await dial(port, caPem);
     expect(await ask(back)).toMatch(/first$/);
     back.destroy();
@@ -106,6 +106,6 @@ async function told(path: string): Promise<readonly string[]> {
   return (JSON.parse(text) as { upstreams: { verdict: string }[] }).upstreams.map(({ verdict }) => verdict);
 }
 
-function turn(): Promise<void> {
+function nextIteration(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -13,8 +13,8 @@ interface StorePorts {
   readonly signal: AbortSignal;
 }
 
-/** The store for blobs that the owner uploads over the Init contract. */
-export function createBlobUploads({ store, streams, signal }: StorePorts, folder: string): BlobUploads {
+/** The blob store for uploads over the Init contract. */
+export function createBlobUploads({ store, streams, signal }: StorePorts, directory: string): BlobUploads {
   return {
     state: async (sha256) => {
       const complete = await store.has(sha256);
@@ -22,7 +22,7 @@ export function createBlobUploads({ store, streams, signal }: StorePorts, folder
     },
     append: async (blob, offset, bytes) => void (await store.append(blob, offset, bytes)),
     commit: (blob) => store.commit(blob, signal),
-    freeBytes: () => streams.freeBytes(folder),
+    freeBytes: () => streams.freeBytes(directory),
   };
 }
 

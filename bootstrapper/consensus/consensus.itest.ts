@@ -205,7 +205,7 @@ describe('createClusterRecords()', () => {
     bundleManifest: '{}',
   };
   const owner = { name: 'owner', pubKeyDer: pubKeyDerOf(generateKeyPem()) };
-  const birth: NewCluster = {
+  const newCluster: NewCluster = {
     clusterId: 'c0ffee',
     clusterName: 'test',
     caPem: 'CA',
@@ -220,7 +220,7 @@ describe('createClusterRecords()', () => {
     const { start } = await createNode();
     const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
     const results = await Promise.all(
-      Array.from({ length: 8 }, () => createClusterRecords(etcd, birth, signal)),
+      Array.from({ length: 8 }, () => createClusterRecords(etcd, newCluster, signal)),
     );
     expect(results.filter(({ already }) => !already)).toHaveLength(1);
     const { entries, revision } = await etcd.list('', { signal });
@@ -232,9 +232,9 @@ describe('createClusterRecords()', () => {
       'nodes',
       'operators',
     ]);
-    const stranger = { ...birth, clusterId: 'bad' };
-    const secondNode = { ...birth, node: { ...node, pubKeyDer: pubKeyDerOf(generateKeyPem()) } };
-    for (const other of [stranger, secondNode, { ...birth, caPem: 'another CA' }]) {
+    const otherCluster = { ...newCluster, clusterId: 'bad' };
+    const secondNode = { ...newCluster, node: { ...node, pubKeyDer: pubKeyDerOf(generateKeyPem()) } };
+    for (const other of [otherCluster, secondNode, { ...newCluster, caPem: 'another CA' }]) {
       await expect(createClusterRecords(etcd, other, signal)).rejects.toMatchObject({
         code: 'consensus-other-cluster',
       });

@@ -132,7 +132,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const nowMs = (): number => clock.nowMs();
     const authority = await ensureClusterCa(
       { files, nowMs },
-      { folder: AGENT_PATHS.ca, clusterName: data.spec.clusterName },
+      { directory: AGENT_PATHS.ca, clusterName: data.spec.clusterName },
     );
     const created = await createFirstRecords(
       { admin, authority, nowMs },
@@ -226,9 +226,9 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
   ): Promise<void> {
     const config = this.#memberConfig();
     if (config === undefined) throw new TypeError('membership expected');
-    const inSlot = async (turn: AbortSignal): Promise<void> => {
-      await this.renewConsensus(turn);
-      await work(turn);
+    const inSlot = async (slotSignal: AbortSignal): Promise<void> => {
+      await this.renewConsensus(slotSignal);
+      await work(slotSignal);
     };
     await this.#etcdPair((what) => say(what)).rekey(config, inSlot, signal);
   }
@@ -242,7 +242,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     for (;;) {
       try {
         const config = { nodeId, stateDir: AGENT_PATHS.state, ports: ETCD_PORTS, peerHosts };
-        return await this.#repairs.run((turn) => this.#etcdPair().repair(config, turn), signal);
+        return await this.#repairs.run((slotSignal) => this.#etcdPair().repair(config, slotSignal), signal);
       } catch (error) {
         const membership = this.#options.membership();
         const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';

@@ -26,7 +26,7 @@ import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
 const caKey = generateKeyPem();
 const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
 
-/** The disk of a control plane; it is kept when the agent restarts. */
+/** A control plane's disk, which survives restarts of the agent. */
 async function createDisk(): Promise<MemoryFiles> {
   const files = new MemoryFiles();
   for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
@@ -80,7 +80,7 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
   return cameTo();
 }
 
-test('an agent that was killed before it activated a saved rotation phase leaves the static pods unchanged after a restart', async () => {
+test('an agent that was killed after it stored a phase and before it held the slot leaves the static pods alone until it holds the slot', async () => {
   const files = await createDisk();
   const store = new KeyStore(files, KEY_PATHS);
   const set: KeySet = {
@@ -91,10 +91,9 @@ test('an agent that was killed before it activated a saved rotation phase leaves
   };
   await store.saveSet(set); // the agent is killed here
   expect(await live(files)).toBe('serves');
-  // The agent may also be killed during the activation, while its API server is down. It must not wait for
-  // that API server before it activates the phase again.
+  // Killed while it held the slot and its API server was stopping: nothing waits for the API server before the slot is held again.
   expect(await live(files, false)).toBe('serves');
-  // After the activation, the agent rewrites every static pod that differs from the keys on disk, as usual.
+  // The phase is active now: the agent rewrites at once every static pod that differs from the disk.
   await store.saveStage(set);
   expect(await live(files)).toBe('writes pods');
 });

@@ -3,22 +3,22 @@ import { untilAborted } from '../../internal/cleanup/index.ts';
 import { settle } from '../../internal/testing/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
-test('RestartableTask.restart() starts the work again with other certificates, until the signal fires', async () => {
+test('RestartableTask runs its work again with new certificates and ends with its signal', async () => {
   const renewable = new RestartableTask();
   const stop = new AbortController();
-  let turns = 0;
+  let runs = 0;
   const running = renewable.run(async (signal) => {
-    turns++;
+    runs++;
     await untilAborted(signal);
   }, stop.signal);
   await settle();
   renewable.restart();
   await settle();
-  expect(turns).toBe(2);
+  expect(runs).toBe(2);
   stop.abort(new Error('enough'));
   await expect(running).rejects.toThrow('enough');
   renewable.restart();
-  expect(turns).toBe(2);
+  expect(runs).toBe(2);
 });
 
 test('RestartableTask does not restart work that fails or ends by itself', async () => {

@@ -15,14 +15,14 @@ const MAX_PEM_BYTES = 64 * 1024;
  */
 export async function ensureClusterCa(
   ports: { readonly files: FilePort; readonly nowMs: () => number },
-  options: { readonly folder: string; readonly clusterName: string },
+  options: { readonly directory: string; readonly clusterName: string },
 ): Promise<CertificateSigner> {
   const { files, nowMs } = ports;
-  await files.makeDirectory(options.folder);
+  await files.makeDirectory(options.directory);
   const keyPem = new Secret(
-    await keep(files, `${options.folder}/ca.key`, () => Promise.resolve(generateKeyPem().reveal())),
+    await keep(files, `${options.directory}/ca.key`, () => Promise.resolve(generateKeyPem().reveal())),
   );
-  const caPem = await keep(files, `${options.folder}/ca.crt`, () =>
+  const caPem = await keep(files, `${options.directory}/ca.crt`, () =>
     createCaCertPem({ commonName: `cluster ${options.clusterName}`, keyPem, nowMs: nowMs() }),
   );
   return new KeyCertificateSigner({ caPem, keyPem, nowMs });

@@ -62,7 +62,7 @@ test('installSharedKeys() completes a copy of the keys that an earlier run of th
   expect(await textAt(files, ROTATED_FILES.issuerCert)).toBe(set.next['kubernetes-clients-ca'].public);
 });
 
-test('a control plane that lost the rotation file does not take keys that sign only server certificates as its initial keys', async () => {
+test('a control plane that lost its active keys creates no new ones from keys that sign only for servers', async () => {
   const files = new MemoryFiles();
   await installControlPlaneKeys(files, keysOf(await aSet('done')));
   await files.remove(AGENT_PATHS.rotation);

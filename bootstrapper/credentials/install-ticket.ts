@@ -41,7 +41,7 @@ export async function writeCredentials(
 
 /** Writes the certificates of the kubelet. */
 export async function installKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
-  await files.makeDirectory(folderOf(KUBELET_FILES.ca));
+  await files.makeDirectory(directoryOf(KUBELET_FILES.ca));
   const certificates = [
     [KUBELET_FILES.ca, ticket.kubernetesCaPem],
     [KUBELET_FILES.clientCert, ticket.kubeletClientCertPem],
@@ -71,7 +71,7 @@ export async function installControlPlaneKeys(
   for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
     const text = ticket.controlPlaneKeys.get(name);
     if (text === undefined) throw new TypeError(`key ${name} expected in a verified ticket`);
-    await files.makeDirectory(folderOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
+    await files.makeDirectory(directoryOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
     await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
   }
   const rotation = ticket.controlPlaneKeys.get('rotation.json');
@@ -101,6 +101,6 @@ function isPublic(name: string): boolean {
   return name.endsWith('.crt') || name.endsWith('.pub');
 }
 
-function folderOf(path: string): string {
+function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/'));
 }

@@ -23,7 +23,7 @@ import type { ClusterDirectory, ControlPlaneNode } from './directory.ts';
 const signal = AbortSignal.timeout(30_000);
 const clock = new SystemClock();
 const { log, records: lines } = createMemoryLogger();
-let folder: string;
+let directoryPath: string;
 let cluster: TestCluster;
 let own: TestPeer;
 const open: AsyncDisposable[] = [];
@@ -35,7 +35,7 @@ const values = {
 let port: number;
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-curators-'));
+  directoryPath = await mkdtemp(join(tmpdir(), 'cluster-curators-'));
   cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
   own = await cluster.addNode('own');
   port = 20_000 + Math.floor(Math.random() * 30_000);
@@ -43,7 +43,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
+  await rm(directoryPath, { recursive: true });
 });
 
 /**
@@ -311,7 +311,7 @@ test('fetchBlob() resumes after an interruption, stops using a source of wrong b
   const bytes = new Uint8Array(randomBytes(600_000));
   const files = new DiskFiles();
   const streams = new DiskStreams();
-  const made = new BlobStore({ files, streams, roots: [join(folder, 'made')] });
+  const made = new BlobStore({ files, streams, roots: [join(directoryPath, 'made')] });
   const { sha256, sizeBytes } = await made.put(Readable.from([bytes]), { signal });
   const offsets: bigint[] = [];
   const torn = await startCurator('127.0.0.2', {
@@ -333,7 +333,7 @@ test('fetchBlob() resumes after an interruption, stops using a source of wrong b
       yield { data: bytes.subarray(Number(offset)) };
     },
   });
-  const store = new BlobStore({ files, streams, roots: [join(folder, 'store')] });
+  const store = new BlobStore({ files, streams, roots: [join(directoryPath, 'store')] });
   const blob = { name: 'kubelet', sha256, sizeBytes };
   await fetchBlob({ store, curators: createClient([torn, liar, honest]), clock, log }, blob, signal);
   expect(offsets).toEqual([0n, 200_000n, 0n]);

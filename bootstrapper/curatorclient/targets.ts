@@ -90,9 +90,9 @@ export function isLastResort({ source }: CuratorTarget): boolean {
  */
 export function rankTargets(
   targets: readonly CuratorTarget[],
-  standing: RankingFacts,
+  facts: RankingFacts,
 ): readonly CuratorTarget[] {
-  const { nowMs, ownNodeId, failedAtMs, callsInFlight: users, offset } = standing;
+  const { nowMs, ownNodeId, failedAtMs, callsInFlight: users, offset } = facts;
   const ranked = targets.map((target, index) => {
     const failed = failedAtMs.get(targetKey(target));
     const cooling = failed !== undefined && nowMs - failed < COOL_DOWN_MS;

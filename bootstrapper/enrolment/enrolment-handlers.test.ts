@@ -44,7 +44,7 @@ const nobodyAsked = {
 /** A machine with its disk, and functions that prepare files and run its enrolment. */
 async function createMachine() {
   const files = new MemoryFiles();
-  for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(folder);
+  for (const directory of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(directory);
   const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
   const phases = {
     after: () => [],
@@ -259,13 +259,14 @@ describe('enrolment on a machine', () => {
 
 async function snapshot(
   files: MemoryFiles,
-  folder = AGENT_PATHS.state as string,
+  directory = AGENT_PATHS.state as string,
 ): Promise<Record<string, string>> {
   const all: Record<string, string> = {};
-  for (const name of await files.list(folder)) {
-    const path = `${folder}/${name}`;
+  for (const name of await files.list(directory)) {
+    const path = `${directory}/${name}`;
     const stat = await files.stat(path);
-    if (stat?.kind === 'directory') Object.assign(all, { [path]: 'folder' }, await snapshot(files, path));
+    if (stat?.kind === 'directory')
+      Object.assign(all, { [path]: '<directory>' }, await snapshot(files, path));
     else all[path] = Buffer.from((await files.read(path, 1e6)) ?? []).toString();
   }
   return all;

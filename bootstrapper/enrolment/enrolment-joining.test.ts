@@ -91,7 +91,7 @@ async function live(
   files: MemoryFiles | Parameters<Parameters<typeof everyFault>[0]['run']>[0],
   joinClient: (files: FilePort) => EnrolmentPorts['joinClient'],
 ): Promise<Life> {
-  for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(folder);
+  for (const directory of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(directory);
   const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
   const phases = {
     after: () => [],
@@ -120,7 +120,7 @@ async function live(
 }
 
 describe('joining', () => {
-  test('a joined machine has all files of its roles on disk, and publishes the membership', async () => {
+  test('writes everything that the roles need to disk and returns the membership', async () => {
     const disk = new MemoryFiles();
     const cluster = new FakeAdmissions();
     const { enrolment, values, lock } = await live(disk, (files) => cluster.joinClient(files));

@@ -51,7 +51,7 @@ describe('Enrolment', () => {
     }
   });
 
-  test('an error of a handler leads to Failed, and finished() rejects for earlier and later callers', async () => {
+  test('an error of a handler ends in Failed; callers that waited before and callers that wait afterwards get the error', async () => {
     const { enrolment } = create({ CreatingCluster: () => Promise.reject(new Error('disk on fire')) });
     const before = Array.from({ length: 50 }, () =>
       enrolment.finished(never).catch((error: unknown) => error),

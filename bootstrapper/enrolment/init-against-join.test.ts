@@ -39,23 +39,23 @@ const spec = create(ClusterSpecSchema, {
 });
 const request = create(InitRequestSchema, { initId: '11111111-2222-4333-8444-555555555555', spec });
 
-/** As on a real disk, other tasks can run between any two calls. */
-function takingTurns(files: MemoryFiles): MemoryFiles {
+/** As on a real disk, other tasks run between any two of its calls. */
+function yieldingFiles(files: MemoryFiles): MemoryFiles {
   return new Proxy(files, {
     get: (target, name) => {
       const member: unknown = Reflect.get(target, name, target);
       if (typeof member !== 'function') return member;
       return async (...args: unknown[]) => {
-        await turns(1);
+        await waitIterations(1);
         return (member as (...all: unknown[]) => unknown).apply(target, args);
       };
     },
   });
 }
 
-/** A machine with its disk and key, on which the agent can be started any number of times. */
+/** A machine's disk and key, for any number of runs of its agent. */
 class Machine {
-  readonly disk = takingTurns(new MemoryFiles());
+  readonly disk = yieldingFiles(new MemoryFiles());
   readonly keys = createMachineKeys();
   readonly #cluster: FakeCluster;
 
@@ -66,7 +66,8 @@ class Machine {
   /** Starts enrolment, init handlers and join client, wired as in the agent. */
   async live(signal: AbortSignal) {
     const { log } = createMemoryLogger();
-    for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await this.disk.makeDirectory(folder);
+    for (const directory of [AGENT_PATHS.enrolment, AGENT_PATHS.init])
+      await this.disk.makeDirectory(directory);
     const files = this.disk;
     const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs() });
     const store = new RoleValueStore();
@@ -187,14 +188,15 @@ function holdAdmission(): { asked: Promise<void>; grant: () => void; left: Promi
   return { asked: asked.promise, grant: granted.resolve, left: left.promise };
 }
 
-async function turns(count: number): Promise<void> {
-  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
+async function waitIterations(count: number): Promise<void> {
+  for (let iteration = 0; iteration < count; iteration++)
+    await new Promise((resolve) => setImmediate(resolve));
 }
 
 test('of an init and an admission at the same instant, one wins, the other ends, and a restart finds the winner', async () => {
   const wins = { init: 0, join: 0 };
-  // The lead of the admission in turns of the event loop (negative: of the init). The test corrects it after
-  // each round, so that both sides keep winning some rounds.
+  // The head start of the admission, in iterations of the event loop (negative: of the init): corrected after each round, so
+  // that it stays a race.
   let headStart = 0;
   for (let round = 0; round < ROUNDS; round++) {
     const stop = new AbortController();
@@ -202,8 +204,8 @@ test('of an init and an admission at the same instant, one wins, the other ends,
     const { asked, grant, left } = holdAdmission();
     const life = await machine.live(stop.signal);
     await asked;
-    const init = turns(headStart).then(() => life.init());
-    await turns(-headStart);
+    const init = waitIterations(headStart).then(() => life.init());
+    await waitIterations(-headStart);
     grant();
     const answer = await init;
     const lock = await life.lock.read();
@@ -221,7 +223,7 @@ test('of an init and an admission at the same instant, one wins, the other ends,
       expect(await life.stands()).toBe('Running');
       expect(cluster.minted.get(machine.keys.nodeId)).toBe(1);
     }
-    await left; // whichever side won, the agent must stop requesting admission
+    await left; // whichever won, the join client has stopped
     stop.abort(new Error('the agent stops'));
     await life.ended;
     await expectSameWinner(machine, answer === 'accepted' ? 'init' : 'join');

@@ -27,15 +27,15 @@ describe('untilFileChanges()', () => {
     { name: 'is deleted', before: '{"cut', after: undefined },
   ])('resolves when the file in the error $name', async ({ before, after }) => {
     if (before !== undefined) await files.writeAtomic(PATH, before);
-    let isMended = false;
-    const waiting = untilFileChanges({ files, clock, log }, named, stop.signal).then(() => (isMended = true));
+    let isFixed = false;
+    const waiting = untilFileChanges({ files, clock, log }, named, stop.signal).then(() => (isFixed = true));
     await clock.advance(60_000);
-    expect(isMended).toBe(false);
+    expect(isFixed).toBe(false);
     if (after === undefined) await files.remove(PATH);
     else await files.writeAtomic(PATH, after);
     await clock.advance(2_000);
     await waiting;
-    expect([isMended, clock.sleeping]).toEqual([true, 0]);
+    expect([isFixed, clock.sleeping]).toEqual([true, 0]);
   });
 
   test.each([

@@ -75,18 +75,18 @@ describe('InitJob', () => {
     ).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });
 
-  test('accept() accepts a repeated request with new signatures of the same keys, and refuses one for another key', async () => {
+  test('accept() attaches a request for the same key that was signed again, and refuses a request for another key', async () => {
     const key = generateKeyPem();
     const signed = async (by: typeof key): Promise<string> =>
       Buffer.from(await createCertificateRequest(by, 'kubernetes-admin')).toString('base64');
-    const asking = async (by: typeof key): Promise<InitRecord> => ({
+    const requestFor = async (by: typeof key): Promise<InitRecord> => ({
       ...request,
       spec: { ...spec, kubernetesAdminCsrBase64: await signed(by) },
     });
     const job = createJob(await createFiles());
-    await job.accept(await asking(key), never);
-    await job.accept(await asking(key), never);
-    await expect(job.accept(await asking(generateKeyPem()), never)).rejects.toMatchObject({
+    await job.accept(await requestFor(key), never);
+    await job.accept(await requestFor(key), never);
+    await expect(job.accept(await requestFor(generateKeyPem()), never)).rejects.toMatchObject({
       code: 'initserver-spec-changed',
     });
   });

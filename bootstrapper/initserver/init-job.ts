@@ -55,16 +55,16 @@ export interface Acknowledgement {
  */
 export class InitJob {
   readonly #ports: InitJobPorts;
-  readonly #folder: string;
+  readonly #directory: string;
   readonly #restored = new EventValue<true>();
   readonly #accepted = new EventValue<InitRecord>();
   readonly #outcome = new EventValue<InitOutcome | undefined>();
   readonly #acknowledged = new EventValue<Acknowledgement>();
   #accepting: Promise<unknown> = Promise.resolve();
 
-  constructor(ports: InitJobPorts, folder: string) {
+  constructor(ports: InitJobPorts, directory: string) {
     this.#ports = ports;
-    this.#folder = folder;
+    this.#directory = directory;
     this.#outcome.set(undefined);
   }
 
@@ -197,7 +197,7 @@ export class InitJob {
   }
 
   #file<T>(name: string): ChecksummedFile<T> {
-    return new ChecksummedFile<T>(this.#ports.files, `${this.#folder}/${name}`);
+    return new ChecksummedFile<T>(this.#ports.files, `${this.#directory}/${name}`);
   }
 }
 

@@ -55,13 +55,13 @@ function createCaPem(): Promise<string> {
 const signedBy = (key: KeyObject, text = statement): Uint8Array => sign(undefined, text, key);
 
 describe('acknowledge', () => {
-  const stranger = generateKeyPairSync('ed25519').privateKey;
+  const otherKey = generateKeyPairSync('ed25519').privateKey;
   const another = ownershipStatement({ ...outcome, clusterCaPem: anotherCaPem, epoch: 1n });
   test.each([
-    { name: 'by a key that is not the caller’s', signature: () => signedBy(stranger) },
-    { name: 'for another cluster', signature: () => signedBy(owner.privateKey, another) },
-    { name: 'that is empty', signature: () => new Uint8Array() },
-  ])('refuses a signature $name and writes no file', async ({ signature }) => {
+    { name: 'by a key that is not the caller’s', signature: () => signedBy(otherKey) },
+    { name: 'over another cluster', signature: () => signedBy(owner.privateKey, another) },
+    { name: 'that is none', signature: () => new Uint8Array() },
+  ])('refuses a signature $name and leaves no file behind', async ({ signature }) => {
     await job.finish(outcome);
     const before = await files.list('/init');
     await expect(acknowledge('one', signature())).rejects.toMatchObject({

@@ -61,16 +61,16 @@ async function refusedAs(upgrades: ReturnType<typeof createJoinUpgrades>): Promi
 
 test('each connection verifies the cluster with the collateral that this machine has at that time', async () => {
   if (attestation === undefined) throw new TypeError('it was written above');
-  const shelf: { collateral: Awaited<ReturnType<Parameters<typeof createJoinUpgrades>[0]['collateral']>> } = {
+  const cache: { collateral: Awaited<ReturnType<Parameters<typeof createJoinUpgrades>[0]['collateral']>> } = {
     collateral: {},
   };
   const upgrades = createJoinUpgrades({
     issuers: [newKey()],
     attestation: attestationSettings(attestation),
-    collateral: () => Promise.resolve(shelf.collateral),
+    collateral: () => Promise.resolve(cache.collateral),
     clock,
   });
   expect(await refusedAs(upgrades)).toBe('attestation-policy-missing');
-  shelf.collateral = { snp: { certificates: [], crls: [] } };
+  cache.collateral = { snp: { certificates: [], crls: [] } };
   expect(await refusedAs(upgrades)).toBe('snp-report-size');
 });

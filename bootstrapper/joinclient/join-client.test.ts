@@ -126,8 +126,8 @@ async function firstProblem(client: JoinClient): Promise<string> {
   return status.kind === 'asking' ? (status.lastError?.code ?? '') : '';
 }
 
-/** A TCP proxy to a join service, which the test can close. */
-async function openDoor(port: number, endpoint: string): Promise<AsyncDisposable> {
+/** A TCP proxy in front of a join service; disposing it closes the endpoint. */
+async function openEndpoint(port: number, endpoint: string): Promise<AsyncDisposable> {
   const sockets = new Set<Socket>();
   const [host = '', to] = endpoint.split(':');
   const server = createServer((socket) => {
@@ -207,10 +207,10 @@ describe('JoinClient', () => {
     const { client } = createMachine({
       checkMachine: () => (lacks-- > 0 ? Promise.reject(unfit) : Promise.resolve()),
     });
-    const asking = client.admit(life.signal);
+    const requesting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('preflight-swap');
     expect(cluster.said).toEqual([]);
-    using granted = await asking;
+    using granted = await requesting;
     expect(granted.record.clusterId).toBe(cluster.clusterId);
   });
 
@@ -220,13 +220,13 @@ describe('JoinClient', () => {
     expect((await client.requestTicket(record, life.signal)).nodeName).toBe('w1');
   });
 
-  test('sends nothing to a cluster of another owner and keeps trying', async () => {
+  test('tells nothing to a cluster of another owner and keeps trying', async () => {
     const { client } = createMachine({ ownerKey: new Uint8Array(32).fill(7) });
-    const asking = client.admit(life.signal);
+    const requesting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('joinclient-owner-unknown');
     expect(cluster.said.every((said) => said === 'introduce')).toBe(true);
     life.abort();
-    await expect(asking).rejects.toThrow();
+    await expect(requesting).rejects.toThrow();
   });
 
   test('finds its cluster among endpoints that are unreachable or belong to another owner', async () => {
@@ -257,7 +257,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a permanent refusal stops the attempts until retryNow()', async () => {
+  test('a permanent refusal stops the requests until retryNow() is called', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -291,15 +291,15 @@ describe('JoinClient', () => {
     const { client, nodeId } = createMachine({ endpoints: [`127.0.0.1:${port}`] });
     const admitting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('rpc-unreachable');
-    let door = await openDoor(port, cluster.endpoint);
+    let proxy = await openEndpoint(port, cluster.endpoint);
     using granted = await admitting;
-    await door[Symbol.asyncDispose]();
+    await proxy[Symbol.asyncDispose]();
     await expect(granted.requestTicket(life.signal)).rejects.toThrow();
     const committing = client.requestTicket(granted.record, life.signal); // as the agent does with a lock on disk
     expect(await firstProblem(client)).toBe('rpc-unreachable');
-    door = await openDoor(port, cluster.endpoint);
+    proxy = await openEndpoint(port, cluster.endpoint);
     expect((await committing).nodeId).toBe(nodeId);
-    await door[Symbol.asyncDispose]();
+    await proxy[Symbol.asyncDispose]();
     expect([...cluster.minted]).toEqual([[nodeId, 1]]);
   });
 
@@ -360,11 +360,11 @@ describe('JoinClient', () => {
     expect((await client.rejoin(through, life.signal)).nodeId).toBe(nodeId);
     cluster.behaviour.isControlPlane = false;
     const asked = cluster.said.length;
-    const asking = client.rejoin(through, life.signal);
+    const requesting = client.rejoin(through, life.signal);
     expect(await firstProblem(client)).toBe('joinclient-cluster-unverified');
     expect(cluster.said.slice(asked)).not.toContain('rejoin ticket');
     life.abort();
-    await expect(asking).rejects.toThrow();
+    await expect(requesting).rejects.toThrow();
   });
 
   test('rejoin() accepts at an endpoint the node that the cluster has named there, or any control plane, but no other node', async () => {
@@ -376,22 +376,22 @@ describe('JoinClient', () => {
     expect((await client.rejoin(at('node-of-somebody-else'), life.signal)).nodeId).toBe(nodeId);
     cluster.behaviour.isControlPlane = false;
     expect((await client.rejoin(at(cluster.nodeId), life.signal)).nodeId).toBe(nodeId);
-    const asking = client.rejoin(at('node-of-somebody-else'), life.signal);
+    const requesting = client.rejoin(at('node-of-somebody-else'), life.signal);
     expect(await firstProblem(client)).toBe('joinclient-cluster-unverified');
     life.abort();
-    await expect(asking).rejects.toThrow();
+    await expect(requesting).rejects.toThrow();
   });
 
   test('a machine that is bound to one cluster sends nothing to another cluster of the same owner', async () => {
     const { client, nodeId } = createMachine();
-    const asking = client.requestTicket(
+    const requesting = client.requestTicket(
       { clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] },
       life.signal,
     );
     expect(await firstProblem(client)).toBe('joinclient-other-cluster');
     expect(cluster.said).not.toContain('hello');
     life.abort();
-    await expect(asking).rejects.toThrow();
+    await expect(requesting).rejects.toThrow();
   });
 
   const pins = [
@@ -402,11 +402,11 @@ describe('JoinClient', () => {
     'a machine that is provisioned for one cluster sends nothing to a cluster $name',
     async ({ change }) => {
       const { client } = createMachine({ pinned: { ...pinOf(cluster), ...change } });
-      const asking = client.admit(life.signal);
+      const requesting = client.admit(life.signal);
       expect(await firstProblem(client)).toBe('joinclient-not-pinned-cluster');
       expect(cluster.said).not.toContain('hello');
       life.abort();
-      await expect(asking).rejects.toThrow();
+      await expect(requesting).rejects.toThrow();
     },
   );
 
@@ -472,9 +472,9 @@ describe('JoinClient', () => {
       throw refused('join-clock-off');
     };
     const { client } = createMachine();
-    const asking = client.admit(life.signal);
+    const requesting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('join-clock-off');
     life.abort();
-    await expect(asking).rejects.toThrow();
+    await expect(requesting).rejects.toThrow();
   });
 });

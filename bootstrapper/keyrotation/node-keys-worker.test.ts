@@ -16,7 +16,7 @@ import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import { KeyStore } from './key-store.ts';
 import { nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
 
-const PLACES = { rotation: '/keys/rotation.json', stage: '/keys/stage.json', lastKey: '/ca/ca.key' };
+const TEST_PATHS = { rotation: '/keys/rotation.json', stage: '/keys/stage.json', lastKey: '/ca/ca.key' };
 const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
 
 let set: KeySet;
@@ -33,7 +33,7 @@ beforeAll(async () => {
  */
 class TestNode implements Curators, KeyRotationDriver {
   readonly files = new MemoryFiles();
-  readonly store = new KeyStore(this.files, PLACES);
+  readonly store = new KeyStore(this.files, TEST_PATHS);
   readonly clock = new FakeClock();
   readonly did: string[] = [];
   readonly values = {
@@ -109,7 +109,7 @@ class TestNode implements Curators, KeyRotationDriver {
 
 let node: TestNode;
 const rest = async (): Promise<void> => {
-  for (let turns = 0; turns < 5; turns++) await settle();
+  for (let round = 0; round < 5; round++) await settle();
 };
 
 describe('the key rotation worker on a control plane', () => {
@@ -161,13 +161,13 @@ describe('the key rotation worker on a control plane', () => {
     expect(await node.store.isActivationPending()).toBe(false);
   });
 
-  test('fetches lost keys again and activates them at once', async () => {
+  test('that lost its keys gets the active keys again', async () => {
     {
       await using _life = node.live();
       await node.tell('issue');
       await rest();
     }
-    await node.files.remove(PLACES.rotation);
+    await node.files.remove(TEST_PATHS.rotation);
     node.did.length = 0;
     await using _next = node.live();
     await rest();

@@ -145,7 +145,7 @@ test('if several control planes create keys at once, one set is recorded, and ea
   expect(maker?.refreshed).toEqual(['hand']);
   expect((await maker?.store.loadSet())?.next['etcd-peers-ca'].public).toBe(made?.next['etcd-peers-ca']);
   const seen: string[] = [];
-  for (let turns = 0; turns < 6; turns++) {
+  for (let round = 0; round < 6; round++) {
     const { generation, phase: now } = await onRecord();
     if (now === 'asked') throw new TypeError('asked again');
     seen.push(formatStage({ generation, phase: now }));

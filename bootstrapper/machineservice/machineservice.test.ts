@@ -57,9 +57,9 @@ describe('enrolmentEvent()', () => {
   });
 });
 
-test('root adds endpoints over the Unix socket and watches the enrolment', async () => {
-  await using folder = await temporaryDirectory();
-  const path = join(folder.path, 'agent.sock');
+test('root directs the machine over a Unix socket and follows it', async () => {
+  await using directory = await temporaryDirectory();
+  const path = join(directory.path, 'agent.sock');
   const enrolment = new EventValue<EnrolmentStatus<Membership>>();
   enrolment.set({ state: 'New' });
   const status = new EventValue<JoinStatus>();

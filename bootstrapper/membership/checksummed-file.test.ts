@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { DiskFiles } from '../../internal/file/index.ts';
 import { ChecksummedFile } from './checksummed-file.ts';
 
-let folder: string;
+let directory: string;
 let file: ChecksummedFile<{ readonly nodeId: string }>;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'checked-'));
-  file = new ChecksummedFile(new DiskFiles(), join(folder, 'value.json'));
+  directory = await mkdtemp(join(tmpdir(), 'checked-'));
+  file = new ChecksummedFile(new DiskFiles(), join(directory, 'value.json'));
 });
-afterEach(() => rm(folder, { recursive: true }));
+afterEach(() => rm(directory, { recursive: true }));
 
 describe('CheckedFile', () => {
   test('load() returns the value that save() wrote, and undefined before the first save()', async () => {

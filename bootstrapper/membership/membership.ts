@@ -1,7 +1,4 @@
-/**
- * A control plane at which a node can find its cluster again. The entry is not trusted: the peer at this
- * address must prove its identity.
- */
+/** A control plane at which a node finds its cluster again. Not trusted: the server there must prove its identity. */
 export interface DirectoryEntry {
   readonly nodeId: string;
   readonly host: string;

@@ -14,24 +14,24 @@ const ticket: LockClaim = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket-1
 
 type Answer = { readonly won: string } | { readonly code: string; readonly clusterId: string };
 
-let folder: string;
+let directory: string;
 let contenders: readonly ChildProcess[];
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'nodelock-'));
+  directory = await mkdtemp(join(tmpdir(), 'nodelock-'));
   contenders = [init, ticket].map(() => fork(contender, { execArgv: ['--no-warnings'] }));
   await Promise.all(contenders.map((each) => once(each, 'message')));
 });
 afterEach(async () => {
   await Promise.all(contenders.map((each) => (each.disconnect(), once(each, 'exit'))));
-  await rm(folder, { recursive: true });
+  await rm(directory, { recursive: true });
 });
 
 describe('NodeLock, with an accepted init and a granted ticket in two processes', () => {
   test(`lets exactly one of them win at the same instant, ${ROUNDS} times, and a third process finds the winner`, async () => {
     const wins = { init: 0, join: 0 };
     for (let round = 0; round < ROUNDS; round++) {
-      const path = join(folder, `lock-${round}.json`);
-      const atMs = Date.now() + 8; // both processes start at the same instant
+      const path = join(directory, `lock-${round}.json`);
+      const atMs = Date.now() + 8; // both spin until then
       const answers = await Promise.all(
         [init, ticket].map(async (claim, index) => {
           const each = contenders[index];

@@ -7,14 +7,14 @@ import { lockedValue } from '../../internal/attestation/index.ts';
 import { createHash } from 'node:crypto';
 import { NodeLock, type LockClaim, type LockCounter, type LockRegister } from './node-lock.ts';
 
-let folder: string;
-beforeEach(async () => void (folder = await mkdtemp(join(tmpdir(), 'nodelock-'))));
-afterEach(() => rm(folder, { recursive: true }));
+let directory: string;
+beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'nodelock-'))));
+afterEach(() => rm(directory, { recursive: true }));
 
 const createLock = (register?: LockRegister): NodeLock =>
   new NodeLock({
     files: new DiskFiles(),
-    path: join(folder, 'lock.json'),
+    path: join(directory, 'lock.json'),
     nowMs: () => 7,
     ...(register === undefined ? {} : { register }),
   });
@@ -68,7 +68,7 @@ const ticket: LockClaim = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket-1
 describe('NodeLock', () => {
   test('acquire() lets exactly one of an init and a join win, in a hundred rounds', async () => {
     for (let round = 0; round < 100; round++) {
-      await rm(join(folder, 'lock.json'), { force: true });
+      await rm(join(directory, 'lock.json'), { force: true });
       const claims = round % 2 === 0 ? [init, ticket] : [ticket, init];
       const outcomes = await Promise.allSettled(claims.map((claim) => createLock().acquire(claim)));
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
@@ -110,15 +110,12 @@ describe('NodeLock', () => {
     },
     { name: 'null', text: 'null' },
   ];
-  test.each(damages)(
-    'treats $name as damaged, not as unlocked, and leaves the file unchanged',
-    async ({ text }) => {
-      await writeFile(join(folder, 'lock.json'), text);
-      await expect(createLock().read()).rejects.toMatchObject({ code: 'nodelock-damaged' });
-      await expect(createLock().acquire(init)).rejects.toMatchObject({ code: 'nodelock-damaged' });
-      expect(await readFile(join(folder, 'lock.json'), 'utf8')).toBe(text);
-    },
-  );
+  test.each(damages)('treats $name as damaged, never as unlocked, and leaves it alone', async ({ text }) => {
+    await writeFile(join(directory, 'lock.json'), text);
+    await expect(createLock().read()).rejects.toMatchObject({ code: 'nodelock-damaged' });
+    await expect(createLock().acquire(init)).rejects.toMatchObject({ code: 'nodelock-damaged' });
+    expect(await readFile(join(directory, 'lock.json'), 'utf8')).toBe(text);
+  });
 
   describe('with a PCR', () => {
     let register: FakeRegister;
@@ -199,12 +196,12 @@ describe('NodeLock', () => {
 
     test('counts again after the disk was wiped and the machine locked again, and not again after the old disk was restored', async () => {
       await createLock(register).acquire(init);
-      const disk = await readFile(join(folder, 'lock.json'));
-      await rm(join(folder, 'lock.json'));
+      const disk = await readFile(join(directory, 'lock.json'));
+      await rm(join(directory, 'lock.json'));
       register.powerCycle();
       await createLock(register).acquire(ticket);
       expect(register.counter.value).toBe(7n);
-      await writeFile(join(folder, 'lock.json'), disk);
+      await writeFile(join(directory, 'lock.json'), disk);
       register.powerCycle();
       await createLock(register).mirrorToRegister();
       expect(register.counter.value).toBe(7n);
@@ -212,7 +209,7 @@ describe('NodeLock', () => {
 
     test('a machine that was reset without a reboot and locked to the same cluster keeps its PCR value, and counts the new lock', async () => {
       await createLock(register).acquire(init);
-      await rm(join(folder, 'lock.json'));
+      await rm(join(directory, 'lock.json'));
       await createLock(register).acquire({ ...init, id: 'init-2' });
       expect(register).toMatchObject({ value: locked, extensions: 1, counter: { value: 7n } });
       register.powerCycle();
@@ -222,7 +219,7 @@ describe('NodeLock', () => {
 
     test('a machine that was reset without a reboot and locked to another cluster extends the PCR to a value that no verifier accepts', async () => {
       await createLock(register).acquire(init);
-      await rm(join(folder, 'lock.json'));
+      await rm(join(directory, 'lock.json'));
       await createLock(register).acquire(ticket);
       expect(register.value).toEqual(Buffer.from(lockedValue(locked, ticket.clusterId)));
     });

@@ -180,8 +180,8 @@ test('operators can read the logs of both etcd members', () => {
   );
 });
 
-describe('runNodeSession()', () => {
-  test('passes the parameters of a removal probe on, and returns its report', async () => {
+describe('attend()', () => {
+  test('runs the removal probe for the node that the curator names and reports the result', async () => {
     const { order, orders, until, ended } = setUp();
     const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true, generation: 2n } };
     order({ case: 'task', value: { task: 1n, credit: 16, what } });

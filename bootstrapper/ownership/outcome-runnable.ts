@@ -40,7 +40,7 @@ export function outcomeRunnable(options: OutcomeOptions): Runnable {
       const nowMs = (): number => clock.nowMs();
       const authority = await ensureClusterCa(
         { files, nowMs },
-        { folder: AGENT_PATHS.ca, clusterName: membership.clusterName },
+        { directory: AGENT_PATHS.ca, clusterName: membership.clusterName },
       );
       const outcome = await buildInitOutcome({ files, authority, nowMs }, record, membership);
       const result = toBinary(InitResultSchema, create(InitResultSchema, wireResult(outcome)));

@@ -61,7 +61,7 @@ describe('ownAddressRunnable()', () => {
     expect([tree.at('root').state, now.hurries, events]).toEqual(['healthy', 1, []]);
   });
 
-  test('reports the loss during an init as a failed preflight, and finishes the preflight when the address is back', async () => {
+  test('reports a lost address to the watchers of an init: the checks fail, and pass once the address is back', async () => {
     now.isInitUnderWay = true;
     await using tree = await supervised();
     now.addresses = [];

@@ -27,35 +27,35 @@ async function createMachine(isControlPlane = true) {
     ...{ files, commands: new FakeCommands(), units: new FakeUnits(), clock: new FakeClock() },
     log: createMemoryLogger().log,
   };
-  const desk = new RecoveryService(ports, { membership: () => membership, directory: () => undefined });
-  return { files, ports, desk };
+  const service = new RecoveryService(ports, { membership: () => membership, directory: () => undefined });
+  return { files, ports, service };
 }
 
-describe('a request to recover the quorum', () => {
-  test('must name the cluster, is on disk before the response, and ends the agent', async () => {
-    const { files, desk } = await createMachine();
-    await desk.order('blue');
+describe('an order to recover the quorum', () => {
+  test('names the cluster, is on disk before it is answered, and ends the agent', async () => {
+    const { files, service } = await createMachine();
+    await service.order('blue');
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeDefined();
-    expect(desk.ordered.peek()).toEqual({ set: true, value: true });
+    expect(service.ordered.peek()).toEqual({ set: true, value: true });
   });
 
-  test('is refused for another cluster', async () => {
-    const { files, desk } = await createMachine();
-    await expect(desk.order('green')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
+  test('for another cluster is refused', async () => {
+    const { files, service } = await createMachine();
+    await expect(service.order('green')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
-    expect(desk.ordered.peek()).toEqual({ set: true, value: false });
+    expect(service.ordered.peek()).toEqual({ set: true, value: false });
   });
 
-  test('is refused on a machine without etcd data', async () => {
-    const { desk } = await createMachine(false);
-    await expect(desk.order('blue')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
-    await expect(desk.survey(never)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
+  test('is refused where there is no data of etcd', async () => {
+    const { service } = await createMachine(false);
+    await expect(service.order('blue')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
+    await expect(service.survey(never)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
   });
 
-  test('is dropped with its reason if it cannot be carried out, and nothing is changed', async () => {
-    const { files, ports, desk } = await createMachine();
-    await desk.order('blue');
-    await runPendingRecovery(ports, never); // without etcd keys, no member can be asked
+  test('that cannot be carried out is given up with its reason, and nothing was changed', async () => {
+    const { files, ports, service } = await createMachine();
+    await service.order('blue');
+    await runPendingRecovery(ports, never); // without etcd's keys nobody can be asked anything
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeUndefined();
     expect(Buffer.from((await files.read(AGENT_PATHS.recoveryFailure, 4096)) ?? []).toString()).toMatch(
       /client\.crt/,
@@ -64,9 +64,9 @@ describe('a request to recover the quorum', () => {
     expect(ports.units.moves).toEqual([]);
   });
 
-  test('stays on disk if it failed half way, and the next start completes it', async () => {
-    const { files, ports, desk } = await createMachine();
-    await desk.order('blue');
+  test('that stopped half way stays: the next start completes it', async () => {
+    const { files, ports, service } = await createMachine();
+    await service.order('blue');
     await files.makeDirectory(layout.root);
     await files.createExclusive(layout.recoveryMarker, '2\n');
     await expect(runPendingRecovery(ports, never)).rejects.toThrow();

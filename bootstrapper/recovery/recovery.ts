@@ -118,7 +118,7 @@ export class RecoveryService implements QuorumRecovery {
         'consensus-not-recoverable',
         `this machine belongs to cluster ${membership.clusterName}, not to ${JSON.stringify(clusterName.slice(0, 80))}`,
       );
-    await files.makeDirectory(folderOf(AGENT_PATHS.recoveryOrder));
+    await files.makeDirectory(directoryOf(AGENT_PATHS.recoveryOrder));
     await files.remove(AGENT_PATHS.recoveryFailure);
     await files.createExclusive(
       AGENT_PATHS.recoveryOrder,
@@ -224,6 +224,6 @@ export function recoveryRunnable(
   };
 }
 
-function folderOf(path: string): string {
+function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/'));
 }

@@ -141,8 +141,8 @@ describe('judge()', () => {
     ['curator', 'member', { kind: 'code', code: 'etcd-unavailable' }, 'inconclusive'],
     ['curator', 'member', status(200), 'admitted'],
   ];
-  test.each(table)('%s, %s credential, %j: %s', (door, paper, answer, want) => {
-    expect(judgeAnswer(door, paper, answer).outcome).toBe(want);
+  test.each(table)('%s, %s credential, %j: %s', (endpoint, credential, answer, want) => {
+    expect(judgeAnswer(endpoint, credential, answer).outcome).toBe(want);
   });
 
   test('returns the message of the API server, and no other part of a response body', () => {

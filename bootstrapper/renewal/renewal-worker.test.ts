@@ -118,7 +118,7 @@ describe('renewalWorker()', () => {
   const broken: readonly (Omit<Renewal, 'name'> & { readonly how: string })[] = [
     { how: 'that is refused', certificateTimes: due, prepare: () => Promise.reject(new Error('refused')) },
     {
-      how: 'that cannot be put in force',
+      how: 'that cannot be activated',
       certificateTimes: due,
       prepare: () => Promise.resolve(() => Promise.reject(new Error('disk full'))),
     },
@@ -142,7 +142,7 @@ describe('renewalWorker()', () => {
     },
   );
 
-  test('installs one renewal at a time', async () => {
+  test('activates one renewal at a time', async () => {
     const events: string[] = [];
     const slow = (name: string): Renewal => {
       let isDue = true;

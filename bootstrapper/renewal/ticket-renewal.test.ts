@@ -58,8 +58,8 @@ async function createMember(options: {
     epoch: 1,
     directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
   };
-  const folders = [AGENT_PATHS.ca, PATHS.pki, '/var/lib/cluster/kubernetes'];
-  for (const folder of folders) await files.makeDirectory(folder);
+  const directories = [AGENT_PATHS.ca, PATHS.pki, '/var/lib/cluster/kubernetes'];
+  for (const directory of directories) await files.makeDirectory(directory);
   for (const path of [KUBELET_FILES.clientKey, KUBELET_FILES.servingKey])
     await files.writeAtomic(path, generateKeyPem().reveal());
   if (options.hasCa)
@@ -158,7 +158,7 @@ describe('ensureValidCertificates()', () => {
     expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [], ...asMember });
   });
 
-  test('refuses a ticket with another Kubernetes CA, because the kubelet would trust that CA', async () => {
+  test('refuses a ticket with another Kubernetes CA, because its kubelet would trust the owner of that CA', async () => {
     const { ports, membership, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -247,9 +247,9 @@ describe('ticketRenewal()', () => {
   test('saves the membership and then passes it to the services that use the certificate', async () => {
     const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const before = await state.membership.load();
-    const putInForce = await ticketRenewal(ports).prepare(never);
-    expect(await state.membership.load()).toEqual(before); // only the installation saves the membership
-    const membership = await putInForce(never);
+    const activate = await ticketRenewal(ports).prepare(never);
+    expect(await state.membership.load()).toEqual(before); // other nodes may renew before this one holds the slot
+    const membership = await activate(never);
     expect(membership?.nodeCertPem).toBe('new');
     expect(await state.membership.load()).toEqual(membership);
     expect(renewed).toEqual([membership]);

@@ -44,7 +44,7 @@ export class ResetOrders {
    * @throws ResetError `reset-not-authorized`
    */
   async accept(clusterId: string, order: OwnersOrder): Promise<void> {
-    const { files, paths: places, ownerKeys, nodeId } = this.#options;
+    const { files, paths, ownerKeys, nodeId } = this.#options;
     const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
     if (
       !isOwner ||
@@ -54,9 +54,9 @@ export class ResetOrders {
         'reset-not-authorized',
         `order to reset ${nodeId} of cluster ${clusterId} not signed by an owner of this machine`,
       );
-    await files.makeDirectory(places.resetOrder.slice(0, places.resetOrder.lastIndexOf('/')));
+    await files.makeDirectory(paths.resetOrder.slice(0, paths.resetOrder.lastIndexOf('/')));
     const record = { version: VERSION, clusterId, nodeId };
-    await files.createExclusive(places.resetOrder, `${JSON.stringify(record)}\n`);
+    await files.createExclusive(paths.resetOrder, `${JSON.stringify(record)}\n`);
     this.#ordered.set(true);
   }
 }

@@ -22,7 +22,7 @@ import { ResetOrders, type ResetPaths } from './reset-orders.ts';
 
 const never = new AbortController().signal;
 const STATE = '/var/lib/cluster';
-const places: ResetPaths = {
+const paths: ResetPaths = {
   state: STATE,
   resetOrder: `${STATE}/reset/order.json`,
   machineKey: `${STATE}/machine/key.pem`,
@@ -30,7 +30,7 @@ const places: ResetPaths = {
   store: `${STATE}/store`,
 };
 const options: ResetOptions = {
-  paths: places,
+  paths,
   unitsToStop: ['kubelet.service', 'cluster-etcd.service'],
   runtimeUnit: 'cluster-containerd.service',
   directoriesToRemove: ['/etc/kubernetes', '/var/lib/kubelet'],
@@ -48,8 +48,8 @@ const SECRETS = [
   `${STATE}/init/events.jsonl`,
   '/etc/kubernetes/pki/ca.key',
   '/var/lib/kubelet/pods/token',
-  places.fingerprint,
-  places.machineKey,
+  paths.fingerprint,
+  paths.machineKey,
 ];
 const KEPT = [
   `${STATE}/store/blobs/sha256/a`,
@@ -103,7 +103,7 @@ async function createMachine(answer: CommandAnswer = () => undefined) {
     return said;
   });
   const { log } = createMemoryLogger();
-  const orders = new ResetOrders({ files, paths: places, ownerKeys: [raw(owner)], nodeId: 'node-1' });
+  const orders = new ResetOrders({ files, paths, ownerKeys: [raw(owner)], nodeId: 'node-1' });
   const there = async (paths: readonly string[]): Promise<readonly string[]> => {
     const stats = await Promise.all(paths.map((path) => files.stat(path)));
     return paths.filter((_, index) => stats[index] !== undefined);
@@ -125,12 +125,12 @@ describe('a reset request', () => {
   test('is on disk before the response, and ends the agent', async () => {
     const { orders, there } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
-    expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
+    expect(await there([paths.resetOrder])).toEqual([paths.resetOrder]);
     expect(orders.ordered.peek()).toEqual({ set: true, value: true });
     await orders.accept('c', orderFor('node-1')); // repeated, as after a lost response
   });
 
-  const [second, third, stranger] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
+  const [second, third, otherKey] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
   test.each([
     {
       name: 'a provisioned owner vouches for the key',
@@ -141,8 +141,8 @@ describe('a reset request', () => {
       order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(second, third)] },
     },
     {
-      name: 'the key is provisioned, although an unrelated key vouches for it',
-      order: { ...orderFor('node-1'), vouchers: [voucher(stranger, owner)] },
+      name: 'is the owner, with a voucher of another key as well',
+      order: { ...orderFor('node-1'), vouchers: [voucher(otherKey, owner)] },
     },
   ])('is accepted when $name', async ({ order }) => {
     const { orders } = await createMachine();
@@ -151,28 +151,28 @@ describe('a reset request', () => {
   });
 
   test.each([
-    { name: 'an untrusted key', order: orderFor('node-1', stranger) },
+    { name: 'a key that is not the owner’s', order: orderFor('node-1', otherKey) },
     {
-      name: 'an untrusted key that claims to be the owner’s key',
-      order: { ...orderFor('node-1', stranger), ownerPubKey: raw(owner) },
+      name: 'another key that names the owner’s public key',
+      order: { ...orderFor('node-1', otherKey), ownerPubKey: raw(owner) },
     },
     { name: 'the owner, for another machine', order: orderFor('node-2') },
     { name: 'the owner, for another cluster', order: orderFor('node-1', owner, 'd') },
     {
-      name: 'a key with a voucher from an untrusted key',
-      order: { ...orderFor('node-1', second), vouchers: [voucher(stranger, second)] },
+      name: 'a key with a voucher of a key that is not the owner’s',
+      order: { ...orderFor('node-1', second), vouchers: [voucher(otherKey, second)] },
     },
     {
       name: 'a key with an owner’s voucher for another cluster',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second, 'd')] },
     },
     {
-      name: 'an untrusted key with the voucher of another key',
-      order: { ...orderFor('node-1', stranger), vouchers: [voucher(owner, second)] },
+      name: 'another key with a voucher for a different key',
+      order: { ...orderFor('node-1', otherKey), vouchers: [voucher(owner, second)] },
     },
     {
-      name: 'a key whose chain of vouchers has a gap',
-      order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(stranger, third)] },
+      name: 'a key whose chain of vouchers does not reach the owner',
+      order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(otherKey, third)] },
     },
     {
       name: 'no key',
@@ -194,7 +194,7 @@ describe('runReset()', () => {
     expect(await carryOut()).toBe('fresh');
     expect([...units.active]).toEqual([]);
     expect(units.moves.at(-1)).toBe('stop cluster-containerd.service');
-    expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
+    expect(await there([...SECRETS, paths.resetOrder])).toEqual([]);
     expect(await there(KEPT)).toEqual(KEPT);
     expect(commands.runs).toContainEqual(['umount', '--lazy', '/var/lib/kubelet/pods/a/volumes/token']);
     expect(commands.runs.some((argv) => argv.includes('reboot'))).toBe(false);
@@ -215,22 +215,22 @@ describe('runReset()', () => {
         // Until the reset is complete, the next start must still find the request.
         const again = await carryOut();
         if (again === 'none') expect(await there(SECRETS)).toEqual([]);
-        expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
+        expect(await there([...SECRETS, paths.resetOrder])).toEqual([]);
       }
     }
     expect(crashes).toBeGreaterThan(20);
   });
 
-  test('with the lock in a PCR, reboots the machine and is complete only after the reboot', async () => {
+  test('runReset() of a machine with a lock register ends fresh only after a reboot', async () => {
     const { orders, commands, there, carryOut } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     for (let starts = 0; starts < 2; starts++) {
       expect(await carryOut({ hasLockRegister: true })).toBe('restarting');
       expect(commands.runs.at(-1)).toEqual(['systemctl', 'reboot']);
-      expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
+      expect(await there([paths.resetOrder])).toEqual([paths.resetOrder]);
     }
     expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
-    expect(await there([places.resetOrder, `${places.resetOrder}.wiped`])).toEqual([]);
+    expect(await there([paths.resetOrder, `${paths.resetOrder}.wiped`])).toEqual([]);
   });
 
   const failing =
@@ -245,7 +245,7 @@ describe('runReset()', () => {
       code: 'reset-still-mounted',
       details: { path: '/var/lib/kubelet/pods/a/volumes/token/deep one' },
     });
-    expect(await there([places.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
+    expect(await there([paths.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 
   test('reports a failed reboot, and retries it at the next start', async () => {
@@ -255,16 +255,16 @@ describe('runReset()', () => {
       await expect(carryOut({ hasLockRegister: true })).rejects.toMatchObject({
         code: 'reset-not-restarted',
       });
-    expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
+    expect(await there([paths.resetOrder])).toEqual([paths.resetOrder]);
     expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
   });
 
   test('carries out a request file that root wrote on the machine itself', async () => {
     const { files, there, carryOut } = await createMachine();
     await files.makeDirectory(`${STATE}/reset`);
-    await files.writeAtomic(places.resetOrder, '');
+    await files.writeAtomic(paths.resetOrder, '');
     expect(await carryOut()).toBe('fresh');
-    expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
+    expect(await there([...SECRETS, paths.resetOrder])).toEqual([]);
   });
 
   test('keeps the request for the next start if a workload does not stop', async () => {
@@ -273,7 +273,7 @@ describe('runReset()', () => {
     const units = { stop: () => Promise.reject(new Error('busy')) };
     const ports = { files, commands: new FakeCommands(), units, log: createMemoryLogger().log };
     await expect(runReset(ports, options)).rejects.toThrow('busy');
-    expect(await there([places.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
+    expect(await there([paths.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 });
 

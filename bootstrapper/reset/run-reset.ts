@@ -46,24 +46,24 @@ type Outcome = 'none' | 'fresh' | 'restarting';
  */
 export async function runReset(ports: ResetPorts, options: ResetOptions): Promise<Outcome> {
   const { files, log } = ports;
-  const { paths: places, bootId, hasLockRegister } = options;
-  const order = await files.read(places.resetOrder, MAX_BYTES);
+  const { paths, bootId, hasLockRegister } = options;
+  const order = await files.read(paths.resetOrder, MAX_BYTES);
   if (order === undefined) return 'none';
-  const wipedIn = await readWipeMarker(files, wipeMarkerPath(places));
+  const wipedIn = await readWipeMarker(files, wipeMarkerPath(paths));
   if (wipedIn === undefined || wipedIn === bootId) {
     log.warn('resetting this machine as its owner has ordered', {});
     await stopEverything(ports, options);
     await wipe(ports, options);
     if (hasLockRegister) {
-      await files.writeAtomic(wipeMarkerPath(places), `${bootId}\n`);
+      await files.writeAtomic(wipeMarkerPath(paths), `${bootId}\n`);
       log.warn('rebooting to clear the lock register', {});
       await restartMachine(ports, options);
       return 'restarting';
     }
   }
-  // The marker is removed first. If it stayed, the next reset request would count as already carried out.
-  await files.remove(wipeMarkerPath(places));
-  await files.remove(places.resetOrder);
+  // The marker first: if it remained, the next order would count as carried out.
+  await files.remove(wipeMarkerPath(paths));
+  await files.remove(paths.resetOrder);
   log.warn('machine reset', {});
   return 'fresh';
 }
@@ -83,22 +83,22 @@ async function stopEverything(ports: ResetPorts, options: ResetOptions): Promise
  */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
-  const { paths: places, directoriesToRemove: foldersToRemove, linksToRemove } = options;
-  for (const path of await mountsIn(files, foldersToRemove))
+  const { paths, directoriesToRemove, linksToRemove } = options;
+  for (const path of await mountsIn(files, directoriesToRemove))
     await run(ports, options, ['umount', '--lazy', path]);
-  const [left] = await mountsIn(files, foldersToRemove);
+  const [left] = await mountsIn(files, directoriesToRemove);
   if (left !== undefined)
     throw new ResetError('reset-still-mounted', `cannot unmount ${left}`, {
       details: { path: left },
     });
   for (const link of linksToRemove) await run(ports, options, ['ip', 'link', 'delete', link]);
-  for (const folder of foldersToRemove) await files.remove(folder);
-  const kept = [places.store, folderOf(places.resetOrder), folderOf(places.machineKey)];
-  for (const name of await files.list(places.state)) {
-    const path = `${places.state}/${name}`;
+  for (const directory of directoriesToRemove) await files.remove(directory);
+  const kept = [paths.store, directoryOf(paths.resetOrder), directoryOf(paths.machineKey)];
+  for (const name of await files.list(paths.state)) {
+    const path = `${paths.state}/${name}`;
     if (!kept.includes(path)) await files.remove(path);
   }
-  for (const path of [places.fingerprint, places.machineKey]) await files.remove(path);
+  for (const path of [paths.fingerprint, paths.machineKey]) await files.remove(path);
 }
 
 /**
@@ -114,22 +114,22 @@ async function restartMachine({ commands }: ResetPorts, { signal }: ResetOptions
   }
 }
 
-async function mountsIn(files: FilePort, folders: readonly string[]): Promise<readonly string[]> {
+async function mountsIn(files: FilePort, directories: readonly string[]): Promise<readonly string[]> {
   const mounted = Buffer.from((await files.read('/proc/self/mountinfo', MAX_MOUNTS_BYTES)) ?? []);
-  return mountsBelow(mounted.toString('utf8'), folders);
+  return mountsBelow(mounted.toString('utf8'), directories);
 }
 
 /**
  * Mount points in these directories, deepest first. proc_pid_mountinfo(5) writes special characters as \NNN. Mounts whose
  * directory was deleted ("//deleted") are left out: no path leads to them.
  */
-export function mountsBelow(mountinfo: string, folders: readonly string[]): readonly string[] {
+export function mountsBelow(mountinfo: string, directories: readonly string[]): readonly string[] {
   return mountinfo
     .split('\n')
     .map((line) => line.split(' ')[4] ?? '')
     .map((path) => path.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(parseInt(code, 8))))
     .filter((path) => !path.endsWith('//deleted'))
-    .filter((path) => folders.some((folder) => path === folder || path.startsWith(`${folder}/`)))
+    .filter((path) => directories.some((directory) => path === directory || path.startsWith(`${directory}/`)))
     .toReversed();
 }
 
@@ -161,6 +161,6 @@ function wipeMarkerPath({ resetOrder }: ResetPaths): string {
   return `${resetOrder}.wiped`;
 }
 
-function folderOf(path: string): string {
+function directoryOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/'));
 }

@@ -25,7 +25,7 @@ class FakeCurator implements Curators {
     controlPlane?: readonly { readonly name: string; readonly ready: boolean }[];
   }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
-  beats = 0;
+  heartbeats = 0;
   dials = 0;
   open = 0;
   failing = false;
@@ -58,7 +58,7 @@ class FakeCurator implements Curators {
         this.statuses.push(status);
         return Promise.resolve({});
       },
-      heartbeat: (beats: AsyncIterable<unknown>) => this.#answer(beats),
+      heartbeat: (heartbeats: AsyncIterable<unknown>) => this.#answer(heartbeats),
     } as unknown as CuratorConnection['client'];
     return { endpoint: 'curator', client, of: () => ({}) as never };
   }
@@ -72,9 +72,9 @@ class FakeCurator implements Curators {
     for (;;) yield await watcher.next(signal);
   }
 
-  async *#answer(beats: AsyncIterable<unknown>): AsyncGenerator<{ intervalMs: bigint }> {
-    for await (const _ of beats) {
-      this.beats++;
+  async *#answer(heartbeats: AsyncIterable<unknown>): AsyncGenerator<{ intervalMs: bigint }> {
+    for await (const _ of heartbeats) {
+      this.heartbeats++;
       if (!this.mute) yield { intervalMs: 5000n };
     }
   }
@@ -247,7 +247,7 @@ describe('the status push worker', () => {
     ]);
   });
 
-  test('sends the health of the control-plane components while the role exists or any component still runs, and checks each second until all are ready', async () => {
+  test('reports the parts of its control plane while the node has the role or a part runs: each second while a part is missing, otherwise with the heartbeats', async () => {
     const { values, curator, clock, facts, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     const parts = () => curator.statuses.map(({ controlPlane }) => controlPlane?.map(({ ready }) => ready));
@@ -283,7 +283,7 @@ describe('the status push worker', () => {
   };
   const endpoints = ({ statuses }: FakeCurator) => statuses.map(({ curatorEndpoint }) => curatorEndpoint);
 
-  test('a restarted agent keeps announcing its curator, which served all the time', async () => {
+  test('an agent that restarts keeps its curator, which serves all the time, in the directory', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     await using _tree = superviseForTest(worker, { clock });
@@ -333,14 +333,14 @@ describe('the status push worker', () => {
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);
     await settle();
-    const first = curator.beats;
+    const first = curator.heartbeats;
     await clock.advance(30_000);
     expect(first).toBe(1);
-    expect(curator.beats).toBeGreaterThanOrEqual(6);
-    expect(curator.beats).toBeLessThanOrEqual(8);
+    expect(curator.heartbeats).toBeGreaterThanOrEqual(6);
+    expect(curator.heartbeats).toBeLessThanOrEqual(8);
   });
 
-  test('reads unannounced facts at each heartbeat and pushes a change with it', async () => {
+  test('checks its own facts with each heartbeat and pushes a change that no event announced', async () => {
     const { values, curator, clock, facts, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);
@@ -352,7 +352,7 @@ describe('the status push worker', () => {
     expect(curator.statuses).toMatchObject([{ bootId: 'boot 1' }, { bootId: 'boot 2' }]);
   });
 
-  test('connects to another curator if one does not answer heartbeats, before the node’s lease expires', async () => {
+  test('leaves a curator that accepts heartbeats and answers none, before its lease expires', async () => {
     const { values, curator, clock, worker } = create();
     curator.mute = true;
     await using _tree = superviseForTest(worker, { clock });

@@ -23,32 +23,32 @@ async function createRelay(roles: readonly Role[]) {
   const worker = relayWorker({ reads: values, ports: { files, units, clock } });
   values.clusterMembership.set(membership);
   values.localRoles.set(new Set(roles));
-  const passages = async (): Promise<readonly Passage[]> => {
+  const readRules = async (): Promise<readonly RelayRule[]> => {
     const text = Buffer.from((await files.read('/etc/cluster-relay/config.json', 8192)) ?? '{}').toString();
-    return (JSON.parse(text) as { readonly passages: readonly Passage[] }).passages;
+    return (JSON.parse(text) as { readonly passages: readonly RelayRule[] }).passages;
   };
   const podsHaveStarted = async (): Promise<void> => {
     await settle();
     await clock.advance(15_000);
     await settle();
   };
-  return { values, units, worker, passages, podsHaveStarted };
+  return { values, units, worker, readRules, podsHaveStarted };
 }
 
-interface Passage {
+interface RelayRule {
   readonly listen: unknown;
   readonly upstreams: readonly { readonly host: string; readonly port: number }[];
   readonly limits: unknown;
 }
 
-test('a worker node forwards connections to the curators and join services of the current control planes without a restart', async () => {
-  const { values, units, worker, passages, podsHaveStarted } = await createRelay(WORKER);
+test('a worker passes on to curators and join services of the control planes of now, without a restart', async () => {
+  const { values, units, worker, readRules, podsHaveStarted } = await createRelay(WORKER);
   await using _tree = superviseForTest(worker);
   await settle();
   expect(units.active.has(UNIT)).toBe(false);
   await podsHaveStarted();
   const limits = { connections: 128, perSource: 16, idleMs: 60_000, halfOpenMs: 10_000, lifeMs: 600_000 };
-  expect(await passages()).toEqual([
+  expect(await readRules()).toEqual([
     {
       listen: { host: '0.0.0.0', port: 9093 },
       upstreams: [{ host: '198.51.100.1', port: 9091 }],
@@ -68,7 +68,7 @@ test('a worker node forwards connections to the curators and join services of th
   if (unseen === undefined || seen === undefined) throw new TypeError('two nodes');
   values.clusterDirectory.set([unseen, seen]);
   await settle();
-  expect((await passages()).map(({ upstreams }) => upstreams.map(({ host }) => host))).toEqual([
+  expect((await readRules()).map(({ upstreams }) => upstreams.map(({ host }) => host))).toEqual([
     ['198.51.100.3', '198.51.100.2'],
     ['198.51.100.3', '198.51.100.2'],
   ]);

@@ -23,11 +23,11 @@ const UNKNOWN = {
 
 const entry = (nodeId: string) => ({ nodeId, host: '198.18.0.11', curator: true, apiServer: true });
 
-/**
- * The worker runs on n1. Kubernetes labels the nodes in `marked` as control planes; `roles` contains their
- * recorded roles.
- */
-function createMarks(marked: readonly string[], roles: Readonly<Record<string, readonly NodeRole[]>>) {
+/** The worker runs on n1. The nodes in `tainted` have the control-plane taint; `roles` are the recorded roles. */
+function createTaintedNodes(
+  tainted: readonly string[],
+  roles: Readonly<Record<string, readonly NodeRole[]>>,
+) {
   const values = createFakeRoleValues();
   let isDown = false;
   const parts = new Map<string, readonly string[]>();
@@ -35,7 +35,7 @@ function createMarks(marked: readonly string[], roles: Readonly<Record<string, r
   const commands = new FakeCommands((argv) => {
     if (isDown) return { exitCode: 1, output: 'The connection to the server was refused' };
     if (!argv.includes('get')) return undefined;
-    const items = marked.map((name) => ({
+    const items = tainted.map((name) => ({
       metadata: { name, resourceVersion: '7' },
       spec: { taints: [{ key: LABEL, effect: 'NoSchedule' }, OWN_TAINT] },
     }));
@@ -71,15 +71,15 @@ function createMarks(marked: readonly string[], roles: Readonly<Record<string, r
 }
 const serving = { version: 'v1', controlPlane: true };
 
-test('a control plane removes label and taint from a former control plane, and changes nothing else on it', async () => {
-  const marks = createMarks(['n1', 'n2', 'n3', 'nobody'], { n1: CONTROL, n2: WORKER, n3: CONTROL });
-  await using tree = marks.start();
-  marks.values.kubernetesStatus.set(serving);
+test('a control plane removes the taint of a node that is no control plane any more, and nothing else', async () => {
+  const cluster = createTaintedNodes(['n1', 'n2', 'n3', 'nobody'], { n1: CONTROL, n2: WORKER, n3: CONTROL });
+  await using tree = cluster.start();
+  cluster.values.kubernetesStatus.set(serving);
   await settle();
-  expect(marks.commands.runs).toEqual([]); // a demoted node has time to remove its own taint
+  expect(cluster.commands.runs).toEqual([]); // the node itself is first
   await tree.clock.advance(10_000);
-  expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n2'])]);
-  expect(JSON.parse(marks.patches()[0]?.at(-1) ?? '')).toEqual({
+  expect(cluster.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n2'])]);
+  expect(JSON.parse(cluster.patches()[0]?.at(-1) ?? '')).toEqual({
     metadata: {
       resourceVersion: '7',
       labels: { [LABEL]: null, 'node.kubernetes.io/exclude-from-external-load-balancers': null },
@@ -88,53 +88,53 @@ test('a control plane removes label and taint from a former control plane, and c
   });
 });
 
-test('checks again only when the directory changes, and never on a worker node', async () => {
-  const marks = createMarks(['n1'], { n1: CONTROL });
-  await using tree = marks.start();
+test('a control plane checks the taints again only when control planes come or go; a worker never does', async () => {
+  const cluster = createTaintedNodes(['n1'], { n1: CONTROL });
+  await using tree = cluster.start();
   await tree.clock.advance(60_000);
-  expect([marks.commands.runs.length, tree.at('root').note]).toEqual([
+  expect([cluster.commands.runs.length, tree.at('root').note]).toEqual([
     0,
     'idle: no Kubernetes control plane on this node',
   ]);
-  marks.values.kubernetesStatus.set(serving);
+  cluster.values.kubernetesStatus.set(serving);
   await settle();
   await tree.clock.advance(10_000);
   await tree.clock.advance(600_000);
-  expect(marks.commands.runs).toHaveLength(1);
-  marks.values.clusterDirectory.set([entry('node-1'), entry('node-3')]);
+  expect(cluster.commands.runs).toHaveLength(1);
+  cluster.values.clusterDirectory.set([entry('node-1'), entry('node-3')]);
   await settle();
   await tree.clock.advance(10_000);
-  expect(marks.commands.runs).toHaveLength(2);
+  expect(cluster.commands.runs).toHaveLength(2);
   expect(tree.at('root.watch')).toMatchObject({ state: 'healthy', restarts: 0 });
 });
 
-test('keeps the taint of a node that is off or still stops its control plane, until the node reports that all is stopped', async () => {
-  const marks = createMarks(['n2', 'n3', 'n4'], { n2: WORKER, n3: WORKER, n4: WORKER });
-  marks.off.add('n2');
-  marks.parts.set('n3', ['kube-scheduler']);
-  await using tree = marks.start();
-  marks.values.kubernetesStatus.set(serving);
+test('a node that is off or still stops its control plane keeps its taint until it reports that all parts are down', async () => {
+  const cluster = createTaintedNodes(['n2', 'n3', 'n4'], { n2: WORKER, n3: WORKER, n4: WORKER });
+  cluster.off.add('n2');
+  cluster.parts.set('n3', ['kube-scheduler']);
+  await using tree = cluster.start();
+  cluster.values.kubernetesStatus.set(serving);
   await settle();
   await tree.clock.advance(10_000);
-  expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n4'])]);
+  expect(cluster.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n4'])]);
   expect(tree.at('root.watch').note).toBe('control plane to stop on n2, n3');
-  marks.parts.clear();
-  marks.off.clear();
+  cluster.parts.clear();
+  cluster.off.clear();
   await tree.clock.advance(60_000);
-  expect(marks.patches().map((argv) => argv.find((each) => /^n\d$/.test(each)))).toEqual(
+  expect(cluster.patches().map((argv) => argv.find((each) => /^n\d$/.test(each)))).toEqual(
     expect.arrayContaining(['n2', 'n3']),
   );
 });
 
-test('retries until the API server responds', async () => {
-  const marks = createMarks(['n2'], { n2: WORKER });
-  await using tree = marks.start();
-  marks.setDown(true);
-  marks.values.kubernetesStatus.set(serving);
+test('an API server that does not answer is asked again until it does', async () => {
+  const cluster = createTaintedNodes(['n2'], { n2: WORKER });
+  await using tree = cluster.start();
+  cluster.setDown(true);
+  cluster.values.kubernetesStatus.set(serving);
   await settle();
   for (let minute = 0; minute < 5; minute++) await tree.clock.advance(60_000);
-  expect([marks.patches().length, marks.commands.runs.length > 2]).toEqual([0, true]);
-  marks.setDown(false);
+  expect([cluster.patches().length, cluster.commands.runs.length > 2]).toEqual([0, true]);
+  cluster.setDown(false);
   for (let step = 0; step < 4; step++) await tree.clock.advance(60_000);
-  expect(marks.patches()).toHaveLength(1);
+  expect(cluster.patches()).toHaveLength(1);
 });

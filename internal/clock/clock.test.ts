@@ -68,9 +68,9 @@ describe('SystemClock.sleep()', () => {
 
 test('yieldToEventLoop() resolves after all pending microtasks', async () => {
   const order: string[] = [];
-  const turn = yieldToEventLoop().then(() => order.push('next'));
+  const resolved = yieldToEventLoop().then(() => order.push('next'));
   for (let step = 0; step < 100; step++) await Promise.resolve();
   order.push('this');
-  await turn;
+  await resolved;
   expect(order).toEqual(['this', 'next']);
 });

@@ -4,5 +4,5 @@
  */
 export { Backoff, type BackoffOptions } from './backoff.ts';
 export { SystemClock, type Clock } from './clock.ts';
-export { yieldToEventLoop } from './turn.ts';
+export { yieldToEventLoop } from './event-loop.ts';
 export { formatDuration, formatExpiry, parseDuration } from './duration.ts';

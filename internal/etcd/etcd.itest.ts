@@ -220,6 +220,6 @@ describe('maintenance', () => {
 
 test('EtcdClient refuses a server certificate of another CA', async () => {
   await using other = await TestEtcd.create();
-  const stranger = await other.connect('root', member.endpoint);
-  await expect(stranger.get('x', { signal })).rejects.toMatchObject({ code: 'rpc-handshake' });
+  const untrusting = await other.connect('root', member.endpoint);
+  await expect(untrusting.get('x', { signal })).rejects.toMatchObject({ code: 'rpc-handshake' });
 });

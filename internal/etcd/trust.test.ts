@@ -5,7 +5,7 @@ import { acceptEtcdServer } from './trust.ts';
 
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z');
 const endpoint = '192.0.2.1:2379';
-let [before, after, stranger]: KeyCertificateSigner[] = [];
+let [before, after, other]: KeyCertificateSigner[] = [];
 
 beforeAll(async () => {
   const signer = async (commonName: string): Promise<KeyCertificateSigner> => {
@@ -13,8 +13,8 @@ beforeAll(async () => {
     const caPem = await createCaCertPem({ commonName, keyPem, nowMs: NOW_MS });
     return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => NOW_MS });
   };
-  // All CAs have the same name, so that only the key distinguishes them.
-  [before, after, stranger] = [await signer('etcd'), await signer('etcd'), await signer('etcd')];
+  // Authorities of one name: it is the key that decides.
+  [before, after, other] = [await signer('etcd'), await signer('etcd'), await signer('etcd')];
 });
 
 async function shown(
@@ -36,7 +36,7 @@ describe('acceptEtcdServer() with two CAs', () => {
 
   test('refuses a certificate of a third CA, and one of the old CA after the rotation', async () => {
     const refused = expect.objectContaining({ code: 'rpc-handshake' });
-    await expect(shown(stranger, [before, after])).rejects.toEqual(refused);
+    await expect(shown(other, [before, after])).rejects.toEqual(refused);
     await expect(shown(before, [after])).rejects.toEqual(refused);
   });
 

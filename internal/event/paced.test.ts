@@ -4,12 +4,12 @@ import { combine, EventValue, Paced, type Watcher } from './index.ts';
 
 const never = new AbortController().signal;
 
-/** Readers of a paced value, two of which are woken per iteration. The test starts each iteration. */
+/** Readers of a paced value, two of them woken at once; the event loop advances when a test says so. */
 function bedOf(readers: number) {
   const value = new EventValue<number>();
-  let turn: (() => void) | undefined;
-  const nextTurn = (): Promise<void> => new Promise((resolve) => (turn = resolve));
-  const paced = new Paced(value, { batchSize: 2, yieldToEventLoop: nextTurn });
+  let resume: (() => void) | undefined;
+  const nextIteration = (): Promise<void> => new Promise((resolve) => (resume = resolve));
+  const paced = new Paced(value, { batchSize: 2, yieldToEventLoop: nextIteration });
   const seen: string[] = [];
   const read = async (name: number, watcher: Watcher<number>, signal = never): Promise<void> => {
     for (;;) seen.push(`${name}:${await watcher.next(signal)}`);
@@ -27,10 +27,10 @@ function bedOf(readers: number) {
     },
     /** The values that readers got since the last call. */
     take: () => seen.splice(0),
-    isWaitingForTurn: () => turn !== undefined,
-    turn: async () => {
-      const next = turn;
-      turn = undefined;
+    isYielding: () => resume !== undefined,
+    iterate: async () => {
+      const next = resume;
+      resume = undefined;
       next?.();
       await settle();
     },
@@ -44,11 +44,11 @@ describe('Paced', () => {
     bed.value.set(1);
     await settle();
     expect(bed.take()).toEqual(['0:1', '1:1']);
-    await bed.turn();
+    await bed.iterate();
     expect(bed.take()).toEqual(['2:1', '3:1']);
-    await bed.turn();
+    await bed.iterate();
     expect(bed.take()).toEqual(['4:1']);
-    expect(bed.isWaitingForTurn()).toBe(false);
+    expect(bed.isYielding()).toBe(false);
   });
 
   test('wakes all readers at once when they are few', async () => {
@@ -57,7 +57,7 @@ describe('Paced', () => {
     bed.value.set(1);
     await settle();
     expect(bed.take()).toEqual(['0:1', '1:1']);
-    expect(bed.isWaitingForTurn()).toBe(false);
+    expect(bed.isYielding()).toBe(false);
   });
 
   test('gives each reader the newest value once if set() is called while others wait', async () => {
@@ -68,12 +68,12 @@ describe('Paced', () => {
     bed.value.set(2);
     await settle();
     expect(bed.take()).toEqual(['0:1', '1:1']);
-    await bed.turn();
-    await bed.turn();
+    await bed.iterate();
+    await bed.iterate();
     expect(bed.take()).toEqual(['2:2', '3:2', '4:2', '0:2']);
-    await bed.turn();
+    await bed.iterate();
     expect(bed.take()).toEqual(['1:2']);
-    expect(bed.isWaitingForTurn()).toBe(false);
+    expect(bed.isYielding()).toBe(false);
   });
 
   test('gives a new reader the newest value at once, and does not wake it again for that value', async () => {
@@ -84,9 +84,9 @@ describe('Paced', () => {
     bed.start(3).catch(() => undefined);
     await settle();
     expect(bed.take()).toEqual(['3:1', '0:1', '1:1']);
-    await bed.turn();
+    await bed.iterate();
     expect(bed.take()).toEqual(['2:1']);
-    expect(bed.isWaitingForTurn()).toBe(false);
+    expect(bed.isYielding()).toBe(false);
   });
 
   test('does not wake a reader that was disposed before its wake-up', async () => {
@@ -96,7 +96,7 @@ describe('Paced', () => {
     await settle();
     bed.watchers[2]?.[Symbol.dispose]();
     bed.watchers[3]?.[Symbol.dispose]();
-    await bed.turn();
+    await bed.iterate();
     expect(bed.take()).toEqual(['0:1', '1:1', '4:1']);
   });
 
@@ -109,7 +109,7 @@ describe('Paced', () => {
     bed.value.set(1);
     stop.abort(new Error('enough'));
     await expect(aborted).rejects.toThrow('enough');
-    await bed.turn();
+    await bed.iterate();
     expect(bed.take()).toEqual(['0:1', '1:1']);
     expect(await bed.watchers[2]?.next(never)).toBe(1);
   });
@@ -142,9 +142,9 @@ describe('Paced', () => {
     expect(bed.value.waiting).toBe(1);
     for (const watcher of bed.watchers) watcher[Symbol.dispose]();
     expect(bed.value.waiting).toBe(0);
-    await bed.turn();
+    await bed.iterate();
     await bed.startAll();
-    expect(bed.isWaitingForTurn()).toBe(false);
+    expect(bed.isYielding()).toBe(false);
   });
 
   test('continues to wake its readers after a wake-up without a value', async () => {

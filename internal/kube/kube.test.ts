@@ -153,8 +153,8 @@ describe('KubeClient', () => {
     const { access } = await start(() => 'silence');
     const clock = new FakeClock();
     using kube = new KubeClient(access, { clock });
-    const asking = kube.getText('/x', never);
-    const refused = expect(asking).rejects.toMatchObject({ code: 'kube-unreachable' });
+    const request = kube.getText('/x', never);
+    const refused = expect(request).rejects.toMatchObject({ code: 'kube-unreachable' });
     await clock.advance(10_000);
     await refused;
   });
@@ -163,9 +163,9 @@ describe('KubeClient', () => {
     const { access } = await start(() => 'silence');
     using kube = client(access);
     const stopping = new AbortController();
-    const asking = kube.getText('/x', stopping.signal);
+    const request = kube.getText('/x', stopping.signal);
     stopping.abort(new Error('enough'));
-    await expect(asking).rejects.toThrow('enough');
+    await expect(request).rejects.toThrow('enough');
   });
 });
 

@@ -108,7 +108,7 @@ export class FairQueue {
         return held < this.#maxAt(level) ? held : undefined;
       });
       if (next === undefined) return;
-      this.#waiting.markServed(next.path);
+      this.#waiting.recordServed(next.path);
       this.#waiting.remove(next.path, next);
       this.#count(next.path, 1);
       next.accept();

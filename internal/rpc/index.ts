@@ -4,8 +4,8 @@
  * ```
  * generated contract ─ createClient / implement ─ RpcChannel / RpcServer ─ Upgrade (TLS, attested TLS, local) ─ socket
  * ```
- * An `Upgrade` turns a TCP or Unix socket into one whose peer has proved its identity. A server that strangers reach
- * limits the connections that have not done so yet (`ConnectionLimiter`).
+ * An `Upgrade` turns a TCP or Unix socket into one whose peer has proved its identity. A server that untrusted
+ * peers can reach limits the connections whose peer has not done so yet (`ConnectionLimiter`).
  */
 export { RpcChannel, type ChannelOptions } from './channel.ts';
 export { createClient, type CallOptions, type Client } from './client.ts';

@@ -26,13 +26,13 @@ const unused: Handlers<typeof InitApi, string> = {
   acknowledge: async () => ({}),
 };
 
-/** Starts a server that takes the first byte of a connection as the name of the peer. */
+/** A server that takes the first byte of a connection as the name of the client. */
 async function start(
   limits: Pick<RpcServerOptions<string>, 'maxCallsPerConnection' | 'perPeer'>,
   describe: Handlers<typeof InitApi, string>['describe'],
 ) {
-  const folder = await temporaryDirectory();
-  open.push(folder);
+  const directory = await temporaryDirectory();
+  open.push(directory);
   const byFirstByte: Upgrade<string> = async (socket) => {
     await once(socket, 'readable');
     return { socket, peer: String(socket.read(1)) };
@@ -46,7 +46,7 @@ async function start(
     ...limits,
   });
   open.push(rpc);
-  const path = join(folder.path, 'socket');
+  const path = join(directory.path, 'socket');
   await rpc.listenAt(path);
   return async (name: string, options: { readonly trusts?: number } = {}): Promise<ClientHttp2Session> => {
     const session = await openRawSession(path, name, options);

@@ -186,8 +186,8 @@ describe('an unauthenticated connection', () => {
 
   test('is refused before any call by a server that expects another client key', async () => {
     const { dial, server } = await start({ describe: async () => ({ fingerprint: 'must not be reached' }) });
-    const stranger = await createIdentity();
-    const call = dial(stranger, server.fingerprint).describe({}, { signal: never, timeoutMs: 1500 });
+    const otherClient = await createIdentity();
+    const call = dial(otherClient, server.fingerprint).describe({}, { signal: never, timeoutMs: 1500 });
     await expect(call).rejects.toBeInstanceOf(CodedError);
   });
 

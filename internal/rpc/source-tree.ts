@@ -48,8 +48,8 @@ export class SourceTree<T> {
     return true;
   }
 
-  /** Marks the sources of a path as served: among equal sources, those served longest ago are next. */
-  markServed(path: SourcePath): void {
+  /** Records that the sources of a path were served: among equal sources, those served longest ago are next. */
+  recordServed(path: SourcePath): void {
     const sequence = ++this.#sequence;
     for (const node of this.#along(path)) node.lastServed = sequence;
   }

@@ -45,8 +45,8 @@ test.each([
   if (served === undefined) await once(far.server, 'readable');
   const ends = await Promise.all([asked, served ?? server(far.server, never)]);
   expect(ends.map(({ peer }) => peer)).toEqual(['known', 'known']);
-  const [asking, serving] = ends;
-  asking.socket.write('hello');
+  const [calling, serving] = ends;
+  calling.socket.write('hello');
   expect(String(((await once(serving.socket, 'data')) as [Buffer])[0])).toBe('hello');
 });
 

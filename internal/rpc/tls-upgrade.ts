@@ -140,7 +140,7 @@ function handshake<P>(
     secured.once(ready, () => {
       try {
         const peer = accept(peerCertificate(secured));
-        markConnected(secured);
+        setConnected(secured);
         settle(() => resolve({ socket: secured, peer }));
       } catch (error) {
         fail(error);
@@ -154,7 +154,7 @@ function handshake<P>(
  * A server-side TLSSocket created outside `tls.Server` keeps `secureConnecting` true, and http2 would wait for an event
  * that only clients emit.
  */
-export function markConnected(secured: TLSSocket): void {
+export function setConnected(secured: TLSSocket): void {
   Object.assign(secured, { secureConnecting: false });
 }
 

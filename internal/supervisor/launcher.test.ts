@@ -10,7 +10,7 @@ interface Role {
   readonly peers?: readonly string[];
 }
 
-/** Plans from the role only, as every worker does: the plan always contains the newest configuration. */
+/** Only the presence of a worker counts here; the plan still passes the newest configuration to the worker. */
 function plan(role: Role, running: boolean): Plan<string> {
   if (!role.wanted)
     return running ? { kind: 'stop', why: 'role gone' } : { kind: 'wait', why: 'role absent' };
@@ -26,7 +26,7 @@ interface Bench {
   finishStart: (error?: Error) => void;
 }
 
-/** A launcher below a root. With `slow`, the test completes its starts. */
+/** A launcher below a root. With `slow`, the test decides when each start ends. */
 function bench(
   options: { readonly slow?: boolean; readonly plan?: typeof plan } = {},
 ): Bench & AsyncDisposable {

@@ -4,7 +4,7 @@ import { RestartRequested, type Runnable, type Scope } from './runnable.ts';
 /** The operations of a scope on the tree. */
 export interface ScopeHost {
   addGroup(parent: TreeNode, runnables: Readonly<Record<string, Runnable>>): void;
-  markHealthy(node: TreeNode): void;
+  recordHealthy(node: TreeNode): void;
 }
 
 /** The scope of one run, which refuses misuse with an error that names the path. */
@@ -29,7 +29,7 @@ export function createScope(host: ScopeHost, node: TreeNode, run: Run): Scope {
     healthy() {
       alive('healthy()');
       if (node.state !== 'new') throw new Error(`healthy() called twice: ${node.path}`);
-      host.markHealthy(node);
+      host.recordHealthy(node);
     },
     done() {
       alive('done()');

@@ -84,7 +84,7 @@ class Supervisor implements ScopeHost {
     this.#start(group);
   }
 
-  markHealthy(node: TreeNode): void {
+  recordHealthy(node: TreeNode): void {
     node.run.healthyMs = this.#options.clock.monotonicMs();
     node.note = undefined;
     this.#transition(node, 'healthy');

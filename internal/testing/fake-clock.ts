@@ -60,13 +60,14 @@ export class FakeClock implements Clock {
 
 /** Runs all pending work that needs no time to pass. */
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 20; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
+  for (let iteration = 0; iteration < 20; iteration++)
+    await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
-/** Yields until the condition holds, for work in another thread such as a signature. */
+/** Runs the event loop until the condition holds, for work of another thread such as a signature. */
 export async function settleUntil(isSo: () => boolean): Promise<void> {
-  for (let turn = 0; !isSo(); turn++) {
-    if (turn === 1_000_000) throw new Error('it has not come to that');
+  for (let iteration = 0; !isSo(); iteration++) {
+    if (iteration === 1_000_000) throw new Error('the condition does not hold after 1000000 iterations');
     await new Promise<void>((resolve) => setImmediate(resolve));
   }
 }

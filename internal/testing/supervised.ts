@@ -30,11 +30,7 @@ export function superviseForTest(root: Runnable, options: SupervisedOptions = {}
   const { clock = new FakeClock(), random = () => 0.5, graceMs = 5000 } = options;
   const { log, records } = createMemoryLogger();
   const controller = new AbortController();
-  const {
-    finished,
-    tree,
-    retryNow: hurry,
-  } = supervise({
+  const { finished, tree, retryNow } = supervise({
     root,
     log,
     clock,
@@ -51,7 +47,7 @@ export function superviseForTest(root: Runnable, options: SupervisedOptions = {}
     records,
     finished,
     tree,
-    retryNow: hurry,
+    retryNow,
     at(path) {
       const found = tree().find((each) => each.path === path);
       if (found === undefined) throw new Error(`no ${path} in ${JSON.stringify(tree())}`);

@@ -57,7 +57,7 @@ function upload(bundle: Uint8Array, idempotencyKey: string = randomUUID()) {
 const shown = async () => handlers.getCollateral(create(GetCollateralRequestSchema), call);
 
 describe('collateral that operators upload', () => {
-  test('getCollateral() returns nothing before the first upload', async () => {
+  test('is nothing before the first time', async () => {
     expect(await shown()).toEqual({});
   });
 

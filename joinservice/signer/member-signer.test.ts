@@ -103,7 +103,7 @@ describe('an operator that an owner has signed', () => {
     },
     { name: 'is one year by default', given: {}, want: 365 * 24 * 60 },
     {
-      name: 'is one year if the configuration is invalid, so that an operator can correct it',
+      name: 'is a year when the setting is unreadable, so that an operator can still log in and fix it',
       given: { x: 1 },
       want: 365 * 24 * 60,
     },

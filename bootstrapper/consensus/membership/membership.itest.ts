@@ -197,8 +197,8 @@ describe('Consensus.start() of further members', () => {
     }
     await second.units.kill(STATE_ETCD.unit);
     await second.start();
-    const anew = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
-    expect(anew?.id).not.toBe(own?.id);
+    const readded = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
+    expect(readded?.id).not.toBe(own?.id);
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
   }, 60_000);
 });

@@ -117,8 +117,8 @@ async function createCluster(count: number) {
 const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
-/** Connects with a client certificate of this CA and returns the HTTP status or the error code. */
-async function knock(
+/** The result of a connection with a client certificate of this CA. */
+async function probe(
   port: number,
   pair: RotatingPairs['state-peers-ca'],
   commonName: string,
@@ -142,11 +142,11 @@ async function knock(
   });
 }
 
-const doorsOf = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promise<readonly string[]> =>
+const probeEndpoints = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promise<readonly string[]> =>
   Promise.all(
     nodes.flatMap(({ config }) => [
-      knock(config.ports.client, pairs['state-clients-ca'], 'root'),
-      knock(config.ports.peer, pairs['state-peers-ca'], 'node-1'),
+      probe(config.ports.client, pairs['state-clients-ca'], 'root'),
+      probe(config.ports.peer, pairs['state-peers-ca'], 'node-1'),
     ]),
   );
 
@@ -156,7 +156,7 @@ test('rekey() restarts three members one after the other while a client writes; 
   const { nodes, at, previous } = await createCluster(3);
   const [first] = nodes;
   if (first === undefined) throw new Error('no node');
-  let turns = 0;
+  let inSlot = 0;
   for (const phase of KEY_PHASES) {
     await Promise.all(nodes.map((node) => node.settle(at(phase))));
     await Promise.all(
@@ -164,21 +164,21 @@ test('rekey() restarts three members one after the other while a client writes; 
         node.consensus.rekey(
           node.config,
           async () => {
-            expect(++turns).toBe(1); // no other node is in its restart
+            expect(++inSlot).toBe(1); // no other node holds the slot
             using admin = await client(node);
             await write(admin, `/registry/${phase}/${node.config.nodeId}`);
-            turns--;
+            inSlot--;
           },
           signal,
         ),
       ),
     );
-    const old = await doorsOf(nodes, previous);
+    const old = await probeEndpoints(nodes, previous);
     const isRefused = phase === 'retire' || phase === 'done';
     expect([phase, ...new Set(old)]).toEqual([phase, isRefused ? REFUSED : 'HTTP 200']);
   }
-  expect(new Set(await doorsOf(nodes, next))).toEqual(new Set(['HTTP 200']));
-  // Two restarts for each member: one to trust both CAs, and one to trust only the new CA.
+  expect(new Set(await probeEndpoints(nodes, next))).toEqual(new Set(['HTTP 200']));
+  // To believe both, and to believe the new ones alone.
   const restarts = nodes.map(({ units }) => units.moves.filter((move) => move.startsWith('restart')));
   expect(restarts.map(({ length }) => length)).toEqual([2, 2, 2]);
   using admin = await client(first);

@@ -242,8 +242,8 @@ test('an API server calls the membership webhook for kubelets only, and sends th
   expect(asked).toHaveLength(before);
 }, 30_000);
 
-test('an API server refuses a removed node within 10 s, and admits a new node of the same name', async () => {
-  const [old, anew] = [await kubelet('w2', 'node-old'), await kubelet('w2', 'node-new')];
+test('a removed node is refused within 10 s, and a new node of the same name is not', async () => {
+  const [old, replacement] = [await kubelet('w2', 'node-old'), await kubelet('w2', 'node-new')];
   expect(await get('/api/v1/nodes/w2', old)).toBe(404);
   removed.add('node-old');
   const removedMs = nowMs();
@@ -253,7 +253,7 @@ test('an API server refuses a removed node within 10 s, and admits a new node of
   }
   // The removed kubelet also cannot read what every authenticated user may otherwise read.
   expect(await get('/version', old)).toBe(403);
-  expect(await get('/api/v1/nodes/w2', anew)).toBe(404);
+  expect(await get('/api/v1/nodes/w2', replacement)).toBe(404);
 }, 30_000);
 
 test('an administrator can run a SubjectAccessReview for a kubelet at each API server', async () => {

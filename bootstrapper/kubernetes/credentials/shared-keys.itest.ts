@@ -214,10 +214,10 @@ async function newToken(): Promise<string> {
 
 test('an API server that trusts two CAs admits clients of both, and refuses the previous CA without a restart once it is removed', async () => {
   const { previous, next } = set;
-  const [old, anew] = [previous, next].map((pairs) => pairs['kubernetes-clients-ca']);
+  const [old, fresh] = [previous, next].map((pairs) => pairs['kubernetes-clients-ca']);
   const [oldProxy, newProxy] = [previous, next].map((pairs) => pairs['front-proxy-ca']);
-  if (old === undefined || anew === undefined || oldProxy === undefined || newProxy === undefined) return;
-  const clients = [await clientOf(old), await clientOf(anew)];
+  if (old === undefined || fresh === undefined || oldProxy === undefined || newProxy === undefined) return;
+  const clients = [await clientOf(old), await clientOf(fresh)];
   const proxies = [
     await clientOf(oldProxy, 'front-proxy-client'),
     await clientOf(newProxy, 'front-proxy-client'),
@@ -241,13 +241,13 @@ test('an API server verifies tokens with the keys that it read at its start', as
   expect(await statusOf(bearer(old))).toBe(200);
   await reach('issue');
   await restartApiServer();
-  const anew = await newToken();
-  expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([200, 200]);
+  const fresh = await newToken();
+  expect(await Promise.all([old, fresh].map((token) => statusOf(bearer(token))))).toEqual([200, 200]);
   await reach('retire');
   // The API server has not read the new file.
   expect(await statusOf(bearer(old))).toBe(200);
   await restartApiServer();
-  expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([401, 200]);
+  expect(await Promise.all([old, fresh].map((token) => statusOf(bearer(token))))).toEqual([401, 200]);
 }, 180_000);
 
 test('the ConfigMap for extension API servers keeps previous CAs until they are removed, and API servers do not add them again', async () => {

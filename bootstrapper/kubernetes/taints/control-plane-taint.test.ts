@@ -27,12 +27,12 @@ class TaintedNode extends FakeCommands {
   isTainted = false;
   steps = 0;
   kill: Kill | undefined;
-  readonly marks: StepCheckpoints;
+  readonly checkpoints: StepCheckpoints;
 
   constructor(files: SteppedFiles) {
     super((argv) => this.#answer(argv));
     files.step = (work) => this.#step(work);
-    this.marks = new StepCheckpoints(files);
+    this.checkpoints = new StepCheckpoints(files);
   }
 
   static async create(): Promise<TaintedNode> {
@@ -46,7 +46,7 @@ class TaintedNode extends FakeCommands {
   }
 
   follow(runsWorkloads: boolean): Promise<void> {
-    return reconcileControlPlaneTaint({ commands: this, checkpoints: this.marks }, pods(runsWorkloads));
+    return reconcileControlPlaneTaint({ commands: this, checkpoints: this.checkpoints }, pods(runsWorkloads));
   }
 
   async #step<T>(work: () => Promise<T>): Promise<T> {
@@ -120,10 +120,10 @@ describe('removeOwnTaintAndLabels()', () => {
       const output = left.shift();
       return output === undefined ? undefined : { exitCode: 1, output };
     });
-    const { marks } = await TaintedNode.create();
+    const { checkpoints } = await TaintedNode.create();
     const { log, records } = createMemoryLogger();
     const clock = new FakeClock();
-    const done = removeOwnTaintAndLabels({ commands, checkpoints: marks, clock, log }, pods(true));
+    const done = removeOwnTaintAndLabels({ commands, checkpoints, clock, log }, pods(true));
     for (let second = 0; second < 60; second++) await clock.advance(1_000);
     await done;
     return { verbs: commands.runs.map((argv) => argv[3]), lines: records.map(({ message }) => message) };

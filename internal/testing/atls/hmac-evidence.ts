@@ -12,7 +12,7 @@ import {
 export interface HmacEvidenceOptions {
   /** The variant of evidence that this fake replaces. */
   readonly variant: Variant;
-  /** The key that identifies the machine: every holder of this key counts as the machine. */
+  /** The holder of this key counts as "the machine". */
   readonly key: Uint8Array;
   /** One measurement of the machine, covered by the MAC; default: "good". */
   readonly measurement?: string;

@@ -1,6 +1,6 @@
 /**
- * Tools for tests of attested TLS: cheap evidence, two honest ends, and an end that breaks the protocol.
- * This is a separate entry point, because it imports gRPC and certificates.
+ * Helpers for tests of attested TLS: cheap evidence, two honest ends, and a malicious end. This directory has its own
+ * entry point, because it imports gRPC and certificates.
  */
 export {
   ATLS_CONTEXT,

@@ -17,10 +17,7 @@ export interface TestClusterSettings {
   readonly bundleManifest?: string;
 }
 
-/**
- * Writes the ownership, the settings of nodes and the join rules. They are active when the promise
- * resolves.
- */
+/** Records the owner of the cluster, the settings of its nodes and its join rules. They are active when it resolves. */
 export async function recordClusterSettings(
   space: KeySpace,
   cluster: TestCluster,

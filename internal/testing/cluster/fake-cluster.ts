@@ -48,7 +48,7 @@ export interface FakeClusterBehaviour {
 export interface FakeClusterOptions {
   /** The address on which the cluster listens, and which its single node reports. */
   readonly host: string;
-  /** The Ed25519 private key of the cluster's owner. */
+  /** The private Ed25519 key of the cluster’s owner. */
   readonly ownerKey: KeyObject;
 }
 

@@ -104,8 +104,8 @@ export interface FaultCase {
 }
 
 /**
- * Runs the same work once for each write and each fault, each time on a new disk, and yields the disk after
- * the run. The caller then proves that the next run can continue from this disk.
+ * Runs the same work once for each of its write points and each fault, each time on a fresh disk, and
+ * passes the disk to the caller, which then proves that the next run can read it.
  */
 export async function* everyFault(options: {
   readonly faults: readonly Fault[];

@@ -4,9 +4,8 @@ import { connect as connectHttp2, type ClientHttp2Session, type IncomingHttpHead
 import { connect } from 'node:net';
 
 /**
- * A raw gRPC client over a Unix socket, for behaviour that a correct client never shows. `name` is the
- * first byte sent, which some servers use as the name of the peer. `trusts` is the number of calls that are
- * opened before the server has announced its limit.
+ * Raw gRPC frames over a Unix socket, for what a well-behaved client does not do. `name` is the first byte sent, for servers
+ * whose upgrade goes by it; `trusts` is how many calls are opened before the server has said how many it takes.
  */
 export async function openRawSession(
   path: string,

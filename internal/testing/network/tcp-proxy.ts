@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** A connection between a client and a server that a test can cut, restore, or make silent. */
+/** A TCP proxy between a client and a server. A test can cut it, restore it, or let it drop all data silently. */
 export class TcpProxy implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   readonly #server;
@@ -31,7 +31,7 @@ export class TcpProxy implements AsyncDisposable {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  mend(): void {
+  restore(): void {
     this.#isCut = false;
   }
 

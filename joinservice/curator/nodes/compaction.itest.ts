@@ -119,9 +119,8 @@ describe('watches after etcd was unavailable', () => {
     await cluster.forget(goes);
     const added = await cluster.addNode('added');
     if (compacts) await root.compact((await root.list('/', { signal })).revision, { signal });
-    wire.mend();
-    // wait until the feed watches again
-    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal);
+    wire.restore();
+    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal); // it follows again
     const wanted = new Map([
       [nodeIdOf(stays), '50'],
       [nodeIdOf(added), ''],
