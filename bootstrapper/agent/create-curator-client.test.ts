@@ -14,10 +14,10 @@ const clock = new SystemClock();
 const { log } = createMemoryLogger();
 
 test.each([
-  { name: 'in the provisioning of the machine', provisioned: ['127.0.0.3:9090'], directed: [] },
-  { name: 'by an operator on the machine after it had joined', provisioned: [], directed: ['127.0.0.3'] },
+  { name: 'that its provisioning names', provisioned: ['127.0.0.3:9090'], directed: [] },
+  { name: 'that somebody named on the machine after it was a member', provisioned: [], directed: ['127.0.0.3'] },
 ])(
-  'a member that reaches no control plane of its directory uses the hosts of the join endpoints that were set $name',
+  'a member whose curators are all dead asks the join services $name',
   async ({ provisioned, directed }) => {
     const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
     const [own, other] = [

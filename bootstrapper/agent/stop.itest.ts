@@ -14,7 +14,7 @@ const setUp = [
   'exec "$@"',
 ].join(' && ');
 
-test('an agent that is stopped at any time ends within seconds, opens nothing afterwards and leaves no unhandled rejection', async () => {
+test('an agent that is stopped at any moment ends within seconds, opens nothing afterwards and leaves no unhandled rejection', async () => {
   const run = await new ExecaRunner({ path: process.env['PATH'] ?? '' }).run({
     argv: [
       'unshare',

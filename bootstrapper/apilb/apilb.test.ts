@@ -25,23 +25,23 @@ describe('parseForwardRules()', () => {
     JSON.stringify({ passages: [{ listen: endpoint, upstreams: [endpoint], limits: given }] });
   const refused = [
     { name: 'text that is not JSON', text: '{' },
-    { name: 'the JSON value null', text: 'null' },
-    { name: 'a rule without upstreams', text: JSON.stringify({ listen: endpoint, upstreams: [] }) },
+    { name: 'null', text: 'null' },
+    { name: 'a missing upstream', text: JSON.stringify({ listen: endpoint, upstreams: [] }) },
     {
       name: 'a port out of range',
       text: JSON.stringify({ listen: endpoint, upstreams: [{ host: 'a', port: 65536 }] }),
     },
-    { name: 'a rule without listen address', text: JSON.stringify({ upstreams: [endpoint] }) },
-    { name: 'an empty list of rules', text: JSON.stringify({ passages: [] }) },
-    { name: 'a list with the rule null', text: JSON.stringify({ passages: [null] }) },
+    { name: 'a missing listen address', text: JSON.stringify({ upstreams: [endpoint] }) },
+    { name: 'an empty list', text: JSON.stringify({ passages: [] }) },
+    { name: 'null', text: JSON.stringify({ passages: [null] }) },
     {
       name: 'more rules than the maximum',
       text: JSON.stringify({ passages: Array(9).fill({ listen: endpoint, upstreams: [endpoint] }) }),
     },
-    { name: 'limits with a missing value', text: limited({ ...limits, idleMs: undefined }) },
-    { name: 'a limit of zero', text: limited({ ...limits, connections: 0 }) },
-    { name: 'limits with an unknown name', text: limited({ ...limits, perPort: 1 }) },
-    { name: 'limits that are not an object', text: limited('none') },
+    { name: 'limits with a missing limit', text: limited({ ...limits, idleMs: undefined }) },
+    { name: 'limits with an invalid limit', text: limited({ ...limits, connections: 0 }) },
+    { name: 'limits with an unknown limit', text: limited({ ...limits, perPort: 1 }) },
+    { name: 'limits of the wrong type', text: limited('none') },
     ...[{}, { caPem: 5 }, { caPem: 'none' }, null].map((health) => ({
       name: `health settings ${JSON.stringify(health)}`,
       text: JSON.stringify({ listen: endpoint, upstreams: [endpoint], health }),

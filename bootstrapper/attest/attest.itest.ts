@@ -122,7 +122,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     expect(boot().evidence.issuers.map(({ variant }) => variant)).toEqual(['tpm', 'machine-key']);
   });
 
-  test('shows the lock in its evidence as soon as the lock is taken, and first of all after a power cycle', async () => {
+  test('shows the lock as soon as it is acquired, and first of all after a power cycle', async () => {
     const { evidence, lock } = boot();
     await judge(evidence, { shows: 'boot-baseline' });
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
@@ -141,7 +141,7 @@ describe('MachineEvidence of a machine with a TPM', () => {
     await judge(boot().evidence, { shows: 'locked', clusterId });
   });
 
-  test('includes in each quote a lock counter that no change on disk can roll back', async () => {
+  test('has a lock counter in each quote, which restoring an old disk cannot roll back', async () => {
     const { evidence, lock } = boot();
     const before = lockCounterOf(await judge(evidence, { shows: 'boot-baseline' })) ?? 0n;
     await lock.acquire({ clusterId, by: 'init', id: 'one' });

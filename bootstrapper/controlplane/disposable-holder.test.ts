@@ -10,7 +10,7 @@ class Thing implements Disposable {
 }
 
 describe('DisposableHolder', () => {
-  test('set() disposes the previous value', () => {
+  test('disposes of a value that a newer value replaces', () => {
     const held = new DisposableHolder<Thing>();
     const [first, second] = [new Thing(), new Thing()];
     held.set(first);
@@ -21,7 +21,7 @@ describe('DisposableHolder', () => {
     expect([second.disposed, held.value]).toEqual([1, undefined]);
   });
 
-  test('replace() replaces and disposes the value that it expects', () => {
+  test('replaces a value that is still held', () => {
     const held = new DisposableHolder<Thing>();
     const [before, after] = [new Thing(), new Thing()];
     held.set(before);
@@ -40,7 +40,7 @@ describe('DisposableHolder', () => {
       meanwhile: (held: DisposableHolder<Thing>) => held.set(new Thing()),
       left: true,
     },
-  ])('replace() disposes the new value if the expected value $name', ({ meanwhile, left }) => {
+  ])('disposes of a late replacement, because the old value $name', ({ meanwhile, left }) => {
     const held = new DisposableHolder<Thing>();
     const [before, late] = [new Thing(), new Thing()];
     held.set(before);

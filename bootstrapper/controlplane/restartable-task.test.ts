@@ -21,7 +21,7 @@ test('RestartableTask runs its work again with new certificates and ends with it
   expect(runs).toBe(2);
 });
 
-test('RestartableTask does not restart work that fails or ends by itself', async () => {
+test('RestartableTask does not restart work that failed or ended by itself', async () => {
   const { signal } = new AbortController();
   const renewable = new RestartableTask();
   await expect(renewable.run(() => Promise.reject(new Error('of its own')), signal)).rejects.toThrow(

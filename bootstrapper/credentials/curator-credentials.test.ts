@@ -55,7 +55,7 @@ const read = async (path: string) => Buffer.from((await files.read(path, 65_536)
 const shown = async () => new X509Certificate(await read(AGENT_PATHS.curatorCert));
 
 describe('ensureCuratorCredentials()', () => {
-  test('creates a certificate for this control plane with a key that is not the machine key', async () => {
+  test('issues a certificate of this control plane for a key other than the machine key', async () => {
     const at = await ensure();
     const certificate = await shown();
     const trust = { caPem: membership.clusterCaPem, clusterId, nowMs: () => clock.nowMs() };
@@ -67,7 +67,7 @@ describe('ensureCuratorCredentials()', () => {
     expect(spkiDerOf(certificate.publicKey)).not.toEqual(machine.pubKeyDer);
   });
 
-  test('leaves valid credentials unchanged at the next start', async () => {
+  test('keeps a valid key and certificate at the next start', async () => {
     await ensure();
     const before = await read(AGENT_PATHS.curatorCert);
     await clock.advance(HOUR_MS);
@@ -76,10 +76,7 @@ describe('ensureCuratorCredentials()', () => {
   });
 
   test.each([
-    {
-      name: 'two thirds of the certificate’s validity are over',
-      change: () => clock.advance(5 * 24 * HOUR_MS),
-    },
+    { name: 'two thirds of its lifetime are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
     {
       name: 'the node has another address',
       change: () => void (membership = { ...membership, nodeAddress: '192.0.2.2' }),
@@ -89,8 +86,8 @@ describe('ensureCuratorCredentials()', () => {
       change: () => files.writeAtomic(AGENT_PATHS.curatorKey, generateKeyPem().reveal()),
     },
     { name: 'the certificate is damaged', change: () => files.writeAtomic(AGENT_PATHS.curatorCert, 'x') },
-    { name: 'the key file is missing', change: () => files.remove(AGENT_PATHS.curatorKey) },
-  ])('creates a new key and certificate if $name', async ({ change }) => {
+    { name: 'the key is missing', change: () => files.remove(AGENT_PATHS.curatorKey) },
+  ])('creates a new key and certificate where $name', async ({ change }) => {
     await ensure();
     const before = await shown();
     await change();
@@ -100,17 +97,14 @@ describe('ensureCuratorCredentials()', () => {
 
   test.each([
     { name: 'is missing', change: () => files.remove(`${AGENT_PATHS.ca}/ca.key`) },
-    {
-      name: 'belongs to another cluster',
-      change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other'),
-    },
-  ])('creates no credentials if the cluster CA $name', async ({ change }) => {
+    { name: 'belongs to another cluster', change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other') },
+  ])('creates nothing where the cluster CA $name', async ({ change }) => {
     await change();
     await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca', retryable: true });
   });
 });
 
-test('curatorCertificateTimes() reports a damaged certificate as due, and nothing if there is no certificate', async () => {
+test('curatorTimes() reports a damaged certificate as due, and nothing where there is no certificate', async () => {
   expect(await curatorCertificateTimes(files)).toEqual([]);
   await ensure();
   expect((await curatorCertificateTimes(files))[0]?.notAfterMs).toBeGreaterThan(clock.nowMs());

@@ -36,7 +36,7 @@ test('a control plane that joins during a key rotation starts in the phase of th
   expect(trusted).toContain(set.next['etcd-peers-ca'].public);
 });
 
-test('a control plane that joins before the first key rotation has no files of a rotation', async () => {
+test('a control plane that joins a cluster before its first key rotation has no files of a rotation', async () => {
   const files = new MemoryFiles();
   await installControlPlaneKeys(files, keysOf(undefined));
   for (const path of [
@@ -48,7 +48,7 @@ test('a control plane that joins before the first key rotation has no files of a
     expect(await files.stat(path)).toBeUndefined();
 });
 
-test('installSharedKeys() completes a copy of the keys that an earlier run of the agent did not finish', async () => {
+test('installSharedKeys() completes key files that an interrupted run left half written', async () => {
   const files = new MemoryFiles();
   const store = new KeyStore(files, KEY_PATHS);
   const set = await aSet('issue');

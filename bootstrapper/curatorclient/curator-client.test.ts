@@ -163,7 +163,7 @@ describe('CuratorClient', () => {
   test.each([
     { name: 'has ended', ends: () => Promise.resolve() },
     { name: 'has failed', ends: () => Promise.reject(new Error('one of two')) },
-  ])('aborts the signal of work that $name', async ({ ends }) => {
+  ])('leaves no call and connection open after work that $name', async ({ ends }) => {
     const client = createClient([await startCurator('127.0.0.61')]);
     let left: AbortSignal | undefined;
     const work = client.use(
@@ -177,7 +177,7 @@ describe('CuratorClient', () => {
     expect(left?.aborted).toBe(true);
   });
 
-  test('connects to no address, not even a configured one, before this node is a member', async () => {
+  test('dials no curator, not even a configured address, before this node is a member', async () => {
     let dialed = 0;
     const listener = createServer((socket) => (dialed++, socket.destroy()));
     await new Promise<void>((resolve) => listener.listen(port, '127.0.0.9', resolve));
@@ -195,7 +195,7 @@ describe('CuratorClient', () => {
     }
   });
 
-  test('uses the next curator when one is dead, and does not try the dead one again at once', async () => {
+  test('continues at the next curator when one is dead, and remembers the dead one', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     expect(await ask(client)).toBe('127.0.0.2');
@@ -206,7 +206,7 @@ describe('CuratorClient', () => {
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
-  test('aborts running calls to a curator that leaves the directory, and uses a curator that joins it', async () => {
+  test('ends calls to a curator that left the directory, and uses a curator that was added', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a]);
     const answers: string[] = [];
@@ -225,7 +225,7 @@ describe('CuratorClient', () => {
     expect(await ask(client)).toBe('127.0.0.3');
   });
 
-  test('prefers the curator of this node, except for calls with exceptOwn', async () => {
+  test('prefers its own curator, except for data that its own curator cannot have', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     const mine = values.clusterMembership.peek();
@@ -236,7 +236,7 @@ describe('CuratorClient', () => {
     expect(other).toBe(`127.0.0.2:${port}`);
   });
 
-  test('refuses another node at a curator’s address and a curator of another cluster, and uses the next curator', async () => {
+  test('refuses another node at the address of a curator and a curator of another cluster, and uses the next one', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([{ ...a, nodeId: 'node-of-somebody-else' }, b]);
     expect(await ask(client)).toBe('127.0.0.3');
@@ -247,7 +247,7 @@ describe('CuratorClient', () => {
     await expect(ask(foreign)).rejects.toEqual(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
-  test('reports that the node was removed when a curator has no record of its key, and asks no other curator', async () => {
+  test('reports that the node is removed when a curator has no record of its key, and asks no other curator', async () => {
     const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     await expect(ask(client)).rejects.toMatchObject({
@@ -259,7 +259,7 @@ describe('CuratorClient', () => {
     ]);
   });
 
-  test('uses configured addresses if no curator in the directory answers', async () => {
+  test('asks configured addresses when no curator in the directory answers', async () => {
     const b = await startCurator('127.0.0.3');
     const gone = { ...b, host: '127.0.0.9', nodeId: 'node-gone' };
     expect(await ask(createClient([gone], ['127.0.0.3']))).toBe('127.0.0.3');
@@ -268,17 +268,17 @@ describe('CuratorClient', () => {
     );
   });
 
-  test('uses a configured address even if the directory lists another node at that address', async () => {
+  test('asks a configured address also where the directory lists another node at it', async () => {
     const b = await startCurator('127.0.0.3');
     expect(await ask(createClient([{ ...b, nodeId: 'node-gone' }], ['127.0.0.3']))).toBe('127.0.0.3');
   });
 
-  test('refuses a worker at a configured address although the worker’s certificate is from the cluster CA', async () => {
+  test('refuses a worker at a configured address, although its certificate is valid', async () => {
     await startCurator('127.0.0.3', { isWorker: true });
     await expect(ask(createClient([], ['127.0.0.3']))).rejects.toMatchObject({ code: 'pki-untrusted' });
   });
 
-  test('uses a relay last, and leaves it for a curator of the directory that it received through the relay', async () => {
+  test('asks a relay last, and leaves it for a curator that it learned of through the relay', async () => {
     const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
@@ -298,7 +298,7 @@ describe('CuratorClient', () => {
     expect(answers).toEqual([`${relay.host}:${port + 1}`, `127.0.0.4:${port}`]);
   });
 
-  test('refuses a worker behind a relay, and the relay itself', async () => {
+  test('refuses a worker behind a relay, also the relay itself', async () => {
     await startCurator('127.0.0.3', { isWorker: true });
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([]);
@@ -307,7 +307,7 @@ describe('CuratorClient', () => {
   });
 });
 
-test('fetchBlob() resumes after an interruption, stops using a source of wrong bytes, and keeps none of these bytes', async () => {
+test('fetchBlob() resumes where a source stopped, leaves a source with wrong data, and keeps no wrong byte', async () => {
   const bytes = new Uint8Array(randomBytes(600_000));
   const files = new DiskFiles();
   const streams = new DiskStreams();

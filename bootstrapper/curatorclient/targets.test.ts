@@ -26,7 +26,7 @@ describe('targetsOf()', () => {
 
   test.each([
     {
-      name: 'curators in the directory and control planes whose curator has not announced itself',
+      name: 'curators that serve and curators that were not seen serving',
       given: [node('a'), node('b', { curator: false })],
       want: ['directory a=a.example.test:9091', 'unseen b=b.example.test:9091'],
     },
@@ -39,7 +39,7 @@ describe('targetsOf()', () => {
     expect(of(given)).toEqual(want);
   });
 
-  test('lists each configured address once, and relays, because another control plane may now use an address', () => {
+  test('adds configured addresses, each once, and relays, because another node may have taken over an address', () => {
     const staticHosts = ['a.example.test', '192.0.2.1', '192.0.2.1'];
     expect(of([node('a')], { staticHosts, relays: ['192.0.2.1'] })).toEqual([
       'directory a=a.example.test:9091',
@@ -62,9 +62,9 @@ describe('rankTargets()', () => {
   const x = target(undefined, 'written');
   const calm = { nowMs: 100_000, ownNodeId: 'z', failedAtMs: new Map(), callsInFlight: new Map(), offset: 0 };
   const cases = [
-    { name: 'ranks the curator of this node first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
+    { name: 'the own curator comes first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
     {
-      name: 'ranks the other curators by load, the least busy one first',
+      name: 'the least busy one of the others comes next',
       given: {
         ...calm,
         callsInFlight: new Map([
@@ -75,12 +75,12 @@ describe('rankTargets()', () => {
       want: [c, b, a, x],
     },
     {
-      name: 'ranks a curator that failed recently after the other curators, even that of this node, but before last resorts',
+      name: 'a curator that failed recently comes after the others, also the own one, and before configured addresses and relays',
       given: { ...calm, ownNodeId: 'c', failedAtMs: new Map([[targetKey(c), 99_000]]) },
       want: [a, b, c, x],
     },
     {
-      name: 'ranks a curator that failed long ago like the others',
+      name: 'a curator that failed long ago ranks like the others',
       given: { ...calm, failedAtMs: new Map([[targetKey(a), 90_000]]) },
       want: [a, b, c, x],
     },
@@ -89,12 +89,12 @@ describe('rankTargets()', () => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
   });
 
-  test('ranks announced curators before others, even that of this node, then configured addresses, then relays', () => {
+  test('curators that were not seen serving come after those that were, also the own one; then configured addresses, then relays', () => {
     const [u, r] = [target('u', 'unseen'), target(undefined, 'relay')];
     expect(rankTargets([r, x, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, x, r]);
   });
 
-  test('tries last resorts in turn: the one that failed longest ago comes first', () => {
+  test('configured addresses and relays are tried in rotation', () => {
     const relays = ['1', '2', '3'].map((host) => ({
       ...{ endpoint: `${host}:1`, nodeId: undefined },
       source: 'relay' as const,
@@ -109,7 +109,7 @@ describe('rankTargets()', () => {
     expect(asked).toEqual(['1:1', '2:1', '3:1', '1:1']);
   });
 
-  test('nodes start with different curators', () => {
+  test('different nodes start with different curators', () => {
     const first = [0, 1, 2].map((offset) => rankTargets([a, b, c], { ...calm, offset })[0]);
     expect(new Set(first).size).toBe(3);
   });

@@ -99,7 +99,7 @@ async function createMachine() {
 }
 
 describe('enrolment on a machine', () => {
-  test('a member resumes from its disk without a request to the cluster', async () => {
+  test('a member resumes from its disk and calls no join service', async () => {
     const machine = await createMachine();
     await machine.saveMember();
     const { enrolment, values } = await machine.enrol();
@@ -108,7 +108,7 @@ describe('enrolment on a machine', () => {
     expect(values.clusterSettings.peek()).toEqual({ set: true, value: settings });
   });
 
-  test('a member whose init has no result yet resumes without the keys that the init creates later', async () => {
+  test('a member whose init has no result yet resumes without the keys that it creates later', async () => {
     const machine = await createMachine();
     await machine.saveMember('membership');
     expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
@@ -122,7 +122,7 @@ describe('enrolment on a machine', () => {
     expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
   });
 
-  test('an accepted init becomes bootstrap data, also if an earlier run of the agent accepted it', async () => {
+  test('an accepted init becomes bootstrap data, also after a restart of the agent', async () => {
     const machine = await createMachine();
     const first = await machine.enrol();
     await first.job.accept(request, never);
@@ -145,7 +145,7 @@ describe('enrolment on a machine', () => {
       break: ({ files }) => files.makeDirectory(AGENT_PATHS.etcdData),
     },
     {
-      name: 'a lock whose init request is missing',
+      name: 'a lock whose request is missing',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),
@@ -166,7 +166,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership without its roles file',
+      name: 'a membership whose roles are missing',
       code: 'membership-damaged',
       path: AGENT_PATHS.roles,
       break: async ({ files, saveMember }) => {
@@ -175,7 +175,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership without its lock',
+      name: 'a membership whose lock is missing',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.lock,
       break: async ({ files, saveMember }) => {
@@ -193,7 +193,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'an init result without its membership',
+      name: 'a result of an init whose membership is missing',
       code: 'enrolment-files-missing',
       path: AGENT_PATHS.membership,
       break: async ({ files, saveMember }) => {
@@ -202,7 +202,7 @@ describe('enrolment on a machine', () => {
       },
     },
     {
-      name: 'a membership whose init request is missing',
+      name: 'a membership whose init is missing',
       code: 'enrolment-files-missing',
       path: `${AGENT_PATHS.init}/request.json`,
       break: async ({ files, saveMember }) => {
@@ -240,7 +240,7 @@ describe('enrolment on a machine', () => {
     },
   ];
   test.each(refusals)(
-    'with $name, enrolment creates no second cluster, reports the file and changes nothing',
+    'with $name the agent creates no second cluster, names the file and changes nothing',
     async ({ code, path, break: breakIt }) => {
       const machine = await createMachine();
       await breakIt(machine);

@@ -134,7 +134,7 @@ describe('joining', () => {
     expect(cluster.asked).toBe(1);
   });
 
-  test('a join continues after a crash at any write, with the same key and exactly one membership', async () => {
+  test('a join continues after a crash at any write with the same key and creates one membership', async () => {
     let visited = 0;
     for (const isAnswerLost of [false, true]) {
       const cluster = new FakeAdmissions();
@@ -172,7 +172,7 @@ describe('joining', () => {
     expect(visited).toBeGreaterThan(100);
   });
 
-  test('an init that takes the node lock first wins, and the admission has no effect', async () => {
+  test('an init that acquires the lock first wins; the join admission has no effect', async () => {
     const disk = new MemoryFiles();
     const admitted = Promise.withResolvers<void>();
     const cluster = new FakeAdmissions();
@@ -189,7 +189,7 @@ describe('joining', () => {
     expect(await disk.stat(AGENT_PATHS.join)).toBeUndefined();
   });
 
-  test('an admission that takes the node lock first refuses a later init with an error code', async () => {
+  test('after a join admission acquired the lock, an init is refused with initserver-other-cluster', async () => {
     const cluster = new FakeAdmissions();
     const life = await live(new MemoryFiles(), (files) => cluster.joinClient(files));
     await life.enrolment.finished(never);
@@ -197,7 +197,7 @@ describe('joining', () => {
     await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'initserver-other-cluster' });
   });
 
-  test('membership, settings and roles are published only after their files are on disk', async () => {
+  test('values of a member are empty before the join, and on disk before any reader sees them', async () => {
     const disk = new MemoryFiles();
     const admitted = Promise.withResolvers<void>();
     const cluster = new FakeAdmissions();
@@ -232,7 +232,7 @@ describe('joining', () => {
     expect(currentValue(localControlPlane)).toBeUndefined();
   });
 
-  test('a member whose agent was killed resumes as the same node without another admission', async () => {
+  test('a member whose agent is killed comes back as the same node without another join', async () => {
     const disk = new MemoryFiles();
     const cluster = new FakeAdmissions();
     const first = await live(disk, (files) => cluster.joinClient(files));
@@ -250,7 +250,7 @@ describe('joining', () => {
     expect([cluster.asked, [...cluster.members]]).toEqual([1, [before.nodeId]]);
   });
 
-  test('a join lock without its saved admission fails the enrolment and sends no request', async () => {
+  test('a lock whose join record is missing makes enrolment fail, and requests no ticket', async () => {
     const disk = new MemoryFiles();
     await disk.makeDirectory(AGENT_PATHS.enrolment);
     const lock = new NodeLock({ files: disk, path: AGENT_PATHS.lock, nowMs: () => 0 });

@@ -29,7 +29,7 @@ describe('Enrolment', () => {
     expect(await enrolment.finished(never)).toBe(membership);
   });
 
-  test('a transition that is not allowed fails the enrolment, and the log names both states', async () => {
+  test('an illegal transition fails enrolment, and the log names the states before and after', async () => {
     const { enrolment, records } = create({ New: () => Promise.resolve({ to: 'Running', membership }) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({
@@ -65,13 +65,13 @@ describe('Enrolment', () => {
     expect([...reasons][0]).toMatchObject({ code: 'enrolment-step-failed' });
   });
 
-  test('a handler that returns the same state is reported as stuck', async () => {
+  test('a handler that returns without a transition is reported as stuck', async () => {
     const { enrolment } = create({ New: () => Promise.resolve({ to: 'New' } as never) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({ code: 'enrolment-stuck' });
   });
 
-  test('aborting one call of finished() does not affect the others', async () => {
+  test('an aborted caller rejects and the others keep waiting', async () => {
     const { enrolment } = create();
     const abort = new AbortController();
     const aborted = enrolment.finished(abort.signal);
@@ -82,7 +82,7 @@ describe('Enrolment', () => {
     expect(await other).toBe(membership);
   });
 
-  test('the transition table allows exactly the specified transitions', () => {
+  test('the table allows exactly the designed transitions', () => {
     const moves = (Object.keys(TRANSITIONS) as EnrolmentState[]).flatMap((from) =>
       TRANSITIONS[from].map((to) => `${from}→${to}`),
     );

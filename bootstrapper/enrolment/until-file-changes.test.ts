@@ -25,7 +25,7 @@ describe('untilFileChanges()', () => {
     { name: 'is restored', before: undefined, after: '{}' },
     { name: 'is replaced', before: '{"cut', after: '{"whole":true}' },
     { name: 'is deleted', before: '{"cut', after: undefined },
-  ])('resolves when the file in the error $name', async ({ before, after }) => {
+  ])('ends when the file that the error names $name', async ({ before, after }) => {
     if (before !== undefined) await files.writeAtomic(PATH, before);
     let isFixed = false;
     const waiting = untilFileChanges({ files, clock, log }, named, stop.signal).then(() => (isFixed = true));
@@ -39,9 +39,9 @@ describe('untilFileChanges()', () => {
   });
 
   test.each([
-    { name: 'with a file', error: named },
-    { name: 'without a file', error: new EnrolmentError('enrolment-stuck', 'who knows') },
-  ])('for an error $name, rejects with the reason of its signal', async ({ error }) => {
+    { name: 'that names a file', error: named },
+    { name: 'that names no file', error: new EnrolmentError('enrolment-stuck', 'who knows') },
+  ])('ends with its signal for an error $name', async ({ error }) => {
     const waiting = untilFileChanges({ files, clock, log }, error, stop.signal);
     await clock.advance(60_000);
     const reason = new Error('stopped');

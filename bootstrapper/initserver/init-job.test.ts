@@ -47,7 +47,7 @@ async function createFiles(): Promise<MemoryFiles> {
 }
 
 describe('InitJob', () => {
-  test('accept() accepts the same request any number of times', async () => {
+  test('accepts the same request repeatedly, at once or later', async () => {
     const job = createJob(await createFiles());
     await Promise.all([job.accept(request, never), job.accept(request, never)]);
     await job.accept({ ...request }, never);
@@ -100,9 +100,9 @@ describe('InitJob', () => {
   });
 
   test.each([
-    { name: 'a join takes the node lock first', inTheSameLife: true },
-    { name: 'a join took the node lock after the agent crashed before its own lock', inTheSameLife: false },
-  ])('deletes its request, and with it the unlock key, when $name', async ({ inTheSameLife }) => {
+    { name: 'a ticket wins the lock', inTheSameLife: true },
+    { name: 'a ticket won the lock after a crash before the lock', inTheSameLife: false },
+  ])('deletes its request with the unlock key when $name', async ({ inTheSameLife }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
     const ticket = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket' } as const;
@@ -128,7 +128,7 @@ describe('InitJob', () => {
     expect(await lock.read()).toMatchObject(ticket);
   });
 
-  test('accept() lets one of two concurrent inits win and refuses the other', async () => {
+  test('of two inits at the same instant one wins and the other is refused', async () => {
     const job = createJob(await createFiles());
     const outcomes = await Promise.allSettled([
       job.accept(request, never),
@@ -137,7 +137,7 @@ describe('InitJob', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('restore() reports the lock phase as finished once, if a crash prevented the first report', async () => {
+  test('restore() records the event of the lock once when a crash lost it', async () => {
     const files = await createFiles();
     await createJob(files).accept(request, never);
     const life = async (): Promise<readonly string[]> => {
@@ -150,7 +150,7 @@ describe('InitJob', () => {
     expect(await life()).toEqual(['lock started', 'lock finished']);
   });
 
-  test('isInProgress() is true from the acceptance to the result, and false after a restart', async () => {
+  test('isInProgress() is true from acceptance to result, also after a restart, and false afterwards', async () => {
     const files = await createFiles();
     const job = createJob(files);
     const seen = [job.isInProgress()];
@@ -208,7 +208,7 @@ describe('InitJob', () => {
     expect(new Set(counted)).toEqual(new Set([true, false]));
   });
 
-  test('after a crash at any write of accept(), the machine is either unlocked or locked by this request', async () => {
+  test('after a crash at any write the machine is either unlocked or bound to this request', async () => {
     let cases = 0;
     const run = async (files: FilePort): Promise<void> => {
       const job = createJob(files);
@@ -242,23 +242,20 @@ describe('InitJob', () => {
         damage: (text: string) => text.replace(/[a-z](?=[^a-z]+$)/, '~'),
       },
     ]),
-  )(
-    'restore() reports a $name that is $how, uses none of it and leaves it unchanged',
-    async ({ name, damage }) => {
-      const files = await createFiles();
-      const job = createJob(files);
-      await job.accept(request, never);
-      await job.finish(outcome);
-      await job.acknowledge('c2ln');
-      const damaged = damage(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString());
-      await files.writeAtomic(`/init/${name}`, damaged);
-      const next = createJob(files);
-      await expect(next.restore()).rejects.toMatchObject({
-        code: 'initserver-record-damaged',
-        details: { path: `/init/${name}` },
-      });
-      expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
-      expect(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString()).toBe(damaged);
-    },
-  );
+  )('a $name that is $how is refused by name, and nothing is resumed or changed', async ({ name, damage }) => {
+    const files = await createFiles();
+    const job = createJob(files);
+    await job.accept(request, never);
+    await job.finish(outcome);
+    await job.acknowledge('c2ln');
+    const damaged = damage(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString());
+    await files.writeAtomic(`/init/${name}`, damaged);
+    const next = createJob(files);
+    await expect(next.restore()).rejects.toMatchObject({
+      code: 'initserver-record-damaged',
+      details: { path: `/init/${name}` },
+    });
+    expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
+    expect(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString()).toBe(damaged);
+  });
 });

@@ -60,7 +60,7 @@ describe('acknowledge', () => {
   test.each([
     { name: 'by a key that is not the caller’s', signature: () => signedBy(otherKey) },
     { name: 'over another cluster', signature: () => signedBy(owner.privateKey, another) },
-    { name: 'that is none', signature: () => new Uint8Array() },
+    { name: 'that is malformed', signature: () => new Uint8Array() },
   ])('refuses a signature $name and leaves no file behind', async ({ signature }) => {
     await job.finish(outcome);
     const before = await files.list('/init');
@@ -82,7 +82,7 @@ describe('acknowledge', () => {
     expect(job.acknowledged.peek().set).toBe(false);
   });
 
-  test('saves the owner’s signature for this cluster', async () => {
+  test('accepts the owner’s signature over this cluster and saves it', async () => {
     await job.finish(outcome);
     const signature = signedBy(owner.privateKey);
     await acknowledge('one', signature);
@@ -127,7 +127,7 @@ describe('preflight', () => {
     return { asked, answer: Promise.resolve(createInitHandlers(ports).preflight(message, call)) };
   }
 
-  test('returns every check result, and the size of the missing components', async () => {
+  test('reports each check, and counts the components that the machine does not have', async () => {
     const { asked, answer } = ask(false);
     const { repair: _repair, ...told } = check;
     await expect(answer).resolves.toEqual({ checks: [told] });

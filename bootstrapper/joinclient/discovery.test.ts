@@ -20,14 +20,14 @@ const signal = new AbortController().signal;
 const known = (...list: string[]): EndpointSource => new KnownEndpoints('test', () => list);
 
 describe('discover()', () => {
-  test('returns each endpoint once, in the order of the sources, with the default port of the join service', async () => {
+  test('lists each endpoint once, in the order of the sources, with the default port of the join service', async () => {
     const sources = [known('10.0.0.1', 'c2.example:1234'), known('10.0.0.1:9090', '2001:db8::1')];
     const { endpoints, problems } = await discover(sources, new SystemClock(), signal);
     expect(endpoints).toEqual(['10.0.0.1:9090', 'c2.example:1234', '[2001:db8::1]:9090']);
     expect(problems).toEqual([]);
   });
 
-  test('reports invalid endpoints and a failed source, and still returns the endpoints of the other sources', async () => {
+  test('reports invalid endpoints, and a failing source does not block the others', async () => {
     const broken: EndpointSource = { name: 'broken', list: () => Promise.reject(new Error('no way')) };
     const { endpoints, problems } = await discover(
       [broken, known('a b', '10.0.0.1')],
@@ -38,7 +38,7 @@ describe('discover()', () => {
     expect(problems.map(({ source }) => source)).toEqual(['broken', 'test']);
   });
 
-  test('does not wait for a source that does not respond', async () => {
+  test('does not wait for a source that does not answer', async () => {
     const clock = new FakeClock();
     const mute: EndpointSource = { name: 'mute', list: untilAborted };
     const found = discover([mute, known('10.0.0.1')], clock, signal);
@@ -85,16 +85,16 @@ describe('MetadataEndpoints', () => {
     return { source, [Symbol.asyncDispose]: async () => void (await close()) };
   };
 
-  test('returns the endpoints in the response', async () => {
+  test('returns endpoints', async () => {
     await using service = await serve(200, '{"joinEndpoints":["10.0.0.1"]}');
     expect(await service.source.list(signal)).toEqual(['10.0.0.1']);
   });
 
   test.each([
-    { name: 'an HTTP error', status: 404, body: '{"joinEndpoints":["10.0.0.1"]}' },
+    { name: 'an error status', status: 404, body: '{"joinEndpoints":["10.0.0.1"]}' },
     { name: 'a response above the size limit', status: 200, body: `"${'x'.repeat(70_000)}"` },
-    { name: 'a response that is not JSON', status: 200, body: '<html>' },
-  ])('rejects $name', async ({ status, body }) => {
+    { name: 'text that is not JSON', status: 200, body: '<html>' },
+  ])('$name is refused as an answer', async ({ status, body }) => {
     await using service = await serve(status, body);
     await expect(service.source.list(signal)).rejects.toThrow();
   });

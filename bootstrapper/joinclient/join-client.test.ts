@@ -152,7 +152,7 @@ function pinOf({ clusterId, caPem }: FakeCluster): PinnedCluster {
 }
 
 describe('JoinClient', () => {
-  test('is admitted and gets a ticket for its own keys over a new session, which shows its node lock', async () => {
+  test('is admitted and receives a ticket for its own keys over a session that shows the node lock', async () => {
     const { client, nodeId } = createMachine();
     using granted = await client.admit(life.signal);
     expect(granted.record).toEqual({
@@ -171,14 +171,14 @@ describe('JoinClient', () => {
     expect(cluster.said).toEqual(['introduce', 'hello', 'introduce', 'join ticket']);
   });
 
-  test('gets the shared keys with the roles of a control plane', async () => {
+  test('decrypts the control-plane keys in the ticket of a control plane', async () => {
     cluster.behaviour.roles = ['ConsensusMember', 'KubernetesController'];
     using granted = await createMachine().client.admit(life.signal);
     const { controlPlaneKeys } = await granted.requestTicket(life.signal);
     expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
   });
 
-  test('accepts a kubelet certificate only from the client CAs that the ticket names', async () => {
+  test('accepts a kubelet certificate of the client CA in the ticket, and of no other CA', async () => {
     const authority = async (commonName: string): Promise<KeyCertificateSigner> => {
       const keyPem = generateKeyPem();
       const nowMs = (): number => clock.nowMs();
@@ -202,7 +202,7 @@ describe('JoinClient', () => {
     expect(ticket.kubernetesCaPem).not.toBe(next.caPem);
   });
 
-  test('sends nothing while the machine fails its checks, reports the failed check, and continues after it passes', async () => {
+  test('requests nothing while a preflight check fails, reports the check, and continues when it passes', async () => {
     let lacks = 1;
     const { client } = createMachine({
       checkMachine: () => (lacks-- > 0 ? Promise.reject(unfit) : Promise.resolve()),
@@ -214,13 +214,13 @@ describe('JoinClient', () => {
     expect(granted.record.clusterId).toBe(cluster.clusterId);
   });
 
-  test('does not check a machine that is already bound to its cluster, because its own programs run there', async () => {
+  test('a machine that is bound to its cluster is not checked again', async () => {
     const { client, nodeId, endpoints } = createMachine({ checkMachine: () => Promise.reject(unfit) });
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints };
     expect((await client.requestTicket(record, life.signal)).nodeName).toBe('w1');
   });
 
-  test('tells nothing to a cluster of another owner and keeps trying', async () => {
+  test('sends no facts to a cluster of another owner and keeps trying', async () => {
     const { client } = createMachine({ ownerKey: new Uint8Array(32).fill(7) });
     const requesting = client.admit(life.signal);
     expect(await firstProblem(client)).toBe('joinclient-owner-unknown');
@@ -229,7 +229,7 @@ describe('JoinClient', () => {
     await expect(requesting).rejects.toThrow();
   });
 
-  test('finds its cluster among endpoints that are unreachable or belong to another owner', async () => {
+  test('finds its cluster among endpoints that are dead or belong to another owner', async () => {
     await using rogue = await FakeCluster.start(clock);
     const { client } = createMachine({ endpoints: ['127.0.0.1:1', rogue.endpoint, cluster.endpoint] });
     using granted = await client.admit(life.signal);
@@ -237,7 +237,7 @@ describe('JoinClient', () => {
     expect(rogue.said).not.toContain('hello');
   });
 
-  test('reports in its status that it waits, and the reason', async () => {
+  test('shows in its status why it waits', async () => {
     const { promise: approved, resolve: approve } = Promise.withResolvers<void>();
     cluster.behaviour.decide = async function* (nodeId) {
       const value = {
@@ -286,7 +286,7 @@ describe('JoinClient', () => {
     expect(answers).toBe(3);
   });
 
-  test('a join is delayed while the join service is down, and continues without help', async () => {
+  test('a join continues by itself after the join service was down', async () => {
     const port = await findFreePort();
     const { client, nodeId } = createMachine({ endpoints: [`127.0.0.1:${port}`] });
     const admitting = client.admit(life.signal);
@@ -303,7 +303,7 @@ describe('JoinClient', () => {
     expect([...cluster.minted]).toEqual([[nodeId, 1]]);
   });
 
-  test('retryNow() uses new endpoints while the machine waits for a decision', async () => {
+  test('retryNow() makes a waiting machine use new endpoints', async () => {
     await using other = await FakeCluster.start(clock);
     other.behaviour.decide = async function* (nodeId, signal) {
       yield { event: { case: 'waiting', value: { joinId: nodeId, code: 'join-awaiting-approval' } } };
@@ -322,7 +322,7 @@ describe('JoinClient', () => {
     expect(granted.record.clusterId).toBe(other.clusterId);
   });
 
-  test('requests a lost ticket again with the same keys, and gets one membership', async () => {
+  test('requests the same ticket again when the response was lost: the same keys, one membership', async () => {
     let isLost = true;
     cluster.behaviour.onTicket = () => {
       if (!isLost) return Promise.resolve();
@@ -348,7 +348,7 @@ describe('JoinClient', () => {
     expect(cluster.said.slice(-2)).toEqual(['join ticket', 'rejoin ticket']);
   });
 
-  test('rejoin() through a relay accepts only a control plane, because a worker could answer with its own certificate', async () => {
+  test('through a relay it trusts only a control plane, because a worker could answer with its own certificate', async () => {
     const { client, nodeId } = createMachine();
     const through = {
       clusterId: cluster.clusterId,
@@ -367,7 +367,7 @@ describe('JoinClient', () => {
     await expect(requesting).rejects.toThrow();
   });
 
-  test('rejoin() accepts at an endpoint the node that the cluster has named there, or any control plane, but no other node', async () => {
+  test('a member trusts at an endpoint the node that its cluster listed there or a control plane, and no other node', async () => {
     const { client, nodeId } = createMachine();
     const at = (named: string) => ({
       ...{ clusterId: cluster.clusterId, relays: [], roles: [], nodeCertPem: '' },
@@ -382,7 +382,7 @@ describe('JoinClient', () => {
     await expect(requesting).rejects.toThrow();
   });
 
-  test('a machine that is bound to one cluster sends nothing to another cluster of the same owner', async () => {
+  test('a machine bound to one cluster sends no facts to another cluster of the same owner', async () => {
     const { client, nodeId } = createMachine();
     const requesting = client.requestTicket(
       { clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] },
@@ -399,7 +399,7 @@ describe('JoinClient', () => {
     { name: 'with another CA', change: { caSha256: 'f'.repeat(64) } },
   ];
   test.each(pins)(
-    'a machine that is provisioned for one cluster sends nothing to a cluster $name',
+    'a machine whose provisioning pins another cluster $name sends no facts to the cluster that answers',
     async ({ change }) => {
       const { client } = createMachine({ pinned: { ...pinOf(cluster), ...change } });
       const requesting = client.admit(life.signal);
@@ -410,7 +410,7 @@ describe('JoinClient', () => {
     },
   );
 
-  test('admits a machine to the cluster that it is provisioned for; as a member, it no longer compares the provisioned CA', async () => {
+  test('a machine provisioned for this cluster is admitted; as a member only its membership counts', async () => {
     using _granted = await createMachine({ pinned: pinOf(cluster) }).client.admit(life.signal);
     const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
@@ -425,7 +425,7 @@ describe('JoinClient', () => {
     expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
   });
 
-  test('sends the cluster its observations: name lookup, path, owner, clock, and a proxy that it does not use', async () => {
+  test('reports name lookups, network path, owner, clock and an unused proxy to the cluster', async () => {
     const [, port = ''] = cluster.endpoint.split(':');
     const { client } = createMachine({
       endpoints: [`localhost:${port}`],
@@ -441,7 +441,7 @@ describe('JoinClient', () => {
     ]);
   });
 
-  test('a machine whose clock is a year off reports that to the cluster, and is admitted when its clock is right', async () => {
+  test('a machine whose clock is a year off reports that and is admitted once the clock is right', async () => {
     let offsetMs = 365 * 24 * 3600 * 1000;
     const { client } = createMachine({ nowMs: () => clock.nowMs() + offsetMs });
     const admitting = client.admit(life.signal);
@@ -451,7 +451,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a machine that is refused for its clock reports the difference in seconds, and continues when its clock is right', async () => {
+  test('a machine refused for its clock shows the offset in seconds, and continues when the clock is right', async () => {
     let offsetMs = -3_600_000;
     cluster.behaviour.decide = async function* (nodeId) {
       if (offsetMs !== 0) throw refused('join-clock-off');
@@ -466,7 +466,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('reports the unchanged error of a cluster that refuses a correct clock', async () => {
+  test('a refusal of a correct clock is reported with the code of the cluster', async () => {
     cluster.behaviour.decide = async function* () {
       await Promise.resolve();
       throw refused('join-clock-off');

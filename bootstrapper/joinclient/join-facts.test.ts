@@ -22,27 +22,24 @@ test.each([
       code: 'joinclient-clock-off',
     },
   },
-])(
-  'records a clock difference of $offsetMs ms, with a fix when the difference is too large',
-  ({ offsetMs, want }) => {
-    const facts = new JoinFacts(() => 1);
-    facts.recordReached('192.0.2.1:9090', { ...cluster, clockOffsetMs: offsetMs });
-    const clock = facts.list().find(({ name }) => name === 'clock');
-    expect({ outcome: clock?.outcome, actual: clock?.actual, fix: clock?.fix, code: clock?.code }).toEqual(
-      want,
-    );
-  },
-);
+])('a clock that is $offsetMs ms off is reported with its offset and a fix', ({ offsetMs, want }) => {
+  const facts = new JoinFacts(() => 1);
+  facts.recordReached('192.0.2.1:9090', { ...cluster, clockOffsetMs: offsetMs });
+  const clock = facts.list().find(({ name }) => name === 'clock');
+  expect({ outcome: clock?.outcome, actual: clock?.actual, fix: clock?.fix, code: clock?.code }).toEqual(
+    want,
+  );
+});
 
 const proxies = [
   { name: 'no proxy', given: [], want: { outcome: 'pass', expected: 'none' } },
   {
-    name: 'a configured proxy, which is not used',
+    name: 'a proxy, which is not used',
     given: ['https_proxy=http://p:3128'],
     want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128 (not used)' },
   },
 ];
-test.each(proxies)('records the proxies of this machine as a fact: $name', ({ given, want }) => {
+test.each(proxies)('the join facts list a proxy of this machine: $name', ({ given, want }) => {
   const facts = new JoinFacts(() => 1);
   facts.recordProxies(given);
   const [fact] = facts.list();

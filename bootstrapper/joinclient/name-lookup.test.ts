@@ -14,7 +14,7 @@ const table = [
     want: { name: 'dns cp.example', outcome: 'pass', actual: '192.0.2.1, 2001:db8::1' },
   },
   {
-    name: 'a name that DNS does not know',
+    name: 'an unknown name',
     endpoint: 'cp.example:9090',
     answer: () => Promise.reject(missing),
     want: { name: 'dns cp.example', outcome: 'fail', code: 'joinclient-name-unknown' },
@@ -32,14 +32,14 @@ const table = [
     want: { name: 'dns', outcome: 'pass' },
   },
 ];
-test.each(table)('recordNameLookup() records the result for $name', async ({ endpoint, answer, want }) => {
+test.each(table)('the trace has the addresses of an endpoint’s name: $name', async ({ endpoint, answer, want }) => {
   const clock = new FakeClock();
   const facts = new JoinFacts(() => clock.nowMs());
   await recordNameLookup(endpoint, { facts, lookUp: answer, clock, signal: never });
   expect(facts.list()).toEqual([expect.objectContaining(want)]);
 });
 
-test('recordNameLookup() records a resolver that does not answer, but no lookup that was aborted', async () => {
+test('a resolver that does not answer is reported, unless another endpoint answered first', async () => {
   const clock = new FakeClock();
   const facts = new JoinFacts(() => clock.nowMs());
   const lookUp = () => new Promise<never>(() => undefined);

@@ -2,29 +2,29 @@ import { expect, test } from '@jest/globals';
 import { proxiesIn } from './proxies.ts';
 
 const table = [
-  { name: 'no proxy', given: { PATH: '/bin', no_proxy: 'localhost' }, want: [] },
-  { name: 'an empty value', given: { https_proxy: ' ' }, want: [] },
+  { name: 'nothing', given: { PATH: '/bin', no_proxy: 'localhost' }, want: [] },
+  { name: 'an empty variable', given: { https_proxy: ' ' }, want: [] },
   {
     name: 'names in lower and upper case',
     given: { http_proxy: 'http://a:3128/', HTTPS_PROXY: 'http://b:8080' },
     want: ['HTTPS_PROXY=http://b:8080', 'http_proxy=http://a:3128'],
   },
   {
-    name: 'a password, which is left out',
+    name: 'a URL with a password, which is not reported',
     given: { all_proxy: 'socks5://ann:secret@proxy.example:1080' },
     want: ['all_proxy=socks5://proxy.example:1080'],
   },
   {
-    name: 'a value without a scheme',
+    name: 'a proxy without a scheme',
     given: { https_proxy: 'ann:secret@proxy:3128' },
     want: ['https_proxy=http://proxy:3128'],
   },
   {
-    name: 'a value that is not a URL and may contain a password',
+    name: 'a text that is no URL and may be a password',
     given: { grpc_proxy: 'http://%zz:secret@[' },
     want: ['grpc_proxy=(no URL)'],
   },
 ];
-test.each(table)('proxiesIn() returns the proxies in the environment: $name', ({ given, want }) => {
+test.each(table)('a machine reports proxies in its environment: $name', ({ given, want }) => {
   expect(proxiesIn(given)).toEqual(want);
 });

@@ -117,7 +117,7 @@ describe('the key rotation worker on a control plane', () => {
     node = new TestNode(CONTROL_PLANE);
   });
 
-  test('fetches the keys, carries out each phase and reports each completed phase', async () => {
+  test('receives the keys, runs each phase, and reports the finished stage', async () => {
     await using _life = node.live();
     await node.tell('asked');
     expect([node.did, node.reached()]).toEqual([[], '1/done']);
@@ -144,7 +144,7 @@ describe('the key rotation worker on a control plane', () => {
     ]);
   });
 
-  test('replaces keys that it created while another control plane recorded its own keys', async () => {
+  test('replaces its own keys when the keys of another control plane are recorded', async () => {
     await node.store.saveSet(foreign);
     await using _life = node.live();
     await node.tell('hand');
@@ -153,7 +153,7 @@ describe('the key rotation worker on a control plane', () => {
     expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
   });
 
-  test('does not activate fetched keys before the cluster enters the next phase', async () => {
+  test('activates no received key before the phase says so', async () => {
     await using _life = node.live();
     await node.tell('hand');
     await rest();
@@ -174,7 +174,7 @@ describe('the key rotation worker on a control plane', () => {
     expect([node.did, (await node.store.loadSet())?.phase]).toEqual([['fetch'], 'issue']);
   });
 
-  test('saves a phase before it activates the phase, and repeats the activation after a failure', async () => {
+  test('saves a phase before it acts on it, and repeats the phase after a failure', async () => {
     node.failing = 'enforce believe';
     await using _life = node.live();
     await node.tell('believe');
@@ -196,7 +196,7 @@ describe('the key rotation worker on a worker node', () => {
     node = new TestNode(['KubernetesWorker']);
   });
 
-  test('holds no private key, and applies the CAs and certificates of each phase', async () => {
+  test('holds no key, and in each phase trusts the CAs and presents the certificate of that phase', async () => {
     await using _life = node.live();
     for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
       await node.tell(phase);
@@ -213,14 +213,14 @@ describe('the key rotation worker on a worker node', () => {
     expect([await node.store.loadSet(), await node.store.holdsKeys()]).toEqual([undefined, false]);
   });
 
-  test('after a long absence, renews the kubelet’s certificate first and does not wait for new tokens', async () => {
+  test('that was off renews its certificate first and waits for no tokens', async () => {
     await using _life = node.live();
     await node.tell('done');
     await rest();
     expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1', 'restart']]);
   });
 
-  test('does not restart the kubelet of a node that joined after the rotation', async () => {
+  test('that joined later does not restart its kubelet', async () => {
     node.wasOther = false;
     await using _life = node.live();
     await node.tell('done');
@@ -228,7 +228,7 @@ describe('the key rotation worker on a worker node', () => {
     expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1']]);
   });
 
-  test('does not repeat a completed phase after the agent restarts', async () => {
+  test('resumes its phase after a restart of the agent', async () => {
     {
       await using _life = node.live();
       await node.tell('believe');
@@ -246,7 +246,7 @@ describe('the keys in a ticket', () => {
     node = new TestNode(CONTROL_PLANE);
   });
 
-  test('are saved with the phase of the issuer of the ticket, and do not replace keys of a later phase', async () => {
+  test('are installed in the phase of the control plane that signed it, and never replace keys of a later stage', async () => {
     await node.store.adoptSet(encodeKeySet(set));
     expect(await node.store.loadStage()).toEqual({ generation: 2, phase: 'believe' });
     await node.store.saveSet({ ...set, phase: 'issue' });

@@ -16,7 +16,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
-    name: 'does nothing while the new keys are requested but not created',
+    name: 'nothing while the rotation waits for its keys',
     given: { ...controlPlane, cluster: { generation: 3, phase: 'asked' } },
     want: { kind: 'rest' },
   },
@@ -26,7 +26,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
-    name: 'does nothing while a slow curator reports an older stage',
+    name: 'nothing while a slow curator reports an older stage',
     given: { ...worker, finished: { generation: 2, phase: 'issue' } },
     want: { kind: 'rest' },
   },
@@ -36,7 +36,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'fetch' },
   },
   {
-    name: 'a control plane that lost the recorded keys fetches them again, also after it completed the phase',
+    name: 'a control plane that lost the keys fetches them again, also after the rotation',
     given: { ...controlPlane, finished: { generation: 2, phase: 'believe' }, hasKeys: false },
     want: { kind: 'fetch' },
   },
@@ -45,9 +45,9 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     given: controlPlane,
     want: { kind: 'enforce', phase: 'believe' },
   },
-  { name: 'a worker node follows a phase', given: worker, want: { kind: 'follow', phase: 'believe' } },
+  { name: 'a worker activates a phase', given: worker, want: { kind: 'follow', phase: 'believe' } },
   {
-    name: 'a worker node that missed phases follows the current one at once',
+    name: 'a worker that missed phases activates the current one at once',
     given: {
       ...worker,
       finished: { generation: 1, phase: 'done' },
@@ -56,7 +56,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'follow', phase: 'done' },
   },
   {
-    name: 'a node waits until its roles are known',
+    name: 'no node acts before its roles are known',
     given: { ...worker, isControlPlane: undefined },
     want: { kind: 'wait', why: 'the roles of this node' },
   },

@@ -120,7 +120,7 @@ async function until(generation: number, phase: KeysRecord['phase']): Promise<vo
   }
 }
 
-test('if several control planes create keys at once, one set is recorded, and each phase waits for all nodes', async () => {
+test('when several control planes create keys at once, one set is recorded; each phase waits for all control planes', async () => {
   const [a, b] = [await addControlPlane('a'), await addControlPlane('b')];
   const parts = [part(a), part(b)];
   const [one, two] = parts;
@@ -164,7 +164,7 @@ test('if several control planes create keys at once, one set is recorded, and ea
   ]);
 });
 
-test('the end of a rotation is not recorded without its audit entry', async () => {
+test('the end of a rotation and its audit entry are recorded in one transaction', async () => {
   const a = await addControlPlane('a');
   await say(a, { generation: 2, phase: 'retire' });
   await ask();
@@ -184,7 +184,7 @@ test('the end of a rotation is not recorded without its audit entry', async () =
   expect(transactions).toBe(1);
 });
 
-test('the keys are created again if the only node that has the recorded keys is lost', async () => {
+test('the rotation restarts with other keys when the only node with the keys was removed', async () => {
   const a = await addControlPlane('a');
   await say(a, { generation: 1, phase: 'done' });
   const { worker, store } = part(a);

@@ -43,7 +43,7 @@ describe('consoleRunnable()', () => {
     expect(commands.runs.at(-1)).toEqual(['agetty', '--reload']);
   });
 
-  test('shows nothing on a node, and removes the file of an earlier run', async () => {
+  test('shows nothing on a node, and deletes what an earlier run left', async () => {
     const { commands, status, tree, shown } = await createMachine(true);
     await using _tree = tree;
     expect([await shown(), commands.runs]).toEqual([undefined, []]);

@@ -32,7 +32,7 @@ describe('enrolmentEvent()', () => {
   const cases: { name: string; given: Partial<EnrolmentFacts>; want: object }[] = [
     { name: 'no endpoint is known', given: {}, want: { stage: Stage.IDLE } },
     {
-      name: 'requests that fail',
+      name: 'no endpoint answers',
       given: { join: { kind: 'asking', endpoints: ['a:1'], sinceMs: 0, lastError: problem } },
       want: { stage: Stage.ASKING, endpoints: ['a:1'], problem: { code: 'join-refused', retryable: true } },
     },
@@ -42,7 +42,7 @@ describe('enrolmentEvent()', () => {
       want: { stage: Stage.REFUSED, problem: { code: 'join-refused', exit: 'refused', retryable: false } },
     },
     {
-      name: 'a member whose workloads are starting',
+      name: 'a member whose workloads start',
       given: { enrolment: { state: 'Running', membership }, roles: ['KubernetesWorker'] },
       want: { stage: Stage.MEMBER, nodeName: 'w1', roles: ['KubernetesWorker'] },
     },
@@ -57,7 +57,7 @@ describe('enrolmentEvent()', () => {
   });
 });
 
-test('root directs the machine over a Unix socket and follows it', async () => {
+test('root sets the join endpoints of the machine over a Unix socket and watches its enrolment', async () => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'agent.sock');
   const enrolment = new EventValue<EnrolmentStatus<Membership>>();

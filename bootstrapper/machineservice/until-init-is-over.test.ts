@@ -26,7 +26,7 @@ describe('untilInitIsOver()', () => {
     expect(left()).toEqual(NOTHING);
   });
 
-  test('resolves ten seconds after a join took the node lock, so that a late init still gets its error', async () => {
+  test('resolves some seconds after a ticket acquired the lock, so that a pending init gets its refusal', async () => {
     const { enrolment, over, clock, isOver, left } = create();
     enrolment.status.set({ state: 'Joining' });
     await settle();

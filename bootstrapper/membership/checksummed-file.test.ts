@@ -13,8 +13,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-describe('CheckedFile', () => {
-  test('load() returns the value that save() wrote, and undefined before the first save()', async () => {
+describe('ChecksummedFile', () => {
+  test('load() returns what save() wrote, and undefined before', async () => {
     expect(await file.load()).toBeUndefined();
     await file.save({ nodeId: 'n' });
     expect(await file.load()).toEqual({ nodeId: 'n' });

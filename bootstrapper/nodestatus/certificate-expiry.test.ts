@@ -20,8 +20,8 @@ beforeEach(async () => {
   await files.writeAtomic(`${PATHS.pki}/apiserver.crt`, certPem);
 });
 
-describe('listCertificateExpiries()', () => {
-  test('finds certificates in directories and inside kubeconfigs, and leaves out files without a certificate', async () => {
+describe('listCertificates()', () => {
+  test('lists certificates in directories and in kubeconfigs, and skips other files', async () => {
     const data = Buffer.from(certPem).toString('base64');
     await files.writeAtomic('/etc/kubernetes/admin.conf', `users:\n- client-certificate-data: ${data}\n`);
     await files.writeAtomic(`${PATHS.pki}/broken.crt`, 'nothing');
@@ -34,8 +34,8 @@ describe('listCertificateExpiries()', () => {
   });
 });
 
-describe('createCertificateExpiryLister()', () => {
-  test('reads the certificates again after a minute, but not earlier', async () => {
+describe('createCertificateLister()', () => {
+  test('reads the certificates again after a minute, not before', async () => {
     const clock = new FakeClock();
     const list = createCertificateExpiryLister(files, clock);
     expect(await list()).toHaveLength(1);
@@ -46,7 +46,7 @@ describe('createCertificateExpiryLister()', () => {
     expect(await list()).toHaveLength(2);
   });
 
-  test('parses only changed files again, and forgets deleted files', async () => {
+  test('reads only changed files again, and drops deleted ones', async () => {
     const clock = new FakeClock();
     const list = createCertificateExpiryLister(files, clock);
     await files.writeAtomic(`${PATHS.pki}/front.crt`, certPem);
@@ -67,7 +67,7 @@ describe('createCertificateExpiryLister()', () => {
     expect(read).toHaveLength(1);
   });
 
-  test('retries at the next call after a read error', async () => {
+  test('reads again at the next call after a read error', async () => {
     const list = createCertificateExpiryLister(files, new FakeClock());
     const read = files.list.bind(files);
     files.list = () => Promise.reject(new Error('disk'));

@@ -29,7 +29,7 @@ const messages = (lines: readonly string[]): unknown[] =>
   lines.map((line) => (JSON.parse(line) as { message: string }).message);
 
 describe('LogRing', () => {
-  test('last() returns the last lines of a runnable, with the runnables below it unless exact', () => {
+  test('returns the last lines of a runnable, and of its children unless exact', () => {
     const ring = new LogRing();
     for (const [path, message] of [
       ['root.a', '1'],
@@ -44,7 +44,7 @@ describe('LogRing', () => {
     expect(ring.last({ path: '', exact: false }, 0)).toEqual([]);
   });
 
-  test('drops the oldest lines above its limit', () => {
+  test('is bounded and drops the oldest lines', () => {
     const ring = new LogRing();
     for (let i = 0; i < 10_000; i++) ring.add(record('a', `${i} ${'x'.repeat(500)}`));
     const kept = ring.last({ path: '', exact: false }, 10_000);
@@ -52,7 +52,7 @@ describe('LogRing', () => {
     expect(messages(kept).at(-1)).toContain('9999 ');
   });
 
-  test('follow() yields new lines, and counts the lines that a slow follower has missed', async () => {
+  test('sends new lines to a follower, and counts the lines that a slow follower missed', async () => {
     const ring = new LogRing();
     const lines = ring.follow({ path: 'a', exact: false }, never);
     const first = lines.next();
@@ -67,15 +67,15 @@ describe('LogRing', () => {
   });
 });
 
-describe('packLines() and packBytes()', () => {
-  test('packLines() yields whole lines of at most 32 KiB, and reports the dropped lines once', () => {
+describe('parcels', () => {
+  test('are whole lines of at most 32 KiB; lost lines are reported once', () => {
     const parts = [...packLines(['a'.repeat(20_000), 'b'.repeat(20_000), 'c'.repeat(100_000)], 3)];
     expect(parts.map(({ data }) => data.length)).toEqual([20_001, 20_001, 32_768]);
     expect(parts.map(({ dropped }) => dropped)).toEqual([3n, 0n, 0n]);
     for (const { data } of parts) expect(data.at(-1)).toBe(10);
   });
 
-  test('packBytes() loses no bytes', () => {
+  test('of bytes lose no byte', () => {
     const bytes = new Uint8Array(70_000).map((_, i) => i);
     expect(Buffer.concat([...packBytes(bytes)].map(({ data }) => data)).equals(bytes)).toBe(true);
   });
@@ -105,7 +105,7 @@ describe('readUnitLogs()', () => {
     return all;
   };
 
-  test('reads the journal of the given units', async () => {
+  test('returns the journal of the named units', async () => {
     const journal = new FakeJournal(['one', 'two']);
     const options = { units: ['kubelet.service'], backlog: 5, follow: false };
     expect(await text(readUnitLogs(journal, options, never))).toBe('one\ntwo\n');
@@ -114,7 +114,7 @@ describe('readUnitLogs()', () => {
     );
   });
 
-  test('refuses units that do not belong to the cluster, and runs nothing', async () => {
+  test('refuses units that do not belong to the cluster, and runs no command', async () => {
     const journal = new FakeJournal([]);
     const options = { units: ['sshd.service'], backlog: 5, follow: false };
     await expect(text(readUnitLogs(journal, options, never))).rejects.toMatchObject({
@@ -124,7 +124,7 @@ describe('readUnitLogs()', () => {
     expect(journal.commands).toEqual([]);
   });
 
-  test('ends journalctl when the reader stops reading', async () => {
+  test('ends journalctl when the reader stops', async () => {
     const journal = new FakeJournal(['one']);
     const options = { units: ['kubelet.service'], backlog: 5, follow: true };
     for await (const _ of readUnitLogs(journal, options, never)) break;
@@ -190,7 +190,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test("passes an owner's reset request on, and returns the reason of a refusal", async () => {
+  test("passes the reset order of the owner on, and reports why it was refused", async () => {
     const signatures: Uint8Array[] = [];
     const reset: TaskPorts['reset'] = async ({ signature }) => {
       signatures.push(signature);
@@ -211,7 +211,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test('sends its hello, is accepted, answers a task, and ends when the curator closes the stream', async () => {
+  test('sends hello, is accepted, answers tasks, and ends when the curator closes the stream', async () => {
     const { order, orders, until, ended, states } = setUp();
     order({ case: 'idle', value: {} });
     const what = { case: 'evidence', value: { nonce: new Uint8Array(32) } };
@@ -224,7 +224,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test('sends no more messages than it has credit for', async () => {
+  test('never sends more messages than its credit allows', async () => {
     const { order, orders, until, said, ring, ended } = setUp();
     const logs = { source: { case: 'path', value: 'a' }, follow: true, backlog: 0 };
     order({ case: 'task', value: { task: 1n, credit: 1, what: { case: 'logs', value: logs } } });
@@ -246,7 +246,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test('returns the error of a failed task with its code', async () => {
+  test('reports the error code of a task that it cannot run', async () => {
     const { order, orders, until, ended } = setUp();
     const logs = { source: { case: 'units', value: { names: ['sshd.service'] } }, backlog: 1 };
     order({ case: 'task', value: { task: 7n, credit: 1, what: { case: 'logs', value: logs } } });
@@ -260,7 +260,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test('ends all running tasks when its signal fires', async () => {
+  test('ends all running tasks with its signal', async () => {
     const { order, until, stop, ended } = setUp({
       metrics: (signal) =>
         new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),

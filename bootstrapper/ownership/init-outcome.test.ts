@@ -36,7 +36,7 @@ describe('buildInitOutcome()', () => {
     expect((await build('{}')).apiEndpoints).toEqual(['198.18.0.11:6443']);
   });
 
-  test('issues certificates with the lifetime from the configuration', async () => {
+  test('issues certificates with the lifetime of the configuration', async () => {
     for (const [configuration, minutes] of [
       ['{"certificates":{"operatorMinutes":6}}', 6],
       ['{}', 365 * 24 * 60],
@@ -49,7 +49,7 @@ describe('buildInitOutcome()', () => {
     }
   });
 
-  test('lists the operator’s own load balancer before this node’s API server, so that kubeconfigs use the load balancer', async () => {
+  test('names the load balancer of the operator first, which kubeconfigs use', async () => {
     const configuration = '{"apiServer":{"endpoint":"api.example.test:443"}}';
     expect((await build(configuration)).apiEndpoints).toEqual(['api.example.test:443', '198.18.0.11:6443']);
   });

@@ -57,7 +57,7 @@ function createMachine() {
 }
 
 describe('ownershipRunnable()', () => {
-  test('records the signature with which the owner acknowledges at this machine', async () => {
+  test('saves the signature that the owner sent to this machine', async () => {
     const { tree, outcome: finished, acknowledged, kept } = createMachine();
     await using _tree = tree;
     finished.set(outcome);
@@ -66,7 +66,7 @@ describe('ownershipRunnable()', () => {
     expect(kept).toMatchObject([{ signature: word, epoch: 1 }]);
   });
 
-  test('does not record a signature of a key that is no owner key of this machine', async () => {
+  test('saves no signature of another key', async () => {
     const { tree, outcome: finished, acknowledged, kept } = createMachine();
     await using _tree = tree;
     finished.set(outcome);
@@ -75,7 +75,7 @@ describe('ownershipRunnable()', () => {
     expect(kept).toEqual([]);
   });
 
-  test('also accepts an acknowledgement through a curator, even after an error reading the record', async () => {
+  test('accepts an acknowledgement that the owner sent to a curator, also after reading the record failed once', async () => {
     const { tree, outcome: finished, acknowledged, record, clock, kept } = createMachine();
     await using _tree = tree;
     record.failsOnce = true;
@@ -89,7 +89,7 @@ describe('ownershipRunnable()', () => {
     expect([record.looks, kept]).toEqual([2, []]);
   });
 
-  test('does not read the record on a machine without an init', async () => {
+  test('reads no record on a machine without an init', async () => {
     const { tree, record, clock } = createMachine();
     await using _tree = tree;
     record.value = word;

@@ -38,13 +38,13 @@ describe('failedEvent()', () => {
       want: 'phases-disk-full',
     },
     {
-      name: 'a cause that preflight has already determined',
+      name: 'a preflight finding',
       given: new PreflightError('preflight-port', 'port 1: EADDRINUSE'),
       want: 'preflight-port',
     },
     { name: 'an error without a code as internal', given: new Error('x is undefined'), want: 'internal' },
   ];
-  test.each(cases)('failedEvent() reports $name', ({ given, want }) => {
+  test.each(cases)('reports $name', ({ given, want }) => {
     const { code, fix, message, retryable } = failedEvent('images', given);
     expect(code).toBe(want);
     expect([fix, message].every((text) => text.length > 0)).toBe(true);

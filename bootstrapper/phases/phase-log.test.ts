@@ -50,7 +50,7 @@ describe('PhaseLog', () => {
     expect(phases.after(3)).toMatchObject([{ sequence: 4, event: { phase: 'images', already: true } }]);
   });
 
-  test('run() records code and fix of a failure and rethrows it', async () => {
+  test('run() records the code and fix of a failure and rethrows it', async () => {
     const phases = await open(await createFiles());
     const failing = phases.run('consensus', () => Promise.reject(new Error('no quorum')));
     await expect(failing).rejects.toThrow('no quorum');
@@ -59,7 +59,7 @@ describe('PhaseLog', () => {
     ]);
   });
 
-  test('continues its sequence numbers after a restart', async () => {
+  test('after a restart the sequence numbers continue', async () => {
     const files = await createFiles();
     await (await open(files)).run('pki', () => Promise.resolve());
     const phases = await open(files);
@@ -67,7 +67,7 @@ describe('PhaseLog', () => {
     expect(phases.after(0).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4]);
   });
 
-  test('drops a line that a crash has cut off, and continues without a gap', async () => {
+  test('a line that a crash cut off is dropped, and the sequence has no gap', async () => {
     const files = await createFiles();
     await (await open(files)).run('pki', () => Promise.resolve());
     await files.appendSynced(PATH, '{"sequence":3,"timeMs":1,"ev');
@@ -92,7 +92,7 @@ describe('PhaseLog', () => {
     },
   );
 
-  test('a full disk at any write may lose events, but does not fail the work', async () => {
+  test('a disk without space at any write loses events and never fails the work', async () => {
     let cases = 0;
     const work = async (files: ConstructorParameters<typeof FileEventStore>[0]): Promise<number> => {
       const phases = await PhaseLog.open({

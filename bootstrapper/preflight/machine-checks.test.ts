@@ -43,7 +43,7 @@ function createChecks() {
   return { begun, checks };
 }
 
-test('checkForJoin() runs the checks of an init with the machine’s own name, its address and a minimum of disk space', async () => {
+test('checkForJoin() runs the checks of an init with the machine’s own name, address and minimum disk space', async () => {
   const { begun, checks } = createChecks();
   const checked = checks.checkForJoin();
   await settle();
@@ -59,7 +59,7 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, i
   await checked;
 });
 
-test('runs concurrent checks one after the other, also if the first one fails', async () => {
+test('two checks run one after the other, also when the first one fails', async () => {
   const { begun, checks } = createChecks();
   const [first, second] = [checks.checkForJoin(), checks.checkForJoin()];
   await settle();
@@ -72,7 +72,7 @@ test('runs concurrent checks one after the other, also if the first one fails', 
   await second;
 });
 
-test('report() adds the size of missing components, and compares with the clock of the caller', async () => {
+test('report() adds the bytes still to be uploaded, and compares with the clock of the caller', async () => {
   const { begun, checks } = createChecks();
   const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
   const reported = checks.report({ nodeName: 'n7', bundleManifest, missingBytes: 50, callerNowMs: 3 });

@@ -43,8 +43,8 @@ async function supervised() {
   return tree;
 }
 
-describe('ownAddressRunnable()', () => {
-  test('reports a lost address at once, accepts no other address, and continues when the address is back', async () => {
+describe('addressRunnable()', () => {
+  test('reports a lost address at once, uses no other, and continues when it is back', async () => {
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
     now.addresses = [OTHER];
@@ -75,7 +75,7 @@ describe('ownAddressRunnable()', () => {
     expect([tree.at('root').state, now.hurries]).toEqual(['healthy', 1]);
   });
 
-  test('on a machine outside of any cluster, waits for an address and reports that', async () => {
+  test('of a machine without a cluster waits for an address and reports that', async () => {
     Object.assign(now, { bound: undefined, addresses: [] });
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
@@ -89,13 +89,13 @@ describe('ownAddressRunnable()', () => {
 describe('untilAddress()', () => {
   const never = new AbortController().signal;
 
-  test('resolves at once and logs nothing if there is an address', async () => {
+  test('resolves at once, without a log line, when the address is present', async () => {
     const { log, records } = createMemoryLogger();
     await untilAddress({ hasOne: () => true, clock, log }, never);
     expect(records).toEqual([]);
   });
 
-  test('logs a warning without an address, and resolves when one appears', async () => {
+  test('reports a missing address, and resolves when one appears', async () => {
     const { log, records } = createMemoryLogger();
     let hasOne = false;
     let isOver = false;

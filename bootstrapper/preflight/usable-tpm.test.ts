@@ -21,7 +21,7 @@ function createMachine(isBound: boolean, answers: readonly (string | undefined)[
 }
 
 describe('requireUsableTpm()', () => {
-  test('waits for a TPM driver that is loaded late, and logs that once', async () => {
+  test('waits for a driver that is loaded late, and logs that once', async () => {
     const { clock, records, required, probed } = createMachine(false, [
       'no such file',
       'no such file',
@@ -37,7 +37,7 @@ describe('requireUsableTpm()', () => {
     expect(records.map(({ message }) => message)).toEqual(['TPM not usable, retrying']);
   });
 
-  test('fails on a machine outside of any cluster whose TPM never responds', async () => {
+  test('rejects on a machine without a cluster whose TPM never answers', async () => {
     const { clock, required } = createMachine(false, ['no such file']);
     const outcome = expect(required(device)).rejects.toMatchObject({
       code: 'preflight-tpm-unusable',
@@ -50,7 +50,7 @@ describe('requireUsableTpm()', () => {
     await outcome;
   });
 
-  test('lets a member start without its TPM, and does nothing on a machine without a TPM', async () => {
+  test('resolves on a node, and on a machine without a TPM', async () => {
     const bound = createMachine(true, ['no such file']);
     await bound.required(device);
     const without = createMachine(false, ['no such file']);

@@ -32,7 +32,7 @@ async function createMachine(isControlPlane = true) {
 }
 
 describe('an order to recover the quorum', () => {
-  test('names the cluster, is on disk before it is answered, and ends the agent', async () => {
+  test('for this cluster is on disk before it is answered, and ends the agent', async () => {
     const { files, service } = await createMachine();
     await service.order('blue');
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeDefined();
@@ -46,13 +46,13 @@ describe('an order to recover the quorum', () => {
     expect(service.ordered.peek()).toEqual({ set: true, value: false });
   });
 
-  test('is refused where there is no data of etcd', async () => {
+  test('is refused without etcd data', async () => {
     const { service } = await createMachine(false);
     await expect(service.order('blue')).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
     await expect(service.survey(never)).rejects.toMatchObject({ code: 'consensus-not-recoverable' });
   });
 
-  test('that cannot be carried out is given up with its reason, and nothing was changed', async () => {
+  test('that cannot be carried out is dropped with its reason, and nothing is changed', async () => {
     const { files, ports, service } = await createMachine();
     await service.order('blue');
     await runPendingRecovery(ports, never); // without etcd's keys nobody can be asked anything
@@ -64,7 +64,7 @@ describe('an order to recover the quorum', () => {
     expect(ports.units.moves).toEqual([]);
   });
 
-  test('that stopped half way stays: the next start completes it', async () => {
+  test('that was interrupted is completed by the next start', async () => {
     const { files, ports, service } = await createMachine();
     await service.order('blue');
     await files.makeDirectory(layout.root);
@@ -73,7 +73,7 @@ describe('an order to recover the quorum', () => {
     expect(await files.stat(AGENT_PATHS.recoveryOrder)).toBeDefined();
   });
 
-  test('does nothing if there is no request', async () => {
+  test('runPendingRecovery() does nothing without an order', async () => {
     const { ports } = await createMachine();
     await runPendingRecovery(ports, never);
     expect(ports.commands.runs).toEqual([]);

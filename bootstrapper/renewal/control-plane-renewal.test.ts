@@ -63,7 +63,7 @@ const running = {
 };
 
 describe('controlPlaneRenewals()', () => {
-  test('has nothing to renew before etcd serves, because the start of the control plane renews these certificates', async () => {
+  test('are not due before etcd serves', async () => {
     const { etcdRenewal, kubernetes } = await createNode();
     expect([await etcdRenewal.certificateTimes(never), await kubernetes.certificateTimes(never)]).toEqual([
       [],
@@ -71,7 +71,7 @@ describe('controlPlaneRenewals()', () => {
     ]);
   });
 
-  test('returns the validity of the certificates of etcd and of the Kubernetes control plane', async () => {
+  test('list when each certificate of etcd and of Kubernetes is due', async () => {
     const { values, clock, etcdRenewal, kubernetes } = await createNode();
     values.localControlPlane.set(running);
     const dueIn = (await etcdRenewal.certificateTimes(never)).map(
@@ -81,14 +81,14 @@ describe('controlPlaneRenewals()', () => {
     expect(await kubernetes.certificateTimes(never)).toHaveLength(1);
   });
 
-  test('renews the certificates of etcd through the driver, which restarts their users', async () => {
+  test('the driver renews the etcd certificates', async () => {
     const { values, done, etcdRenewal } = await createNode();
     values.localControlPlane.set(running);
     expect(await renew(etcdRenewal)).toBeUndefined();
     expect(done).toEqual(['etcd']);
   });
 
-  test('renews the curator’s certificate through the driver, which restarts the curator', async () => {
+  test('the curator certificate is due like the others, and the driver issues it', async () => {
     const { values, done, curator } = await createNode();
     expect(await curator.certificateTimes(never)).toEqual([]);
     values.localControlPlane.set(running);
@@ -97,7 +97,7 @@ describe('controlPlaneRenewals()', () => {
     expect(done).toEqual(['curator']);
   });
 
-  test('issues Kubernetes certificates with the lifetime from the settings of the cluster', async () => {
+  test('the Kubernetes certificates have the lifetime of the cluster settings', async () => {
     const { values, clock, kubernetes } = await createNode();
     const certificates = { ...DEFAULT_CERTIFICATES, controlPlaneMinutes: 30 * 24 * 60 };
     values.localControlPlane.set(running);
@@ -121,7 +121,7 @@ test('kubeletServingRenewal() is due while the kubelet serves an old certificate
   expect(await renewal.certificateTimes(never)).toEqual([]);
 });
 
-test('certificateLifetimes() returns defaults if the settings of the cluster contain none', () => {
+test('lifetimesOf() returns the defaults where the cluster has no setting', () => {
   const values = createFakeRoleValues();
   expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);
   values.clusterSettings.set(settings);

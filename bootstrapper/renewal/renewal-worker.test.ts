@@ -15,7 +15,7 @@ describe('renewalTimeOf()', () => {
   test.each([
     { name: 'a node certificate of seven days', days: 7, want: 4.66 },
     { name: 'a kubelet certificate of one year', days: 365, want: 243.3 },
-  ])('renewalTimeOf() is at two thirds of $name', ({ days, want }) => {
+  ])('$name is due at two thirds of its lifetime', ({ days, want }) => {
     expect(renewalTimeOf({ issuedMs: 0, notAfterMs: days * DAY_MS }) / DAY_MS).toBeCloseTo(want, 1);
   });
 });
@@ -73,7 +73,7 @@ describe('renewalWorker()', () => {
     expect(clusterMembership.peek()).toMatchObject({ value: { nodeCertPem: 'at 2' } });
   });
 
-  test('a certificate that expired while the machine was off is due at once', async () => {
+  test('a certificate that expired while the machine was off is renewed at once', async () => {
     const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3600_000 });
     state.times = { issuedMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
     await using _tree = superviseForTest(root, { clock });
@@ -81,7 +81,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('checks all certificates at once when the roles change', async () => {
+  test('a change of roles makes it check the certificates at once', async () => {
     const { clock, root, state, localRoles } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);
@@ -99,7 +99,7 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test('checks the other groups at once after a renewal, because a ticket also replaces the kubelet’s certificates', async () => {
+  test('after one renewal the others check their certificates at once', async () => {
     const looks: number[] = [];
     const idle: Renewal = {
       name: 'idle',
@@ -129,18 +129,15 @@ describe('renewalWorker()', () => {
     },
     { how: 'that waits for a quorum', certificateTimes: due, prepare: (signal) => untilAborted(signal) },
   ];
-  test.each(broken)(
-    'a renewal $how does not delay the others',
-    async ({ certificateTimes: times, prepare }) => {
-      const { clock, root, state } = createWorker(
-        { issuedMs: 0, notAfterMs: 3 * 3600_000 },
-        { broken: { name: 'broken', certificateTimes: times, prepare } },
-      );
-      await using _tree = superviseForTest(root, { clock });
-      await pass(clock, 3 * 3600_000, 5 * 60_000);
-      expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
-    },
-  );
+  test.each(broken)('a renewal $how does not stop the other renewals', async ({ certificateTimes: times, prepare }) => {
+    const { clock, root, state } = createWorker(
+      { issuedMs: 0, notAfterMs: 3 * 3600_000 },
+      { broken: { name: 'broken', certificateTimes: times, prepare } },
+    );
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 3 * 3600_000, 5 * 60_000);
+    expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
+  });
 
   test('activates one renewal at a time', async () => {
     const events: string[] = [];

@@ -117,14 +117,14 @@ function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
   };
 }
 
-describe('ensureValidCertificates()', () => {
-  test('sends no request while the certificates are valid', async () => {
+describe('a member that comes back', () => {
+  test('with valid certificates requests no ticket', async () => {
     const { ports, membership, asked } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     expect(await ensureValidCertificates(ports, membership, never)).toBe(membership);
     expect(asked).toEqual([]);
   });
 
-  test('a worker node with an expired certificate gets a new ticket for the same key and saves it', async () => {
+  test('a worker whose certificate expired requests a new ticket with the same key, and saves it', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -137,7 +137,7 @@ describe('ensureValidCertificates()', () => {
     expect(await state.membership.load()).toEqual(renewed);
   });
 
-  test('tries the last known control planes and relays, and saves the directory of the new ticket', async () => {
+  test('asks the curators of the last saved directory, then relays, and saves the directory of the new ticket', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -174,7 +174,7 @@ describe('ensureValidCertificates()', () => {
     );
   });
 
-  test('a control plane with expired certificates renews them from its own CA, since all control planes may have been off', async () => {
+  test('a control plane whose certificates expired issues its own, because all control planes may have been off', async () => {
     const { ports, membership, asked, time, files } = await createMember({
       roles: ['ConsensusMember'],
       hasCa: true,
@@ -192,7 +192,7 @@ describe('ensureValidCertificates()', () => {
     );
   });
 
-  test('a control plane signs its kubelet’s client certificate with the CA for clients, if there is one', async () => {
+  test('a control plane issues the client certificate of its kubelet from the separate client CA, where there is one', async () => {
     const { ports, membership, time, files } = await createMember({
       roles: ['ConsensusMember'],
       hasCa: true,
@@ -216,7 +216,7 @@ describe('ticketRenewal()', () => {
     expect(times.map((each) => (renewalTimeOf(each) - time.nowMs) / DAY_MS)).toEqual([14 / 3]);
   });
 
-  test('is due at once if the node became a control plane and its shared keys are missing', async () => {
+  test('is due at once on a node with a control-plane role and without its keys', async () => {
     const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false });
     expect(
       (await ticketRenewal(ports).certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0),
@@ -230,7 +230,7 @@ describe('ticketRenewal()', () => {
     ).toBe(false);
   });
 
-  test('is due once in a run of the agent if the certificate of a control plane lacks the mark of a control plane', async () => {
+  test('is due once per run on a control plane whose certificate does not name that role', async () => {
     const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false, isNamed: false });
     for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
@@ -244,7 +244,7 @@ describe('ticketRenewal()', () => {
     expect(await isDue()).toBe(false);
   });
 
-  test('saves the membership and then passes it to the services that use the certificate', async () => {
+  test('publishes the renewed membership after it is on disk', async () => {
     const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
     const before = await state.membership.load();
     const activate = await ticketRenewal(ports).prepare(never);

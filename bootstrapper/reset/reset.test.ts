@@ -133,18 +133,18 @@ describe('a reset request', () => {
   const [second, third, otherKey] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
   test.each([
     {
-      name: 'a provisioned owner vouches for the key',
+      name: 'has a voucher of the owner',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second)] },
     },
     {
-      name: 'a chain of two vouchers leads to the key',
+      name: 'has a chain of two vouchers from the owner',
       order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(second, third)] },
     },
     {
-      name: 'is the owner, with a voucher of another key as well',
+      name: 'is the owner key, with a voucher of another key as well',
       order: { ...orderFor('node-1'), vouchers: [voucher(otherKey, owner)] },
     },
-  ])('is accepted when $name', async ({ order }) => {
+  ])('of a key that is not in the provisioning is accepted when the key $name', async ({ order }) => {
     const { orders } = await createMachine();
     await orders.accept('c', order);
     expect(orders.ordered.peek()).toEqual({ set: true, value: true });
@@ -163,7 +163,7 @@ describe('a reset request', () => {
       order: { ...orderFor('node-1', second), vouchers: [voucher(otherKey, second)] },
     },
     {
-      name: 'a key with an owner’s voucher for another cluster',
+      name: 'a key with a voucher of the owner for another cluster',
       order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second, 'd')] },
     },
     {
@@ -178,7 +178,7 @@ describe('a reset request', () => {
       name: 'no key',
       order: { ownerPubKey: new Uint8Array(), signature: new Uint8Array(), vouchers: [] },
     },
-  ])('signed by $name is refused and nothing is changed', async ({ order }) => {
+  ])('of $name is refused, and nothing is changed', async ({ order }) => {
     const { orders, there, carryOut } = await createMachine();
     await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-authorized' });
     expect(orders.ordered.peek()).toEqual({ set: true, value: false });
@@ -188,7 +188,7 @@ describe('a reset request', () => {
 });
 
 describe('runReset()', () => {
-  test('stops all units, unmounts, and deletes all state of the agent except the kept files', async () => {
+  test('stops everything, unmounts, and deletes all state of this machine', async () => {
     const { orders, units, commands, there, carryOut } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     expect(await carryOut()).toBe('fresh');
@@ -221,7 +221,7 @@ describe('runReset()', () => {
     expect(crashes).toBeGreaterThan(20);
   });
 
-  test('runReset() of a machine with a lock register ends fresh only after a reboot', async () => {
+  test('a machine with a lock register is fresh only after a reboot', async () => {
     const { orders, commands, there, carryOut } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     for (let starts = 0; starts < 2; starts++) {
@@ -248,7 +248,7 @@ describe('runReset()', () => {
     expect(await there([paths.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 
-  test('reports a failed reboot, and retries it at the next start', async () => {
+  test('reports a failed reboot, and is complete after the next boot', async () => {
     const { orders, there, carryOut } = await createMachine(failing('reboot'));
     await orders.accept('c', orderFor('node-1'));
     for (let starts = 0; starts < 2; starts++)
@@ -259,7 +259,7 @@ describe('runReset()', () => {
     expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
   });
 
-  test('carries out a request file that root wrote on the machine itself', async () => {
+  test('carries out an order that root wrote on the machine', async () => {
     const { files, there, carryOut } = await createMachine();
     await files.makeDirectory(`${STATE}/reset`);
     await files.writeAtomic(paths.resetOrder, '');
@@ -267,7 +267,7 @@ describe('runReset()', () => {
     expect(await there([...SECRETS, paths.resetOrder])).toEqual([]);
   });
 
-  test('keeps the request for the next start if a workload does not stop', async () => {
+  test('keeps the order for the next start when a workload does not stop', async () => {
     const { files, orders, there } = await createMachine();
     await orders.accept('c', orderFor('node-1'));
     const units = { stop: () => Promise.reject(new Error('busy')) };
@@ -277,7 +277,7 @@ describe('runReset()', () => {
   });
 });
 
-test('mountsBelow() returns the deepest mounts first, and no mounts outside the directories', () => {
+test('mountsBelow() lists the deepest mount first, and only mounts in the directories', () => {
   expect(mountsBelow(MOUNTS, ['/var/lib/kubelet'])).toEqual([
     '/var/lib/kubelet/pods/a/volumes/token/deep one',
     '/var/lib/kubelet/pods/a/volumes/token',

@@ -24,16 +24,16 @@ describe('planComponents()', () => {
   });
 
   test.each([
-    { name: 'a node that creates a cluster', given: { ...unknown, settings, bootstrap }, controlPlane: true },
+    { name: 'a cluster that is being created', given: { ...unknown, settings, bootstrap }, controlPlane: true },
     { name: 'a control plane', given: { ...unknown, settings, roles: all }, controlPlane: true },
     { name: 'a worker', given: { ...unknown, settings, roles: workerOnly }, controlPlane: false },
-  ])('selects the components of $name', ({ given, controlPlane }) => {
+  ])('selects the components for $name', ({ given, controlPlane }) => {
     const config = { kubernetesVersion: 'v1.35.4', controlPlane };
     expect(planComponents(given)).toMatchObject({ kind: 'start', config });
   });
 });
 
-test('the components worker installs programs, starts containerd, imports images, and reports each step after it is complete', async () => {
+test('the components worker installs, starts containerd, imports images, and reports each step when it is done', async () => {
   const values = createFakeRoleValues();
   const phases = new NotedPhases();
   const units = new FakeUnits();
@@ -74,15 +74,9 @@ test('the components worker installs programs, starts containerd, imports images
 });
 
 test.each([
-  {
-    name: 'the node has registered',
-    happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered),
-  },
-  {
-    name: 'the node becomes a control plane',
-    happens: (values: FakeRoleValues) => values.localRoles.set(all),
-  },
-])('the images that a new worker node needs later are imported after $name', async ({ happens }) => {
+  { name: 'the worker has registered', happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered) },
+  { name: 'the worker becomes a control plane', happens: (values: FakeRoleValues) => values.localRoles.set(all) },
+])('images that a worker needs only later are imported once $name', async ({ happens }) => {
   const values = createFakeRoleValues();
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');

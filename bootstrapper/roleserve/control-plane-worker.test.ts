@@ -104,8 +104,8 @@ function createControlPlane() {
   return { values, phases, driver, worker };
 }
 
-describe('the control plane worker', () => {
-  test('creates the cluster, publishes membership and roles, clears the bootstrap data without a restart, and follows the recorded roles', async () => {
+describe('the controlplane worker', () => {
+  test('creates the cluster, publishes membership and roles, clears the bootstrap data without a restart, and then follows the recorded roles', async () => {
     const { values, phases, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.bootstrapData.set(bootstrap);
@@ -125,7 +125,7 @@ describe('the control plane worker', () => {
     expect(driver.starts).toEqual(['bootstrap']);
   });
 
-  test('runs the same phases at a later start, except the one that creates the cluster', async () => {
+  test('a later start reports the same phases except the creation of the cluster', async () => {
     const { values, phases, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -159,7 +159,7 @@ describe('the control plane worker', () => {
     expect(driver.starts).toEqual(['serve', 'serve']);
   });
 
-  test('keeps serving while the cluster needs this control plane, and stops when the cluster does not need it any more', async () => {
+  test('keeps serving while the cluster needs it for its quorum, and stops afterwards', async () => {
     const { values, driver, worker } = createControlPlane();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);

@@ -112,7 +112,7 @@ describe('the role fetch worker', () => {
     expect(order).toEqual(['saved', 'published']);
   });
 
-  test('keeps the old roles when it receives an unknown role, reports that, reconnects and takes the next roles', async () => {
+  test('keeps the old roles when it cannot parse the new ones, logs that, dials again and accepts the next ones', async () => {
     const { values, curator, worker, order, seen } = create();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -130,7 +130,7 @@ describe('the role fetch worker', () => {
     expect(seen).toEqual([new Set(['KubernetesWorker']), new Set()]);
   });
 
-  test('reconnects with growing pauses while no curator responds, and recovers by itself', async () => {
+  test('without a curator it retries with growing pauses, and recovers by itself', async () => {
     const { values, curator, worker, seen } = create();
     curator.absent = 14;
     await using tree = superviseForTest(worker);
@@ -195,7 +195,7 @@ describe('the status push worker', () => {
     };
   }
 
-  test('pushes nothing before the membership, then one status, and one more for each change', async () => {
+  test('pushes one status at first and one for each change, and none before the membership or without a change', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     await clock.advance(20_000);
@@ -219,7 +219,7 @@ describe('the status push worker', () => {
     ]);
   });
 
-  test('sends the address of the machine once in each run, and a changed address', async () => {
+  test('pushes the address of the machine once per run, also when it has changed', async () => {
     const { values, curator, clock, worker } = create();
     for (const nodeAddress of ['198.18.0.11', '198.18.0.11', '198.18.0.99']) {
       await using _tree = superviseForTest(worker, { clock });
@@ -233,7 +233,7 @@ describe('the status push worker', () => {
     ]);
   });
 
-  test('sends a completed stage of the key rotation at once', async () => {
+  test('reports at once its stage of the key rotation', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     values.clusterMembership.set(membership);
@@ -296,7 +296,7 @@ describe('the status push worker', () => {
     expect(endpoints(curator)).toEqual([serving.curatorEndpoint]);
   });
 
-  test('stops announcing a curator that does not start again', async () => {
+  test('stops announcing a control plane that does not come back', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     values.localRoles.set(new Set(['ConsensusMember']));
@@ -307,7 +307,7 @@ describe('the status push worker', () => {
     expect(endpoints(curator)).toEqual([serving.curatorEndpoint, '']);
   });
 
-  test('stops announcing a curator at once when the role is removed', async () => {
+  test('stops announcing a curator at once when its role is removed', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     values.localRoles.set(new Set(['KubernetesWorker']));
@@ -317,7 +317,7 @@ describe('the status push worker', () => {
     expect(endpoints(curator)).toEqual(['']);
   });
 
-  test('sends the whole status again after a failed push', async () => {
+  test('pushes the whole status again after a failed push and a pause', async () => {
     const { values, curator, clock, worker } = create();
     curator.failing = true;
     await using _tree = superviseForTest(worker, { clock });

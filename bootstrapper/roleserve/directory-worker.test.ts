@@ -91,7 +91,7 @@ const hosts = (directory: ClusterDirectory | undefined): readonly string[] =>
   (directory ?? []).map(({ host }) => host);
 
 describe('the directory worker', () => {
-  test('saves a directory before it publishes it, each change once', async () => {
+  test('saves each change of the directory once, before others see it', async () => {
     const { values, curators, worker, order, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -108,7 +108,7 @@ describe('the directory worker', () => {
     expect(saves.map(hosts)).toEqual([['198.51.100.1', '198.51.100.3'], ['198.51.100.3']]);
   });
 
-  test('publishes each stage of the shared keys once, and does not save an unchanged directory again', async () => {
+  test('publishes each stage of the key rotation once, also when the directory does not change', async () => {
     const { values, curators, worker, saves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -125,7 +125,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(1);
   });
 
-  test('ignores an empty or invalid directory', async () => {
+  test('never accepts an empty or malformed directory', async () => {
     const { values, curators, worker, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -143,7 +143,7 @@ describe('the directory worker', () => {
     expect([saves, seen.map(hosts)]).toEqual([[], [['198.51.100.1']]]);
   });
 
-  test('saves the relays of the cluster, each change once, and ignores invalid relays', async () => {
+  test('saves each change of the relays once, and no malformed relay', async () => {
     const { values, curators, worker, saves, relaySaves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -162,7 +162,7 @@ describe('the directory worker', () => {
     expect(saves).toEqual([]); // the directory equals the one of the membership
   });
 
-  test('starts with the saved directory, so that a node can reconnect through control planes that it did not join with', async () => {
+  test('starts with the saved directory, so that a node comes back through curators that it did not join with', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, worker, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -171,7 +171,7 @@ describe('the directory worker', () => {
     expect(seen).toEqual([[node]]);
   });
 
-  test('uses the directory of a new ticket until a curator has sent one, and never afterwards', async () => {
+  test('uses the directory of a new ticket until a curator sends one, and never afterwards', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, curators, worker, saves, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -192,7 +192,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(2);
   });
 
-  test('uses the directory of the membership if the saved one is damaged', async () => {
+  test('uses the directory of the membership when the saved one is damaged', async () => {
     const { values, worker, seen } = createDirectory(new Error('the checksum does not match'));
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -201,7 +201,7 @@ describe('the directory worker', () => {
   });
 });
 
-test('directoryFromWire() keeps which node serves a curator and which an API server', () => {
+test('directoryFromWire() lists the services of each node', () => {
   expect(
     directoryFromWire(told(wire('node-1', { curatorEndpoint: '', apiServer: false })).controlPlanes),
   ).toEqual([{ nodeId: 'node-1', host: '198.51.100.1', curator: false, apiServer: false }]);
@@ -241,7 +241,7 @@ describe('the balancer worker', () => {
     expect(await note()).toBeUndefined();
   });
 
-  test('runs no balancer if the operator provides a load balancer, and stops a running one', async () => {
+  test('stops the balancer where the operator has a load balancer for the API servers', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     const units = new FakeUnits();
@@ -261,7 +261,7 @@ describe('the balancer worker', () => {
       Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
     );
 
-  test('writes the API servers of each new directory into its configuration without a restart, this node’s own first', async () => {
+  test('follows the directory without a restart, with API servers only and the own one first', async () => {
     const values = createFakeRoleValues();
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');

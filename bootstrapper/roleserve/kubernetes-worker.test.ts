@@ -59,7 +59,7 @@ describe('planKubernetes()', () => {
     expect(plan(changes)).toEqual(want);
   });
 
-  test('takes networks and version from the settings of the cluster, and name and address from the membership', () => {
+  test('uses networks and version of the cluster, and name and address of the membership', () => {
     expect(plan({})).toMatchObject({
       kind: 'start',
       config: {
@@ -151,7 +151,7 @@ async function createKubernetes(
   return { values, phases, files, commands, units, clock, worker };
 }
 
-test('the Kubernetes worker creates certificates at once, waits for images and etcd, and serves until its roles are removed', async () => {
+test('the kubernetes worker creates certificates at once, waits for images and consensus, then serves until its roles are removed', async () => {
   const { values, phases, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   values.bootstrapData.set(bootstrap);
@@ -228,7 +228,7 @@ test('a control plane that loses all roles at once stops its static pods through
   expect(units.active.has('kubelet.service')).toBe(false);
 });
 
-test('a control plane that gains and loses the worker role allows and refuses ordinary pods without a restart', async () => {
+test('a control plane accepts ordinary pods while it is also a worker, and changes of that role restart nothing', async () => {
   const { values, phases, commands, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   const controlOnly: RoleSet = new Set(['ConsensusMember', 'KubernetesController']);
@@ -253,7 +253,7 @@ test('a control plane that gains and loses the worker role allows and refuses or
   expect({ phases: phases.names, moves: units.moves, life: tree.at('root').sinceMs }).toEqual(before);
 });
 
-test('a failed change of the taint is retried, or dropped when the role is back before the retry', async () => {
+test('a control plane that becomes a worker again after a failed try to set the taint removes the taint', async () => {
   let isDown = false;
   const kubernetes = await createKubernetes(() =>
     isDown ? { exitCode: 1, output: 'The connection to the server was refused' } : undefined,

@@ -5,7 +5,7 @@ import { NodeMembership } from './node-membership.ts';
 import { type RoleSet, RoleValueStore } from './role-values.ts';
 
 describe('RoleValueStore', () => {
-  test('claim() returns the writer of each value to one caller only', () => {
+  test('claim() gives write access to each value to one caller only', () => {
     const store = new RoleValueStore();
     const { kubernetesStatus } = store.claim('kubernetesStatus', 'localComponents');
     expect(() => store.claim('localComponents')).toThrow(/localComponents already has a writer/);
@@ -14,7 +14,7 @@ describe('RoleValueStore', () => {
     expect(store.unclaimed).not.toContain('kubernetesStatus');
   });
 
-  test('claim() returns the writers of the claimed values and no others', () => {
+  test('claim() gives write access to the claimed values and no others', () => {
     expect(Object.keys(new RoleValueStore().claim('clusterDirectory', 'clusterRelays'))).toEqual([
       'clusterDirectory',
       'clusterRelays',

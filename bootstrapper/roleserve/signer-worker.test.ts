@@ -8,7 +8,7 @@ const controlPlane = { curatorEndpoint: 'x:1' } as LocalControlPlane;
 const member: RoleSet = new Set(['ConsensusMember']);
 const worker: RoleSet = new Set(['KubernetesWorker']);
 
-test('planSigner() follows the role, and waits for the control plane on this node', () => {
+test('the plan follows the role, and waits for the control plane of this node', () => {
   expect(planSigner({ controlPlane: undefined, roles: undefined }, false)).toMatchObject({ kind: 'wait' });
   expect(planSigner({ controlPlane: undefined, roles: worker }, false)).toMatchObject({ kind: 'stop' });
   expect(planSigner({ controlPlane: undefined, roles: member }, false)).toMatchObject({ kind: 'wait' });
@@ -17,7 +17,7 @@ test('planSigner() follows the role, and waits for the control plane on this nod
   expect(planSigner({ controlPlane, roles: worker }, true)).toMatchObject({ kind: 'stop' });
 });
 
-test('a restarted agent leaves the signer running until it knows that the role was removed', async () => {
+test('an agent that restarts leaves the signer running until it knows that the role is removed', async () => {
   const localControlPlane = new EventValue<LocalControlPlane | undefined>();
   const localRoles = new EventValue<RoleSet | undefined>();
   localControlPlane.set(undefined);
@@ -39,7 +39,7 @@ test('a restarted agent leaves the signer running until it knows that the role w
   expect(calls).toContain('start');
 });
 
-test('the signer worker passes keys to the signer until none is missing, and stops the signer with the control plane', async () => {
+test('the signer gets keys until none is missing, and its unit stops with the control plane', async () => {
   const localControlPlane = new EventValue<LocalControlPlane | undefined>();
   const localRoles = new EventValue<RoleSet | undefined>();
   localControlPlane.set(undefined);

@@ -10,15 +10,15 @@ const healthy = { upstream, verdict: 'healthy', sinceMs: 5, why: '', connections
 
 const refused = [
   { name: 'text that is not JSON', text: 'x' },
-  { name: 'the JSON value null', text: 'null' },
-  { name: 'upstreams that are not a list', text: '{"upstreams":{}}' },
-  { name: 'more than 64 upstreams', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
+  { name: 'null', text: 'null' },
+  { name: 'a missing list', text: '{"upstreams":{}}' },
+  { name: 'too many', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
   ...Object.keys(healthy).map((name) => ({
     name: `an upstream without ${name}`,
     text: JSON.stringify({ upstreams: [{ ...healthy, [name]: undefined }] }),
   })),
   {
-    name: 'an unknown health verdict',
+    name: 'an unknown state',
     text: JSON.stringify({ upstreams: [{ ...healthy, verdict: 'fine' }] }),
   },
 ];
