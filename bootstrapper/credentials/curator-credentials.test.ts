@@ -97,7 +97,10 @@ describe('ensureCuratorCredentials()', () => {
 
   test.each([
     { name: 'is missing', change: () => files.remove(`${AGENT_PATHS.ca}/ca.key`) },
-    { name: 'belongs to another cluster', change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other') },
+    {
+      name: 'belongs to another cluster',
+      change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other'),
+    },
   ])('creates nothing where the cluster CA $name', async ({ change }) => {
     await change();
     await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca', retryable: true });

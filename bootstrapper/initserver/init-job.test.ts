@@ -242,20 +242,23 @@ describe('InitJob', () => {
         damage: (text: string) => text.replace(/[a-z](?=[^a-z]+$)/, '~'),
       },
     ]),
-  )('a $name that is $how is refused by name, and nothing is resumed or changed', async ({ name, damage }) => {
-    const files = await createFiles();
-    const job = createJob(files);
-    await job.accept(request, never);
-    await job.finish(outcome);
-    await job.acknowledge('c2ln');
-    const damaged = damage(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString());
-    await files.writeAtomic(`/init/${name}`, damaged);
-    const next = createJob(files);
-    await expect(next.restore()).rejects.toMatchObject({
-      code: 'initserver-record-damaged',
-      details: { path: `/init/${name}` },
-    });
-    expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
-    expect(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString()).toBe(damaged);
-  });
+  )(
+    'a $name that is $how is refused by name, and nothing is resumed or changed',
+    async ({ name, damage }) => {
+      const files = await createFiles();
+      const job = createJob(files);
+      await job.accept(request, never);
+      await job.finish(outcome);
+      await job.acknowledge('c2ln');
+      const damaged = damage(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString());
+      await files.writeAtomic(`/init/${name}`, damaged);
+      const next = createJob(files);
+      await expect(next.restore()).rejects.toMatchObject({
+        code: 'initserver-record-damaged',
+        details: { path: `/init/${name}` },
+      });
+      expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
+      expect(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString()).toBe(damaged);
+    },
+  );
 });

@@ -190,7 +190,7 @@ describe('attend()', () => {
     await ended;
   });
 
-  test("passes the reset order of the owner on, and reports why it was refused", async () => {
+  test('passes the reset order of the owner on, and reports why it was refused', async () => {
     const signatures: Uint8Array[] = [];
     const reset: TaskPorts['reset'] = async ({ signature }) => {
       signatures.push(signature);

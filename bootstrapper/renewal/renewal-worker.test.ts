@@ -129,15 +129,18 @@ describe('renewalWorker()', () => {
     },
     { how: 'that waits for a quorum', certificateTimes: due, prepare: (signal) => untilAborted(signal) },
   ];
-  test.each(broken)('a renewal $how does not stop the other renewals', async ({ certificateTimes: times, prepare }) => {
-    const { clock, root, state } = createWorker(
-      { issuedMs: 0, notAfterMs: 3 * 3600_000 },
-      { broken: { name: 'broken', certificateTimes: times, prepare } },
-    );
-    await using _tree = superviseForTest(root, { clock });
-    await pass(clock, 3 * 3600_000, 5 * 60_000);
-    expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
-  });
+  test.each(broken)(
+    'a renewal $how does not stop the other renewals',
+    async ({ certificateTimes: times, prepare }) => {
+      const { clock, root, state } = createWorker(
+        { issuedMs: 0, notAfterMs: 3 * 3600_000 },
+        { broken: { name: 'broken', certificateTimes: times, prepare } },
+      );
+      await using _tree = superviseForTest(root, { clock });
+      await pass(clock, 3 * 3600_000, 5 * 60_000);
+      expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
+    },
+  );
 
   test('activates one renewal at a time', async () => {
     const events: string[] = [];

@@ -24,7 +24,11 @@ describe('planComponents()', () => {
   });
 
   test.each([
-    { name: 'a cluster that is being created', given: { ...unknown, settings, bootstrap }, controlPlane: true },
+    {
+      name: 'a cluster that is being created',
+      given: { ...unknown, settings, bootstrap },
+      controlPlane: true,
+    },
     { name: 'a control plane', given: { ...unknown, settings, roles: all }, controlPlane: true },
     { name: 'a worker', given: { ...unknown, settings, roles: workerOnly }, controlPlane: false },
   ])('selects the components for $name', ({ given, controlPlane }) => {
@@ -74,8 +78,14 @@ test('the components worker installs, starts containerd, imports images, and rep
 });
 
 test.each([
-  { name: 'the worker has registered', happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered) },
-  { name: 'the worker becomes a control plane', happens: (values: FakeRoleValues) => values.localRoles.set(all) },
+  {
+    name: 'the worker has registered',
+    happens: (values: FakeRoleValues) => values.kubernetesStatus.set(registered),
+  },
+  {
+    name: 'the worker becomes a control plane',
+    happens: (values: FakeRoleValues) => values.localRoles.set(all),
+  },
 ])('images that a worker needs only later are imported once $name', async ({ happens }) => {
   const values = createFakeRoleValues();
   const files = new MemoryFiles();
