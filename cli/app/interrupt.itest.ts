@@ -52,7 +52,7 @@ test('the first Ctrl-C stops the program, and the second one kills it while it h
   });
   const ended = once(terminal, 'close');
   hanging = await awaitReader();
-  const asked = awaitText(terminal, 'Ctrl-C again ends at once');
+  const asked = awaitText(terminal, 'Ctrl-C again to end immediately');
   terminal.stdin.write(CTRL_C);
   await asked;
   await delay(300);
@@ -77,7 +77,7 @@ test.each(signals)(
     hanging = await awaitReader();
     const asked = once(cli.stderr, 'data');
     cli.kill(signal);
-    expect(String((await asked)[0])).toContain('ends at once');
+    expect(String((await asked)[0])).toContain('end immediately');
     cli.kill(signal);
     expect(await ended).toEqual([null, signal]);
   },
