@@ -146,7 +146,7 @@ export const FAULTS: readonly FaultKind[] = [
       return {
         what: 'nobody gave the machine an address',
         args: ['--node', '169.254.77.2'],
-        expectedMessage: /no address/,
+        expectedMessage: /only loopback and link-local addresses/,
         undo: async () => {
           await machine.sh(undo);
           await host('del');
@@ -202,7 +202,7 @@ export const FAULTS: readonly FaultKind[] = [
     const size = 64 + Math.floor(random() * 200);
     return {
       what: `/var/lib/containerd is a disk of ${size} MiB`,
-      expectedMessage: /\/var\/lib\/containerd has \d+ MiB free/,
+      expectedMessage: /not enough space in \/var\/lib\/containerd: [\d.]+ MiB free/,
       make: `mount -t tmpfs -o size=${size}m tmpfs /var/lib/containerd`,
       undo: 'umount /var/lib/containerd',
     };

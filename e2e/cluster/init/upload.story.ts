@@ -44,14 +44,14 @@ await test('a machine with an empty store and no internet gets everything from t
   await story.test('an interrupted upload resumes', async () => {
     const cli = bench.startCli(...init);
     const end = waitForExit(cli);
-    await waitForOutput(cli, /Giving the machine its components/);
+    await waitForOutput(cli, /Uploading components/);
     await eventually('a good part has arrived', 60, storedBytes, (bytes) => bytes > 100 * 1024 * 1024);
     cli.kill('SIGKILL');
     await end;
     const before = await storedBytes();
     const done = await bench.cli(...init);
     assert.equal(done.code, 0, done.stderr);
-    const uploaded = /Uploaded \d+ components, ([\d.]+) MiB/.exec(done.stderr)?.[1];
+    const uploaded = /Uploaded \d+ components \(([\d.]+) MiB\)/.exec(done.stderr)?.[1];
     assert.ok(uploaded !== undefined, done.stderr);
     const all = await storedBytes();
     assert.ok(

@@ -141,7 +141,7 @@ await test('operators with their own keys may do what their role allows', async 
 
   await story.test('with a second owner the first one can go; the last one cannot', async () => {
     const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
-    assert.match(await bob.must('operator', 'remove', '--yes', first), /signed with your key now/);
+    assert.match(await bob.must('operator', 'remove', '--yes', first), /now signed with your key/);
     assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
     const last = await bob.cli('operator', 'remove', '--yes', 'bob');
     assert.equal(last.code, EXIT_PRECONDITION);
