@@ -27,7 +27,6 @@ describe('fuzz()', () => {
     'sample-refused': {
       fault: 'peer',
       exit: 'refused',
-      retryable: false,
       meaning: 'A sample.',
       fix: 'None.',
     },

@@ -5,7 +5,6 @@ export const nodeCollateralErrors = defineErrors({
   'collateral-refused': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A collateral bundle that this machine received is malformed, not signed by its manufacturer, expired, or older than the one in use. The machine keeps the one in use.',
     fix: 'In the workspace run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`. A machine that has not joined yet needs the new bundle beside its provisioning: `cluster node cloud-init` writes both.',

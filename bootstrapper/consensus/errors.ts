@@ -8,7 +8,6 @@ export const consensusErrors = defineErrors({
   'consensus-pki-missing': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'The data of etcd is on this disk, but a CA certificate or CA key of etcd is missing. Nothing was changed.',
     fix: `Restore the named file from a backup of the disk. ${GIVE_UP_NODE}`,
@@ -16,14 +15,12 @@ export const consensusErrors = defineErrors({
   'consensus-pki-damaged': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning: 'A CA certificate or CA key of etcd is damaged. Nothing was changed.',
     fix: `Restore the named file from a backup of the disk. ${GIVE_UP_NODE}`,
   },
   'consensus-data-missing': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'This node has been a member of etcd, but its data is missing. The agent does not start an empty etcd in its place.',
     fix: `Restore the data directory from a backup of the disk. ${GIVE_UP_NODE} It then joins again.`,
@@ -60,7 +57,6 @@ export const consensusErrors = defineErrors({
   'consensus-slot-damaged': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'The record of an interrupted change of the members of etcd cannot be read.',
     fix: 'Compare `etcdctl member list` with the nodes of the cluster, remove a learner that belongs to no node, then delete the named key.',
   },
@@ -83,7 +79,6 @@ export const consensusErrors = defineErrors({
   'consensus-not-recoverable': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The quorum is not lost, or recovering it from this member would lose more data than from another one. Nothing was changed.',
     fix: 'Run the recovery on the member with the highest raft index, or not at all if etcd has a leader.',
@@ -121,7 +116,6 @@ export const consensusErrors = defineErrors({
   'consensus-single-etcd': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'This control plane was made by a release in which Kubernetes and the cluster shared one etcd. This release keeps them apart and does not convert the data. Nothing was changed; etcd and Kubernetes keep running.',
     fix: 'Install the agent package of the earlier release to continue with this cluster. To upgrade, create a new cluster with this release, move the workloads to it, then reset the old machines.',
@@ -129,7 +123,6 @@ export const consensusErrors = defineErrors({
   'consensus-other-cluster': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The etcd of this node already holds the records of another cluster.',
     fix: 'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (`cluster node reset --help` shows how).',
   },

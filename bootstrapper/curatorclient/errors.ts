@@ -19,7 +19,6 @@ export const curatorClientErrors = defineErrors({
   'curatorclient-not-member': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning: 'This node was removed from the cluster: no record of a member has its key.',
     fix: 'To let it join again, reset the machine as root (see `cluster node reset --help`); it then joins with a new key. Otherwise shut it down.',
   },

@@ -5,7 +5,6 @@ export const enrolmentErrors = defineErrors({
   'enrolment-illegal-transition': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'The enrolment tried a transition that is not allowed, and stopped.',
     fix: 'This is a bug in the agent. Report it with the output of `journalctl -u bootstrapper`.',
   },
@@ -26,14 +25,12 @@ export const enrolmentErrors = defineErrors({
   'enrolment-run-twice': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'The enrolment was started twice in one process.',
     fix: 'This is a bug in the agent. Report it with the output of `journalctl -u bootstrapper`.',
   },
   'enrolment-files-missing': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'This machine has data of a cluster, but a file that belongs to it is missing. Nothing was changed.',
     fix: 'Restore the missing files from a backup; the agent then resumes automatically. To give up the data, run `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then reset the machine as root (see `cluster node reset --help`).',
@@ -41,7 +38,6 @@ export const enrolmentErrors = defineErrors({
   'enrolment-keys-missing': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'This machine belongs to a cluster, but a key or certificate that it needs for this is missing. Nothing was changed: with a new key it would be another machine, or another cluster.',
     fix: 'Restore the file from a backup; the agent then resumes automatically. Or give up the node: run `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then reset the machine as root (see `cluster node reset --help`).',

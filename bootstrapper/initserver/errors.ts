@@ -5,28 +5,24 @@ export const initServerErrors = defineErrors({
   'initserver-spec-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The request to create a cluster is invalid. Nothing was changed.',
     fix: 'Correct the value. If it is correct, compare the versions of CLI and agent.',
   },
   'initserver-spec-changed': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'This init was started with another specification.',
     fix: 'Run `cluster init` with the configuration that it was started with. Change settings of a running cluster with `cluster config apply`.',
   },
   'initserver-other-cluster': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'This machine belongs to another cluster, or another init has locked it. Nothing was changed.',
     fix: 'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
   },
   'initserver-version': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The versions of CLI and agent differ by more than one minor version. Nothing was changed.',
     fix: 'Install a CLI or an agent of the same minor version as the other one.',
   },
@@ -40,14 +36,12 @@ export const initServerErrors = defineErrors({
   'initserver-no-job': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The machine has no init with this id, or the init has not finished.',
     fix: 'Run `cluster init` until it completes.',
   },
   'initserver-in-progress': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The machine has accepted an init, so its own services use the ports that a preflight would check. Nothing was changed.',
     fix: 'Run `cluster init` again: it resumes where it stopped.',
@@ -55,7 +49,6 @@ export const initServerErrors = defineErrors({
   'initserver-record-damaged': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'A record of the init on this machine is damaged. Nothing was changed, because the cluster may already exist.',
     fix: 'Restore the file from a backup. To give up the cluster on this machine, reset the machine as root (see `cluster node reset --help`).',
@@ -63,7 +56,6 @@ export const initServerErrors = defineErrors({
   'initserver-signature-invalid': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The acknowledgement of the new cluster is not signed with an owner key of this machine.',
     fix: 'Use a workspace whose owner key is in the provisioning of the machine.',
   },

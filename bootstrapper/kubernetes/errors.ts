@@ -19,7 +19,6 @@ export const kubernetesErrors = defineErrors({
   'kubernetes-keys-damaged': {
     fault: 'system',
     exit: 'partial',
-    retryable: false,
     meaning:
       'A key that all control planes share is damaged or incomplete on the machine that creates the cluster. It is not replaced, because everything that was signed with it would be refused.',
     fix: 'Check the disk of the machine. Then reset the machine with `cluster node reset` and create a new cluster with `cluster init`.',

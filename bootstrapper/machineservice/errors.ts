@@ -5,7 +5,6 @@ export const machineServiceErrors = defineErrors({
   'machineservice-endpoint-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'The endpoint is invalid. Expected HOST or HOST:PORT, with brackets around an IPv6 address before a port.',
     fix: 'Correct the endpoint.',
@@ -13,7 +12,6 @@ export const machineServiceErrors = defineErrors({
   'machineservice-is-member': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
     fix: 'To move it to another cluster, run `cluster node reset NODE` in its current one. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
   },

@@ -5,7 +5,6 @@ export const membershipErrors = defineErrors({
   'membership-damaged': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'A record of this machine’s membership is damaged. Nothing was changed, and the agent creates no new cluster.',
     fix: 'Restore the file from a backup; the agent then resumes automatically. Or give up the node: run `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE`, then reset the machine as root (see `cluster node reset --help`).',

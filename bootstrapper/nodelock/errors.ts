@@ -5,7 +5,6 @@ export const nodeLockErrors = defineErrors({
   'nodelock-damaged': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'The file of the node lock is damaged. Nothing was changed, because the machine may be a member of a cluster.',
     fix: 'Restore the file from a backup. If the machine is not a node of any cluster (`cluster node ls`), reset it as root (see `cluster node reset --help`).',
@@ -13,7 +12,6 @@ export const nodeLockErrors = defineErrors({
   'nodelock-register-mismatch': {
     fault: 'system',
     exit: 'refused',
-    retryable: false,
     meaning:
       'Another program has extended the PCR that shows the node lock, so every verifier would refuse the evidence of this machine. Its workloads keep running.',
     fix: 'Find the program that extends the PCR `tpm.lockPcr` of /etc/cluster/provisioning.json, or choose another PCR there. Then reboot the machine; only a reboot clears a PCR.',
@@ -21,7 +19,6 @@ export const nodeLockErrors = defineErrors({
   'nodelock-held': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'Another init or a join has already locked this machine to a cluster.',
     fix: 'Use the workspace of that cluster. If the cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
   },

@@ -5,14 +5,12 @@ export const nodeStreamErrors = defineErrors({
   'nodestream-unit-unknown': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'This is not a unit of the cluster. The logs of other units cannot be read.',
     fix: 'Use one of the listed units.',
   },
   'nodestream-task-unknown': {
     fault: 'peer',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The curator sent a request that this version of the agent does not support.',
     fix: 'Upgrade the agent of this node (`cluster node ls --wide` shows its version).',
   },

@@ -5,7 +5,6 @@ export const tpmErrors = defineErrors({
   'preflight-tpm-unusable': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The TPM that the provisioning names does not exist or does not respond. The machine belongs to no cluster yet and cannot prove its identity without the TPM. Nothing was changed.',
     fix: 'Enable the TPM in the firmware setup (or add one to the virtual machine), or correct `tpm` in /etc/cluster/provisioning.json (`"tpm": {"kind": "none"}` for a machine without a TPM). Then run `systemctl restart bootstrapper`.',

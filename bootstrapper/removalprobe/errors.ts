@@ -5,7 +5,6 @@ export const removalProbeErrors = defineErrors({
   'removalprobe-is-member': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A removal probe presents test credentials in the name of a removed node. The named node is still a member of the cluster, and no credential may be created in the name of a member.',
     fix: 'Remove the node first: `cluster node remove` runs the probe by itself.',
@@ -27,7 +26,6 @@ export const removalProbeErrors = defineErrors({
   'removalprobe-request-invalid': {
     fault: 'peer',
     exit: 'usage',
-    retryable: false,
     meaning: 'The request for a removal probe does not name a node by its id.',
     fix: 'Compare the versions of agent and CLI; they may differ by one minor version.',
   },

@@ -5,7 +5,6 @@ export const resetErrors = defineErrors({
   'reset-not-authorized': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The order to reset this machine is not signed by an owner key of its provisioning, or is for another machine. Nothing was changed.',
     fix: 'Run `cluster node reset` in a workspace whose owner key is in /etc/cluster/provisioning.json of the machine.',

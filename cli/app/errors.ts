@@ -5,7 +5,6 @@ export const appErrors = defineErrors({
   'app-usage': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The command line is invalid. Nothing was done.',
     fix: 'See `cluster help`.',
   },
@@ -19,21 +18,18 @@ export const appErrors = defineErrors({
   'app-output-disk-full': {
     fault: 'operator',
     exit: 'diskFull',
-    retryable: false,
     meaning: 'The command succeeded, but its output could not be written because the disk is full.',
     fix: 'Free disk space, then run the command again.',
   },
   'app-output-lost': {
     fault: 'operator',
     exit: 'readOnly',
-    retryable: false,
     meaning: 'The command succeeded, but its output could not be written.',
     fix: 'Write the output to a different file, then run the command again.',
   },
   'app-unknown-error-code': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'There is no error with this code.',
     fix: 'List all codes with `cluster help errors`.',
   },

@@ -5,7 +5,6 @@ export const attestErrors = defineErrors({
   'attest-option': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'An option of `cluster attest` has a malformed value, or does not apply to the attestation variant of the evidence.',
     fix: 'Use a variant of tpm, sev-snp and tdx, a binding in hex, and a time like 2026-01-31T12:00:00Z. Pass collateral only for sev-snp and tdx, and the files of a TPM quote with `--endorsements`.',
@@ -13,7 +12,6 @@ export const attestErrors = defineErrors({
   'attest-file': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'A file named on the command line does not exist or is too large.',
     fix: 'Correct the path, or pass the right file.',
   },
@@ -27,14 +25,12 @@ export const attestErrors = defineErrors({
   'attest-collateral-missing': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The workspace has no collateral to upload.',
     fix: 'Fetch it with `cluster attest collateral refresh --product Milan` (AMD) or `--fmspc HEX` (Intel).',
   },
   'attest-collateral-store': {
     fault: 'system',
     exit: 'needsReset',
-    retryable: false,
     meaning:
       'The file that records which collateral was used before is damaged. Without it, older collateral could not be detected.',
     fix: 'Restore the file from a backup, or remove the directory `collateral` of the workspace and run `cluster attest collateral refresh`.',
@@ -42,7 +38,6 @@ export const attestErrors = defineErrors({
   'attest-evidence-incomplete': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
     fix: 'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
@@ -50,7 +45,6 @@ export const attestErrors = defineErrors({
   'attest-collateral-unknown': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A document that was passed with an SNP report was not issued by one of AMD’s CAs. It is refused because an altered CRL that was ignored would look like no CRL.',
     fix: 'Omit the document if it does not belong to the report. Otherwise run `cluster attest collateral refresh`.',
@@ -58,7 +52,6 @@ export const attestErrors = defineErrors({
   'attest-endorsement-unknown': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A file that was passed with TPM evidence is not a signature, key, PCR values or event log, or there are two of one kind. It is refused because a damaged event log that was ignored would look like no event log.',
     fix: 'Omit the file if it does not belong to the evidence. An event log starts with the event `Spec ID Event03`.',

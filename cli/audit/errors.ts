@@ -5,7 +5,6 @@ export const auditLogErrors = defineErrors({
   'audit-log-altered': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The audit log differs from the checkpoints of the workspace: entries were changed, deleted or reordered, or a checkpoint is missing.',
     fix: 'Compare the entry with earlier exports. Do not trust entries from there on.',

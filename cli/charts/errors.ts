@@ -5,21 +5,18 @@ export const chartErrors = defineErrors({
   'charts-cycle': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The charts in cluster.yaml depend on each other in a cycle. Nothing was changed.',
     fix: 'Remove one of the `needs` that form the cycle.',
   },
   'charts-unknown': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'cluster.yaml has no chart with this name.',
     fix: 'Use one of the chart names that the error lists.',
   },
   'charts-source-missing': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'A chart was not found at the location given in cluster.yaml.',
     fix: 'Correct `chart` in cluster.yaml; paths are relative to the directory of that file.',
   },
@@ -33,21 +30,18 @@ export const chartErrors = defineErrors({
   'charts-helm-missing': {
     fault: 'operator',
     exit: 'preflight',
-    retryable: false,
     meaning: 'The helm program is neither in the bundle nor on this machine.',
     fix: 'Run `cluster bundle build`, or install helm.',
   },
   'charts-no-ca-bundle': {
     fault: 'operator',
     exit: 'preflight',
-    retryable: false,
     meaning: 'This machine has no CA bundle, so the certificate of a registry cannot be verified.',
     fix: 'Install the package ca-certificates, or set SSL_CERT_FILE to a CA bundle.',
   },
   'charts-invalid': {
     fault: 'operator',
     exit: 'chart',
-    retryable: false,
     meaning: 'A chart cannot be rendered with the configured values; none of it was installed.',
     fix: 'Correct the chart or its `values` where helm reports the error.',
   },

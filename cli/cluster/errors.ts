@@ -5,14 +5,12 @@ export const clusterErrors = defineErrors({
   'cluster-no-node': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'No machine was named that is to become the first node.',
     fix: 'Name the address of the first machine: `cluster init --node ADDRESS`, or `firstNode.endpoint` in cluster.yaml.',
   },
   'cluster-identity-not-granted': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'This operator identity has a key but no grant: no owner has added the operator to a cluster, or the grant was not accepted yet.',
     fix: 'Send the request file that `cluster operator key NAME` wrote to an owner, who runs `cluster operator add NAME --role ROLE --request FILE --out GRANT`. Then run `cluster operator accept GRANT` here.',
@@ -20,14 +18,12 @@ export const clusterErrors = defineErrors({
   'cluster-variant-unknown': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'Unknown kind of evidence. Nothing was created.',
     fix: 'Use `tpm`, `machine-key`, or both separated by a comma. `cluster config schema` describes all kinds.',
   },
   'cluster-variant-values': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'This kind of evidence needs reference values that only you know, such as minimum firmware versions and allowed processors. No configuration can be generated for it. Nothing was created.',
     fix: 'Generate the configuration with `--attestation tpm`, then edit `attestation` in cluster.yaml as described in docs/attestation.md and run `cluster config validate`.',
@@ -35,21 +31,18 @@ export const clusterErrors = defineErrors({
   'cluster-no-fingerprint': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The fingerprint of the machine is not known, and there is no terminal to confirm it at.',
     fix: 'Read the fingerprint of the machine above the login prompt of its console or serial line, in `systemctl status bootstrapper`, or in /var/lib/cluster/machine/fingerprint. Then pass it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
   },
   'cluster-other-machine': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The machine at this address does not have the expected fingerprint. Nothing was sent to it.',
     fix: 'Compare the fingerprint with the console of the machine. To resume an interrupted init, use the machine that it was started with. If that machine was reinstalled, start again in a new workspace.',
   },
   'cluster-evidence-unknown': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The evidence of the machine is of a kind that cluster.yaml does not accept, or it contradicts itself.',
     fix: 'Compare `attestation` in cluster.yaml with the hardware of the machine. A machine that showed a TPM before must show it again.',
@@ -57,7 +50,6 @@ export const clusterErrors = defineErrors({
   'cluster-owner-refused': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning: 'The machine does not know the owner key of this workspace and refused the connection.',
     fix: 'Use the workspace whose owner key is in /etc/cluster/provisioning.json on the machine, or add the owner key of this workspace there.',
   },
@@ -72,7 +64,6 @@ export const clusterErrors = defineErrors({
   'cluster-machine-taken': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The machine belongs to a different cluster than this workspace. Nothing was changed.',
     fix: 'Use the workspace of the cluster that the error names; there, `cluster node reset NODE` releases the machine. If that cluster no longer exists, reset the machine as root on the machine itself (see `cluster node reset --help`).',
   },
@@ -87,14 +78,12 @@ export const clusterErrors = defineErrors({
   'cluster-config-changed': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'An init is in progress on the machine, and cluster.yaml has changed since it started.',
     fix: 'Restore cluster.yaml to its contents when the init started (charts and the address of the node may differ) and run the same command again; change settings once the cluster runs. To start over, reset the machine as root on the machine itself (see `cluster node reset --help`).',
   },
   'cluster-bundle-missing': {
     fault: 'operator',
     exit: 'preflight',
-    retryable: false,
     meaning: 'The component bundle of this Kubernetes version is missing on this workstation, or incomplete.',
     fix: 'Run `cluster bundle build` or `cluster bundle fetch` for the Kubernetes version and architecture that the error names.',
   },
@@ -125,21 +114,18 @@ export const clusterErrors = defineErrors({
   'cluster-result-invalid': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The machine returned a result that does not match the request. The result was discarded.',
     fix: 'Treat the machine as compromised and check the log of its bootstrapper.service.',
   },
   'cluster-not-initialized': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The workspace has no cluster yet.',
     fix: 'Run `cluster init` first.',
   },
   'cluster-no-kubeconfig': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The workspace has no kubeconfig, which this command needs to use the Kubernetes API. Nothing was changed.',
     fix: 'If you are an owner, run `cluster kubeconfig --renew`; if your grant lacks the required data, ask another owner to run `cluster operator add` for you again. If you are not an owner, ask an owner for a kubeconfig and copy it to the workspace.',
@@ -176,7 +162,6 @@ export const clusterErrors = defineErrors({
   'cluster-join-no-endpoint': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'No control-plane node was given, and this workspace has no cluster yet.',
     fix: 'Pass a control-plane node with --endpoint ADDRESS.',
   },

@@ -11,7 +11,6 @@ const refused = defineErrors({
   'operatorapi-collateral-refused': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning: '-',
     fix: '-',
   },

@@ -5,7 +5,6 @@ export const configurationErrors = defineErrors({
   'configuration-base-unknown': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The configuration was changed since init, and this workspace has never applied one, so the revision that the file is based on is unknown. Nothing was changed.',
     fix: 'Compare the file with `cluster config show`, add what is missing, then run `cluster config apply --onto REVISION` with the revision shown.',
@@ -13,7 +12,6 @@ export const configurationErrors = defineErrors({
   'configuration-unreadable': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'This version cannot read the configuration of the cluster: another version wrote it, or it was written directly to etcd. It can only be replaced as a whole. Nothing was changed.',
     fix: 'Copy what should stay from `cluster config show` into the file, then run `cluster config apply --onto REVISION` with the revision shown, or use `cluster config edit`.',
@@ -21,7 +19,6 @@ export const configurationErrors = defineErrors({
   'configuration-conflict': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The file and another operator changed the same settings to different values. Nothing was changed.',
     fix: 'Set the wanted value of each setting in the file, then run `cluster config apply --onto REVISION` with the revision that `cluster config show` shows.',
@@ -29,7 +26,6 @@ export const configurationErrors = defineErrors({
   'configuration-immutable': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The file changes settings that cannot be changed after init. Nothing was changed.',
     fix: 'Revert these settings. `join`, `certificates` and `attestation` (except `lockPcr`) can be changed; other changes need a new cluster.',
   },

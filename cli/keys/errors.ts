@@ -21,7 +21,6 @@ export const keysErrors = defineErrors({
   'keys-rotation-unsupported': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The control planes run a version that cannot rotate the shared keys.',
     fix: 'Upgrade the agent on every node, then run the same command again.',
   },

@@ -5,7 +5,6 @@ export const lossErrors = defineErrors({
   'loss-not-confirmed': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'The command deletes something and needs confirmation, but there is no terminal, or --no-input was given. Nothing was changed.',
     fix: 'Run the command with --dry-run to see the loss, then with --yes.',
@@ -13,7 +12,6 @@ export const lossErrors = defineErrors({
   'loss-declined': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The loss was not confirmed. Nothing was changed.',
     fix: 'To accept the loss, run the command again and answer yes.',
   },

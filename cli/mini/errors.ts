@@ -5,7 +5,6 @@ export const miniErrors = defineErrors({
   'mini-tpm-manufacturer': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The CA certificate of the software TPMs of this local cluster is missing: it was deleted, or swtpm_localca did not create it.',
     fix: 'Delete the local cluster with `cluster mini down` and create it again.',
@@ -13,7 +12,6 @@ export const miniErrors = defineErrors({
   'mini-no-agent': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The Debian package of the agent was not found, so no machine can be created.',
     fix: 'In a source checkout run `npm run build`; otherwise pass the package with --agent FILE.',
   },
@@ -28,14 +26,12 @@ export const miniErrors = defineErrors({
   'mini-plan-invalid': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The list of machines of a local cluster cannot be read.',
     fix: 'Delete the local cluster with `cluster mini down` and create it again with `cluster mini up`.',
   },
   'mini-machine-refused': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The cluster refused to admit a machine.',
     fix: 'Run `cluster explain` for the machine that the error names.',
   },

@@ -5,21 +5,18 @@ export const nodesErrors = defineErrors({
   'nodes-removed-unknown': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'No removed machine has this name, node id or identity, or several do.',
     fix: 'Give the identity that `cluster node ls --removed` shows.',
   },
   'nodes-change-unsafe': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The change would endanger the cluster. Nothing was changed.',
     fix: 'Resolve each reason first. `cluster status` shows etcd members and control planes, `cluster node show NODE` one node.',
   },
   'nodes-drain-blocked': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'Evicting pods from the node would lose them, or their data, for good. No pod was evicted; the node is cordoned.',
     fix: 'Move the pods yourself, or allow the loss with --delete-emptydir-data or --force.',
@@ -42,7 +39,6 @@ export const nodesErrors = defineErrors({
   'nodes-not-verified': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The fresh evidence of a node does not match the policy or its record.',
     fix: 'Cordon the node (`cluster node cordon NODE`) and find out what changed on it. If nothing explains it, remove the node.',
   },

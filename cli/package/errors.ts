@@ -5,7 +5,6 @@ export const packageErrors = defineErrors({
   'package-not-found': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'A Debian package was not found, or there is none to add to the repository. Nothing was changed.',
     fix: 'Add packages with `--deb FILE`. `npm run build` in a checkout builds them in dist/.',
@@ -13,7 +12,6 @@ export const packageErrors = defineErrors({
   'package-damaged': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'A file is not a Debian package, or is damaged, or has an unknown compression.',
     fix: 'Build or download the package named in the message again. If it is in the directory pool of the repository, remove it there.',
   },

@@ -5,7 +5,6 @@ export const preflightCommandErrors = defineErrors({
   'preflight-fix-elsewhere': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: '--fix only works on the machine where the command runs.',
     fix: 'Run `cluster preflight --fix` as root on that machine, or install the package cluster-agent there.',
   },

@@ -12,14 +12,12 @@ export const provisioningErrors = defineErrors({
   'provisioning-exists': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The file exists already. It was not changed.',
     fix: 'Delete the file, or choose another one with --out.',
   },
   'provisioning-no-owner': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'No owner key was given for the machine. Nothing was written.',
     fix: 'Run the command in the workspace of the cluster, or pass the key that `cluster config generate` printed with `--owner-key`.',
   },

@@ -5,14 +5,12 @@ export const recoverErrors = defineErrors({
   'recover-refused': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The quorum cannot be recovered from this machine. Nothing was changed.',
     fix: 'Start the other control planes, or run the command on the control plane with the newest data.',
   },
   'recover-not-confirmed': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'A recovery loses the data that only the other control planes have, and needs confirmation. Nothing was changed.',
     fix: 'Check the loss, make sure that the other control planes are off, then run the command with --confirm and the name of the cluster.',

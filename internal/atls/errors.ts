@@ -21,7 +21,6 @@ export const atlsErrors = defineErrors({
   'atls-config': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The configured evidence that this end shows or accepts is missing, unknown or contradictory.',
     fix: 'Configure at least one known attestation variant to show and one to accept, or choose a one-way mode.',
   },
@@ -66,7 +65,6 @@ export const atlsErrors = defineErrors({
   'atls-internal': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'A bug in this program ended the attestation.',
     fix: 'Report it together with the cause in the log.',
   },

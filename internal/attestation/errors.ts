@@ -17,7 +17,6 @@ export const attestationErrors = defineErrors({
   'attestation-binding-length': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'A caller requested evidence over a binding that does not have 64 bytes. This is a bug.',
     fix: 'Report this error together with the log.',
   },
@@ -32,14 +31,12 @@ export const attestationErrors = defineErrors({
   'attestation-policy-missing': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The policy or the collateral has no section for the attestation variant of this evidence.',
     fix: 'Add the section for this attestation variant (tpm, sev-snp or tdx) to the policy in the cluster configuration.',
   },
   'attestation-policy-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The policy contradicts itself or does not name anything to check.',
     fix: 'Change the policy value shown as `actual` to what is shown as `expected`.',
   },

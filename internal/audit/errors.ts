@@ -4,14 +4,12 @@ export const auditErrors = defineErrors({
   'audit-chain-broken': {
     fault: 'system',
     exit: 'refused',
-    retryable: false,
     meaning: 'The audit log was changed: an entry was altered, removed, inserted or moved.',
     fix: 'Keep all copies of the audit log and treat the control planes as compromised. Compare the copies from the entry in the error message on with the last valid checkpoint.',
   },
   'audit-checkpoint-invalid': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A checkpoint of the audit log is damaged, belongs to another cluster, or has an invalid signature.',
     fix: 'Use an older checkpoint of this workspace. If none is valid, find out who can write to the workspace.',

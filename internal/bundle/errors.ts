@@ -5,14 +5,12 @@ export const bundleErrors = defineErrors({
   'bundle-manifest-invalid': {
     fault: 'peer',
     exit: 'precondition',
-    retryable: false,
     meaning: 'A bundle manifest has a missing, unknown or invalid field. It was not used.',
     fix: 'Build the bundle again with `cluster bundle build`, or copy the manifest again from where it was built.',
   },
   'bundle-blob-missing': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'A required component is not in the store.',
     fix: 'Run `cluster bundle build` (or `cluster bundle fetch`): it builds only the missing components.',
   },
@@ -33,21 +31,18 @@ export const bundleErrors = defineErrors({
   'bundle-too-long': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'More bytes of a component were sent than its manifest says.',
     fix: 'Use the manifest and the components of the same bundle.',
   },
   'bundle-not-found': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'This machine has no bundle for the requested version of Kubernetes.',
     fix: 'Run `cluster bundle build`.',
   },
   'bundle-version-unknown': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'This version of Kubernetes is not supported.',
     fix: 'Use one of the supported versions in the message.',
   },

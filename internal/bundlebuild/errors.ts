@@ -5,7 +5,6 @@ export const bundleBuildErrors = defineErrors({
   'bundlebuild-requirements': {
     fault: 'operator',
     exit: 'preflight',
-    retryable: false,
     meaning:
       'Programs or libraries that are needed to build bundles are not installed on this machine. Nothing was changed.',
     fix: 'Install the packages named in the message, then run the same command again.',
@@ -20,7 +19,6 @@ export const bundleBuildErrors = defineErrors({
   'bundlebuild-source-changed': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning:
       'An upstream project publishes another hash for a release file than the one in the lock file. The file was not downloaded.',
     fix: 'Ask the upstream project why a released file has changed. To accept the new hash, delete the line of the file from the lock file.',
@@ -42,7 +40,6 @@ export const bundleBuildErrors = defineErrors({
   'bundlebuild-lock-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The lock file of upstream hashes cannot be parsed.',
     fix: 'Restore it from version control, or delete it to create it again from the hashes that are published now.',
   },
@@ -56,7 +53,6 @@ export const bundleBuildErrors = defineErrors({
   'bundlebuild-archive': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'A downloaded archive is damaged or lacks an expected file.',
     fix: 'Compare the archive named in the message with the release notes of its project: the layout of the archive may have changed.',
   },

@@ -5,21 +5,18 @@ export const configErrors = defineErrors({
   'config-immutable': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The change affects a setting that is immutable after the init. Nothing was changed.',
     fix: 'Revert the settings named in the message. Only `join`, `certificates` and `attestation` (without `lockPcr`) can change; all others need a new cluster.',
   },
   'config-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The configuration file has an unknown key or an invalid value. Nothing was changed.',
     fix: 'Correct the lines named in the message. `cluster config schema` describes every key.',
   },
   'config-provisioning-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'The provisioning file of this machine has an unknown key or an invalid value. Nothing was changed.',
     fix: 'Correct the keys named in the message in /etc/cluster/provisioning.json, then restart bootstrapper.service.',

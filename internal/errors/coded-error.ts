@@ -20,9 +20,19 @@ export interface ErrorSpec {
 /** The codes of one directory. */
 export type ErrorCatalogue<Code extends string> = Readonly<Record<Code, ErrorSpec>>;
 
-/** Declares the codes of a directory. Codes are kebab-case and unique over the whole project. */
-export function defineErrors<const Code extends string>(specs: ErrorCatalogue<Code>): ErrorCatalogue<Code> {
-  return Object.freeze(specs);
+type Declared = Omit<ErrorSpec, 'retryable'> & Partial<Pick<ErrorSpec, 'retryable'>>;
+
+/**
+ * Declares the codes of a directory. Codes are kebab-case and unique over the whole project. `retryable` is false unless
+ * declared.
+ */
+export function defineErrors<const Code extends string>(
+  declared: Readonly<Record<Code, Declared>>,
+): ErrorCatalogue<Code> {
+  const specs = Object.entries<Declared>(declared).map(
+    ([code, { fault, exit, retryable = false, ...texts }]) => [code, { fault, exit, retryable, ...texts }],
+  );
+  return Object.freeze(Object.fromEntries(specs) as Record<Code, ErrorSpec>);
 }
 
 /** What an occurrence adds to its code. */

@@ -12,7 +12,6 @@ export const etcdErrors = defineErrors({
   'etcd-denied': {
     fault: 'system',
     exit: 'refused',
-    retryable: false,
     meaning: "etcd's access control refused the call for the user that the client certificate names.",
     fix: 'Use the certificate that is made for this purpose; do not grant its user more permissions.',
   },
@@ -33,7 +32,6 @@ export const etcdErrors = defineErrors({
   'etcd-no-space': {
     fault: 'system',
     exit: 'unhealthy',
-    retryable: false,
     meaning: 'The etcd database has reached its quota; etcd rejects writes.',
     fix: 'Find out what fills it, compact and defragment it, then disarm the alarm; or raise the quota.',
   },
@@ -54,28 +52,24 @@ export const etcdErrors = defineErrors({
   'etcd-member-unknown': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'No etcd member has this id.',
     fix: 'List the members again.',
   },
   'etcd-exists': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The etcd member, user or role already exists.',
     fix: 'Use the existing one.',
   },
   'etcd-absent': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The etcd user or role does not exist.',
     fix: 'Create it first.',
   },
   'etcd-failed': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'etcd refused the call for an unexpected reason.',
     fix: 'Report the error message, which contains the reason.',
   },

@@ -5,7 +5,6 @@ export const execErrors = defineErrors({
   'exec-not-found': {
     fault: 'system',
     exit: 'preflight',
-    retryable: false,
     meaning: 'A required program is not installed on this machine.',
     fix: 'Install the program named in the message.',
   },

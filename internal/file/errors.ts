@@ -26,7 +26,6 @@ export const fileErrors = defineErrors({
   'file-too-large': {
     fault: 'peer',
     exit: 'precondition',
-    retryable: false,
     meaning: 'A file is larger than the limit for files of its kind. It was not read.',
     fix: 'Check the content of the file named in the message: another file may have been put in its place.',
   },

@@ -5,7 +5,6 @@ export const keySetErrors = defineErrors({
   'keyset-invalid': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning:
       'The key set file (the keys of a rotation on a control-plane node) is damaged, or was written by a newer version.',
     fix: 'Compare the versions of the agents on all control-plane nodes. If they match, move the file away and restart bootstrapper.service: the node fetches it from another control plane.',

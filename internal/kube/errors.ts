@@ -11,7 +11,6 @@ export const kubeErrors = defineErrors({
   'kube-other-authority': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The server at the address of the Kubernetes API has a certificate that the cluster did not issue for this name.',
     fix: 'Check the address. If it is right, add it to `apiServer.extraSans` in cluster.yaml.',
@@ -19,14 +18,12 @@ export const kubeErrors = defineErrors({
   'kube-refused': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning: 'The Kubernetes API does not accept these credentials, or does not authorize the request.',
     fix: 'Renew the kubeconfig with `cluster kubeconfig --renew` as an owner: its certificate may have expired or belong to another cluster.',
   },
   'kube-not-found': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The Kubernetes API has no object with this name.',
     fix: 'Check the name, for example with `kubectl get`.',
   },
@@ -48,7 +45,6 @@ export const kubeErrors = defineErrors({
   'kube-config-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'A file is no valid kubeconfig.',
     fix: 'Correct or remove the file named in the error message.',
   },

@@ -5,14 +5,12 @@ export const localMachineErrors = defineErrors({
   'localmachines-preflight': {
     fault: 'operator',
     exit: 'preflight',
-    retryable: false,
     meaning: 'This machine does not meet the requirements of local clusters. Nothing was changed.',
     fix: 'Run the commands that `cluster mini preflight` prints, then the same command again.',
   },
   'localmachines-invalid-name': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning:
       'The name of a local cluster or node is invalid: it may have at most 20 lower-case letters, digits and dashes.',
     fix: 'Use another name, for example `mini` or `n1`.',
@@ -20,21 +18,18 @@ export const localMachineErrors = defineErrors({
   'localmachines-cluster-not-found': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The local cluster does not exist.',
     fix: 'List the local clusters with `cluster mini ls`, or create one with `cluster mini up`.',
   },
   'localmachines-node-not-found': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The local cluster does not have this node.',
     fix: 'List the nodes with `cluster mini ls`.',
   },
   'localmachines-not-running': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The local node is not running.',
     fix: 'Start it with `cluster mini start NODE`.',
   },
@@ -48,7 +43,6 @@ export const localMachineErrors = defineErrors({
   'localmachines-no-network': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'All networks in 198.18.0.0/16 or all addresses of a network are in use on this machine.',
     fix: 'Remove local clusters with `cluster mini down`, or routes to 198.18.0.0/16.',
   },
@@ -69,7 +63,6 @@ export const localMachineErrors = defineErrors({
   'localmachines-invalid-record': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'A record of a local cluster is damaged or was written by another version.',
     fix: 'Remove the cluster with `cluster mini down --name NAME` and create it again.',
   },

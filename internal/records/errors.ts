@@ -5,7 +5,6 @@ export const recordErrors = defineErrors({
   'records-invalid': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'A record of the cluster in etcd is damaged, or was written by a newer version.',
     fix: 'Compare the agent versions of all control-plane nodes (`cluster node ls`) and upgrade the older ones. The message has the key of the record.',
   },

@@ -5,21 +5,18 @@ export const roleErrors = defineErrors({
   'role-unknown': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'No role has this name.',
     fix: 'Use ConsensusMember, KubernetesController or KubernetesWorker.',
   },
   'role-conflict': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'These roles cannot be combined.',
     fix: 'Give a KubernetesController the role ConsensusMember on the same node.',
   },
   'role-state-move': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The node cannot change from its state to the requested one.',
     fix: 'Look at the node with `cluster node show NODE`. States go NEW, STANDBY, UP, DECOMMISSIONED and never back.',
   },

@@ -29,14 +29,12 @@ export const rpcErrors = defineErrors({
   'rpc-handshake': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The TLS handshake failed: one end did not accept the certificate of the other.',
     fix: 'Compare the expected fingerprint or certificate with the one in the error message. Do not continue if they differ.',
   },
   'rpc-not-served': {
     fault: 'peer',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The peer does not implement this call; it probably runs another version.',
     fix: 'Compare the versions of both programs: they may differ by one minor version.',
   },

@@ -33,35 +33,30 @@ export const tpmErrors = defineErrors({
   'tpm-malformed': {
     fault: 'peer',
     exit: 'internal',
-    retryable: false,
     meaning: 'A TPM structure violates the TPM 2.0 specification: a length, tag or value is wrong.',
     fix: 'If the local TPM sent it, update the firmware of the TPM. If it came over the network, do not trust the sender.',
   },
   'tpm-refused': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The TPM refused a command. The details name the command and the response code.',
     fix: 'Look up the response code in the TPM 2.0 specification, Part 2, 6.6, or with `tpm2_rc_decode`.',
   },
   'tpm-auth-failed': {
     fault: 'system',
     exit: 'refused',
-    retryable: false,
     meaning: 'The TPM refused the authorization value of a key, an index or a hierarchy.',
     fix: 'Set empty passwords for the owner and endorsement hierarchies (or clear the TPM in the firmware setup), and check that this agent created the key.',
   },
   'tpm-nv-foreign': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The NV index of the lock counter is defined as something else.',
     fix: 'Find out which software uses the NV index of the message. If none does, undefine it (`tpm2_nvundefine`) and try again.',
   },
   'tpm-policy-failed': {
     fault: 'system',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The TPM does not unseal a secret, because the PCRs do not have the values that it was sealed to.',
     fix: 'Boot the software that the secret was sealed to, or recover the secret with the owner key and seal it again.',
@@ -69,14 +64,12 @@ export const tpmErrors = defineErrors({
   'tpm-credential-rejected': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The TPM refused a credential or a sealed blob: it was created for another key, or altered.',
     fix: 'Start the enrolment again. A credential is valid only for the EK and the AK that it was created for.',
   },
   'tpm-handle-missing': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'A persistent key or an NV index does not exist in the TPM.',
     fix: 'Provision the TPM with EK certificate and counter (for a software TPM: `swtpm_setup --create-ek-cert`).',
   },

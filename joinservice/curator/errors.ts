@@ -5,7 +5,6 @@ export const curatorErrors = defineErrors({
   'curator-not-member': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The key of the caller is not recorded for a member: it was deleted, decommissioned or never admitted.',
     fix: 'On a node, join the cluster again with a new key. As an operator, have an owner add your key.',
@@ -13,28 +12,24 @@ export const curatorErrors = defineErrors({
   'curator-denied': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning: 'The caller is a member, but its role does not allow this call.',
     fix: 'Ask an operator who has the role that the error names.',
   },
   'curator-node-unknown': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'No node has this ID or name.',
     fix: 'List all nodes with `cluster node ls`.',
   },
   'curator-request-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'A field of the request is invalid. Nothing was changed.',
     fix: 'Correct the field that the error names. If the CLI sent it, compare the versions of the CLI and the cluster.',
   },
   'curator-last-control-plane': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'This is the last control-plane node. Without it the cluster would be lost. Nothing was changed.',
     fix: 'Make another node a control-plane node first.',
@@ -42,7 +37,6 @@ export const curatorErrors = defineErrors({
   'curator-last-api-server': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'No other control plane has a ready API server. Without this one Kubernetes would be unavailable. Nothing was changed.',
     fix: 'Wait until another API server is ready (`cluster node show NODE`). Then run the same command again.',
@@ -50,7 +44,6 @@ export const curatorErrors = defineErrors({
   'curator-quorum-loss': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'Without this node too few members of etcd would be healthy, and the cluster would lose its quorum. Nothing was changed.',
     fix: 'Bring the other control planes back, or remove those that are lost with `cluster node remove NODE --lost`. Then run the same command again.',
@@ -58,14 +51,12 @@ export const curatorErrors = defineErrors({
   'curator-node-in-use': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The node still has a state or roles that have to be taken from it first.',
     fix: 'Take its control-plane role, then decommission it, then delete it. `cluster node remove NODE` does all three.',
   },
   'curator-inventory-names': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The inventory in the configuration still lists the machine that is to be removed. A decommissioned machine is excluded already; its record stays until the entry is gone.',
     fix: 'Have an owner run `cluster node remove NODE` again, which removes the entries and signs the configuration.',
@@ -73,14 +64,12 @@ export const curatorErrors = defineErrors({
   'curator-configuration-stale': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The configuration was changed since the revision that this change is based on.',
     fix: 'Read the newer configuration and make the change again on top of it.',
   },
   'curator-key-reused': {
     fault: 'peer',
     exit: 'usage',
-    retryable: false,
     meaning: 'This idempotency key was already used for another request.',
     fix: 'Make a new key for each request, and reuse it only to repeat the same request.',
   },

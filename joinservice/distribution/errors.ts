@@ -19,7 +19,6 @@ export const distributionErrors = defineErrors({
   'distribution-request-invalid': {
     fault: 'peer',
     exit: 'usage',
-    retryable: false,
     meaning: 'The request for a component is invalid.',
     fix: 'Compare the versions of both nodes. They may differ by one minor version.',
   },

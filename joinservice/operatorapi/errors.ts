@@ -5,7 +5,6 @@ export const operatorApiErrors = defineErrors({
   'operatorapi-join-unknown': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'No machine that requested to join has this ID, fingerprint, identity or address, and the newest refusals in the audit log are not about it.',
     fix: 'List the requests with `cluster node ls --joins`, and all refusals with `cluster audit ls`.',
@@ -13,28 +12,24 @@ export const operatorApiErrors = defineErrors({
   'operatorapi-join-ambiguous': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The prefix matches the ID, fingerprint or identity of more than one machine.',
     fix: 'Use a longer prefix. The error lists the matches.',
   },
   'operatorapi-already-joined': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The machine is already a member, so its request cannot be approved or refused.',
     fix: 'Change its roles or labels, or remove it, like any other node.',
   },
   'operatorapi-operator-unknown': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'No operator has this name.',
     fix: 'List all operators with `cluster operator ls`.',
   },
   'operatorapi-ownership-signer': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The key of this owner signed the ownership of the cluster, and joining machines verify that signature. Another owner has to sign first. Nothing was changed.',
     fix: 'Have another owner run `cluster operator remove NAME`, which signs before it removes. To replace the key of the only owner, add the new key as an owner with another name and run the command with that key.',
@@ -42,7 +37,6 @@ export const operatorApiErrors = defineErrors({
   'operatorapi-last-owner': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'This is the last owner. Without an owner nobody could administer the cluster.',
     fix: 'Make another operator an owner first.',
   },
@@ -57,7 +51,6 @@ export const operatorApiErrors = defineErrors({
   'operatorapi-collateral-refused': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The uploaded collateral is malformed, not signed by its manufacturer, expired, or older than the collateral used before. The previous collateral stays in use.',
     fix: 'Fetch new collateral with `cluster attest collateral refresh` and upload it with `cluster attest collateral hand-on`. The cause names the document.',
@@ -65,7 +58,6 @@ export const operatorApiErrors = defineErrors({
   'operatorapi-keys-already-rotated': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning:
       'The shared keys of the control planes were already rotated, and this call did not name the current generation. It may be a repeated call. Nothing was changed.',
     fix: 'Do nothing if that rotation is the one you wanted. Otherwise name the current generation, which the error shows: `cluster keys rotate --replace GENERATION`.',

@@ -5,14 +5,12 @@ export const joinserviceErrors = defineErrors({
   'joinservice-config-invalid': {
     fault: 'system',
     exit: 'usage',
-    retryable: false,
     meaning: 'The configuration file of the join service is invalid.',
     fix: 'Restart bootstrapper.service, which writes this file. Report it if the file is still invalid.',
   },
   'joinservice-file-missing': {
     fault: 'system',
     exit: 'precondition',
-    retryable: false,
     meaning: 'A file that the configuration of the join service names does not exist.',
     fix: 'Restart bootstrapper.service, which provides the files and starts this service.',
   },

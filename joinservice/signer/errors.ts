@@ -5,7 +5,6 @@ export const signerErrors = defineErrors({
   'signer-config-invalid': {
     fault: 'system',
     exit: 'usage',
-    retryable: false,
     meaning: 'The configuration file of the signer is invalid.',
     fix: 'Restart bootstrapper.service, which writes this file. Report it if the file is still invalid.',
   },
@@ -19,14 +18,12 @@ export const signerErrors = defineErrors({
   'signer-not-on-record': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'A certificate was requested that no record of the cluster allows.',
     fix: 'If nobody removed the node or operator at that moment, check who can reach the join service.',
   },
   'signer-request-invalid': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The request to sign is malformed, or the machine itself did not make it.',
     fix: 'Compare the versions of the agent and the join service. They may differ by one minor version.',
   },
@@ -47,35 +44,30 @@ export const signerErrors = defineErrors({
   'signer-evidence-missing': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The statement came without evidence of the variant that the machine was admitted with.',
     fix: 'Compare the versions of the agent and the join service, and check that the TPM of the machine responds.',
   },
   'signer-evidence-refused': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The evidence is not bound to this statement, or the attestation policy refuses it.',
     fix: 'Check the cause in the log of cluster-signer.service, which names the failed check.',
   },
   'signer-machine-other': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The evidence is of another machine than the recorded one.',
     fix: 'If the machine was replaced, remove its node and let it join again. Otherwise treat the node key as copied.',
   },
   'signer-machine-changed': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The record of a control plane names another machine than the one that the signer knows.',
     fix: 'If the change is intended, have an owner sign a new grant for the node. Otherwise check who writes records to etcd.',
   },
   'signer-address-other': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'A machine requested a certificate for an address or name that is not its own.',
     fix: 'Give the machine an address and a name of its own. The error names the node that has them.',
   },
@@ -89,7 +81,6 @@ export const signerErrors = defineErrors({
   'signer-grant-other': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning: 'The grant of the owner is for another key, machine or role than the recorded ones.',
     fix: 'Have an owner sign a grant for the node as it is recorded. If nobody changed it, check who writes records to etcd.',
   },

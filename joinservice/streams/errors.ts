@@ -26,7 +26,6 @@ export const streamErrors = defineErrors({
   'streams-node-refused': {
     fault: 'peer',
     exit: 'precondition',
-    retryable: false,
     meaning: 'The node itself refused the task. The error ends with the code and message of the node.',
     fix: 'Run `cluster explain CODE` with that code.',
   },
@@ -40,7 +39,6 @@ export const streamErrors = defineErrors({
   'streams-request-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'A field of the request is invalid. No node was asked.',
     fix: 'Correct the field that the error names.',
   },

@@ -38,7 +38,6 @@ const nodeErrors = defineErrors({
   'fake-other-cluster': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: 'taken',
     fix: 'reset',
   },

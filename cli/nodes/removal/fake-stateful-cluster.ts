@@ -25,7 +25,6 @@ const refusals = defineErrors({
   'curator-node-unknown': {
     fault: 'operator',
     exit: 'precondition',
-    retryable: false,
     meaning: '-',
     fix: '-',
   },

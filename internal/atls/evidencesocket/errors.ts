@@ -12,14 +12,12 @@ export const evidenceSocketErrors = defineErrors({
   'evidence-socket-malformed': {
     fault: 'peer',
     exit: 'internal',
-    retryable: false,
     meaning: 'A message at the evidence socket is truncated, too long or of another version.',
     fix: 'Compare the versions of the agent and the join service on this machine, and upgrade the older one.',
   },
   'evidence-socket-refused': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'The agent refused to create evidence, because the session does not belong to a server of the join service.',
     fix: 'Compare the versions of the agent and the join service on this machine. If they match, a compromised program may be asking: inspect the join service.',

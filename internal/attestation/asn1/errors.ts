@@ -5,7 +5,6 @@ export const asn1Errors = defineErrors({
   'asn1-malformed': {
     fault: 'peer',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A certificate, CRL or signature is not valid DER: it was altered or truncated, or a faulty tool created it.',
     fix: 'Fetch the document again from its manufacturer. The message has the offset of the first wrong byte.',

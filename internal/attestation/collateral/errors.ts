@@ -5,14 +5,12 @@ export const collateralErrors = defineErrors({
   'collateral-malformed': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning: 'A collateral file has an unknown format, or it is truncated or altered.',
     fix: 'Use a bundle of `cluster attest collateral refresh`, certificates or CRLs in PEM or DER, TCB info or QE identity as the Intel PCS returns them, or quote collateral in JSON.',
   },
   'collateral-older': {
     fault: 'operator',
     exit: 'refused',
-    retryable: false,
     meaning:
       'A document is older than the active document of its kind. An old document can hide a later revocation.',
     fix: 'Run `cluster attest collateral refresh`. If you just did, a proxy returned old documents: fetch from the manufacturer without the proxy.',

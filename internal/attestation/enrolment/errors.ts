@@ -9,7 +9,6 @@ export const enrolErrors = defineErrors({
   'enrol-trust-missing': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'The cluster configuration trusts neither a TPM manufacturer nor an endorsement key.',
     fix: 'Add root certificates of TPM manufacturers, or fingerprints of endorsement keys, to the cluster configuration.',
   },

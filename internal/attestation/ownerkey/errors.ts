@@ -6,7 +6,6 @@ export const ownerKeyErrors = defineErrors({
   'owner-key-invalid': {
     fault: 'operator',
     exit: 'usage',
-    retryable: false,
     meaning: 'An owner key is missing, not an Ed25519 key, or one under which anybody can sign.',
     fix: 'Copy the owner key that `cluster config generate` prints into the provisioning file again.',
   },

@@ -5,14 +5,12 @@ export const tsmErrors = defineErrors({
   'tsm-unavailable': {
     fault: 'system',
     exit: 'preflight',
-    retryable: false,
     meaning: 'The kernel has no interface for attestation reports (configfs-tsm).',
     fix: 'Use Linux 6.7 or later with CONFIG_TSM_REPORTS, mount configfs on /sys/kernel/config, and check that the machine runs as an SEV-SNP or TDX guest.',
   },
   'tsm-provider': {
     fault: 'operator',
     exit: 'preflight',
-    retryable: false,
     meaning: 'The kernel creates reports of another technology than the configured attestation variant.',
     fix: 'Set the attestation variant of this machine to `sev-snp` for the provider sev_guest, or to `tdx` for tdx_guest.',
   },
@@ -26,7 +24,6 @@ export const tsmErrors = defineErrors({
   'tsm-refused': {
     fault: 'system',
     exit: 'internal',
-    retryable: false,
     meaning: 'The kernel or the host refused to create a report.',
     fix: 'Read the kernel log of the machine (`journalctl -k`) and, for TDX, the log of the quoting service on its host.',
   },
