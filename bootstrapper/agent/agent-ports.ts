@@ -1,23 +1,16 @@
-import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { AppendPort, FilePort, KernelFilePort, StreamPort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
 import type { ProcessUsage } from '../../internal/metrics/index.ts';
-import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
+import type { MachinePort, SystemPorts } from '../../internal/platform/index.ts';
 import type { LogRing } from '../nodestream/index.ts';
 
 /** Ports to everything outside the agent. */
-export interface AgentPorts {
+export interface AgentPorts extends SystemPorts {
   readonly files: FilePort & AppendPort;
   /** Attribute files of the kernel, for reports of a confidential processor. */
   readonly kernel: KernelFilePort;
   readonly streams: StreamPort;
-  readonly commands: CommandRunner;
-  readonly units: UnitPort;
   readonly machine: MachinePort;
-  readonly clock: Clock;
-  readonly log: Logger;
   readonly random: () => number;
   /** The newest log lines of the agent, which operators can read. */
   readonly ring: LogRing;

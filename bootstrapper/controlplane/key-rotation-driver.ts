@@ -181,11 +181,11 @@ function controlPlaneOf(ports: KeyRotationDriverPorts): ControlPlane {
 function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesSettings {
   const plan = planKubernetes(
     {
-      bootstrap: currentValue(values.bootstrapData),
-      membership: currentValue(values.clusterMembership),
-      settings: currentValue(values.clusterSettings),
-      roles: currentValue(values.localRoles),
-      components: currentValue(values.localComponents),
+      bootstrapData: currentValue(values.bootstrapData),
+      clusterMembership: currentValue(values.clusterMembership),
+      clusterSettings: currentValue(values.clusterSettings),
+      localRoles: currentValue(values.localRoles),
+      localComponents: currentValue(values.localComponents),
     },
     kubernetes.host,
     { nodeId: kubernetes.nodeId, address: kubernetes.ownAddress },

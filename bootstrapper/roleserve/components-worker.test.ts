@@ -14,10 +14,14 @@ import type { ClusterSettings, LocalComponents } from './role-values.ts';
 import { createFakeRoleValues, type FakeRoleValues } from './fake-role-values.ts';
 
 describe('planComponents()', () => {
-  const unknown = { bootstrap: undefined, settings: undefined, roles: undefined };
+  const unknown = { bootstrapData: undefined, clusterSettings: undefined, localRoles: undefined };
   const waits = [
-    { name: 'the settings', given: { ...unknown, roles: all }, why: 'the settings of the cluster' },
-    { name: 'the roles', given: { ...unknown, settings }, why: 'the roles of this node' },
+    {
+      name: 'the settings',
+      given: { ...unknown, localRoles: all },
+      why: 'the settings of the cluster',
+    },
+    { name: 'the roles', given: { ...unknown, clusterSettings: settings }, why: 'the roles of this node' },
   ];
   test.each(waits)('waits for $name', ({ given, why }) => {
     expect(planComponents(given)).toEqual({ kind: 'wait', why });
@@ -26,11 +30,19 @@ describe('planComponents()', () => {
   test.each([
     {
       name: 'a cluster that is being created',
-      given: { ...unknown, settings, bootstrap },
+      given: { ...unknown, clusterSettings: settings, bootstrapData: bootstrap },
       controlPlane: true,
     },
-    { name: 'a control plane', given: { ...unknown, settings, roles: all }, controlPlane: true },
-    { name: 'a worker', given: { ...unknown, settings, roles: workerOnly }, controlPlane: false },
+    {
+      name: 'a control plane',
+      given: { ...unknown, clusterSettings: settings, localRoles: all },
+      controlPlane: true,
+    },
+    {
+      name: 'a worker',
+      given: { ...unknown, clusterSettings: settings, localRoles: workerOnly },
+      controlPlane: false,
+    },
   ])('selects the components for $name', ({ given, controlPlane }) => {
     const config = { kubernetesVersion: 'v1.35.4', controlPlane };
     expect(planComponents(given)).toMatchObject({ kind: 'start', config });

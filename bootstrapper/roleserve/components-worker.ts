@@ -1,7 +1,6 @@
 import { parseManifest, type Component } from '../../internal/bundle/index.ts';
-import { combine, when, type Settable, type Readable } from '../../internal/event/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { UnitPort } from '../../internal/platform/index.ts';
+import { combine, when } from '../../internal/event/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
   fetchComponents,
@@ -12,20 +11,10 @@ import {
   type ComponentPorts,
   type HostSettings,
 } from '../kubernetes/index.ts';
-import type { PhaseReporter } from '../phases/index.ts';
-import type {
-  BootstrapData,
-  ClusterSettings,
-  KubernetesStatus,
-  LocalComponents,
-  RoleSet,
-} from './role-values.ts';
+import type { PhaseProgress, PhaseReporter } from '../phases/index.ts';
+import type { LocalComponents, RoleState, RoleValues, RoleValueWriters } from './role-values.ts';
 
-interface Inputs {
-  readonly bootstrap: BootstrapData | undefined;
-  readonly settings: ClusterSettings | undefined;
-  readonly roles: RoleSet | undefined;
-}
+type InputName = 'bootstrapData' | 'clusterSettings' | 'localRoles';
 
 interface Start {
   readonly kubernetesVersion: string;
@@ -36,27 +25,28 @@ interface Start {
 
 /** Inputs and ports of the components worker. */
 export interface ComponentsWorkerOptions {
-  readonly reads: {
-    readonly bootstrapData: Readable<BootstrapData | undefined>;
-    readonly clusterSettings: Readable<ClusterSettings | undefined>;
-    readonly localRoles: Readable<RoleSet | undefined>;
-    readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
-  };
-  readonly writes: { readonly localComponents: Settable<LocalComponents | undefined> };
+  readonly reads: Pick<RoleValues, InputName | 'kubernetesStatus'>;
+  readonly writes: Pick<RoleValueWriters, 'localComponents'>;
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
-  readonly ports: ComponentPorts & { readonly files: FilePort; readonly units: UnitPort };
+  readonly ports: ComponentPorts & Pick<SystemPorts, 'files' | 'units'>;
 }
 
 /**
  * Every member needs components: the settings of the cluster list them, and the roles select from that list.
  * Pure.
  */
-export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Start> {
-  if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
-  if (bootstrap === undefined && roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
-  const { kubernetesVersion, components } = parseManifest(Buffer.from(settings.bundleManifest, 'utf8'));
-  const controlPlane = bootstrap !== undefined || roles?.has('ConsensusMember') === true;
+export function planComponents({
+  bootstrapData,
+  clusterSettings,
+  localRoles,
+}: Pick<RoleState, InputName>): Plan<Start> {
+  if (clusterSettings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
+  if (bootstrapData === undefined && localRoles === undefined)
+    return { kind: 'wait', why: 'the roles of this node' };
+  const manifest = parseManifest(Buffer.from(clusterSettings.bundleManifest, 'utf8'));
+  const { kubernetesVersion, components } = manifest;
+  const controlPlane = bootstrapData !== undefined || localRoles?.has('ConsensusMember') === true;
   return { kind: 'start', config: { kubernetesVersion, components, controlPlane } };
 }
 
@@ -65,13 +55,9 @@ export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Sta
  * added when the role is assigned, also years later, and stay installed when the role is removed.
  */
 export function componentsWorker(options: ComponentsWorkerOptions): Runnable {
-  const { reads } = options;
+  const { bootstrapData, clusterSettings, localRoles } = options.reads;
   return launcher({
-    input: combine({
-      bootstrap: reads.bootstrapData,
-      settings: reads.clusterSettings,
-      roles: reads.localRoles,
-    }),
+    input: combine({ bootstrapData, clusterSettings, localRoles }),
     plan: planComponents,
     start: async (scope, start) => {
       await provide(options, scope, start);
@@ -105,12 +91,14 @@ async function provide(
   const components = start.components.filter((each) => isForRole(each, { controlPlane }));
   const publish = (images: LocalComponents['images']): void =>
     writes.localComponents.set({ kubernetesVersion, controlPlane, images });
-  const { hasRun } = await phases.run('components', async (progress) => {
-    const fetched = await fetchComponents(components, ports, {
-      kinds: ['binary'],
+  const fetch = (kinds: readonly Component['kind'][], progress: PhaseProgress): Promise<number> =>
+    fetchComponents(components, ports, {
+      kinds,
       onProgress: (name, done, total) => progress.report(`fetching ${name}`, { done, total }),
       signal,
     });
+  const { hasRun } = await phases.run('components', async (progress) => {
+    const fetched = await fetch(['binary'], progress);
     const installed = await installBinaries(components, ports, (name, done, total) =>
       progress.report(`installing ${name}`, { done, total }),
     );
@@ -132,12 +120,7 @@ async function provide(
     const imported = await importImages(components, ports, options);
     // Control planes keep the blobs of all images for other nodes, also of images that containerd already
     // has.
-    const kinds = controlPlane ? (['image'] as const) : [];
-    const fetched = await fetchComponents(components, ports, {
-      kinds,
-      onProgress: (name, done, total) => progress.report(`fetching ${name}`, { done, total }),
-      signal,
-    });
+    const fetched = await fetch(controlPlane ? ['image'] : [], progress);
     if (imported + fetched === 0) progress.reportUnchanged();
   });
   publish('imported');
@@ -150,8 +133,9 @@ async function untilRegistered(
   { kubernetesStatus, localRoles }: ComponentsWorkerOptions['reads'],
   signal: AbortSignal,
 ): Promise<void> {
-  const now = combine({ kubernetes: kubernetesStatus, roles: localRoles });
-  const isOver = ({ kubernetes, roles }: { kubernetes: unknown; roles: RoleSet | undefined }): boolean =>
-    kubernetes !== undefined || roles?.has('ConsensusMember') === true;
-  await when(now, isOver, signal);
+  await when(
+    combine({ kubernetesStatus, localRoles }),
+    (now) => now.kubernetesStatus !== undefined || now.localRoles?.has('ConsensusMember') === true,
+    signal,
+  );
 }

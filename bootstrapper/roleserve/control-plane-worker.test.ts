@@ -15,7 +15,12 @@ import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
 describe('planControlPlane()', () => {
-  const unknown = { bootstrap: undefined, membership: undefined, roles: undefined, components: undefined };
+  const unknown = {
+    bootstrapData: undefined,
+    clusterMembership: undefined,
+    localRoles: undefined,
+    localComponents: undefined,
+  };
   const cases = [
     {
       name: 'waits while its inputs are unknown',
@@ -24,27 +29,27 @@ describe('planControlPlane()', () => {
     },
     {
       name: 'is idle without the role',
-      given: { ...unknown, membership, components, roles: none },
+      given: { ...unknown, clusterMembership: membership, localComponents: components, localRoles: none },
       want: { kind: 'stop', why: 'idle: role absent' },
     },
     {
       name: 'waits for the programs of a control plane',
-      given: { ...unknown, roles: all, membership },
+      given: { ...unknown, localRoles: all, clusterMembership: membership },
       want: { kind: 'wait', why: 'the components' },
     },
     {
       name: 'waits for the membership',
-      given: { ...unknown, roles: all, components },
+      given: { ...unknown, localRoles: all, localComponents: components },
       want: { kind: 'wait', why: 'the membership of this node' },
     },
     {
       name: 'serves as a member',
-      given: { ...unknown, roles: all, membership, components },
+      given: { ...unknown, localRoles: all, clusterMembership: membership, localComponents: components },
       want: { kind: 'start', config: { kind: 'serve', membership } },
     },
     {
       name: 'creates the cluster',
-      given: { ...unknown, bootstrap, components },
+      given: { ...unknown, bootstrapData: bootstrap, localComponents: components },
       want: { kind: 'start', config: { kind: 'bootstrap', data: bootstrap } },
     },
   ];

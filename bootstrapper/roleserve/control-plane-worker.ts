@@ -1,16 +1,17 @@
-import { combine, type Readable, type Settable } from '../../internal/event/index.ts';
+import { combine } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type { MemberState } from './node-membership.ts';
-import type { BootstrapData, LocalComponents, LocalControlPlane, RoleSet } from './role-values.ts';
+import type {
+  BootstrapData,
+  LocalControlPlane,
+  RoleState,
+  RoleValues,
+  RoleValueWriters,
+} from './role-values.ts';
 
-interface Inputs {
-  readonly bootstrap: BootstrapData | undefined;
-  readonly membership: Membership | undefined;
-  readonly roles: RoleSet | undefined;
-  readonly components: LocalComponents | undefined;
-}
+type InputName = 'bootstrapData' | 'clusterMembership' | 'localRoles' | 'localComponents';
 
 /** Either create a cluster, or run as a member of an existing one. */
 export type ControlPlaneStart =
@@ -19,15 +20,8 @@ export type ControlPlaneStart =
 
 /** Inputs and ports of the control plane worker. */
 export interface ControlPlaneWorkerOptions {
-  readonly reads: {
-    readonly bootstrapData: Readable<BootstrapData | undefined>;
-    readonly clusterMembership: Readable<Membership | undefined>;
-    readonly localRoles: Readable<RoleSet | undefined>;
-    readonly localComponents: Readable<LocalComponents | undefined>;
-  };
-  readonly writes: {
-    readonly localControlPlane: Settable<LocalControlPlane | undefined>;
-  };
+  readonly reads: Pick<RoleValues, InputName>;
+  readonly writes: Pick<RoleValueWriters, 'localControlPlane'>;
   /** Publishes the membership of the cluster that this node has created. */
   readonly onClusterCreated: (state: MemberState) => void;
   readonly phases: PhaseReporter;
@@ -38,31 +32,22 @@ export interface ControlPlaneWorkerOptions {
  * Only an assigned or removed role starts or stops the worker. Changed peers, labels or certificates do not
  * restart it. Pure.
  */
-export function planControlPlane({
-  bootstrap,
-  membership,
-  roles,
-  components,
-}: Inputs): Plan<ControlPlaneStart> {
-  if (bootstrap === undefined && roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
-  if (bootstrap === undefined && roles?.has('ConsensusMember') !== true)
+export function planControlPlane(state: Pick<RoleState, InputName>): Plan<ControlPlaneStart> {
+  const { bootstrapData: data, clusterMembership: membership, localRoles, localComponents } = state;
+  if (data === undefined && localRoles === undefined) return { kind: 'wait', why: 'the roles of this node' };
+  if (data === undefined && localRoles?.has('ConsensusMember') !== true)
     return { kind: 'stop', why: 'idle: role absent' };
-  if (components?.controlPlane !== true) return { kind: 'wait', why: 'the components' };
-  if (bootstrap !== undefined) return { kind: 'start', config: { kind: 'bootstrap', data: bootstrap } };
+  if (localComponents?.controlPlane !== true) return { kind: 'wait', why: 'the components' };
+  if (data !== undefined) return { kind: 'start', config: { kind: 'bootstrap', data } };
   if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
   return { kind: 'start', config: { kind: 'serve', membership } };
 }
 
 /** Runs etcd and the curator on nodes with the role, and creates the cluster on the first node. */
 export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable {
-  const { reads } = options;
+  const { bootstrapData, clusterMembership, localRoles, localComponents } = options.reads;
   return launcher({
-    input: combine({
-      bootstrap: reads.bootstrapData,
-      membership: reads.clusterMembership,
-      roles: reads.localRoles,
-      components: reads.localComponents,
-    }),
+    input: combine({ bootstrapData, clusterMembership, localRoles, localComponents }),
     plan: planControlPlane,
     start: (scope, start) => serve(options, scope, start),
     tearDown: async ({ signal }) => {
@@ -84,15 +69,13 @@ async function serve(
   await phases.run('consensus', (progress) =>
     driver.startConsensus(start, (text, lastError) => progress.report(text, { lastError }), signal),
   );
-  let membership = start.kind === 'serve' ? start.membership : undefined;
-  if (start.kind === 'bootstrap') {
-    const created = await phases.run('membership', () => driver.createCluster(start.data, signal));
-    membership = created.membership;
+  const createCluster = async (data: BootstrapData): Promise<Membership> => {
+    const created = await phases.run('membership', () => driver.createCluster(data, signal));
     onClusterCreated(created);
-  }
-  if (membership === undefined) throw new TypeError('membership expected');
-  const serving = membership;
-  const controlPlane = await phases.run('curator', () => driver.startCurator(serving, signal));
+    return created.membership;
+  };
+  const membership = start.kind === 'serve' ? start.membership : await createCluster(start.data);
+  const controlPlane = await phases.run('curator', () => driver.startCurator(membership, signal));
   writes.localControlPlane.set(controlPlane);
   scope.run('repair', async (repair) => {
     repair.healthy();

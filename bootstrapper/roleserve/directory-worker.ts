@@ -1,9 +1,10 @@
-import { follow, map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { follow } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { type ControlPlane, Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import { type ClusterDirectory, type Curators, directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { planForMember } from './role-fetch-worker.ts';
+import type { RoleValues, RoleValueWriters } from './role-values.ts';
 
 /** Limit on what a curator may send, because the directory is also saved on disk. */
 const MAX_NODES = 64;
@@ -14,23 +15,18 @@ const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
 
 /** Inputs and ports of the directory worker. */
 export interface DirectoryOptions {
-  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
-  readonly writes: {
-    readonly clusterDirectory: Settable<ClusterDirectory | undefined>;
-    readonly clusterRelays: Settable<readonly string[] | undefined>;
-    readonly clusterKeys: Settable<string | undefined>;
-  };
+  readonly reads: Pick<RoleValues, 'clusterMembership'>;
+  readonly writes: Pick<RoleValueWriters, 'clusterDirectory' | 'clusterRelays' | 'clusterKeys'>;
   readonly curators: Curators;
   /** The directory on disk, for a restart after the control planes of the join ticket have been removed. */
-  readonly saved: {
-    load(): Promise<ClusterDirectory | undefined>;
-    save(directory: ClusterDirectory): Promise<void>;
-  };
+  readonly saved: SavedRecord<ClusterDirectory>;
   /** Relays on disk, for the case that all known control planes have been removed. */
-  readonly savedRelays: {
-    load(): Promise<readonly string[] | undefined>;
-    save(relays: readonly string[]): Promise<void>;
-  };
+  readonly savedRelays: SavedRecord<readonly string[]>;
+}
+
+interface SavedRecord<T> {
+  load(): Promise<T | undefined>;
+  save(record: T): Promise<void>;
 }
 
 /** The state of this run of the agent, which is kept when the worker restarts. */
@@ -50,8 +46,8 @@ interface Known {
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
   return launcher({
-    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
-    plan: ({ membership }) => planForMember(membership),
+    input: options.reads.clusterMembership,
+    plan: planForMember,
     start: async (scope, membership) => {
       const restored = await restore(options, membership, scope);
       known.directory = JSON.stringify(restored);
@@ -59,7 +55,7 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
       const relays = await restoreRelays(options, scope);
       options.writes.clusterRelays.set(relays);
       if (restored !== undefined) options.writes.clusterDirectory.set(restored);
-      scope.run('watch', (watch) => followCurators(options, { relays, known }, watch));
+      scope.run('watch', (watch) => followCurators(options, relays, known, watch));
       scope.run('ticket', (child) => followTickets(options, known, child));
     },
   });
@@ -114,14 +110,11 @@ async function followTickets(
 
 async function followCurators(
   { curators, saved, savedRelays, writes }: DirectoryOptions,
-  first: {
-    readonly relays: readonly string[];
-    readonly known: Known;
-  },
+  firstRelays: readonly string[],
+  known: Known,
   scope: Scope,
 ): Promise<void> {
-  const { known } = first;
-  let knownRelays = first.relays.join();
+  let knownRelays = firstRelays.join();
   let knownKeys: string | undefined;
   let isHealthy = false;
   scope.waiting('first response of a curator');

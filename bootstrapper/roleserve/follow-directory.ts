@@ -1,27 +1,19 @@
-import { currentValue, follow, type Readable } from '../../internal/event/index.ts';
+import { currentValue, follow } from '../../internal/event/index.ts';
 import type { Scope } from '../../internal/supervisor/index.ts';
-import {
-  type ClusterDirectory,
-  type ControlPlaneNode,
-  directoryFromMembership,
-} from '../curatorclient/index.ts';
+import { type ControlPlaneNode, directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
-
-/** The function that applies a directory, and the directory to follow. */
-export interface FollowDirectoryOptions {
-  readonly directory: Readable<ClusterDirectory | undefined>;
-  /** The membership, whose control planes are used until a curator has sent a directory. */
-  readonly membership: Membership;
-  readonly apply: (known: readonly ControlPlaneNode[], signal: AbortSignal) => Promise<void>;
-}
+import type { RoleValues } from './role-values.ts';
 
 /**
  * Applies the known directory, and then each newer directory while the scope runs. Resolves after the first
  * one was applied.
+ * @param membership its control planes are used until a curator has sent a directory
  */
 export async function followDirectory(
   scope: Scope,
-  { directory, membership, apply }: FollowDirectoryOptions,
+  directory: RoleValues['clusterDirectory'],
+  membership: Membership,
+  apply: (known: readonly ControlPlaneNode[], signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   await apply(currentValue(directory) ?? directoryFromMembership(membership), scope.signal);
   scope.run('follow', async (child) => {

@@ -31,6 +31,7 @@ export {
   type LocalComponents,
   type LocalControlPlane,
   type RoleSet,
+  type RoleState,
   type RoleValues,
   RoleValueStore,
   type RoleValueWriters,

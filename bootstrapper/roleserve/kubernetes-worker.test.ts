@@ -30,29 +30,35 @@ import type { RoleSet } from './role-values.ts';
 import { createFakeRoleValues } from './fake-role-values.ts';
 
 describe('planKubernetes()', () => {
-  const known = { bootstrap: undefined, membership, settings, roles: all, components };
+  const known = {
+    bootstrapData: undefined,
+    clusterMembership: membership,
+    clusterSettings: settings,
+    localRoles: all,
+    localComponents: components,
+  };
   const plan = (changes: Partial<typeof known> | object) =>
     planKubernetes({ ...known, ...changes }, host, { nodeId: 'node-1', address: () => '198.18.0.99' });
 
   test.each([
     {
       name: 'the roles',
-      changes: { roles: undefined },
+      changes: { localRoles: undefined },
       want: { kind: 'wait', why: 'the roles of this node' },
     },
     {
       name: 'the settings',
-      changes: { settings: undefined },
+      changes: { clusterSettings: undefined },
       want: { kind: 'wait', why: 'the settings of the cluster' },
     },
     {
       name: 'the components',
-      changes: { components: undefined },
+      changes: { localComponents: undefined },
       want: { kind: 'wait', why: 'the components' },
     },
     {
       name: 'does nothing without the role',
-      changes: { roles: none },
+      changes: { localRoles: none },
       want: { kind: 'stop', why: 'idle: role absent' },
     },
   ])('waits for $name', ({ changes, want }) => {
@@ -76,7 +82,9 @@ describe('planKubernetes()', () => {
   });
 
   test('starts with the specification of the init while the cluster is being created', () => {
-    expect(plan({ membership: undefined, roles: undefined, bootstrap })).toMatchObject({
+    expect(
+      plan({ clusterMembership: undefined, localRoles: undefined, bootstrapData: bootstrap }),
+    ).toMatchObject({
       kind: 'start',
       config: { settings: { nodeName: 'n1', nodeAddress: '198.18.0.99' } },
     });

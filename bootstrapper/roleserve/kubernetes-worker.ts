@@ -1,7 +1,7 @@
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
-import { combine, follow, type Readable, type Settable, when } from '../../internal/event/index.ts';
+import { combine, currentValue, follow, when } from '../../internal/event/index.ts';
+import { firstNodeRoles } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import type { Membership } from '../membership/index.ts';
 import {
   ControlPlane,
   type ControlPlanePorts,
@@ -15,22 +15,9 @@ import {
   stopKubernetes,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
-import type {
-  BootstrapData,
-  ClusterSettings,
-  KubernetesStatus,
-  LocalComponents,
-  LocalControlPlane,
-  RoleSet,
-} from './role-values.ts';
+import type { RoleSet, RoleState, RoleValues, RoleValueWriters } from './role-values.ts';
 
-interface Inputs {
-  readonly bootstrap: BootstrapData | undefined;
-  readonly membership: Membership | undefined;
-  readonly settings: ClusterSettings | undefined;
-  readonly roles: RoleSet | undefined;
-  readonly components: LocalComponents | undefined;
-}
+type InputName = 'bootstrapData' | 'clusterMembership' | 'clusterSettings' | 'localRoles' | 'localComponents';
 
 /** What the worker needs to start Kubernetes. */
 export interface KubernetesStart {
@@ -41,15 +28,8 @@ export interface KubernetesStart {
 
 /** Inputs and ports of the Kubernetes worker. */
 export interface KubernetesWorkerOptions {
-  readonly reads: {
-    readonly bootstrapData: Readable<BootstrapData | undefined>;
-    readonly clusterMembership: Readable<Membership | undefined>;
-    readonly clusterSettings: Readable<ClusterSettings | undefined>;
-    readonly localRoles: Readable<RoleSet | undefined>;
-    readonly localComponents: Readable<LocalComponents | undefined>;
-    readonly localControlPlane: Readable<LocalControlPlane | undefined>;
-  };
-  readonly writes: { readonly kubernetesStatus: Settable<KubernetesStatus | undefined> };
+  readonly reads: Pick<RoleValues, InputName | 'localControlPlane'>;
+  readonly writes: Pick<RoleValueWriters, 'kubernetesStatus'>;
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
   readonly nodeId: string;
@@ -64,36 +44,31 @@ export interface KubernetesWorkerOptions {
 }
 
 /** The roles of the node; during an init, the roles that the init requests. */
-function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): RoleSet | undefined {
-  if (bootstrap === undefined) return roles;
-  return new Set([
-    'ConsensusMember',
-    'KubernetesController',
-    ...(bootstrap.spec.singleNode ? (['KubernetesWorker'] as const) : []),
-  ]);
+function rolesOf({ bootstrapData, localRoles }: Pick<RoleState, InputName>): RoleSet | undefined {
+  return bootstrapData === undefined ? localRoles : new Set(firstNodeRoles(bootstrapData.spec));
 }
 
 /** Runs Kubernetes if a role needs it. Pure. */
 export function planKubernetes(
-  inputs: Inputs,
+  state: Pick<RoleState, InputName>,
   host: HostSettings,
   own: { readonly nodeId: string; readonly address: () => string },
 ): Plan<KubernetesStart> {
-  const { bootstrap, membership, settings, components } = inputs;
-  const roles = rolesOf(inputs);
+  const { bootstrapData, clusterMembership, clusterSettings: settings } = state;
+  const roles = rolesOf(state);
   if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
   const controller = roles.has('KubernetesController');
   if (!controller && !roles.has('KubernetesWorker')) return { kind: 'stop', why: 'idle: role absent' };
   if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
-  if (components === undefined) return { kind: 'wait', why: 'the components' };
-  const nodeName = membership?.nodeName ?? bootstrap?.spec.nodeName;
+  if (state.localComponents === undefined) return { kind: 'wait', why: 'the components' };
+  const nodeName = clusterMembership?.nodeName ?? bootstrapData?.spec.nodeName;
   if (nodeName === undefined) return { kind: 'wait', why: 'the membership of this node' };
   const kubernetes: KubernetesSettings = {
     version: settings.kubernetesVersion,
     clusterName: settings.clusterName,
     nodeId: own.nodeId,
     nodeName,
-    nodeAddress: membership?.nodeAddress ?? own.address(),
+    nodeAddress: clusterMembership?.nodeAddress ?? own.address(),
     podSubnet: settings.podSubnet,
     serviceSubnet: settings.serviceSubnet,
     apiServerSans: settings.apiServerSans,
@@ -112,24 +87,17 @@ export function planKubernetes(
  * a kubelet that keeps running.
  */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
-  const { reads, host, nodeId, ownAddress } = options;
+  const { writes, ports, host, nodeId, ownAddress } = options;
+  const { bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents } = options.reads;
   return launcher({
-    input: combine({
-      bootstrap: reads.bootstrapData,
-      membership: reads.clusterMembership,
-      settings: reads.clusterSettings,
-      roles: reads.localRoles,
-      components: reads.localComponents,
-    }),
-    plan: (inputs) => planKubernetes(inputs, host, { nodeId, address: ownAddress }),
+    input: combine({ bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents }),
+    plan: (state) => planKubernetes(state, host, { nodeId, address: ownAddress }),
     start: (scope, start) => serve(options, scope, start),
     tearDown: async ({ signal }) => {
-      const { writes, ports } = options;
       writes.kubernetesStatus.set(undefined);
-      const membership = reads.clusterMembership.peek();
+      const membership = currentValue(clusterMembership);
       // Only the kubelet can stop static pods, so the control plane is removed before the kubelet stops.
-      if (membership.set && membership.value !== undefined)
-        await retireControlPlane(ports, { ...membership.value, signal });
+      if (membership !== undefined) await retireControlPlane(ports, { ...membership, signal });
       await stopKubernetes(ports.units, signal);
     },
   });
@@ -205,14 +173,16 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
 
 /** Resolves when all images of this node's roles are imported, or at least the essential images. */
 async function untilImages(
-  components: KubernetesWorkerOptions['reads']['localComponents'],
+  components: RoleValues['localComponents'],
   wanted: 'essential' | 'imported',
   scope: Scope,
 ): Promise<void> {
   scope.waiting('the images');
-  const isThere = (now: LocalComponents | undefined): boolean =>
-    now?.images === 'imported' || (wanted === 'essential' && now?.images === 'essential');
-  await when(components, isThere, scope.signal);
+  await when(
+    components,
+    (now) => now?.images === 'imported' || (wanted === 'essential' && now?.images === 'essential'),
+    scope.signal,
+  );
   scope.waiting(undefined);
 }
 

@@ -1,4 +1,3 @@
-import { map, type Readable } from '../../internal/event/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
@@ -9,11 +8,11 @@ import {
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
-import type { RoleSet } from './role-values.ts';
+import type { RoleSet, RoleValues } from './role-values.ts';
 
 /** Inputs and ports of the role fetch worker. */
 export interface RoleFetchOptions {
-  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly curators: Curators;
   /**
    * Saves the roles, which the node uses if it starts without a curator. Durable when the promise resolves.
@@ -33,8 +32,8 @@ export function planForMember(membership: Membership | undefined): Plan<Membersh
 /** Follows the roles that the cluster assigns to this node. */
 export function roleFetchWorker(options: RoleFetchOptions): Runnable {
   return launcher({
-    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
-    plan: ({ membership }) => planForMember(membership),
+    input: options.reads.clusterMembership,
+    plan: planForMember,
     start: (scope, membership) => {
       scope.run('watch', (watch) => follow(options, membership, watch));
       return Promise.resolve();

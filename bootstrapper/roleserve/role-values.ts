@@ -83,16 +83,20 @@ export function createEventValues() {
 }
 
 type EventValues = ReturnType<typeof createEventValues>;
-type ContentOf<V> = V extends EventValue<infer T> ? T : never;
 
 /** Name of a value. */
 export type RoleValueName = keyof EventValues;
 
+/** The newest content of all values, on which the plan of a worker decides. */
+export type RoleState = {
+  readonly [Name in RoleValueName]: EventValues[Name] extends EventValue<infer T> ? T : never;
+};
+
 /** All values as their readers see them. */
-export type RoleValues = { readonly [Name in RoleValueName]: Readable<ContentOf<EventValues[Name]>> };
+export type RoleValues = { readonly [Name in RoleValueName]: Readable<RoleState[Name]> };
 
 /** The writers of all values; `RoleValueStore.claim` returns each of them once. */
-export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<ContentOf<EventValues[Name]>> };
+export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<RoleState[Name]> };
 
 /**
  * The state that the workers of a node share. All workers can read each value, and only one writes it:

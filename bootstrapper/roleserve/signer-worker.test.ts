@@ -9,12 +9,22 @@ const member: RoleSet = new Set(['ConsensusMember']);
 const worker: RoleSet = new Set(['KubernetesWorker']);
 
 test('the plan follows the role, and waits for the control plane of this node', () => {
-  expect(planSigner({ controlPlane: undefined, roles: undefined }, false)).toMatchObject({ kind: 'wait' });
-  expect(planSigner({ controlPlane: undefined, roles: worker }, false)).toMatchObject({ kind: 'stop' });
-  expect(planSigner({ controlPlane: undefined, roles: member }, false)).toMatchObject({ kind: 'wait' });
-  expect(planSigner({ controlPlane, roles: member }, false)).toMatchObject({ kind: 'start' });
-  expect(planSigner({ controlPlane, roles: member }, true)).toEqual({ kind: 'keep' });
-  expect(planSigner({ controlPlane, roles: worker }, true)).toMatchObject({ kind: 'stop' });
+  expect(planSigner({ localControlPlane: undefined, localRoles: undefined }, false)).toMatchObject({
+    kind: 'wait',
+  });
+  expect(planSigner({ localControlPlane: undefined, localRoles: worker }, false)).toMatchObject({
+    kind: 'stop',
+  });
+  expect(planSigner({ localControlPlane: undefined, localRoles: member }, false)).toMatchObject({
+    kind: 'wait',
+  });
+  expect(planSigner({ localControlPlane: controlPlane, localRoles: member }, false)).toMatchObject({
+    kind: 'start',
+  });
+  expect(planSigner({ localControlPlane: controlPlane, localRoles: member }, true)).toEqual({ kind: 'keep' });
+  expect(planSigner({ localControlPlane: controlPlane, localRoles: worker }, true)).toMatchObject({
+    kind: 'stop',
+  });
 });
 
 test('an agent that restarts leaves the signer running until it knows that the role is removed', async () => {

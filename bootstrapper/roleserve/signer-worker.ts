@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { combine, type Readable } from '../../internal/event/index.ts';
+import { combine } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import type { LocalControlPlane, RoleSet } from './role-values.ts';
+import type { RoleState, RoleValues } from './role-values.ts';
 
 /** Interval until the Kubernetes keys exist, because they are created after the keys of etcd. */
 const SOON_MS = 1_000;
@@ -17,18 +17,16 @@ export interface SignerDriver {
 
 /** Inputs and ports of the signer worker. */
 export interface SignerOptions {
-  readonly reads: {
-    readonly localControlPlane: Readable<LocalControlPlane | undefined>;
-    readonly localRoles: Readable<RoleSet | undefined>;
-  };
+  readonly reads: Pick<RoleValues, 'localControlPlane' | 'localRoles'>;
   readonly driver: SignerDriver;
   readonly clock: Clock;
 }
 
 /** Runs the signer on control planes. */
 export function signerWorker({ reads, driver, clock }: SignerOptions): Runnable {
+  const { localControlPlane, localRoles } = reads;
   return launcher({
-    input: combine({ controlPlane: reads.localControlPlane, roles: reads.localRoles }),
+    input: combine({ localControlPlane, localRoles }),
     plan: planSigner,
     start: async (scope) => {
       await driver.start(scope.signal);
@@ -38,19 +36,17 @@ export function signerWorker({ reads, driver, clock }: SignerOptions): Runnable 
   });
 }
 
-interface Inputs {
-  readonly controlPlane: LocalControlPlane | undefined;
-  readonly roles: RoleSet | undefined;
-}
-
 /**
  * Only a removed role stops the signer. A restarted agent knows its roles before its control plane, and the
  * signer must keep running meanwhile. Pure.
  */
-export function planSigner({ controlPlane, roles }: Inputs, running: boolean): Plan<true> {
-  if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
-  if (!roles.has('ConsensusMember')) return { kind: 'stop', why: 'idle: role absent' };
-  if (controlPlane === undefined) return { kind: 'wait', why: 'the control plane of this node' };
+export function planSigner(
+  { localControlPlane, localRoles }: Pick<RoleState, 'localControlPlane' | 'localRoles'>,
+  running: boolean,
+): Plan<true> {
+  if (localRoles === undefined) return { kind: 'wait', why: 'the roles of this node' };
+  if (!localRoles.has('ConsensusMember')) return { kind: 'stop', why: 'idle: role absent' };
+  if (localControlPlane === undefined) return { kind: 'wait', why: 'the control plane of this node' };
   return running ? { kind: 'keep' } : { kind: 'start', config: true };
 }
 

@@ -1,13 +1,12 @@
-import type { Clock } from '../../internal/clock/index.ts';
-import { combine, follow, type Readable } from '../../internal/event/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
+import { combine, follow } from '../../internal/event/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { RemoteError } from '../../internal/rpc/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { ClusterDirectory, Curators } from '../curatorclient/index.ts';
+import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { listLabeledNodes, removeTaintAndLabels } from '../kubernetes/index.ts';
-import type { KubernetesStatus } from './role-values.ts';
+import type { RoleState, RoleValues } from './role-values.ts';
 
 /** A demoted node usually removes its own taint and label within this time. */
 const GRACE_MS = 10_000;
@@ -16,29 +15,20 @@ const LATER_MS = 60_000;
 const ASK_MS = 10_000;
 
 /** Inputs and ports of the worker. */
-export interface StrayTaintsOptions {
-  readonly reads: {
-    readonly clusterMembership: Readable<Membership | undefined>;
-    readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
-    readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
-  };
+export interface StrayTaintsOptions extends Pick<SystemPorts, 'clock' | 'commands'> {
+  readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'kubernetesStatus'>;
   readonly curators: Curators;
-  readonly clock: Clock;
-  readonly commands: CommandRunner;
 }
 
 /** Runs on nodes that run a Kubernetes control plane. Pure. */
 export function planStrayTaints({
-  membership,
-  kubernetes,
-}: {
-  readonly membership: Membership | undefined;
-  readonly kubernetes: KubernetesStatus | undefined;
-}): Plan<Membership> {
-  if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
-  if (kubernetes?.controlPlane !== true)
+  clusterMembership,
+  kubernetesStatus,
+}: Pick<RoleState, 'clusterMembership' | 'kubernetesStatus'>): Plan<Membership> {
+  if (clusterMembership === undefined) return { kind: 'wait', why: 'the membership of this node' };
+  if (kubernetesStatus?.controlPlane !== true)
     return { kind: 'wait', why: 'idle: no Kubernetes control plane on this node' };
-  return { kind: 'start', config: membership };
+  return { kind: 'start', config: clusterMembership };
 }
 
 /**
@@ -50,13 +40,14 @@ export function planStrayTaints({
  */
 export function strayTaintsWorker(options: StrayTaintsOptions): Runnable {
   const { reads, clock } = options;
+  const { clusterMembership, clusterDirectory, kubernetesStatus } = reads;
   return launcher({
-    input: combine({ membership: reads.clusterMembership, kubernetes: reads.kubernetesStatus }),
+    input: combine({ clusterMembership, kubernetesStatus }),
     plan: planStrayTaints,
     start: async (scope, { nodeName }) => {
       scope.run('watch', async (child) => {
         let isHealthy = false;
-        for await (const _ of follow(reads.clusterDirectory, child.signal)) {
+        for await (const _ of follow(clusterDirectory, child.signal)) {
           child.waiting(undefined);
           for (let pauseMs = GRACE_MS; ; pauseMs = LATER_MS) {
             await clock.sleep(pauseMs, child.signal);

@@ -1,11 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import type { UnitPort, UnitStatus } from '../../platform/index.ts';
 
 /**
  * Units without systemd: `start` runs the unit's ExecStart as a child process. Other functions of systemd
  * (users, sandboxes, restarts) are missing.
  */
-export class ProcessUnits implements AsyncDisposable {
+export class ProcessUnits implements UnitPort, AsyncDisposable {
   readonly installed = new Map<string, string>();
   /** Every start, restart and stop, in order. */
   readonly moves: string[] = [];
@@ -40,9 +41,17 @@ export class ProcessUnits implements AsyncDisposable {
     await this.kill(unit);
   }
 
-  async status(unit: string): Promise<{ readonly active: 'active' | 'inactive'; readonly mainPid: number }> {
+  async status(unit: string): Promise<UnitStatus> {
     const pid = this.#running.get(unit)?.pid;
-    return { active: pid === undefined ? 'inactive' : 'active', mainPid: pid ?? 0 };
+    const state =
+      pid === undefined
+        ? ({ active: 'inactive', sub: 'dead' } as const)
+        : ({ active: 'active', sub: 'running' } as const);
+    return { ...state, mainPid: pid ?? 0, result: 'success', restarts: 0 };
+  }
+
+  async recentLog(): Promise<readonly string[]> {
+    return [];
   }
 
   /** Sends SIGKILL, like a power failure. Not recorded in `moves`. */
