@@ -1,82 +1,59 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import type { Clock } from '../../internal/clock/index.ts';
+import { Namespace } from '../../internal/etcd/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
   ProbeReportSchema,
-  ProbeResult_Outcome as WireOutcome,
+  ProbeResult_Outcome as Outcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { Namespace } from '../../internal/etcd/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
-import type { TaskPorts } from '../nodestream/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import type { EtcdMembers } from '../controlplane/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+import type { TaskPorts } from '../nodestream/index.ts';
 import {
   RemovalProbeError,
   type RemovalProbeFiles,
-  type RemovalProbeReport,
+  type RemovalProbePorts,
   runRemovalProbe,
 } from '../removalprobe/index.ts';
-import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
+
+const OUTCOMES = {
+  refused: Outcome.REFUSED,
+  admitted: Outcome.LET_IN,
+  inconclusive: Outcome.UNPROVED,
+} as const;
 
 /** What a removal probe needs from this agent. */
-export interface RemovalProbeTaskPorts {
-  readonly files: FilePort;
-  readonly clock: Clock;
-  readonly log: Logger;
+interface RemovalProbeTaskPorts extends Omit<RemovalProbePorts, 'etcd' | 'listMembers'> {
   /**
    * Clients of the local etcd members with root credentials; undefined unless this node is a serving member.
    */
   readonly etcd: () => EtcdMembers | undefined;
-  readonly nodeName: string;
-  readonly clusterId: string;
 }
 
 /** Runs one removal probe at a time for an operator; resolves with the bytes of a `ProbeReport`. */
 export function createRemovalProbeTask(ports: RemovalProbeTaskPorts): TaskPorts['probe'] {
   let isRunning = false;
   return async (request, signal) => {
-    const etcd = ports.etcd();
+    const members = ports.etcd();
     const doing = `probing for removed node ${request.nodeId}`;
-    if (etcd === undefined) throw new RemovalProbeError('removalprobe-not-control-plane', doing);
+    if (members === undefined) throw new RemovalProbeError('removalprobe-not-control-plane', doing);
     if (isRunning) throw new RemovalProbeError('removalprobe-busy', doing);
     isRunning = true;
     try {
-      const reads = {
-        etcd: new Namespace(etcd.state, CLUSTER_PREFIX),
-        listMembers: async (listing: AbortSignal) => ({
-          state: await etcd.state.members.list({ signal: listing }),
-          kubernetes: await etcd.kubernetes.members.list({ signal: listing }),
-        }),
-      };
-      return encodeReport(
-        await runRemovalProbe({ ...ports, ...reads }, controlPlaneFiles(), request, signal),
-      );
+      const etcd = new Namespace(members.state, CLUSTER_PREFIX);
+      const listMembers = async () => ({
+        state: await members.state.members.list({ signal }),
+        kubernetes: await members.kubernetes.members.list({ signal }),
+      });
+      const probePorts = { ...ports, etcd, listMembers };
+      const { results, away } = await runRemovalProbe(probePorts, controlPlaneFiles(), request, signal);
+      const wire = results.map((result) => ({ ...result, outcome: OUTCOMES[result.outcome] }));
+      return toBinary(ProbeReportSchema, create(ProbeReportSchema, { results: wire, away: [...away] }));
     } finally {
       isRunning = false;
     }
   };
-}
-
-const OUTCOMES = {
-  refused: WireOutcome.REFUSED,
-  admitted: WireOutcome.LET_IN,
-  inconclusive: WireOutcome.UNPROVED,
-} as const;
-
-function encodeReport({ results, away }: RemovalProbeReport): Uint8Array {
-  const report = create(ProbeReportSchema, {
-    away: [...away],
-    results: results.map(({ endpoint, credential, outcome, detail }) => ({
-      node: endpoint.node,
-      endpoint: endpoint.kind,
-      credential,
-      outcome: OUTCOMES[outcome],
-      detail,
-    })),
-  });
-  return toBinary(ProbeReportSchema, report);
 }
 
 /** The keys that all control planes share, and a credential that each kind of endpoint accepts. */

@@ -2,17 +2,21 @@ import type { ProbeAnswer } from './probe-endpoint.ts';
 import type { CaName } from './signing-keys.ts';
 import type { TestCredentialName } from './test-credentials.ts';
 
-/**
- * Kinds of endpoints. `etcd-*` are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd.
- */
-export type EndpointKind =
-  | 'etcd-client'
-  | 'etcd-peer'
-  | 'state-etcd-client'
-  | 'state-etcd-peer'
-  | 'api-server'
-  | 'kubelet'
-  | 'curator';
+/** A curator's request for a removal probe. */
+export interface RemovalProbeRequest {
+  /** Id of a node that is not a member. */
+  readonly nodeId: string;
+  /**
+   * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested
+   * as well.
+   */
+  readonly heldKeys: boolean;
+  /**
+   * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
+   * requests named a generation.
+   */
+  readonly generation: number;
+}
 
 /** An endpoint to which test credentials are presented. */
 export interface Endpoint {
@@ -40,42 +44,56 @@ interface EndpointRule {
    * Credentials that are created with the keys that the removed node may have held. They are for endpoints
    * that trust these keys.
    */
-  readonly ofHeldKeys: readonly TestCredentialName[];
+  readonly held: readonly TestCredentialName[];
 }
 
-const KUBELET_RULE: EndpointRule = {
-  serverCa: 'kubernetes-ca',
-  foreign: [],
-  ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'service-account'],
-};
-
-/** Credentials that are tested at each kind of endpoint, in addition to those of the removed node itself. */
-export const ENDPOINT_RULES: Readonly<Record<EndpointKind, EndpointRule>> = {
-  'etcd-client': etcdRule('etcd-clients-ca', 'etcd-client', ['state-etcd-client']),
-  'etcd-peer': etcdRule('etcd-peers-ca', 'etcd-peer', ['etcd-client', 'state-etcd-peer']),
-  'state-etcd-client': etcdRule('state-clients-ca', 'state-etcd-client', ['etcd-client']),
-  'state-etcd-peer': etcdRule('state-peers-ca', 'state-etcd-peer', ['state-etcd-client', 'etcd-peer']),
-  'api-server': { ...KUBELET_RULE, ofHeldKeys: [...KUBELET_RULE.ofHeldKeys, 'front-proxy'] },
-  kubelet: KUBELET_RULE,
-  // The CLI checks the record of the node's own key. This probe checks certificates that the key of the
-  // cluster CA could sign.
-  curator: { serverCa: 'cluster-ca', foreign: [], ofHeldKeys: ['member', 'operator'] },
-};
-
-function etcdRule(
-  serverCa: CaName,
-  accepted: TestCredentialName,
-  foreign: readonly TestCredentialName[],
-): EndpointRule {
-  return { serverCa, foreign, ofHeldKeys: [accepted] };
-}
+const OF_KUBERNETES = ['kubernetes-user', 'kubernetes-server', 'service-account'] as const;
 
 /**
- * The certificates that the removed node had. For curators the list is empty, because the CLI checks the
- * record of the node's key instead.
+ * Kinds of endpoints, and what is tested there in addition to the certificates of the removed node. `etcd-*`
+ * are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd.
  */
-export function credentialsOfNode(kind: EndpointKind): readonly TestCredentialName[] {
-  return kind === 'curator' ? [] : ['node', 'kubelet'];
+export const ENDPOINT_RULES = {
+  'etcd-client': rule('etcd-clients-ca', ['etcd-client'], ['state-etcd-client']),
+  'etcd-peer': rule('etcd-peers-ca', ['etcd-peer'], ['etcd-client', 'state-etcd-peer']),
+  'state-etcd-client': rule('state-clients-ca', ['state-etcd-client'], ['etcd-client']),
+  'state-etcd-peer': rule('state-peers-ca', ['state-etcd-peer'], ['state-etcd-client', 'etcd-peer']),
+  'api-server': rule('kubernetes-ca', [...OF_KUBERNETES, 'front-proxy']),
+  kubelet: rule('kubernetes-ca', OF_KUBERNETES),
+  // The CLI checks the record of the node's own key. This probe checks certificates that the key of the
+  // cluster CA could sign.
+  curator: rule('cluster-ca', ['member', 'operator']),
+};
+
+function rule(
+  serverCa: CaName,
+  held: readonly TestCredentialName[],
+  foreign: readonly TestCredentialName[] = [],
+): EndpointRule {
+  return { serverCa, held, foreign };
+}
+
+/** A kind of endpoint, as reports name it. */
+export type EndpointKind = keyof typeof ENDPOINT_RULES;
+
+/** Credentials that agents tested before requests named a generation. */
+const WITHOUT_GENERATION = /etcd|kubernetes-user/;
+
+/**
+ * The credentials that are tested at a kind of endpoint, with the generation of the keys that create them (0:
+ * the current keys). The certificates that the removed node had are not tested at curators: the CLI checks
+ * the record of the node's key instead. Pure.
+ */
+export function credentialsFor(
+  kind: EndpointKind,
+  { heldKeys, generation }: Omit<RemovalProbeRequest, 'nodeId'>,
+): readonly { readonly name: TestCredentialName; readonly generation: number }[] {
+  const { foreign, held } = ENDPOINT_RULES[kind];
+  const ofNode: readonly TestCredentialName[] = kind === 'curator' ? [] : ['node', 'kubelet'];
+  const current = [...ofNode, ...(heldKeys ? foreign : [])].map((name) => ({ name, generation: 0 }));
+  if (!heldKeys) return current;
+  const ofHeldKeys = held.filter((name) => generation > 0 || WITHOUT_GENERATION.test(name));
+  return [...current, ...ofHeldKeys.map((name) => ({ name, generation }))];
 }
 
 /** The requested path. `name` is a node whose kubelet may read its own Node object. */
@@ -114,7 +132,8 @@ export function judgeAnswer(
       return { outcome: CURATOR_OUTCOMES[answer.code] ?? 'inconclusive', detail: answer.code };
     case 'status': {
       if (kind === 'curator') return { outcome: 'admitted', detail: 'answered' };
-      const detail = `HTTP ${answer.status}${messageIn(answer.body)}`;
+      const message = stringIn(answer.body, 'message');
+      const detail = `HTTP ${answer.status}${message === undefined ? '' : `: ${message.slice(0, 300)}`}`;
       return { outcome: isEtcd(kind) ? 'admitted' : outcomeOf(answer.status, credential), detail };
     }
   }
@@ -140,12 +159,13 @@ function outcomeOf(status: number, credential: TestCredentialName): Verdict['out
   return isAuthenticated ? 'admitted' : 'inconclusive';
 }
 
-/** Returns the `message` of a Kubernetes Status. */
-function messageIn(body: string): string {
+/** The string at a path in a JSON body, e.g. the `message` of a Kubernetes Status; undefined in any other body. */
+export function stringIn(body: string, ...path: readonly string[]): string | undefined {
   try {
-    const { message } = JSON.parse(body) as { readonly message?: unknown };
-    return typeof message === 'string' ? `: ${message.slice(0, 300)}` : '';
+    let found: unknown = JSON.parse(body);
+    for (const name of path) found = (found as Readonly<Record<string, unknown>>)[name];
+    return typeof found === 'string' ? found : undefined;
   } catch {
-    return '';
+    return undefined;
   }
 }

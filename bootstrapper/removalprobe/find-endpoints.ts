@@ -28,20 +28,19 @@ export function findEndpoints(
     if (parseNodeKey(key)?.part !== 'record') continue;
     const record = records.node.decode(key, value);
     if (!isMemberState(record.state)) continue;
-    const host = addressOf(values.get(records.status.key(record.nodeId)), record);
+    const host = addressOf(record, values.get(records.status.key(record.nodeId)));
     const isAlive = values.has(records.heartbeat.key(record.nodeId));
-    if (isAlive && host !== undefined) endpoints.push(...endpointsOf(record, host, members));
+    if (isAlive && host !== '') endpoints.push(...endpointsOf(record, host, members));
     else away.push(record.name);
   }
   return { endpoints, away };
 }
 
-/** The address that the node reported; undefined before its first report. */
-function addressOf(value: Uint8Array | undefined, { nodeId }: NodeRecord): string | undefined {
-  if (value === undefined) return undefined;
+/** The address that the node reported; empty before its first report. */
+function addressOf({ nodeId }: NodeRecord, value: Uint8Array | undefined): string {
+  if (value === undefined) return '';
   const { status } = records.status.decode(records.status.key(nodeId), value);
-  const { address } = fromBinary(NodeStatusSchema, Buffer.from(status, 'base64'));
-  return address === '' ? undefined : address;
+  return fromBinary(NodeStatusSchema, Buffer.from(status, 'base64')).address;
 }
 
 function endpointsOf(
@@ -52,9 +51,8 @@ function endpointsOf(
   const atUrls = (kind: EndpointKind, urls: readonly string[] = []): readonly Endpoint[] =>
     urls.map((url) => ({ kind, node, ...splitEndpoint(new URL(url).host) }));
   const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
-  const [kubernetes, state] = [members.kubernetes, members.state].map((all) =>
-    all.find((member) => member.name === nodeId),
-  );
+  const kubernetes = members.kubernetes.find(({ name }) => name === nodeId);
+  const state = members.state.find(({ name }) => name === nodeId);
   return [
     ...atUrls('etcd-client', kubernetes?.clientUrls),
     ...atUrls('etcd-peer', kubernetes?.peerUrls),

@@ -26,7 +26,7 @@
 export { judgeAnswer } from './endpoints.ts';
 export { RemovalProbeError, type RemovalProbeErrorCode } from './errors.ts';
 export { probeHttps } from './probe-endpoint.ts';
-export { runRemovalProbe, type RemovalProbeFiles, type RemovalProbeReport } from './removal-probe.ts';
+export { runRemovalProbe, type RemovalProbeFiles, type RemovalProbePorts } from './removal-probe.ts';
 export {
   createServiceAccountToken,
   createTestCertificate,

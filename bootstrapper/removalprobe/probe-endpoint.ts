@@ -33,9 +33,16 @@ export async function probeHttps(
   credential: TestCredential,
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
+  const presented =
+    'token' in credential
+      ? { headers: { authorization: `Bearer ${credential.token.reveal()}` } }
+      : {
+          ...{ cert: credential.certPem, key: credential.keyPem.reveal() },
+          headers: credential.asUser === undefined ? {} : { 'x-remote-user': credential.asUser },
+        };
   try {
-    const options = { ...target, ca, ...presented(credential), timeout: TIMEOUT_MS, signal };
-    return { kind: 'status', ...(await getHttps(options)) };
+    const response = await getHttps({ ...target, ca, ...presented, timeout: TIMEOUT_MS, signal });
+    return { kind: 'status', ...response };
   } catch (error) {
     // Node.js reports an alert of the peer as ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or
     // ERR_SSL_SSLV3_ALERT_….
@@ -78,11 +85,4 @@ export async function probeCurator(
       ? { kind: 'code', code: String(error.code) }
       : { kind: 'failed', why: describeError(error) };
   }
-}
-
-function presented(credential: TestCredential): object {
-  if ('token' in credential) return { headers: { authorization: `Bearer ${credential.token.reveal()}` } };
-  const { certPem, keyPem, asUser } = credential;
-  const headers = asUser === undefined ? {} : { headers: { 'x-remote-user': asUser } };
-  return { cert: certPem, key: keyPem.reveal(), ...headers };
 }

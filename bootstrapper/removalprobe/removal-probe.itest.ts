@@ -147,8 +147,8 @@ async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys =
     signal,
   );
   return results
-    .filter(({ endpoint }) => endpoint.kind.startsWith('etcd-'))
-    .map(({ endpoint, credential, outcome }) => `${endpoint.kind} ${credential} ${outcome}`);
+    .filter(({ endpoint }) => endpoint.startsWith('etcd-'))
+    .map(({ endpoint, credential, outcome }) => `${endpoint} ${credential} ${outcome}`);
 }
 
 function ports() {

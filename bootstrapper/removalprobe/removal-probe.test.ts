@@ -14,16 +14,16 @@ import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../in
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
-  credentialsOfNode,
+  credentialsFor,
   ENDPOINT_RULES,
   judgeAnswer,
+  stringIn,
   type EndpointKind,
   type Verdict,
 } from './endpoints.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import type { ProbeAnswer } from './probe-endpoint.ts';
 import {
-  accountUidIn,
   createServiceAccountToken,
   createTestCertificate,
   TEST_CERTIFICATES,
@@ -100,8 +100,9 @@ test.each([
   { body: '{"kind":"Status","message":"forbidden"}', want: undefined },
   { body: 'Forbidden', want: undefined },
   { body: '', want: undefined },
-])('accountUidIn($body) is $want', ({ body, want }) => {
-  expect(accountUidIn(body)).toBe(want);
+  { body: 'null', want: undefined },
+])('stringIn($body, "metadata", "uid") is $want', ({ body, want }) => {
+  expect(stringIn(body, 'metadata', 'uid')).toBe(want);
 });
 
 describe('judge()', () => {
@@ -275,7 +276,27 @@ describe('runRemovalProbe()', () => {
   );
 });
 
-test('every endpoint except the curator is probed with the certificates that the removed node had', () => {
-  for (const kind of Object.keys(ENDPOINT_RULES) as EndpointKind[])
-    expect(credentialsOfNode(kind)).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
+describe('credentialsFor()', () => {
+  const namesFor = (kind: EndpointKind, heldKeys: boolean, generation: number) =>
+    credentialsFor(kind, { heldKeys, generation }).map((each) => `${each.name} ${each.generation}`);
+
+  test('every endpoint except the curator is probed with the certificates that the removed node had', () => {
+    for (const kind of Object.keys(ENDPOINT_RULES) as EndpointKind[])
+      expect(namesFor(kind, false, 2)).toEqual(kind === 'curator' ? [] : ['node 0', 'kubelet 0']);
+  });
+
+  test('only credentials of held keys are created with the keys of the requested generation', () => {
+    expect(namesFor('etcd-peer', true, 2)).toEqual([
+      'node 0',
+      'kubelet 0',
+      'etcd-client 0',
+      'state-etcd-peer 0',
+      'etcd-peer 2',
+    ]);
+  });
+
+  test('a request without a generation tests the credentials of older agents only', () => {
+    expect(namesFor('api-server', true, 0)).toEqual(['node 0', 'kubelet 0', 'kubernetes-user 0']);
+    expect(namesFor('curator', true, 0)).toEqual([]);
+  });
 });

@@ -7,21 +7,22 @@ import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
-  credentialsOfNode,
+  credentialsFor,
   ENDPOINT_RULES,
   judgeAnswer,
   pathFor,
+  stringIn,
   type Endpoint,
   type EndpointKind,
+  type RemovalProbeRequest,
   type Verdict,
 } from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
 import { findEndpoints, type EtcdMemberLists } from './find-endpoints.ts';
 import { probeCurator, probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
-import { readSigningKeys, readText, type PairFiles, type SigningKeys } from './signing-keys.ts';
+import { readPem, readSigningKeys, type SigningKeys } from './signing-keys.ts';
 import {
   ACCOUNT_PATH,
-  accountUidIn,
   createServiceAccountToken,
   createTestCertificate,
   TEST_CERTIFICATES,
@@ -57,28 +58,14 @@ export interface RemovalProbeFiles {
    * A credential that each kind of endpoint must admit. The refusals of an endpoint that refuses all clients
    * prove nothing.
    */
-  readonly valid: Readonly<Record<EndpointKind, PairFiles>>;
-}
-
-/** A curator's request for a removal probe. */
-export interface RemovalProbeRequest {
-  /** Id of a node that is not a member. */
-  readonly nodeId: string;
-  /**
-   * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested
-   * as well.
-   */
-  readonly heldKeys: boolean;
-  /**
-   * Generation of these keys. 0: the current keys, and only the credentials that agents tested before
-   * requests named a generation.
-   */
-  readonly generation: number;
+  readonly valid: Readonly<Record<EndpointKind, { readonly certFile: string; readonly keyFile: string }>>;
 }
 
 /** The result of one test credential at one endpoint. */
 export interface ProbeResult extends Verdict {
-  readonly endpoint: Endpoint;
+  /** Name of the node that runs the endpoint. */
+  readonly node: string;
+  readonly endpoint: EndpointKind;
   readonly credential: TestCredentialName;
 }
 
@@ -87,6 +74,13 @@ export interface RemovalProbeReport {
   readonly results: readonly ProbeResult[];
   /** Names of members without heartbeat or address. These members were not probed. */
   readonly away: readonly string[];
+}
+
+/** A removal probe while it runs. */
+interface Probe extends RemovalProbePorts, Pick<RemovalProbeFiles, 'valid'> {
+  readonly request: RemovalProbeRequest;
+  readonly keys: SigningKeys;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -109,12 +103,12 @@ export async function runRemovalProbe(
     endpoints: endpoints.length,
   });
   const keys = await readSigningKeys(ports.files, files);
-  const prober = new EndpointProber({ ports, files, request, keys, signal });
-  await prober.findAccount(endpoints);
+  const probe: Probe = { ...ports, valid: files.valid, request, keys, signal };
+  const accountUid = await findAccount(probe, endpoints);
   const results: (readonly ProbeResult[])[] = [];
   const queue = endpoints.entries();
   const probeQueued = async (): Promise<void> => {
-    for (const [index, endpoint] of queue) results[index] = await prober.probe(endpoint);
+    for (const [index, endpoint] of queue) results[index] = await probeEndpoint(probe, endpoint, accountUid);
   };
   await Promise.all(Array.from({ length: CONCURRENT_ENDPOINTS }, probeQueued));
   return { results: results.flat(), away };
@@ -132,117 +126,96 @@ async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal:
     throw new RemovalProbeError('removalprobe-is-member', `probing for removed node: ${nodeId} is a member`);
 }
 
-interface ProbeContext {
-  readonly ports: RemovalProbePorts;
-  readonly files: RemovalProbeFiles;
-  readonly request: RemovalProbeRequest;
-  readonly keys: SigningKeys;
-  readonly signal: AbortSignal;
+/**
+ * The uid of the service account that test tokens name, from the first API server that returns it. undefined
+ * if none does, or no token is tested.
+ */
+async function findAccount(probe: Probe, endpoints: readonly Endpoint[]): Promise<string | undefined> {
+  if (!probe.request.heldKeys || probe.request.generation === 0) return undefined;
+  for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
+    const answer = await presentValid(probe, endpoint, 'kubelet', ACCOUNT_PATH);
+    const uid = answer.kind === 'status' ? stringIn(answer.body, 'metadata', 'uid') : undefined;
+    if (uid !== undefined) return uid;
+  }
+  return undefined;
 }
 
-/** Creates and presents the credentials of one removal probe. */
-class EndpointProber {
-  readonly #context: ProbeContext;
-  /** Uid of the service account that test tokens name; undefined if no API server returned it. */
-  #accountUid: string | undefined;
-
-  constructor(context: ProbeContext) {
-    this.#context = context;
-  }
-
-  /**
-   * Requests the service account that test tokens name from one API server after the other, until one returns
-   * it.
-   */
-  async findAccount(endpoints: readonly Endpoint[]): Promise<void> {
-    const { request } = this.#context;
-    if (!request.heldKeys || request.generation === 0) return;
-    for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
-      const answer = await this.#presentValid(endpoint, 'kubelet', ACCOUNT_PATH);
-      this.#accountUid = answer.kind === 'status' ? accountUidIn(answer.body) : undefined;
-      if (this.#accountUid !== undefined) return;
-    }
-  }
-
-  async probe(endpoint: Endpoint): Promise<readonly ProbeResult[]> {
-    const { request, keys } = this.#context;
-    const { foreign, ofHeldKeys } = ENDPOINT_RULES[endpoint.kind];
-    const unusable = await this.#whyUnusable(endpoint);
-    const verdictOf = async (name: TestCredentialName, generation: number): Promise<Verdict> =>
-      unusable ?? this.#verdictOf(endpoint, name, generation);
-    const ofNode = credentialsOfNode(endpoint.kind);
-    const results: ProbeResult[] = [];
-    for (const credential of [...ofNode, ...(request.heldKeys ? foreign : [])])
-      results.push({ endpoint, credential, ...(await verdictOf(credential, 0)) });
-    for (const credential of request.heldKeys ? ofHeldKeys : []) {
-      const { generation } = request;
-      if (generation === 0 && !WITHOUT_GENERATION.test(credential)) continue;
-      const verdict = await verdictOf(credential, generation);
-      const control = keys.hasRotated && generation > 0 ? controlOf(credential) : undefined;
-      const isConfirmed = verdict.outcome !== 'refused' || control === undefined;
-      const result = isConfirmed ? verdict : confirm(verdict, await verdictOf(control, 0));
-      results.push({ endpoint, credential, ...result });
-    }
-    return results;
-  }
-
-  async #verdictOf(endpoint: Endpoint, name: TestCredentialName, generation: number): Promise<Verdict> {
-    const { request, signal } = this.#context;
-    const credential = await this.#create(name, generation);
+async function probeEndpoint(
+  probe: Probe,
+  endpoint: Endpoint,
+  accountUid: string | undefined,
+): Promise<readonly ProbeResult[]> {
+  const unusable = await whyUnusable(probe, endpoint);
+  const test = async (name: TestCredentialName, generation: number): Promise<Verdict> => {
+    if (unusable !== undefined) return unusable;
+    const credential = await createCredential(probe, name, { generation, accountUid });
     if (typeof credential === 'string') return { outcome: 'inconclusive', detail: credential };
-    const answer = await this.#present(endpoint, credential, pathFor(endpoint.kind, request.nodeId));
-    signal.throwIfAborted();
+    const answer = await present(probe, endpoint, credential, pathFor(endpoint.kind, probe.request.nodeId));
+    probe.signal.throwIfAborted();
     return judgeAnswer(endpoint.kind, name, answer);
+  };
+  const results: ProbeResult[] = [];
+  for (const { name, generation } of credentialsFor(endpoint.kind, probe.request)) {
+    let verdict = await test(name, generation);
+    const control = probe.keys.hasRotated && generation > 0 ? controlOf(name) : undefined;
+    if (verdict.outcome === 'refused' && control !== undefined)
+      verdict = confirm(verdict, await test(control, 0));
+    results.push({ node: endpoint.node, endpoint: endpoint.kind, credential: name, ...verdict });
   }
-
-  /**
-   * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
-   * @returns a text with the reason if the credential cannot be created
-   */
-  async #create(name: TestCredentialName, generation: number): Promise<TestCredential | string> {
-    const { ports, request, keys } = this.#context;
-    const { clock, clusterId } = ports;
-    const pair = keys.pair(name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
-    if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
-    const { public: caPem, private: keyPem } = pair;
-    if (name !== 'service-account') {
-      const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
-      return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
-    }
-    const uid = this.#accountUid;
-    if (uid === undefined) return 'no API server returned the service account';
-    return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
-  }
-
-  /** Returns the verdict for all credentials if the endpoint admits no valid credential. */
-  async #whyUnusable(endpoint: Endpoint): Promise<Verdict | undefined> {
-    const path = pathFor(endpoint.kind, this.#context.ports.nodeName);
-    const answer = await this.#presentValid(endpoint, endpoint.kind, path);
-    if (answer.kind === 'status' && answer.status === 200) return undefined;
-    const { detail } = judgeAnswer(endpoint.kind, 'node', answer);
-    return { outcome: 'inconclusive', detail: `a valid credential is not admitted either: ${detail}` };
-  }
-
-  async #presentValid(endpoint: Endpoint, of: EndpointKind, path: string): Promise<ProbeAnswer> {
-    const { ports, files } = this.#context;
-    const { certFile, keyFile } = files.valid[of];
-    const certPem = await readText(ports.files, certFile);
-    const keyPem = new Secret(await readText(ports.files, keyFile));
-    return this.#present(endpoint, { certPem, keyPem }, path);
-  }
-
-  #present({ kind, host, port }: Endpoint, credential: TestCredential, path: string): Promise<ProbeAnswer> {
-    const { ports, keys, signal } = this.#context;
-    const target = { host, port, serverCaPem: keys.trusted(ENDPOINT_RULES[kind].serverCa) };
-    if (kind !== 'curator' || 'token' in credential)
-      return probeHttps({ ...target, path }, credential, signal);
-    const { clusterId, clock } = ports;
-    return probeCurator({ ...target, clusterId, clock }, credential, signal);
-  }
+  return results;
 }
 
-/** Credentials that agents tested before requests named a generation. */
-const WITHOUT_GENERATION = /etcd|kubernetes-user/;
+/**
+ * Creates a credential for one request, because it would expire before the last of a thousand endpoints.
+ * @returns a text with the reason if the credential cannot be created
+ */
+async function createCredential(
+  { keys, request, clock, clusterId }: Probe,
+  name: TestCredentialName,
+  { generation, accountUid: uid }: { readonly generation: number; readonly accountUid: string | undefined },
+): Promise<TestCredential | string> {
+  const pair = keys.pair(name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
+  if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
+  const { public: caPem, private: keyPem } = pair;
+  if (name !== 'service-account') {
+    const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
+    return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
+  }
+  if (uid === undefined) return 'no API server returned the service account';
+  return { token: createServiceAccountToken(keyPem, { uid, nowMs: clock.nowMs() }) };
+}
+
+/** Returns the verdict for all credentials if the endpoint admits no valid credential. */
+async function whyUnusable(probe: Probe, endpoint: Endpoint): Promise<Verdict | undefined> {
+  const answer = await presentValid(probe, endpoint, endpoint.kind, pathFor(endpoint.kind, probe.nodeName));
+  if (answer.kind === 'status' && answer.status === 200) return undefined;
+  const { detail } = judgeAnswer(endpoint.kind, 'node', answer);
+  return { outcome: 'inconclusive', detail: `a valid credential is not admitted either: ${detail}` };
+}
+
+async function presentValid(
+  probe: Probe,
+  endpoint: Endpoint,
+  of: EndpointKind,
+  path: string,
+): Promise<ProbeAnswer> {
+  const { certFile, keyFile } = probe.valid[of];
+  const certPem = await readPem(probe.files, certFile);
+  const keyPem = new Secret(await readPem(probe.files, keyFile));
+  return present(probe, endpoint, { certPem, keyPem }, path);
+}
+
+function present(
+  { keys, clusterId, clock, signal }: Probe,
+  { kind, host, port }: Endpoint,
+  credential: TestCredential,
+  path: string,
+): Promise<ProbeAnswer> {
+  const target = { host, port, serverCaPem: keys.trusted(ENDPOINT_RULES[kind].serverCa) };
+  return kind === 'curator' && 'certPem' in credential
+    ? probeCurator({ ...target, clusterId, clock }, credential, signal)
+    : probeHttps({ ...target, path }, credential, signal);
+}
 
 /**
  * The control credential: it must be admitted if another credential is refused for its key alone. undefined

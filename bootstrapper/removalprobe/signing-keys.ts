@@ -1,4 +1,4 @@
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   parseKeySet,
   signingPair,
@@ -20,12 +20,6 @@ type LastingCa = 'cluster-ca' | 'kubernetes-ca';
  * `kubernetes-ca`.
  */
 export type CaName = Exclude<RotatingKey, 'service-account'> | LastingCa;
-
-/** Paths of a certificate and its key, PEM. */
-export interface PairFiles {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
 
 /** The keys that all control planes share, read from the disk of this control plane. */
 export interface SigningKeys {
@@ -56,40 +50,34 @@ export async function readSigningKeys(
     if (!file.endsWith('.key')) continue;
     const name = file.slice(0, -'.key'.length);
     const certFile = keyFiles[`${name}.crt`];
-    const certPem = certFile === undefined ? '' : await readText(files, certFile);
-    pairs.set(name, { public: certPem, private: new Secret(await readText(files, keyFile)) });
+    const certPem = certFile === undefined ? '' : await readPem(files, certFile);
+    pairs.set(name, { public: certPem, private: new Secret(await readPem(files, keyFile)) });
   }
   const onDisk = (name: string): RotatingPair => {
     const pair = pairs.get(name === 'kubernetes-clients-ca' ? 'kubernetes-ca' : name);
     if (pair === undefined) throw new TypeError(`no ${name} was read`);
     return pair;
   };
-  const bytes = await files.read(rotation, MAX_PEM_BYTES);
-  if (bytes === undefined)
-    return {
-      hasRotated: false,
-      pair: (name, generation) => (generation <= FIRST_GENERATION ? onDisk(name) : undefined),
-      trusted: (name) => onDisk(name).public,
-    };
-  const set = parseKeySet(rotation, Buffer.from(bytes).toString('utf8'));
+  const text = await readText(files, rotation, MAX_PEM_BYTES);
+  const set = text === undefined ? undefined : parseKeySet(rotation, text);
+  const current = set?.generation ?? FIRST_GENERATION;
   return {
-    hasRotated: true,
+    hasRotated: set !== undefined,
     pair: (name, generation) => {
-      if (![0, set.generation, set.generation - 1].includes(generation)) return undefined;
-      if (isLasting(name)) return onDisk(name);
+      if (![0, current, current - 1].includes(generation)) return undefined;
+      if (set === undefined || isLasting(name)) return onDisk(name);
       if (generation === 0) return signingPair(set, name);
-      return generation === set.generation ? set.next[name] : set.previous[name];
+      return generation === current ? set.next[name] : set.previous[name];
     },
-    trusted: (name) => (isLasting(name) ? onDisk(name).public : trustedPem(set, name)),
+    trusted: (name) => (set === undefined || isLasting(name) ? onDisk(name).public : trustedPem(set, name)),
   };
 }
 
 /** @throws RemovalProbeError `removalprobe-not-control-plane` */
-export async function readText(files: FilePort, path: string): Promise<string> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined)
-    throw new RemovalProbeError('removalprobe-not-control-plane', `${path} not found`, { details: { path } });
-  return Buffer.from(bytes).toString('utf8');
+export async function readPem(files: FilePort, path: string): Promise<string> {
+  const text = await readText(files, path, MAX_PEM_BYTES);
+  if (text !== undefined) return text;
+  throw new RemovalProbeError('removalprobe-not-control-plane', `${path} not found`, { details: { path } });
 }
 
 function isLasting(name: string): name is LastingCa {

@@ -39,9 +39,10 @@ export interface TestCertificate {
 /** The credential in a request: a client certificate or a bearer token. */
 export type TestCredential = TestCertificate | { readonly token: Secret<string> };
 
-type Leaf = Omit<LeafSpec, 'validDays'>;
+/** The fields that differ from a client certificate for `withoutRights` (see `createTestCertificate()`). */
+type Differences = Partial<LeafSpec>;
 
-type LeafOf = (removed: RemovedNode, pubKeyDer: Uint8Array) => Leaf;
+const PEER: Differences = { usages: ['server', 'client'] };
 
 /**
  * Test certificates. `node` and `kubelet` are certificates like those that the removed node had. The keys of
@@ -50,20 +51,38 @@ type LeafOf = (removed: RemovedNode, pubKeyDer: Uint8Array) => Leaf;
  * node that was never admitted.
  */
 export const TEST_CERTIFICATES = {
-  node: ['cluster-ca', nodeCertificate],
-  kubelet: ['kubernetes-clients-ca', kubeletCertificate],
-  'etcd-client': ['etcd-clients-ca', withoutRights],
-  'etcd-peer': ['etcd-peers-ca', peerWithoutRights],
-  'state-etcd-client': ['state-clients-ca', withoutRights],
-  'state-etcd-peer': ['state-peers-ca', peerWithoutRights],
-  'kubernetes-user': ['kubernetes-clients-ca', withoutRights],
-  'kubernetes-server': ['kubernetes-ca', withoutRights],
+  node: [
+    'cluster-ca',
+    ({ nodeId }) => ({
+      ...{ ...PEER, commonName: nodeId, organization: 'cluster:nodes' },
+      names: [{ type: 'dns', value: nodeId }],
+    }),
+  ],
+  // Kubernetes checks the uid first, which is the node id. The name is the node id too: if the caller chose
+  // the name, it could name another node.
+  kubelet: [
+    'kubernetes-clients-ca',
+    ({ nodeId }) => ({
+      ...{ commonName: `system:node:${nodeId}`, organization: 'system:nodes', userId: nodeId },
+    }),
+  ],
+  'etcd-client': ['etcd-clients-ca', () => ({})],
+  'etcd-peer': ['etcd-peers-ca', () => PEER],
+  'state-etcd-client': ['state-clients-ca', () => ({})],
+  'state-etcd-peer': ['state-peers-ca', () => PEER],
+  'kubernetes-user': ['kubernetes-clients-ca', () => ({})],
+  'kubernetes-server': ['kubernetes-ca', () => ({})],
   // API servers accept only this name (kubeadm: --requestheader-allowed-names). The user for whom the front
   // proxy acts has no permissions.
-  'front-proxy': ['front-proxy-ca', (_, pubKeyDer) => client('front-proxy-client', pubKeyDer)],
-  member: ['cluster-ca', ({ clusterId }, pubKeyDer) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] })],
-  operator: ['cluster-ca', operatorWithoutRights],
-} as const satisfies Readonly<Record<string, readonly [ca: CaName, leafOf: LeafOf]>>;
+  'front-proxy': ['front-proxy-ca', () => ({ commonName: 'front-proxy-client' })],
+  member: ['cluster-ca', ({ clusterId, pubKeyDer }) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] })],
+  operator: ['cluster-ca', (of) => operatorLeaf({ ...of, name: withoutRights(of) })],
+} as const satisfies Readonly<
+  Record<
+    string,
+    readonly [ca: CaName, of: (removed: RemovedNode & { readonly pubKeyDer: Uint8Array }) => Differences]
+  >
+>;
 
 /** Name of a test certificate in requests and reports. */
 export type TestCertificateName = keyof typeof TEST_CERTIFICATES;
@@ -79,11 +98,14 @@ export async function createTestCertificate(
   signer: CertificateSigner,
 ): Promise<TestCertificate> {
   const keyPem = generateKeyPem();
-  const [, leafOf] = TEST_CERTIFICATES[name];
-  const leaf = leafOf(removed, pubKeyDerOf(keyPem));
-  const certPem = await signer.issue({ ...leaf, validDays: LIFETIME_SECONDS / (24 * 60 * 60) });
-  const asUser = name === 'front-proxy' ? { asUser: nameWithoutRights(removed.nodeId) } : {};
-  return { certPem, keyPem, ...asUser };
+  const pubKeyDer = pubKeyDerOf(keyPem);
+  const [, differencesOf] = TEST_CERTIFICATES[name];
+  const certPem = await signer.issue({
+    ...{ commonName: withoutRights(removed), usages: ['client'], names: [] },
+    ...differencesOf({ ...removed, pubKeyDer }),
+    ...{ pubKeyDer, validDays: LIFETIME_SECONDS / (24 * 60 * 60) },
+  });
+  return { certPem, keyPem, ...(name === 'front-proxy' ? { asUser: withoutRights(removed) } : {}) };
 }
 
 /**
@@ -97,12 +119,8 @@ export function createServiceAccountToken(
   const { namespace, name } = ACCOUNT;
   const issued = Math.floor(nowMs / 1000);
   const claims = {
-    iss: ISSUER,
-    aud: [ISSUER],
-    sub: `system:serviceaccount:${namespace}:${name}`,
-    iat: issued,
-    nbf: issued,
-    exp: issued + LIFETIME_SECONDS,
+    ...{ iss: ISSUER, aud: [ISSUER], sub: `system:serviceaccount:${namespace}:${name}` },
+    ...{ iat: issued, nbf: issued, exp: issued + LIFETIME_SECONDS },
     'kubernetes.io': { namespace, serviceaccount: { name, uid } },
   };
   const signed = `${encodePart({ alg: 'ES256', typ: 'JWT' })}.${encodePart(claims)}`;
@@ -110,48 +128,9 @@ export function createServiceAccountToken(
   return new Secret(`${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`);
 }
 
-/** The uid of an account that an API server returned; undefined for any other response body. */
-export function accountUidIn(body: string): string | undefined {
-  try {
-    const { metadata } = JSON.parse(body) as { readonly metadata?: { readonly uid?: unknown } };
-    return typeof metadata?.uid === 'string' ? metadata.uid : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** A name that has no user in etcd and Kubernetes, and no operator in the cluster. */
-function nameWithoutRights(nodeId: string): string {
+function withoutRights({ nodeId }: RemovedNode): string {
   return `removed:${nodeId}`;
-}
-
-function nodeCertificate({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
-  const names = [{ type: 'dns', value: nodeId }] as const;
-  return { ...client(nodeId, pubKeyDer), organization: 'cluster:nodes', usages: ['server', 'client'], names };
-}
-
-/**
- * Kubernetes checks the uid first, which is the node id. The name is the node id too: if the caller chose the
- * name, it could name another node.
- */
-function kubeletCertificate({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
-  return { ...client(`system:node:${nodeId}`, pubKeyDer), organization: 'system:nodes', userId: nodeId };
-}
-
-function withoutRights({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
-  return client(nameWithoutRights(nodeId), pubKeyDer);
-}
-
-function peerWithoutRights(removed: RemovedNode, pubKeyDer: Uint8Array): Leaf {
-  return { ...withoutRights(removed, pubKeyDer), usages: ['server', 'client'] };
-}
-
-function operatorWithoutRights({ clusterId, nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
-  return operatorLeaf({ clusterId, pubKeyDer, name: nameWithoutRights(nodeId) });
-}
-
-function client(commonName: string, pubKeyDer: Uint8Array): Leaf {
-  return { commonName, pubKeyDer, usages: ['client'], names: [] };
 }
 
 function encodePart(part: object): string {

@@ -89,7 +89,7 @@ export async function runRemovalProbe(
   const actual = printable(`no result: ${failures.join('; ') || 'no control plane is healthy'}`);
   return {
     proofs: [{ what: 'credentials test', ok: false, actual }],
-    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => sharedKeyFrom(key, [])),
+    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => testOf(key, []).key),
   };
 }
 
@@ -104,6 +104,7 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
     results.filter((result) => !usesSharedKey(result)),
     ({ endpoint, node }) => `credentials test: ${nameOf(endpoint)} on ${printable(node)}`,
   );
+  const shared = held === undefined ? [] : SHARED_KEYS.map((key) => testOf(key, results));
   return {
     proofs: [
       ...[...own].map(([what, each]) => ({ what, ...refusalOf(each) })),
@@ -114,36 +115,28 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
         ok: true,
         actual: 'not responding, not tested',
       })),
-      ...(held?.isReplaced === true ? checksOfReplacedKeys(results) : []),
+      ...(held?.isReplaced === true ? shared.flatMap(({ proof }) => proof) : []),
     ],
-    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => sharedKeyFrom(key, results)),
+    sharedKeys: shared.map(({ key }) => key),
   };
 }
 
-type KnownKey = (typeof SHARED_KEYS)[number];
-
-function sharedKeyFrom({ credentials, ...key }: KnownKey, results: readonly ProbeResult[]): SharedKey {
-  const own = resultsWith(credentials, results);
-  return own.length === 0 ? key : { ...key, tried: summaryOf(own) };
-}
-
-/** Keys that cannot be replaced are tested as well: credentials made only with such keys must be refused. */
-function checksOfReplacedKeys(results: readonly ProbeResult[]): readonly RemovalCheck[] {
-  return SHARED_KEYS.filter(({ credentials }) => credentials.length > 0).map(({ key, credentials }) => {
-    const own = resultsWith(credentials, results);
-    const what = `credentials of the old ${key}`;
-    return own.length === 0 ? { what, ok: false, actual: 'not tested' } : { what, ...refusalOf(own) };
-  });
+/**
+ * What was found for one shared key: the key with its results, and the check that the old key is refused.
+ * There is a check for keys that cannot be replaced as well: credentials made only with such keys must be
+ * refused.
+ */
+function testOf(
+  { credentials, ...key }: (typeof SHARED_KEYS)[number],
+  results: readonly ProbeResult[],
+): { readonly key: SharedKey; readonly proof: readonly RemovalCheck[] } {
+  const own = results.filter((result) => credentials.includes(result.credential) && usesSharedKey(result));
+  const what = `credentials of the old ${key.key}`;
+  if (own.length > 0) return { key: { ...key, tried: summaryOf(own) }, proof: [{ what, ...refusalOf(own) }] };
+  return { key, proof: credentials.length === 0 ? [] : [{ what, ok: false, actual: 'not tested' }] };
 }
 
 const SHARED_CREDENTIALS = new Set(SHARED_KEYS.flatMap(({ credentials }) => credentials));
-
-function resultsWith(
-  credentials: readonly string[],
-  results: readonly ProbeResult[],
-): readonly ProbeResult[] {
-  return results.filter((result) => credentials.includes(result.credential) && usesSharedKey(result));
-}
 
 /**
  * Presenting an etcd client credential at the etcd peer port tests only the port, not whether the key is
