@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { CodedError, defineErrors } from '../internal/errors/index.ts';
+import { CodedError, defineErrors, fault } from '../internal/errors/index.ts';
 import { fuzz } from '../internal/testing/fuzz.ts';
 import { loadFuzzTargets } from './fuzz-targets.ts';
 
@@ -24,12 +24,7 @@ describe('every parser of input from untrusted peers', () => {
 
 describe('fuzz()', () => {
   const errors = defineErrors({
-    'sample-refused': {
-      fault: 'peer',
-      exit: 'refused',
-      meaning: 'A sample.',
-      fix: 'None.',
-    },
+    'sample-refused': fault.peer.refused('A sample.', 'None.'),
   });
   const seeds = [new Uint8Array(16)];
 

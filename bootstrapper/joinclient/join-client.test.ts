@@ -5,7 +5,7 @@ import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machineke
 import { SystemClock } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
-import { CodedError, defineErrors } from '../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault, retryable } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
 import { createCaCertPem, generateKeyPem, KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -22,16 +22,16 @@ import { ensureTicketKeys } from './ticket-keys.ts';
 
 const clock = new SystemClock();
 const refusals = defineErrors({
-  'join-refused': { fault: 'peer', exit: 'refused', retryable: false, meaning: 'no', fix: '' },
-  'join-busy': { fault: 'system', exit: 'unreachable', retryable: true, meaning: 'later', fix: '' },
-  'join-clock-off': { fault: 'peer', exit: 'refused', retryable: true, meaning: 'clock', fix: '' },
-  'join-ticket-used': { fault: 'peer', exit: 'refused', retryable: false, meaning: 'used', fix: '' },
+  'join-refused': fault.peer.refused('no', ''),
+  'join-busy': retryable.system.unreachable('later', ''),
+  'join-clock-off': retryable.peer.refused('clock', ''),
+  'join-ticket-used': fault.peer.refused('used', ''),
 });
 const refused = (code: keyof typeof refusals): CodedError => new CodedError(refusals, code, 'deciding');
 
 const unfit = new CodedError(
   defineErrors({
-    'preflight-swap': { fault: 'operator', exit: 'swap', retryable: true, meaning: 'swap', fix: 'off' },
+    'preflight-swap': retryable.operator.swap('swap', 'off'),
   }),
   'preflight-swap',
   'checking the machine',

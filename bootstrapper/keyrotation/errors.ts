@@ -1,15 +1,11 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, retryable } from '../../internal/errors/index.ts';
 
 /** Codes of this directory's errors, with meaning and fix. */
 export const keyRotationErrors = defineErrors({
-  'keyrotation-keys-unavailable': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning:
-      'The shared keys of control planes are being rotated, and this control plane has not received the new ones yet.',
-    fix: 'Wait a few minutes: this node retries automatically. If it does not help, check cluster-joinservice.service and cluster-signer.service on the node that `cluster keys show` names.',
-  },
+  'keyrotation-keys-unavailable': retryable.system.unreachable(
+    'The shared keys of control planes are being rotated, and this control plane has not received the new ones yet.',
+    'Wait a few minutes: this node retries automatically. If it does not help, check cluster-joinservice.service and cluster-signer.service on the node that `cluster keys show` names.',
+  ),
 });
 
 /** A code of this directory's errors. */

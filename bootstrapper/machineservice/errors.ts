@@ -1,20 +1,15 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
 /** Codes of this directory's errors, with meaning and fix. */
 export const machineServiceErrors = defineErrors({
-  'machineservice-endpoint-invalid': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'The endpoint is invalid. Expected HOST or HOST:PORT, with brackets around an IPv6 address before a port.',
-    fix: 'Correct the endpoint.',
-  },
-  'machineservice-is-member': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
-    fix: 'To move it to another cluster, run `cluster node reset NODE` in its current one. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
-  },
+  'machineservice-endpoint-invalid': fault.operator.usage(
+    'The endpoint is invalid. Expected HOST or HOST:PORT, with brackets around an IPv6 address before a port.',
+    'Correct the endpoint.',
+  ),
+  'machineservice-is-member': fault.operator.precondition(
+    'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
+    'To move it to another cluster, run `cluster node reset NODE` in its current one. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',
+  ),
 });
 
 /** A code of this directory's errors. */

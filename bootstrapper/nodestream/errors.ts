@@ -1,19 +1,15 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
 /** Codes of this directory's errors, with meaning and fix. */
 export const nodeStreamErrors = defineErrors({
-  'nodestream-unit-unknown': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'This is not a unit of the cluster. The logs of other units cannot be read.',
-    fix: 'Use one of the listed units.',
-  },
-  'nodestream-task-unknown': {
-    fault: 'peer',
-    exit: 'precondition',
-    meaning: 'The curator sent a request that this version of the agent does not support.',
-    fix: 'Upgrade the agent of this node (`cluster node ls --wide` shows its version).',
-  },
+  'nodestream-unit-unknown': fault.operator.usage(
+    'This is not a unit of the cluster. The logs of other units cannot be read.',
+    'Use one of the listed units.',
+  ),
+  'nodestream-task-unknown': fault.peer.precondition(
+    'The curator sent a request that this version of the agent does not support.',
+    'Upgrade the agent of this node (`cluster node ls --wide` shows its version).',
+  ),
 });
 
 /** A code of this directory's errors. */

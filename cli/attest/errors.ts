@@ -1,61 +1,39 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Errors of the commands `cluster attest …`. */
 export const attestErrors = defineErrors({
-  'attest-option': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'An option of `cluster attest` has a malformed value, or does not apply to the attestation variant of the evidence.',
-    fix: 'Use a variant of tpm, sev-snp and tdx, a binding in hex, and a time like 2026-01-31T12:00:00Z. Pass collateral only for sev-snp and tdx, and the files of a TPM quote with `--endorsements`.',
-  },
-  'attest-file': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'A file named on the command line does not exist or is too large.',
-    fix: 'Correct the path, or pass the right file.',
-  },
-  'attest-collateral-unreachable': {
-    fault: 'peer',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The server of AMD or Intel did not return a document. The existing collateral stays in use.',
-    fix: 'Try again later. Behind a proxy, set HTTPS_PROXY. Without internet access, download the files on another machine and pass them to `cluster attest collateral`.',
-  },
-  'attest-collateral-missing': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The workspace has no collateral to upload.',
-    fix: 'Fetch it with `cluster attest collateral refresh --product Milan` (AMD) or `--fmspc HEX` (Intel).',
-  },
-  'attest-collateral-store': {
-    fault: 'system',
-    exit: 'needsReset',
-    meaning:
-      'The file that records which collateral was used before is damaged. Without it, older collateral could not be detected.',
-    fix: 'Restore the file from a backup, or remove the directory `collateral` of the workspace and run `cluster attest collateral refresh`.',
-  },
-  'attest-evidence-incomplete': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning:
-      'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
-    fix: 'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
-  },
-  'attest-collateral-unknown': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning:
-      'A document that was passed with an SNP report was not issued by one of AMD’s CAs. It is refused because an altered CRL that was ignored would look like no CRL.',
-    fix: 'Omit the document if it does not belong to the report. Otherwise run `cluster attest collateral refresh`.',
-  },
-  'attest-endorsement-unknown': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning:
-      'A file that was passed with TPM evidence is not a signature, key, PCR values or event log, or there are two of one kind. It is refused because a damaged event log that was ignored would look like no event log.',
-    fix: 'Omit the file if it does not belong to the evidence. An event log starts with the event `Spec ID Event03`.',
-  },
+  'attest-option': fault.operator.usage(
+    'An option of `cluster attest` has a malformed value, or does not apply to the attestation variant of the evidence.',
+    'Use a variant of tpm, sev-snp and tdx, a binding in hex, and a time like 2026-01-31T12:00:00Z. Pass collateral only for sev-snp and tdx, and the files of a TPM quote with `--endorsements`.',
+  ),
+  'attest-file': fault.operator.usage(
+    'A file named on the command line does not exist or is too large.',
+    'Correct the path, or pass the right file.',
+  ),
+  'attest-collateral-unreachable': retryable.peer.unreachable(
+    'The server of AMD or Intel did not return a document. The existing collateral stays in use.',
+    'Try again later. Behind a proxy, set HTTPS_PROXY. Without internet access, download the files on another machine and pass them to `cluster attest collateral`.',
+  ),
+  'attest-collateral-missing': fault.operator.precondition(
+    'The workspace has no collateral to upload.',
+    'Fetch it with `cluster attest collateral refresh --product Milan` (AMD) or `--fmspc HEX` (Intel).',
+  ),
+  'attest-collateral-store': fault.system.needsReset(
+    'The file that records which collateral was used before is damaged. Without it, older collateral could not be detected.',
+    'Restore the file from a backup, or remove the directory `collateral` of the workspace and run `cluster attest collateral refresh`.',
+  ),
+  'attest-evidence-incomplete': fault.operator.refused(
+    'A raw TPM quote was passed without its signature, the public area of its key or the PCR values.',
+    'Pass them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
+  ),
+  'attest-collateral-unknown': fault.operator.refused(
+    'A document that was passed with an SNP report was not issued by one of AMD’s CAs. It is refused because an altered CRL that was ignored would look like no CRL.',
+    'Omit the document if it does not belong to the report. Otherwise run `cluster attest collateral refresh`.',
+  ),
+  'attest-endorsement-unknown': fault.operator.refused(
+    'A file that was passed with TPM evidence is not a signature, key, PCR values or event log, or there are two of one kind. It is refused because a damaged event log that was ignored would look like no event log.',
+    'Omit the file if it does not belong to the evidence. An event log starts with the event `Spec ID Event03`.',
+  ),
 });
 
 /** Codes of `AttestError`. */

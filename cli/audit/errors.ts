@@ -1,14 +1,11 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
 /** Errors of verifying an audit log. */
 export const auditLogErrors = defineErrors({
-  'audit-log-altered': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning:
-      'The audit log differs from the checkpoints of the workspace: entries were changed, deleted or reordered, or a checkpoint is missing.',
-    fix: 'Compare the entry with earlier exports. Do not trust entries from there on.',
-  },
+  'audit-log-altered': fault.peer.refused(
+    'The audit log differs from the checkpoints of the workspace: entries were changed, deleted or reordered, or a checkpoint is missing.',
+    'Compare the entry with earlier exports. Do not trust entries from there on.',
+  ),
 });
 
 /** Code of an `AuditLogError`. */

@@ -1,27 +1,19 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
 /** Errors of the flags `--package` and `--package-sha256`. */
 export const cloudInitErrors = defineErrors({
-  'cloudinit-package-path': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'The agent package was given as a path on this workstation, which machines cannot read. Nothing was done.',
-    fix: 'Give a URL that machines can reach (`https://…`; `cluster package repo` creates a directory to serve), or `file:///PATH` for a package in the image of the machine.',
-  },
-  'cloudinit-package-unverified': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'The agent package would be downloaded over plain HTTP without a hash, so that anyone on the network path could replace it. Nothing was done.',
-    fix: 'Serve it over HTTPS, or add `--package-sha256 $(sha256sum FILE | cut -c1-64)`.',
-  },
-  'cloudinit-package-invalid': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The URL or the hash of the agent package is invalid. Nothing was done.',
-    fix: 'Use `--package https://…` (or `http://…`, `file:///PATH`) and `--package-sha256` with 64 hex digits.',
-  },
+  'cloudinit-package-path': fault.operator.usage(
+    'The agent package was given as a path on this workstation, which machines cannot read. Nothing was done.',
+    'Give a URL that machines can reach (`https://…`; `cluster package repo` creates a directory to serve), or `file:///PATH` for a package in the image of the machine.',
+  ),
+  'cloudinit-package-unverified': fault.operator.usage(
+    'The agent package would be downloaded over plain HTTP without a hash, so that anyone on the network path could replace it. Nothing was done.',
+    'Serve it over HTTPS, or add `--package-sha256 $(sha256sum FILE | cut -c1-64)`.',
+  ),
+  'cloudinit-package-invalid': fault.operator.usage(
+    'The URL or the hash of the agent package is invalid. Nothing was done.',
+    'Use `--package https://…` (or `http://…`, `file:///PATH`) and `--package-sha256` with 64 hex digits.',
+  ),
 });
 
 /** Code of a `CloudInitError`. */

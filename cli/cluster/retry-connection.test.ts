@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { CodedError, defineErrors } from '../../internal/errors/index.ts';
+import { CodedError, defineErrors, retryable } from '../../internal/errors/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { FakeClock } from '../../internal/testing/index.ts';
 import { retryConnection } from './retry-connection.ts';
 
 const MINUTE = 60_000;
 const refused = defineErrors({
-  'test-refused': { fault: 'peer', exit: 'refused', retryable: true, meaning: 'no', fix: '' },
+  'test-refused': retryable.peer.refused('no', ''),
 });
 
 /** Runs `attempt` on a clock that advances until the call has ended. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { encodeBundle, type CollateralItem } from '../../internal/attestation/collateral/index.ts';
-import { CodedError, defineErrors } from '../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts';
 import { TestAmd } from '../../internal/testing/evidence/index.ts';
 import { issueCrl } from '../../internal/testing/pki/index.ts';
 import { CollateralStore } from '../attest/index.ts';
@@ -8,12 +8,7 @@ import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { runCollateralShow, runCollateralUpload } from './cluster-collateral.ts';
 
 const refused = defineErrors({
-  'operatorapi-collateral-refused': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning: '-',
-    fix: '-',
-  },
+  'operatorapi-collateral-refused': fault.operator.refused('-', '-'),
 });
 const amd = new TestAmd('Milan');
 const items: readonly CollateralItem[] = [

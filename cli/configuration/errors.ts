@@ -1,34 +1,23 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
 /** Errors of changing the configuration of a cluster. */
 export const configurationErrors = defineErrors({
-  'configuration-base-unknown': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'The configuration was changed since init, and this workspace has never applied one, so the revision that the file is based on is unknown. Nothing was changed.',
-    fix: 'Compare the file with `cluster config show`, add what is missing, then run `cluster config apply --onto REVISION` with the revision shown.',
-  },
-  'configuration-unreadable': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'This version cannot read the configuration of the cluster: another version wrote it, or it was written directly to etcd. It can only be replaced as a whole. Nothing was changed.',
-    fix: 'Copy what should stay from `cluster config show` into the file, then run `cluster config apply --onto REVISION` with the revision shown, or use `cluster config edit`.',
-  },
-  'configuration-conflict': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'The file and another operator changed the same settings to different values. Nothing was changed.',
-    fix: 'Set the wanted value of each setting in the file, then run `cluster config apply --onto REVISION` with the revision that `cluster config show` shows.',
-  },
-  'configuration-immutable': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The file changes settings that cannot be changed after init. Nothing was changed.',
-    fix: 'Revert these settings. `join`, `certificates` and `attestation` (except `lockPcr`) can be changed; other changes need a new cluster.',
-  },
+  'configuration-base-unknown': fault.operator.precondition(
+    'The configuration was changed since init, and this workspace has never applied one, so the revision that the file is based on is unknown. Nothing was changed.',
+    'Compare the file with `cluster config show`, add what is missing, then run `cluster config apply --onto REVISION` with the revision shown.',
+  ),
+  'configuration-unreadable': fault.operator.precondition(
+    'This version cannot read the configuration of the cluster: another version wrote it, or it was written directly to etcd. It can only be replaced as a whole. Nothing was changed.',
+    'Copy what should stay from `cluster config show` into the file, then run `cluster config apply --onto REVISION` with the revision shown, or use `cluster config edit`.',
+  ),
+  'configuration-conflict': fault.operator.precondition(
+    'The file and another operator changed the same settings to different values. Nothing was changed.',
+    'Set the wanted value of each setting in the file, then run `cluster config apply --onto REVISION` with the revision that `cluster config show` shows.',
+  ),
+  'configuration-immutable': fault.operator.precondition(
+    'The file changes settings that cannot be changed after init. Nothing was changed.',
+    'Revert these settings. `join`, `certificates` and `attestation` (except `lockPcr`) can be changed; other changes need a new cluster.',
+  ),
 });
 
 /** Code of a `ConfigurationError`. */

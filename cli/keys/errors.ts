@@ -1,29 +1,19 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Errors about the keys that control planes share. */
 export const keysErrors = defineErrors({
-  'keys-still-accepted': {
-    fault: 'system',
-    exit: 'partial',
-    retryable: true,
-    meaning:
-      'A node was removed, or keys were replaced, but after three minutes a part of the cluster still accepted the old credentials, knew the node, or did not answer.',
-    fix: 'Run `cluster node remove NODE-ID` (or `cluster keys rotate`) again: it repeats the checks. See `cluster status` for control planes that do not respond.',
-  },
-  'keys-rotation-stalled': {
-    fault: 'system',
-    exit: 'partial',
-    retryable: true,
-    meaning:
-      'The rotation of the shared keys has made no progress for ten minutes because it waits for nodes.',
-    fix: 'See `cluster keys show` for the nodes that it waits for. Start them, or remove those that will not come back; the rotation then continues. `cluster keys rotate` follows it.',
-  },
-  'keys-rotation-unsupported': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The control planes run a version that cannot rotate the shared keys.',
-    fix: 'Upgrade the agent on every node, then run the same command again.',
-  },
+  'keys-still-accepted': retryable.system.partial(
+    'A node was removed, or keys were replaced, but after three minutes a part of the cluster still accepted the old credentials, knew the node, or did not answer.',
+    'Run `cluster node remove NODE-ID` (or `cluster keys rotate`) again: it repeats the checks. See `cluster status` for control planes that do not respond.',
+  ),
+  'keys-rotation-stalled': retryable.system.partial(
+    'The rotation of the shared keys has made no progress for ten minutes because it waits for nodes.',
+    'See `cluster keys show` for the nodes that it waits for. Start them, or remove those that will not come back; the rotation then continues. `cluster keys rotate` follows it.',
+  ),
+  'keys-rotation-unsupported': fault.operator.precondition(
+    'The control planes run a version that cannot rotate the shared keys.',
+    'Upgrade the agent on every node, then run the same command again.',
+  ),
 });
 
 /** Code of a `KeysError`. */

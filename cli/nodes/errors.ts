@@ -1,47 +1,31 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Errors of commands about nodes. */
 export const nodesErrors = defineErrors({
-  'nodes-removed-unknown': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'No removed machine has this name, node id or identity, or several do.',
-    fix: 'Give the identity that `cluster node ls --removed` shows.',
-  },
-  'nodes-change-unsafe': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The change would endanger the cluster. Nothing was changed.',
-    fix: 'Resolve each reason first. `cluster status` shows etcd members and control planes, `cluster node show NODE` one node.',
-  },
-  'nodes-drain-blocked': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'Evicting pods from the node would lose them, or their data, for good. No pod was evicted; the node is cordoned.',
-    fix: 'Move the pods yourself, or allow the loss with --delete-emptydir-data or --force.',
-  },
-  'nodes-drain-timeout': {
-    fault: 'operator',
-    exit: 'partial',
-    retryable: true,
-    meaning: 'Pods did not leave the node before the timeout. The node is cordoned.',
-    fix: 'Check the disruption budgets and the events of these pods, then run the same command again.',
-  },
-  'nodes-role-change-timeout': {
-    fault: 'system',
-    exit: 'partial',
-    retryable: true,
-    meaning:
-      'The new roles of the node are on record, but after ten minutes its processes, etcd or Kubernetes do not match them yet.',
-    fix: 'See what the node waits for with `cluster node show NODE` and fix it, then run the same command again: it only waits.',
-  },
-  'nodes-not-verified': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The fresh evidence of a node does not match the policy or its record.',
-    fix: 'Cordon the node (`cluster node cordon NODE`) and find out what changed on it. If nothing explains it, remove the node.',
-  },
+  'nodes-removed-unknown': fault.operator.precondition(
+    'No removed machine has this name, node id or identity, or several do.',
+    'Give the identity that `cluster node ls --removed` shows.',
+  ),
+  'nodes-change-unsafe': fault.operator.precondition(
+    'The change would endanger the cluster. Nothing was changed.',
+    'Resolve each reason first. `cluster status` shows etcd members and control planes, `cluster node show NODE` one node.',
+  ),
+  'nodes-drain-blocked': fault.operator.precondition(
+    'Evicting pods from the node would lose them, or their data, for good. No pod was evicted; the node is cordoned.',
+    'Move the pods yourself, or allow the loss with --delete-emptydir-data or --force.',
+  ),
+  'nodes-drain-timeout': retryable.operator.partial(
+    'Pods did not leave the node before the timeout. The node is cordoned.',
+    'Check the disruption budgets and the events of these pods, then run the same command again.',
+  ),
+  'nodes-role-change-timeout': retryable.system.partial(
+    'The new roles of the node are on record, but after ten minutes its processes, etcd or Kubernetes do not match them yet.',
+    'See what the node waits for with `cluster node show NODE` and fix it, then run the same command again: it only waits.',
+  ),
+  'nodes-not-verified': fault.peer.refused(
+    'The fresh evidence of a node does not match the policy or its record.',
+    'Cordon the node (`cluster node cordon NODE`) and find out what changed on it. If nothing explains it, remove the node.',
+  ),
 });
 
 /** Code of a `NodesError`. */

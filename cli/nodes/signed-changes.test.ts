@@ -10,7 +10,7 @@ import {
 } from '../../internal/ownerdocument/index.ts';
 import { canonicalJson } from '../../internal/config/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
-import { CodedError, defineErrors } from '../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
@@ -54,7 +54,7 @@ const LISTED = {
   join: { policy: 'inventory', inventory: [{ identity: EK, name: 'n2', roles: ['worker'], labels: {} }] },
 };
 const testErrors = defineErrors({
-  'owner-document-serial-old': { fault: 'peer', exit: 'refused', retryable: false, meaning: '', fix: '' },
+  'owner-document-serial-old': fault.peer.refused('', ''),
 });
 
 /** A cluster that records the request of each call, and returns `documents` as the stored documents. */
@@ -176,7 +176,7 @@ describe('documents that an owner signs', () => {
     };
     const listNodes = async () => ({ nodes: [first, NODE] });
     const refuse = {
-      'test-seen': { fault: 'operator', exit: 'refused', retryable: false, meaning: '', fix: '' },
+      'test-seen': fault.operator.refused('', ''),
     } as const;
     const setNodeRoles = async (request: { readonly documents: readonly Uint8Array[] }) => {
       harness.sent.push({ call: 'setNodeRoles', documents: request.documents, request });

@@ -1,26 +1,19 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Error catalog of provisioning files: exit code, meaning and fix by code. */
 export const provisioningErrors = defineErrors({
-  'provisioning-tpm-unusable': {
-    fault: 'operator',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'The TPM named in the provisioning file does not exist or does not respond.',
-    fix: 'Enable the TPM in the firmware setup (or add one to the virtual machine) and check the device path. For a machine without a TPM use `"tpm": {"kind": "none"}`.',
-  },
-  'provisioning-exists': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The file exists already. It was not changed.',
-    fix: 'Delete the file, or choose another one with --out.',
-  },
-  'provisioning-no-owner': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'No owner key was given for the machine. Nothing was written.',
-    fix: 'Run the command in the workspace of the cluster, or pass the key that `cluster config generate` printed with `--owner-key`.',
-  },
+  'provisioning-tpm-unusable': retryable.operator.precondition(
+    'The TPM named in the provisioning file does not exist or does not respond.',
+    'Enable the TPM in the firmware setup (or add one to the virtual machine) and check the device path. For a machine without a TPM use `"tpm": {"kind": "none"}`.',
+  ),
+  'provisioning-exists': fault.operator.precondition(
+    'The file exists already. It was not changed.',
+    'Delete the file, or choose another one with --out.',
+  ),
+  'provisioning-no-owner': fault.operator.usage(
+    'No owner key was given for the machine. Nothing was written.',
+    'Run the command in the workspace of the cluster, or pass the key that `cluster config generate` printed with `--owner-key`.',
+  ),
 });
 
 /** An error about provisioning files, with a code of the catalog. */

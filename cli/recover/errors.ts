@@ -1,34 +1,23 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** Errors of `cluster recover`. */
 export const recoverErrors = defineErrors({
-  'recover-refused': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The quorum cannot be recovered from this machine. Nothing was changed.',
-    fix: 'Start the other control planes, or run the command on the control plane with the newest data.',
-  },
-  'recover-not-confirmed': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'A recovery loses the data that only the other control planes have, and needs confirmation. Nothing was changed.',
-    fix: 'Check the loss, make sure that the other control planes are off, then run the command with --confirm and the name of the cluster.',
-  },
-  'recover-failed': {
-    fault: 'system',
-    exit: 'partial',
-    retryable: true,
-    meaning: 'The machine gave up recovering the quorum.',
-    fix: 'Fix the cause (see `journalctl -u bootstrapper` on the machine), then run the command with --confirm again. The etcd data is unchanged, or saved in /var/lib/cluster/consensus/recovery.',
-  },
-  'recover-timeout': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The recovery has started, but etcd is not serving in a new epoch yet.',
-    fix: 'The recovery continues. Run `cluster recover quorum` again to follow it; see `journalctl -u bootstrapper` for its log.',
-  },
+  'recover-refused': fault.operator.precondition(
+    'The quorum cannot be recovered from this machine. Nothing was changed.',
+    'Start the other control planes, or run the command on the control plane with the newest data.',
+  ),
+  'recover-not-confirmed': fault.operator.usage(
+    'A recovery loses the data that only the other control planes have, and needs confirmation. Nothing was changed.',
+    'Check the loss, make sure that the other control planes are off, then run the command with --confirm and the name of the cluster.',
+  ),
+  'recover-failed': retryable.system.partial(
+    'The machine gave up recovering the quorum.',
+    'Fix the cause (see `journalctl -u bootstrapper` on the machine), then run the command with --confirm again. The etcd data is unchanged, or saved in /var/lib/cluster/consensus/recovery.',
+  ),
+  'recover-timeout': retryable.system.unreachable(
+    'The recovery has started, but etcd is not serving in a new epoch yet.',
+    'The recovery continues. Run `cluster recover quorum` again to follow it; see `journalctl -u bootstrapper` for its log.',
+  ),
 });
 
 /** Code of a `RecoverError`. */

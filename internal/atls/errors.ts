@@ -1,14 +1,12 @@
-import { defineErrors, errorClass, type ErrorSpec } from '../errors/index.ts';
+import { defineErrors, errorClass, type ErrorSpec, fault, retryable } from '../errors/index.ts';
 
 /** A protocol violation of the peer, which the operator of this end cannot correct. */
 function peerFault(meaning: string, fix = LOOK_AT_PEER): ErrorSpec {
-  return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
+  return fault.peer.refused(meaning, fix);
 }
 
 /** A temporary failure: load, a timeout or a broken connection. */
-function temporary(meaning: string, fix: string): ErrorSpec {
-  return { fault: 'peer', exit: 'unreachable', retryable: true, meaning, fix };
-}
+const temporary = retryable.peer.unreachable;
 
 const LOOK_AT_PEER =
   'Check that the address is that of a cluster node and that no proxy or scanner terminates TLS in between.';
@@ -18,12 +16,10 @@ const LOOK_AT_PEER =
  * refuses this end, all others when this end refuses the peer.
  */
 export const atlsErrors = defineErrors({
-  'atls-config': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The configured evidence that this end shows or accepts is missing, unknown or contradictory.',
-    fix: 'Configure at least one known attestation variant to show and one to accept, or choose a one-way mode.',
-  },
+  'atls-config': fault.operator.usage(
+    'The configured evidence that this end shows or accepts is missing, unknown or contradictory.',
+    'Configure at least one known attestation variant to show and one to accept, or choose a one-way mode.',
+  ),
   'atls-tls-failed': peerFault('The TLS 1.3 handshake failed.'),
   'atls-tls-version': peerFault('The connection is not TLS 1.3.'),
   'atls-tls-alpn': peerFault(
@@ -55,19 +51,14 @@ export const atlsErrors = defineErrors({
     'The evidence of the peer was refused. The cause names the check that failed.',
     'Follow the fix of the cause. For a register, compare the reference values in the cluster configuration with `cluster attest measure` on the machine.',
   ),
-  'atls-issue-failed': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'This machine could not produce its own evidence. The cause names the reason.',
-    fix: 'Check that the TPM (/dev/tpmrm0) or the TEE device is present and responds, then try again.',
-  },
-  'atls-internal': {
-    fault: 'system',
-    exit: 'internal',
-    meaning: 'A bug in this program ended the attestation.',
-    fix: 'Report it together with the cause in the log.',
-  },
+  'atls-issue-failed': retryable.system.precondition(
+    'This machine could not produce its own evidence. The cause names the reason.',
+    'Check that the TPM (/dev/tpmrm0) or the TEE device is present and responds, then try again.',
+  ),
+  'atls-internal': fault.system.internal(
+    'A bug in this program ended the attestation.',
+    'Report it together with the cause in the log.',
+  ),
   'atls-truncated': temporary(
     'The peer closed the connection before the attestation was complete.',
     'Read the log of the peer, which names the reason.',
@@ -80,13 +71,10 @@ export const atlsErrors = defineErrors({
     'The peer did not respond in time.',
     'Check that the peer is running and not overloaded, then try again.',
   ),
-  'atls-busy': {
-    fault: 'peer',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'Too many attestations are pending, in total or from this source, so the connection was closed.',
-    fix: 'Wait and try again. If it persists, look for a client that opens connections and does not use them.',
-  },
+  'atls-busy': retryable.peer.unreachable(
+    'Too many attestations are pending, in total or from this source, so the connection was closed.',
+    'Wait and try again. If it persists, look for a client that opens connections and does not use them.',
+  ),
   'atls-alert-protocol': peerFault('The peer reports that this end violated the protocol.'),
   'atls-alert-too-large': peerFault('The peer reports that a frame of this end is too large.'),
   'atls-alert-timeout': temporary(

@@ -1,54 +1,43 @@
 import {
   CodedError,
-  defineErrors,
   type CodedErrorOptions,
+  defineErrors,
   type ErrorCatalogue,
-  type ErrorSpec,
+  fault,
 } from '../errors/index.ts';
 import type { Check } from './verdict.ts';
 
-/** The catalog entry of a refused check: caused by the peer, and not retryable. */
-export function refusedCheck(meaning: string, fix: string): ErrorSpec {
-  return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
-}
-
 /** Refusals that all attestation variants share. Each variant adds its own catalog. */
 export const attestationErrors = defineErrors({
-  'attestation-binding-length': {
-    fault: 'system',
-    exit: 'internal',
-    meaning: 'A caller requested evidence over a binding that does not have 64 bytes. This is a bug.',
-    fix: 'Report this error together with the log.',
-  },
-  'attestation-evidence-too-large': refusedCheck(
+  'attestation-binding-length': fault.system.internal(
+    'A caller requested evidence over a binding that does not have 64 bytes. This is a bug.',
+    'Report this error together with the log.',
+  ),
+  'attestation-evidence-too-large': fault.peer.refused(
     'The evidence is larger than the limit of 64 KiB and was not parsed.',
     'Check the address: the machine that responds does not run an agent of this version.',
   ),
-  'attestation-evidence-malformed': refusedCheck(
+  'attestation-evidence-malformed': fault.peer.refused(
     'The evidence document is malformed.',
     'Check the address: the machine that responds does not run an agent of this version.',
   ),
-  'attestation-policy-missing': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The policy or the collateral has no section for the attestation variant of this evidence.',
-    fix: 'Add the section for this attestation variant (tpm, sev-snp or tdx) to the policy in the cluster configuration.',
-  },
-  'attestation-policy-invalid': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The policy contradicts itself or does not name anything to check.',
-    fix: 'Change the policy value shown as `actual` to what is shown as `expected`.',
-  },
-  'attestation-register-missing': refusedCheck(
+  'attestation-policy-missing': fault.operator.usage(
+    'The policy or the collateral has no section for the attestation variant of this evidence.',
+    'Add the section for this attestation variant (tpm, sev-snp or tdx) to the policy in the cluster configuration.',
+  ),
+  'attestation-policy-invalid': fault.operator.usage(
+    'The policy contradicts itself or does not name anything to check.',
+    'Change the policy value shown as `actual` to what is shown as `expected`.',
+  ),
+  'attestation-register-missing': fault.peer.refused(
     'The policy has reference values for a register that is not in the evidence.',
     'Upgrade the agent if it does not quote this register, or remove the register from the policy if the TEE does not have it.',
   ),
-  'attestation-register-mismatch': refusedCheck(
+  'attestation-register-mismatch': fault.peer.refused(
     'A register does not have one of its reference values: other software was started.',
     'If the software was changed on purpose, run `cluster attest measure` on the machine and add the value to the reference values.',
   ),
-  'attestation-machine-unknown': refusedCheck(
+  'attestation-machine-unknown': fault.peer.refused(
     'The machine is not in the list of the policy, or did not prove its identity.',
     'Compare the identity shown as `actual` with `machines` in the policy of the cluster configuration.',
   ),

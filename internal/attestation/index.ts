@@ -14,7 +14,6 @@ export { CheckList, type Comparison } from './check-list.ts';
 export {
   AppraisalError,
   AttestationError,
-  refusedCheck,
   type AttestationErrorCode,
   type RefusalOptions,
 } from './errors.ts';

@@ -1,51 +1,35 @@
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 
 /** The errors of manifests and stores. */
 export const bundleErrors = defineErrors({
-  'bundle-manifest-invalid': {
-    fault: 'peer',
-    exit: 'precondition',
-    meaning: 'A bundle manifest has a missing, unknown or invalid field. It was not used.',
-    fix: 'Build the bundle again with `cluster bundle build`, or copy the manifest again from where it was built.',
-  },
-  'bundle-blob-missing': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'A required component is not in the store.',
-    fix: 'Run `cluster bundle build` (or `cluster bundle fetch`): it builds only the missing components.',
-  },
-  'bundle-blob-corrupt': {
-    fault: 'peer',
-    exit: 'image',
-    retryable: true,
-    meaning: 'The hash of a component is not the one in the manifest. The component was not used.',
-    fix: 'Run `cluster bundle verify` to list all damaged components, delete their files, then run `cluster bundle build`.',
-  },
-  'bundle-offset': {
-    fault: 'peer',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'A piece of a component was sent for another offset than expected.',
-    fix: 'Run the same command again: it resumes at the right offset.',
-  },
-  'bundle-too-long': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'More bytes of a component were sent than its manifest says.',
-    fix: 'Use the manifest and the components of the same bundle.',
-  },
-  'bundle-not-found': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'This machine has no bundle for the requested version of Kubernetes.',
-    fix: 'Run `cluster bundle build`.',
-  },
-  'bundle-version-unknown': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'This version of Kubernetes is not supported.',
-    fix: 'Use one of the supported versions in the message.',
-  },
+  'bundle-manifest-invalid': fault.peer.precondition(
+    'A bundle manifest has a missing, unknown or invalid field. It was not used.',
+    'Build the bundle again with `cluster bundle build`, or copy the manifest again from where it was built.',
+  ),
+  'bundle-blob-missing': fault.system.precondition(
+    'A required component is not in the store.',
+    'Run `cluster bundle build` (or `cluster bundle fetch`): it builds only the missing components.',
+  ),
+  'bundle-blob-corrupt': retryable.peer.image(
+    'The hash of a component is not the one in the manifest. The component was not used.',
+    'Run `cluster bundle verify` to list all damaged components, delete their files, then run `cluster bundle build`.',
+  ),
+  'bundle-offset': retryable.peer.precondition(
+    'A piece of a component was sent for another offset than expected.',
+    'Run the same command again: it resumes at the right offset.',
+  ),
+  'bundle-too-long': fault.peer.refused(
+    'More bytes of a component were sent than its manifest says.',
+    'Use the manifest and the components of the same bundle.',
+  ),
+  'bundle-not-found': fault.operator.precondition(
+    'This machine has no bundle for the requested version of Kubernetes.',
+    'Run `cluster bundle build`.',
+  ),
+  'bundle-version-unknown': fault.operator.usage(
+    'This version of Kubernetes is not supported.',
+    'Use one of the supported versions in the message.',
+  ),
 });
 
 /** A code of this directory. */

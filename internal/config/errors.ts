@@ -1,26 +1,19 @@
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, fault } from '../errors/index.ts';
 
 /** The errors of configuration files. */
 export const configErrors = defineErrors({
-  'config-immutable': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The change affects a setting that is immutable after the init. Nothing was changed.',
-    fix: 'Revert the settings named in the message. Only `join`, `certificates` and `attestation` (without `lockPcr`) can change; all others need a new cluster.',
-  },
-  'config-invalid': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The configuration file has an unknown key or an invalid value. Nothing was changed.',
-    fix: 'Correct the lines named in the message. `cluster config schema` describes every key.',
-  },
-  'config-provisioning-invalid': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'The provisioning file of this machine has an unknown key or an invalid value. Nothing was changed.',
-    fix: 'Correct the keys named in the message in /etc/cluster/provisioning.json, then restart bootstrapper.service.',
-  },
+  'config-immutable': fault.operator.precondition(
+    'The change affects a setting that is immutable after the init. Nothing was changed.',
+    'Revert the settings named in the message. Only `join`, `certificates` and `attestation` (without `lockPcr`) can change; all others need a new cluster.',
+  ),
+  'config-invalid': fault.operator.usage(
+    'The configuration file has an unknown key or an invalid value. Nothing was changed.',
+    'Correct the lines named in the message. `cluster config schema` describes every key.',
+  ),
+  'config-provisioning-invalid': fault.operator.usage(
+    'The provisioning file of this machine has an unknown key or an invalid value. Nothing was changed.',
+    'Correct the keys named in the message in /etc/cluster/provisioning.json, then restart bootstrapper.service.',
+  ),
 });
 
 /** A code of this directory. */

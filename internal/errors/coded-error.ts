@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import type { ExitName } from './exit-codes.ts';
+import { EXIT_CODES, type ExitName } from './exit-codes.ts';
 
 /** The party that can fix the error: the operator, the other end of a connection, or this machine. */
 export type Fault = 'operator' | 'peer' | 'system';
@@ -20,20 +20,36 @@ export interface ErrorSpec {
 /** The codes of one directory. */
 export type ErrorCatalogue<Code extends string> = Readonly<Record<Code, ErrorSpec>>;
 
-type Declared = Omit<ErrorSpec, 'retryable'> & Partial<Pick<ErrorSpec, 'retryable'>>;
-
-/**
- * Declares the codes of a directory. Codes are kebab-case and unique over the whole project. `retryable` is false unless
- * declared.
- */
-export function defineErrors<const Code extends string>(
-  declared: Readonly<Record<Code, Declared>>,
-): ErrorCatalogue<Code> {
-  const specs = Object.entries<Declared>(declared).map(
-    ([code, { fault, exit, retryable = false, ...texts }]) => [code, { fault, exit, retryable, ...texts }],
-  );
-  return Object.freeze(Object.fromEntries(specs) as Record<Code, ErrorSpec>);
+/** Declares the codes of a directory. Codes are kebab-case and unique over the whole project. */
+export function defineErrors<const Code extends string>(specs: ErrorCatalogue<Code>): ErrorCatalogue<Code> {
+  return Object.freeze(specs);
 }
+
+/** Describes an error by its meaning and its fix. */
+type DescribeError = (meaning: string, fix: string) => ErrorSpec;
+
+function specsOf(fault: Fault, retryable: boolean): Readonly<Record<ExitName, DescribeError>> {
+  const exits = Object.keys(EXIT_CODES) as ExitName[];
+  const entries = exits.map((exit): [ExitName, DescribeError] => [
+    exit,
+    (meaning, fix) => ({ fault, exit, retryable, meaning, fix }),
+  ]);
+  return Object.fromEntries(entries) as Record<ExitName, DescribeError>;
+}
+
+/** Errors that recur when the call is repeated, by fault and exit code: `fault.operator.usage(meaning, fix)`. */
+export const fault = {
+  operator: specsOf('operator', false),
+  peer: specsOf('peer', false),
+  system: specsOf('system', false),
+};
+
+/** Errors that may not recur when the call is repeated: `retryable.peer.unreachable(meaning, fix)`. */
+export const retryable = {
+  operator: specsOf('operator', true),
+  peer: specsOf('peer', true),
+  system: specsOf('system', true),
+};
 
 /** What an occurrence adds to its code. */
 export interface CodedErrorOptions {

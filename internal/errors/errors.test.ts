@@ -6,19 +6,15 @@ import {
   errorClass,
   errorChain,
   EXIT_CODES,
+  fault,
   findCoded,
   isAbort,
+  retryable,
 } from './index.ts';
 
 const teaErrors = defineErrors({
-  'tea-cold': {
-    fault: 'operator',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'It is cold.',
-    fix: 'Heat it.',
-  },
-  'tea-none': { fault: 'system', exit: 'preflight', retryable: false, meaning: 'No tea.', fix: 'Buy some.' },
+  'tea-cold': retryable.operator.precondition('It is cold.', 'Heat it.'),
+  'tea-none': fault.system.preflight('No tea.', 'Buy some.'),
 });
 
 class TeaError extends errorClass(teaErrors) {}

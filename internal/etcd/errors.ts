@@ -1,78 +1,45 @@
-import { defineErrors, errorClass, findCoded } from '../errors/index.ts';
+import { defineErrors, errorClass, fault, findCoded, retryable } from '../errors/index.ts';
 import { RpcError } from '../rpc/index.ts';
 
 export const etcdErrors = defineErrors({
-  'etcd-unavailable': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'No etcd member responded, or etcd has no quorum. A write may or may not have happened.',
-    fix: 'Make sure that cluster-etcd-state.service and cluster-etcd-kubernetes.service run on more than half of the control-plane nodes, and that these nodes reach each other on ports 2380 and 2383.',
-  },
-  'etcd-denied': {
-    fault: 'system',
-    exit: 'refused',
-    meaning: "etcd's access control refused the call for the user that the client certificate names.",
-    fix: 'Use the certificate that is made for this purpose; do not grant its user more permissions.',
-  },
-  'etcd-compacted': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'The requested revision has been compacted.',
-    fix: 'Read all keys again; watches do so by themselves.',
-  },
-  'etcd-lease-gone': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'The lease has expired or was revoked.',
-    fix: 'Grant a new lease.',
-  },
-  'etcd-no-space': {
-    fault: 'system',
-    exit: 'unhealthy',
-    meaning: 'The etcd database has reached its quota; etcd rejects writes.',
-    fix: 'Find out what fills it, compact and defragment it, then disarm the alarm; or raise the quota.',
-  },
-  'etcd-member-limit': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'etcd accepts one new member at a time, and another node is being added.',
-    fix: 'Wait until the other node is a voting member, or remove it if it has failed.',
-  },
-  'etcd-member-not-ready': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'etcd refuses to change its members: one of them is not started, not in sync or not healthy.',
-    fix: 'Wait: right after a member change this resolves by itself. Otherwise find the lagging member with `cluster status` and repair it.',
-  },
-  'etcd-member-unknown': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'No etcd member has this id.',
-    fix: 'List the members again.',
-  },
-  'etcd-exists': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'The etcd member, user or role already exists.',
-    fix: 'Use the existing one.',
-  },
-  'etcd-absent': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'The etcd user or role does not exist.',
-    fix: 'Create it first.',
-  },
-  'etcd-failed': {
-    fault: 'system',
-    exit: 'internal',
-    meaning: 'etcd refused the call for an unexpected reason.',
-    fix: 'Report the error message, which contains the reason.',
-  },
+  'etcd-unavailable': retryable.system.unreachable(
+    'No etcd member responded, or etcd has no quorum. A write may or may not have happened.',
+    'Make sure that cluster-etcd-state.service and cluster-etcd-kubernetes.service run on more than half of the control-plane nodes, and that these nodes reach each other on ports 2380 and 2383.',
+  ),
+  'etcd-denied': fault.system.refused(
+    "etcd's access control refused the call for the user that the client certificate names.",
+    'Use the certificate that is made for this purpose; do not grant its user more permissions.',
+  ),
+  'etcd-compacted': retryable.system.precondition(
+    'The requested revision has been compacted.',
+    'Read all keys again; watches do so by themselves.',
+  ),
+  'etcd-lease-gone': retryable.system.precondition(
+    'The lease has expired or was revoked.',
+    'Grant a new lease.',
+  ),
+  'etcd-no-space': fault.system.unhealthy(
+    'The etcd database has reached its quota; etcd rejects writes.',
+    'Find out what fills it, compact and defragment it, then disarm the alarm; or raise the quota.',
+  ),
+  'etcd-member-limit': retryable.system.precondition(
+    'etcd accepts one new member at a time, and another node is being added.',
+    'Wait until the other node is a voting member, or remove it if it has failed.',
+  ),
+  'etcd-member-not-ready': retryable.system.precondition(
+    'etcd refuses to change its members: one of them is not started, not in sync or not healthy.',
+    'Wait: right after a member change this resolves by itself. Otherwise find the lagging member with `cluster status` and repair it.',
+  ),
+  'etcd-member-unknown': fault.system.precondition('No etcd member has this id.', 'List the members again.'),
+  'etcd-exists': fault.system.precondition(
+    'The etcd member, user or role already exists.',
+    'Use the existing one.',
+  ),
+  'etcd-absent': fault.system.precondition('The etcd user or role does not exist.', 'Create it first.'),
+  'etcd-failed': fault.system.internal(
+    'etcd refused the call for an unexpected reason.',
+    'Report the error message, which contains the reason.',
+  ),
 });
 
 /** Codes of `EtcdError`. */

@@ -1,27 +1,19 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { CodedError, type CodedErrorOptions, defineErrors, fault, retryable } from '../errors/index.ts';
 
 /** The errors of running programs. */
 export const execErrors = defineErrors({
-  'exec-not-found': {
-    fault: 'system',
-    exit: 'preflight',
-    meaning: 'A required program is not installed on this machine.',
-    fix: 'Install the program named in the message.',
-  },
-  'exec-failed': {
-    fault: 'system',
-    exit: 'internal',
-    retryable: true,
-    meaning: 'A program failed. The message has its exit code and its last output.',
-    fix: 'Correct the cause that the program names in its last output. `--verbose` shows the whole output.',
-  },
-  'exec-timeout': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'A program did not end in time and was stopped.',
-    fix: 'Run the same command again: the machine may be busy. If it fails again, the last output of the program in the message shows what it waited for.',
-  },
+  'exec-not-found': fault.system.preflight(
+    'A required program is not installed on this machine.',
+    'Install the program named in the message.',
+  ),
+  'exec-failed': retryable.system.internal(
+    'A program failed. The message has its exit code and its last output.',
+    'Correct the cause that the program names in its last output. `--verbose` shows the whole output.',
+  ),
+  'exec-timeout': retryable.system.unreachable(
+    'A program did not end in time and was stopped.',
+    'Run the same command again: the machine may be busy. If it fails again, the last output of the program in the message shows what it waited for.',
+  ),
 });
 
 /** A code of this directory. */

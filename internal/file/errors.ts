@@ -1,42 +1,27 @@
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 
 /** The errors of file operations. */
 export const fileErrors = defineErrors({
-  'file-no-space': {
-    fault: 'system',
-    exit: 'diskFull',
-    retryable: true,
-    meaning: 'The disk or its quota is full.',
-    fix: 'Free space on the file system named in the message, then run the same command again.',
-  },
-  'file-read-only': {
-    fault: 'system',
-    exit: 'readOnly',
-    retryable: true,
-    meaning: 'The file system is mounted read-only.',
-    fix: 'Look for disk errors with `dmesg`, remount the file system writable, then run the same command again.',
-  },
-  'file-permission': {
-    fault: 'operator',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'The user that runs this program lacks the permission for a file or directory.',
-    fix: 'Run the command as the owner of the path named in the message, or correct owner and mode of the path.',
-  },
-  'file-too-large': {
-    fault: 'peer',
-    exit: 'precondition',
-    meaning: 'A file is larger than the limit for files of its kind. It was not read.',
-    fix: 'Check the content of the file named in the message: another file may have been put in its place.',
-  },
-  'file-io': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning:
-      'A file operation failed: part of the path does not exist or is not a directory, or the disk has an error.',
-    fix: 'Check that every directory of the path named in the message exists and is a directory. For EIO, look for disk errors with `dmesg`.',
-  },
+  'file-no-space': retryable.system.diskFull(
+    'The disk or its quota is full.',
+    'Free space on the file system named in the message, then run the same command again.',
+  ),
+  'file-read-only': retryable.system.readOnly(
+    'The file system is mounted read-only.',
+    'Look for disk errors with `dmesg`, remount the file system writable, then run the same command again.',
+  ),
+  'file-permission': retryable.operator.precondition(
+    'The user that runs this program lacks the permission for a file or directory.',
+    'Run the command as the owner of the path named in the message, or correct owner and mode of the path.',
+  ),
+  'file-too-large': fault.peer.precondition(
+    'A file is larger than the limit for files of its kind. It was not read.',
+    'Check the content of the file named in the message: another file may have been put in its place.',
+  ),
+  'file-io': retryable.system.precondition(
+    'A file operation failed: part of the path does not exist or is not a directory, or the disk has an error.',
+    'Check that every directory of the path named in the message exists and is a directory. For EIO, look for disk errors with `dmesg`.',
+  ),
 });
 
 /** A code of this directory. */

@@ -1,53 +1,55 @@
-import { refusedCheck as refusal } from '../attestation/index.ts';
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, fault } from '../errors/index.ts';
 
 const SIGN_AGAIN = 'Ask an owner to run the command that creates this document again.';
 const DO_NOT_USE = 'Do not use the document. Ask an owner to sign a new one.';
 
 /** Refusals of owner-signed documents. */
 export const ownerDocumentErrors = defineErrors({
-  'owner-document-malformed': refusal(
+  'owner-document-malformed': fault.peer.refused(
     'An owner-signed document does not have the form that this version writes.',
     'Compare the versions of the CLI and of the agents. If they match, ask an owner to sign the document again.',
   ),
-  'owner-document-trailing-bytes': refusal(
+  'owner-document-trailing-bytes': fault.peer.refused(
     'An owner-signed document has bytes after its signature.',
     DO_NOT_USE,
   ),
-  'owner-document-kind-unknown': refusal(
+  'owner-document-kind-unknown': fault.peer.refused(
     'This version does not know the kind of an owner-signed document.',
     'Upgrade the program that refused it.',
   ),
-  'owner-document-kind-mismatch': refusal(
+  'owner-document-kind-mismatch': fault.peer.refused(
     'A valid owner-signed document was used as a document of another kind.',
     'Do not use the document: it was stored where it does not belong.',
   ),
-  'owner-document-signer-unknown': refusal(
+  'owner-document-signer-unknown': fault.peer.refused(
     'The key that signed the document is not an owner key of this cluster.',
     'Ask an owner whose key is in the provisioning of the machines, or in the signed set of owners, to sign it.',
   ),
-  'owner-document-signature-invalid': refusal(
+  'owner-document-signature-invalid': fault.peer.refused(
     'The signature of an owner-signed document is missing or does not match its content.',
     'Do not use the document: it was changed, or signed with another key.',
   ),
-  'owner-document-cluster-mismatch': refusal('The document was signed for another cluster.', DO_NOT_USE),
-  'owner-document-epoch-old': refusal(
+  'owner-document-cluster-mismatch': fault.peer.refused(
+    'The document was signed for another cluster.',
+    DO_NOT_USE,
+  ),
+  'owner-document-epoch-old': fault.peer.refused(
     'The document was signed before the cluster was recovered or restored.',
     SIGN_AGAIN,
   ),
-  'owner-document-serial-old': refusal(
+  'owner-document-serial-old': fault.peer.refused(
     'A newer document of the same kind was accepted before, so this one is a replay of an old document.',
     'Use the newest document. If it is lost, ask an owner to sign again.',
   ),
-  'owner-document-serial-conflict': refusal(
+  'owner-document-serial-conflict': fault.peer.refused(
     'Another document with the same serial number was accepted before; the first one stays valid.',
     'Find out whether two owners signed at the same time. If they did not, an owner key was copied: remove that owner.',
   ),
-  'owner-document-expired': refusal(
+  'owner-document-expired': fault.peer.refused(
     'The document has passed its end date and allows nothing new.',
     SIGN_AGAIN,
   ),
-  'owner-document-required': refusal(
+  'owner-document-required': fault.peer.refused(
     'Control-plane roles, trusted machines and measurements, operators and readmissions need an owner’s signature.',
     'Ask an owner to run the same command with the owner key.',
   ),

@@ -1,115 +1,77 @@
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, retryable } from '../errors/index.ts';
 
-const common = { fault: 'operator', retryable: true } as const;
 const again = 'then run the same command again.';
 
 /** One error for each check. */
 export const preflightErrors = defineErrors({
-  'preflight-provisioning': {
-    ...common,
-    exit: 'usage',
-    meaning: 'The provisioning file of this machine is invalid. Nothing was changed.',
-    fix: 'Correct the key named in the message in /etc/cluster/provisioning.json. `cluster provisioning validate` checks the file, and docs/provisioning.md describes every key.',
-  },
-  'preflight-tpm': {
-    ...common,
-    exit: 'precondition',
-    meaning: 'The TPM of the provisioning file does not exist or does not respond.',
-    fix: 'Enable the TPM in the firmware setup (or give the virtual machine one); for a machine without a TPM write `"tpm": {"kind": "none"}` in /etc/cluster/provisioning.json.',
-  },
-  'preflight-swap': {
-    ...common,
-    exit: 'swap',
-    meaning: 'Swap is enabled, and the kubelet does not start with swap. Nothing was changed.',
-    fix: `Disable swap with \`swapoff -a\` and remove it from /etc/fstab, ${again}`,
-  },
-  'preflight-port': {
-    ...common,
-    exit: 'port',
-    meaning: 'A required port of this machine is in use. Nothing was changed.',
-    fix: `Find the program that listens on the port with \`ss -ltnp\` and stop it, ${again}`,
-  },
-  'preflight-address': {
-    ...common,
-    exit: 'address',
-    meaning: 'The machine has no address that other machines can reach, or not the configured one.',
-    fix: 'Configure a fixed address (or repair DHCP), or correct `address` in /etc/cluster/provisioning.json and restart bootstrapper.service; then run the same command again.',
-  },
-  'preflight-address-changed': {
-    ...common,
-    exit: 'addressChanged',
-    meaning:
-      'The machine no longer has the address in the certificates and the etcd membership of this node. Nothing was changed.',
-    fix: 'Configure the old address again (fixed, or reserved at the DHCP server): the node then continues by itself, and an init continues with the same command.',
-  },
-  'preflight-hostname': {
-    ...common,
-    exit: 'hostname',
-    meaning: 'The name of the node is not usable: it resolves to another machine, or is not unique.',
-    fix: 'Correct the DNS record or /etc/hosts, or give the node another name (`hostnamectl set-hostname NAME`, or `firstNode.name` in cluster.yaml), then run the same command again.',
-  },
-  'preflight-dns': {
-    ...common,
-    exit: 'preflight',
-    meaning: 'Pods cannot use the DNS configuration of this machine. The cluster works nevertheless.',
-    fix: 'Configure one to three DNS servers in /etc/resolv.conf that are not on the loopback address.',
-  },
-  'preflight-disk': {
-    ...common,
-    exit: 'diskFull',
-    meaning: 'Not enough disk space for the components of the cluster. Nothing was changed.',
-    fix: `Free space on the file system named in the message, ${again}`,
-  },
-  'preflight-read-only': {
-    ...common,
-    exit: 'readOnly',
-    meaning: 'A directory of the cluster is not writable. Nothing was changed.',
-    fix: `Look for disk errors with \`dmesg\` and remount the file system writable, ${again}`,
-  },
-  'preflight-kernel': {
-    ...common,
-    exit: 'preflight',
-    meaning: 'The kernel of this machine is too old for Kubernetes. Nothing was changed.',
-    fix: `Boot a newer kernel, ${again}`,
-  },
-  'preflight-module': {
-    ...common,
-    exit: 'preflight',
-    meaning: 'A required kernel module is not loaded. Nothing was changed.',
-    fix: 'Run `modprobe MODULE`, or `cluster preflight --fix` on the machine. The package cluster-agent loads the module at each boot.',
-  },
-  'preflight-sysctl': {
-    ...common,
-    exit: 'preflight',
-    meaning: 'A kernel parameter does not have the required value. Nothing was changed.',
-    fix: 'Run `sysctl -w KEY=VALUE`, or `cluster preflight --fix` on the machine. The package cluster-agent sets the parameter at each boot: if it has changed, remove it from the other files in /etc/sysctl.d.',
-  },
-  'preflight-cgroup': {
-    ...common,
-    exit: 'preflight',
-    meaning:
-      'The kubelet does not support the cgroup version or controllers of this machine. Nothing was changed.',
-    fix: 'Boot with cgroup v2 (`systemd.unified_cgroup_hierarchy=1` on the kernel command line). To stay with cgroup v1 for now, set `kubelet.failCgroupV1` to false in /etc/cluster/provisioning.json.',
-  },
-  'preflight-clock': {
-    ...common,
-    exit: 'clock',
-    meaning: 'The clock of this machine is wrong: other machines would reject its certificates.',
-    fix: `Start a time service (systemd-timesyncd or chrony) and wait until the clock is synchronized, ${again}`,
-  },
-  'preflight-size': {
-    ...common,
-    exit: 'preflight',
-    meaning:
-      'The machine has less memory or fewer processors than a control plane needs. It is sufficient for a worker.',
-    fix: 'Add memory or processors, or use the machine as a worker.',
-  },
-  'preflight-program': {
-    ...common,
-    exit: 'preflight',
-    meaning: 'A program that Kubernetes needs on every node is not installed.',
-    fix: `Install the package named in the message, ${again}`,
-  },
+  'preflight-provisioning': retryable.operator.usage(
+    'The provisioning file of this machine is invalid. Nothing was changed.',
+    'Correct the key named in the message in /etc/cluster/provisioning.json. `cluster provisioning validate` checks the file, and docs/provisioning.md describes every key.',
+  ),
+  'preflight-tpm': retryable.operator.precondition(
+    'The TPM of the provisioning file does not exist or does not respond.',
+    'Enable the TPM in the firmware setup (or give the virtual machine one); for a machine without a TPM write `"tpm": {"kind": "none"}` in /etc/cluster/provisioning.json.',
+  ),
+  'preflight-swap': retryable.operator.swap(
+    'Swap is enabled, and the kubelet does not start with swap. Nothing was changed.',
+    `Disable swap with \`swapoff -a\` and remove it from /etc/fstab, ${again}`,
+  ),
+  'preflight-port': retryable.operator.port(
+    'A required port of this machine is in use. Nothing was changed.',
+    `Find the program that listens on the port with \`ss -ltnp\` and stop it, ${again}`,
+  ),
+  'preflight-address': retryable.operator.address(
+    'The machine has no address that other machines can reach, or not the configured one.',
+    'Configure a fixed address (or repair DHCP), or correct `address` in /etc/cluster/provisioning.json and restart bootstrapper.service; then run the same command again.',
+  ),
+  'preflight-address-changed': retryable.operator.addressChanged(
+    'The machine no longer has the address in the certificates and the etcd membership of this node. Nothing was changed.',
+    'Configure the old address again (fixed, or reserved at the DHCP server): the node then continues by itself, and an init continues with the same command.',
+  ),
+  'preflight-hostname': retryable.operator.hostname(
+    'The name of the node is not usable: it resolves to another machine, or is not unique.',
+    'Correct the DNS record or /etc/hosts, or give the node another name (`hostnamectl set-hostname NAME`, or `firstNode.name` in cluster.yaml), then run the same command again.',
+  ),
+  'preflight-dns': retryable.operator.preflight(
+    'Pods cannot use the DNS configuration of this machine. The cluster works nevertheless.',
+    'Configure one to three DNS servers in /etc/resolv.conf that are not on the loopback address.',
+  ),
+  'preflight-disk': retryable.operator.diskFull(
+    'Not enough disk space for the components of the cluster. Nothing was changed.',
+    `Free space on the file system named in the message, ${again}`,
+  ),
+  'preflight-read-only': retryable.operator.readOnly(
+    'A directory of the cluster is not writable. Nothing was changed.',
+    `Look for disk errors with \`dmesg\` and remount the file system writable, ${again}`,
+  ),
+  'preflight-kernel': retryable.operator.preflight(
+    'The kernel of this machine is too old for Kubernetes. Nothing was changed.',
+    `Boot a newer kernel, ${again}`,
+  ),
+  'preflight-module': retryable.operator.preflight(
+    'A required kernel module is not loaded. Nothing was changed.',
+    'Run `modprobe MODULE`, or `cluster preflight --fix` on the machine. The package cluster-agent loads the module at each boot.',
+  ),
+  'preflight-sysctl': retryable.operator.preflight(
+    'A kernel parameter does not have the required value. Nothing was changed.',
+    'Run `sysctl -w KEY=VALUE`, or `cluster preflight --fix` on the machine. The package cluster-agent sets the parameter at each boot: if it has changed, remove it from the other files in /etc/sysctl.d.',
+  ),
+  'preflight-cgroup': retryable.operator.preflight(
+    'The kubelet does not support the cgroup version or controllers of this machine. Nothing was changed.',
+    'Boot with cgroup v2 (`systemd.unified_cgroup_hierarchy=1` on the kernel command line). To stay with cgroup v1 for now, set `kubelet.failCgroupV1` to false in /etc/cluster/provisioning.json.',
+  ),
+  'preflight-clock': retryable.operator.clock(
+    'The clock of this machine is wrong: other machines would reject its certificates.',
+    `Start a time service (systemd-timesyncd or chrony) and wait until the clock is synchronized, ${again}`,
+  ),
+  'preflight-size': retryable.operator.preflight(
+    'The machine has less memory or fewer processors than a control plane needs. It is sufficient for a worker.',
+    'Add memory or processors, or use the machine as a worker.',
+  ),
+  'preflight-program': retryable.operator.preflight(
+    'A program that Kubernetes needs on every node is not installed.',
+    `Install the package named in the message, ${again}`,
+  ),
 });
 
 /** A code of this directory. */

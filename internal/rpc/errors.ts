@@ -7,52 +7,37 @@ import {
   EXIT_CODES,
   type ExitName,
   type Fault,
+  fault,
   findCoded,
+  retryable,
 } from '../errors/index.ts';
 import { printableLines } from '../printable/index.ts';
 
 export const rpcErrors = defineErrors({
-  'rpc-unreachable': {
-    fault: 'peer',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The peer could not be reached, or the connection broke.',
-    fix: 'Check the address and port, that the service runs there, and that no firewall blocks the connection.',
-  },
-  'rpc-timeout': {
-    fault: 'peer',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The peer did not respond in time.',
-    fix: 'Check whether the peer is overloaded or the network loses packets, then repeat the call.',
-  },
-  'rpc-handshake': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The TLS handshake failed: one end did not accept the certificate of the other.',
-    fix: 'Compare the expected fingerprint or certificate with the one in the error message. Do not continue if they differ.',
-  },
-  'rpc-not-served': {
-    fault: 'peer',
-    exit: 'precondition',
-    meaning: 'The peer does not implement this call; it probably runs another version.',
-    fix: 'Compare the versions of both programs: they may differ by one minor version.',
-  },
-  'rpc-crowded': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning:
-      'The server refused the connection because too many are waiting, most of them from the same network as this one.',
-    fix: 'Wait: the client retries by itself. If it lasts for minutes, find out on a control plane where the connections come from: `cluster node logs NODE --unit cluster-joinservice`.',
-  },
-  'rpc-failed': {
-    fault: 'peer',
-    exit: 'internal',
-    retryable: true,
-    meaning: 'The peer failed with an internal error.',
-    fix: 'Read the log of the peer at the time of the call.',
-  },
+  'rpc-unreachable': retryable.peer.unreachable(
+    'The peer could not be reached, or the connection broke.',
+    'Check the address and port, that the service runs there, and that no firewall blocks the connection.',
+  ),
+  'rpc-timeout': retryable.peer.unreachable(
+    'The peer did not respond in time.',
+    'Check whether the peer is overloaded or the network loses packets, then repeat the call.',
+  ),
+  'rpc-handshake': fault.peer.refused(
+    'The TLS handshake failed: one end did not accept the certificate of the other.',
+    'Compare the expected fingerprint or certificate with the one in the error message. Do not continue if they differ.',
+  ),
+  'rpc-not-served': fault.peer.precondition(
+    'The peer does not implement this call; it probably runs another version.',
+    'Compare the versions of both programs: they may differ by one minor version.',
+  ),
+  'rpc-crowded': retryable.system.unreachable(
+    'The server refused the connection because too many are waiting, most of them from the same network as this one.',
+    'Wait: the client retries by itself. If it lasts for minutes, find out on a control plane where the connections come from: `cluster node logs NODE --unit cluster-joinservice`.',
+  ),
+  'rpc-failed': retryable.peer.internal(
+    'The peer failed with an internal error.',
+    'Read the log of the peer at the time of the call.',
+  ),
 });
 
 /** Codes of `RpcError`. */

@@ -3,7 +3,7 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { selfSignedCertificate } from '../crypto/index.ts';
-import { CodedError, defineErrors } from '../errors/index.ts';
+import { CodedError, defineErrors, fault } from '../errors/index.ts';
 import { Secret } from '../secret/index.ts';
 import { createMemoryLogger } from '../testing/index.ts';
 import { RpcChannel } from './channel.ts';
@@ -16,7 +16,7 @@ import { SystemClock } from '../clock/index.ts';
 
 const never = new AbortController().signal;
 const testErrors = defineErrors({
-  'test-refused': { fault: 'operator', exit: 'refused', retryable: false, meaning: 'no', fix: 'ask nicely' },
+  'test-refused': fault.operator.refused('no', 'ask nicely'),
 });
 
 const open: AsyncDisposable[] = [];

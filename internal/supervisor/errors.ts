@@ -1,13 +1,10 @@
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, retryable } from '../errors/index.ts';
 
 export const supervisorErrors = defineErrors({
-  'supervisor-straggler': {
-    fault: 'system',
-    exit: 'internal',
-    retryable: true,
-    meaning: 'A part of the program ignored the request to stop, so the program exited.',
-    fix: 'Report the path in the error message as a defect. systemd restarts the program by itself.',
-  },
+  'supervisor-straggler': retryable.system.internal(
+    'A part of the program ignored the request to stop, so the program exited.',
+    'Report the path in the error message as a defect. systemd restarts the program by itself.',
+  ),
 });
 
 /** Codes of `SupervisorError`. */

@@ -1,92 +1,59 @@
-import { defineErrors, errorClass } from '../errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../errors/index.ts';
 
 /** Errors of the TPM. */
 export const tpmErrors = defineErrors({
-  'tpm-unavailable': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'The TPM cannot be opened: the device or socket does not exist, or permission is denied.',
-    fix: 'Check that the path in the provisioning file exists and is readable. On hardware, enable the TPM in the firmware setup.',
-  },
-  'tpm-timeout': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The TPM did not respond to a command in time, and the connection was closed.',
-    fix: 'Check that no other program uses the TPM (a software TPM serves one connection at a time), then try again.',
-  },
-  'tpm-connection': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The connection to the TPM broke during a command.',
-    fix: 'For a software TPM, check that its process is running. Then try again.',
-  },
-  'tpm-busy': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The TPM was busy during all attempts, or too many requests are waiting for it.',
-    fix: 'Try again in a minute. If it persists, look for a program that uses the TPM constantly.',
-  },
-  'tpm-malformed': {
-    fault: 'peer',
-    exit: 'internal',
-    meaning: 'A TPM structure violates the TPM 2.0 specification: a length, tag or value is wrong.',
-    fix: 'If the local TPM sent it, update the firmware of the TPM. If it came over the network, do not trust the sender.',
-  },
-  'tpm-refused': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'The TPM refused a command. The details name the command and the response code.',
-    fix: 'Look up the response code in the TPM 2.0 specification, Part 2, 6.6, or with `tpm2_rc_decode`.',
-  },
-  'tpm-auth-failed': {
-    fault: 'system',
-    exit: 'refused',
-    meaning: 'The TPM refused the authorization value of a key, an index or a hierarchy.',
-    fix: 'Set empty passwords for the owner and endorsement hierarchies (or clear the TPM in the firmware setup), and check that this agent created the key.',
-  },
-  'tpm-nv-foreign': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The NV index of the lock counter is defined as something else.',
-    fix: 'Find out which software uses the NV index of the message. If none does, undefine it (`tpm2_nvundefine`) and try again.',
-  },
-  'tpm-policy-failed': {
-    fault: 'system',
-    exit: 'refused',
-    meaning:
-      'The TPM does not unseal a secret, because the PCRs do not have the values that it was sealed to.',
-    fix: 'Boot the software that the secret was sealed to, or recover the secret with the owner key and seal it again.',
-  },
-  'tpm-credential-rejected': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The TPM refused a credential or a sealed blob: it was created for another key, or altered.',
-    fix: 'Start the enrolment again. A credential is valid only for the EK and the AK that it was created for.',
-  },
-  'tpm-handle-missing': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'A persistent key or an NV index does not exist in the TPM.',
-    fix: 'Provision the TPM with EK certificate and counter (for a software TPM: `swtpm_setup --create-ek-cert`).',
-  },
-  'tpm-lockout': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'The TPM is in lockout after too many wrong authorization values.',
-    fix: 'Wait for the recovery time of the TPM, or clear the lockout (`tpm2_dictionarylockout --clear-lockout`).',
-  },
-  'tpm-pcrs-moving': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'PCRs were extended during each attempt to read or quote them.',
-    fix: 'Try again after the machine has finished starting.',
-  },
+  'tpm-unavailable': retryable.system.precondition(
+    'The TPM cannot be opened: the device or socket does not exist, or permission is denied.',
+    'Check that the path in the provisioning file exists and is readable. On hardware, enable the TPM in the firmware setup.',
+  ),
+  'tpm-timeout': retryable.system.unreachable(
+    'The TPM did not respond to a command in time, and the connection was closed.',
+    'Check that no other program uses the TPM (a software TPM serves one connection at a time), then try again.',
+  ),
+  'tpm-connection': retryable.system.unreachable(
+    'The connection to the TPM broke during a command.',
+    'For a software TPM, check that its process is running. Then try again.',
+  ),
+  'tpm-busy': retryable.system.unreachable(
+    'The TPM was busy during all attempts, or too many requests are waiting for it.',
+    'Try again in a minute. If it persists, look for a program that uses the TPM constantly.',
+  ),
+  'tpm-malformed': fault.peer.internal(
+    'A TPM structure violates the TPM 2.0 specification: a length, tag or value is wrong.',
+    'If the local TPM sent it, update the firmware of the TPM. If it came over the network, do not trust the sender.',
+  ),
+  'tpm-refused': fault.system.precondition(
+    'The TPM refused a command. The details name the command and the response code.',
+    'Look up the response code in the TPM 2.0 specification, Part 2, 6.6, or with `tpm2_rc_decode`.',
+  ),
+  'tpm-auth-failed': fault.system.refused(
+    'The TPM refused the authorization value of a key, an index or a hierarchy.',
+    'Set empty passwords for the owner and endorsement hierarchies (or clear the TPM in the firmware setup), and check that this agent created the key.',
+  ),
+  'tpm-nv-foreign': fault.operator.precondition(
+    'The NV index of the lock counter is defined as something else.',
+    'Find out which software uses the NV index of the message. If none does, undefine it (`tpm2_nvundefine`) and try again.',
+  ),
+  'tpm-policy-failed': fault.system.refused(
+    'The TPM does not unseal a secret, because the PCRs do not have the values that it was sealed to.',
+    'Boot the software that the secret was sealed to, or recover the secret with the owner key and seal it again.',
+  ),
+  'tpm-credential-rejected': fault.peer.refused(
+    'The TPM refused a credential or a sealed blob: it was created for another key, or altered.',
+    'Start the enrolment again. A credential is valid only for the EK and the AK that it was created for.',
+  ),
+  'tpm-handle-missing': fault.system.precondition(
+    'A persistent key or an NV index does not exist in the TPM.',
+    'Provision the TPM with EK certificate and counter (for a software TPM: `swtpm_setup --create-ek-cert`).',
+  ),
+  'tpm-lockout': retryable.system.precondition(
+    'The TPM is in lockout after too many wrong authorization values.',
+    'Wait for the recovery time of the TPM, or clear the lockout (`tpm2_dictionarylockout --clear-lockout`).',
+  ),
+  'tpm-pcrs-moving': retryable.system.unreachable(
+    'PCRs were extended during each attempt to read or quote them.',
+    'Try again after the machine has finished starting.',
+  ),
 });
 
 /** Codes of `TpmError`. */

@@ -1,27 +1,19 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** The errors of this directory, for `cluster explain CODE`. */
 export const distributionErrors = defineErrors({
-  'distribution-blob-missing': {
-    fault: 'peer',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'This control plane does not have the requested component.',
-    fix: 'Do nothing if another control plane has it. Otherwise run the `cluster init` of this cluster again, which uploads it.',
-  },
-  'distribution-busy': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'This control plane already sends as many components at once as allowed.',
-    fix: 'Do nothing: the node fetches from another control plane, or retries.',
-  },
-  'distribution-request-invalid': {
-    fault: 'peer',
-    exit: 'usage',
-    meaning: 'The request for a component is invalid.',
-    fix: 'Compare the versions of both nodes. They may differ by one minor version.',
-  },
+  'distribution-blob-missing': retryable.peer.precondition(
+    'This control plane does not have the requested component.',
+    'Do nothing if another control plane has it. Otherwise run the `cluster init` of this cluster again, which uploads it.',
+  ),
+  'distribution-busy': retryable.system.unreachable(
+    'This control plane already sends as many components at once as allowed.',
+    'Do nothing: the node fetches from another control plane, or retries.',
+  ),
+  'distribution-request-invalid': fault.peer.usage(
+    'The request for a component is invalid.',
+    'Compare the versions of both nodes. They may differ by one minor version.',
+  ),
 });
 
 /** The codes of `DistributionError`. */

@@ -1,74 +1,47 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** The errors of this directory, for `cluster explain CODE`. */
 export const operatorApiErrors = defineErrors({
-  'operatorapi-join-unknown': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'No machine that requested to join has this ID, fingerprint, identity or address, and the newest refusals in the audit log are not about it.',
-    fix: 'List the requests with `cluster node ls --joins`, and all refusals with `cluster audit ls`.',
-  },
-  'operatorapi-join-ambiguous': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The prefix matches the ID, fingerprint or identity of more than one machine.',
-    fix: 'Use a longer prefix. The error lists the matches.',
-  },
-  'operatorapi-already-joined': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'The machine is already a member, so its request cannot be approved or refused.',
-    fix: 'Change its roles or labels, or remove it, like any other node.',
-  },
-  'operatorapi-operator-unknown': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'No operator has this name.',
-    fix: 'List all operators with `cluster operator ls`.',
-  },
-  'operatorapi-ownership-signer': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'The key of this owner signed the ownership of the cluster, and joining machines verify that signature. Another owner has to sign first. Nothing was changed.',
-    fix: 'Have another owner run `cluster operator remove NAME`, which signs before it removes. To replace the key of the only owner, add the new key as an owner with another name and run the command with that key.',
-  },
-  'operatorapi-last-owner': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'This is the last owner. Without an owner nobody could administer the cluster.',
-    fix: 'Make another operator an owner first.',
-  },
-  'operatorapi-audit-truncated': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning:
-      'The oldest entries of the audit log were dropped to make room while they were being read. The chain is intact.',
-    fix: 'Run the same command again. It begins with the oldest remaining entry.',
-  },
-  'operatorapi-collateral-refused': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning:
-      'The uploaded collateral is malformed, not signed by its manufacturer, expired, or older than the collateral used before. The previous collateral stays in use.',
-    fix: 'Fetch new collateral with `cluster attest collateral refresh` and upload it with `cluster attest collateral hand-on`. The cause names the document.',
-  },
-  'operatorapi-keys-already-rotated': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning:
-      'The shared keys of the control planes were already rotated, and this call did not name the current generation. It may be a repeated call. Nothing was changed.',
-    fix: 'Do nothing if that rotation is the one you wanted. Otherwise name the current generation, which the error shows: `cluster keys rotate --replace GENERATION`.',
-  },
-  'operatorapi-signing-failed': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'The operator is recorded, but this control plane could not issue the certificate.',
-    fix: 'Repeat the call. If this persists, use another curator and check the log of cluster-signer.service on this one.',
-  },
+  'operatorapi-join-unknown': fault.operator.precondition(
+    'No machine that requested to join has this ID, fingerprint, identity or address, and the newest refusals in the audit log are not about it.',
+    'List the requests with `cluster node ls --joins`, and all refusals with `cluster audit ls`.',
+  ),
+  'operatorapi-join-ambiguous': fault.operator.usage(
+    'The prefix matches the ID, fingerprint or identity of more than one machine.',
+    'Use a longer prefix. The error lists the matches.',
+  ),
+  'operatorapi-already-joined': fault.operator.precondition(
+    'The machine is already a member, so its request cannot be approved or refused.',
+    'Change its roles or labels, or remove it, like any other node.',
+  ),
+  'operatorapi-operator-unknown': fault.operator.precondition(
+    'No operator has this name.',
+    'List all operators with `cluster operator ls`.',
+  ),
+  'operatorapi-ownership-signer': fault.operator.precondition(
+    'The key of this owner signed the ownership of the cluster, and joining machines verify that signature. Another owner has to sign first. Nothing was changed.',
+    'Have another owner run `cluster operator remove NAME`, which signs before it removes. To replace the key of the only owner, add the new key as an owner with another name and run the command with that key.',
+  ),
+  'operatorapi-last-owner': fault.operator.precondition(
+    'This is the last owner. Without an owner nobody could administer the cluster.',
+    'Make another operator an owner first.',
+  ),
+  'operatorapi-audit-truncated': retryable.system.unreachable(
+    'The oldest entries of the audit log were dropped to make room while they were being read. The chain is intact.',
+    'Run the same command again. It begins with the oldest remaining entry.',
+  ),
+  'operatorapi-collateral-refused': fault.operator.refused(
+    'The uploaded collateral is malformed, not signed by its manufacturer, expired, or older than the collateral used before. The previous collateral stays in use.',
+    'Fetch new collateral with `cluster attest collateral refresh` and upload it with `cluster attest collateral hand-on`. The cause names the document.',
+  ),
+  'operatorapi-keys-already-rotated': fault.operator.precondition(
+    'The shared keys of the control planes were already rotated, and this call did not name the current generation. It may be a repeated call. Nothing was changed.',
+    'Do nothing if that rotation is the one you wanted. Otherwise name the current generation, which the error shows: `cluster keys rotate --replace GENERATION`.',
+  ),
+  'operatorapi-signing-failed': retryable.system.unreachable(
+    'The operator is recorded, but this control plane could not issue the certificate.',
+    'Repeat the call. If this persists, use another curator and check the log of cluster-signer.service on this one.',
+  ),
 });
 
 /** The codes of `OperatorApiError`. */

@@ -1,19 +1,15 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../internal/errors/index.ts';
 
 /** The errors of this directory, for `cluster explain CODE`. */
 export const joinserviceErrors = defineErrors({
-  'joinservice-config-invalid': {
-    fault: 'system',
-    exit: 'usage',
-    meaning: 'The configuration file of the join service is invalid.',
-    fix: 'Restart bootstrapper.service, which writes this file. Report it if the file is still invalid.',
-  },
-  'joinservice-file-missing': {
-    fault: 'system',
-    exit: 'precondition',
-    meaning: 'A file that the configuration of the join service names does not exist.',
-    fix: 'Restart bootstrapper.service, which provides the files and starts this service.',
-  },
+  'joinservice-config-invalid': fault.system.usage(
+    'The configuration file of the join service is invalid.',
+    'Restart bootstrapper.service, which writes this file. Report it if the file is still invalid.',
+  ),
+  'joinservice-file-missing': fault.system.precondition(
+    'A file that the configuration of the join service names does not exist.',
+    'Restart bootstrapper.service, which provides the files and starts this service.',
+  ),
 });
 
 /** The codes of `JoinserviceError`. */

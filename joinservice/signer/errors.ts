@@ -1,103 +1,67 @@
-import { defineErrors, errorClass } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
 
 /** The errors of this directory, for `cluster explain CODE`. */
 export const signerErrors = defineErrors({
-  'signer-config-invalid': {
-    fault: 'system',
-    exit: 'usage',
-    meaning: 'The configuration file of the signer is invalid.',
-    fix: 'Restart bootstrapper.service, which writes this file. Report it if the file is still invalid.',
-  },
-  'signer-key-missing': {
-    fault: 'system',
-    exit: 'precondition',
-    retryable: true,
-    meaning: 'A key of the cluster is not on this control plane yet.',
-    fix: 'Wait while the node is being set up. If this persists, check which file the log of cluster-signer.service names.',
-  },
-  'signer-not-on-record': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'A certificate was requested that no record of the cluster allows.',
-    fix: 'If nobody removed the node or operator at that moment, check who can reach the join service.',
-  },
-  'signer-request-invalid': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The request to sign is malformed, or the machine itself did not make it.',
-    fix: 'Compare the versions of the agent and the join service. They may differ by one minor version.',
-  },
-  'signer-statement-outdated': {
-    fault: 'peer',
-    exit: 'refused',
-    retryable: true,
-    meaning: 'The statement of a machine is older than ten minutes, or its time is in the future.',
-    fix: 'Compare the clocks of the machine and the control plane. If they agree, the statement was held back.',
-  },
-  'signer-statement-replayed': {
-    fault: 'peer',
-    exit: 'refused',
-    retryable: true,
-    meaning: 'The machine has made a newer statement since: this one is a replay.',
-    fix: 'Do nothing: the machine retries by itself. If it happens again, check who can reach the socket of the signer.',
-  },
-  'signer-evidence-missing': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The statement came without evidence of the variant that the machine was admitted with.',
-    fix: 'Compare the versions of the agent and the join service, and check that the TPM of the machine responds.',
-  },
-  'signer-evidence-refused': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The evidence is not bound to this statement, or the attestation policy refuses it.',
-    fix: 'Check the cause in the log of cluster-signer.service, which names the failed check.',
-  },
-  'signer-machine-other': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The evidence is of another machine than the recorded one.',
-    fix: 'If the machine was replaced, remove its node and let it join again. Otherwise treat the node key as copied.',
-  },
-  'signer-machine-changed': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The record of a control plane names another machine than the one that the signer knows.',
-    fix: 'If the change is intended, have an owner sign a new grant for the node. Otherwise check who writes records to etcd.',
-  },
-  'signer-address-other': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'A machine requested a certificate for an address or name that is not its own.',
-    fix: 'Give the machine an address and a name of its own. The error names the node that has them.',
-  },
-  'signer-grant-missing': {
-    fault: 'operator',
-    exit: 'refused',
-    retryable: true,
-    meaning: 'A control plane needs a grant signed by an owner, and there is none for this node.',
-    fix: 'Have an owner approve the node, or set its roles.',
-  },
-  'signer-grant-other': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning: 'The grant of the owner is for another key, machine or role than the recorded ones.',
-    fix: 'Have an owner sign a grant for the node as it is recorded. If nobody changed it, check who writes records to etcd.',
-  },
-  'signer-policy-unsigned': {
-    fault: 'operator',
-    exit: 'refused',
-    retryable: true,
-    meaning: 'No owner has signed the stored configuration, which says which evidence is accepted.',
-    fix: 'Have an owner apply the configuration again.',
-  },
-  'signer-memory-damaged': {
-    fault: 'system',
-    exit: 'internal',
-    retryable: true,
-    meaning: 'The state of the signer about owner documents and statements cannot be read from its disk.',
-    fix: 'Take the control-plane role from the node and give it back. The signer then starts from the floors in the grant of the owner.',
-  },
+  'signer-config-invalid': fault.system.usage(
+    'The configuration file of the signer is invalid.',
+    'Restart bootstrapper.service, which writes this file. Report it if the file is still invalid.',
+  ),
+  'signer-key-missing': retryable.system.precondition(
+    'A key of the cluster is not on this control plane yet.',
+    'Wait while the node is being set up. If this persists, check which file the log of cluster-signer.service names.',
+  ),
+  'signer-not-on-record': fault.peer.refused(
+    'A certificate was requested that no record of the cluster allows.',
+    'If nobody removed the node or operator at that moment, check who can reach the join service.',
+  ),
+  'signer-request-invalid': fault.peer.refused(
+    'The request to sign is malformed, or the machine itself did not make it.',
+    'Compare the versions of the agent and the join service. They may differ by one minor version.',
+  ),
+  'signer-statement-outdated': retryable.peer.refused(
+    'The statement of a machine is older than ten minutes, or its time is in the future.',
+    'Compare the clocks of the machine and the control plane. If they agree, the statement was held back.',
+  ),
+  'signer-statement-replayed': retryable.peer.refused(
+    'The machine has made a newer statement since: this one is a replay.',
+    'Do nothing: the machine retries by itself. If it happens again, check who can reach the socket of the signer.',
+  ),
+  'signer-evidence-missing': fault.peer.refused(
+    'The statement came without evidence of the variant that the machine was admitted with.',
+    'Compare the versions of the agent and the join service, and check that the TPM of the machine responds.',
+  ),
+  'signer-evidence-refused': fault.peer.refused(
+    'The evidence is not bound to this statement, or the attestation policy refuses it.',
+    'Check the cause in the log of cluster-signer.service, which names the failed check.',
+  ),
+  'signer-machine-other': fault.peer.refused(
+    'The evidence is of another machine than the recorded one.',
+    'If the machine was replaced, remove its node and let it join again. Otherwise treat the node key as copied.',
+  ),
+  'signer-machine-changed': fault.peer.refused(
+    'The record of a control plane names another machine than the one that the signer knows.',
+    'If the change is intended, have an owner sign a new grant for the node. Otherwise check who writes records to etcd.',
+  ),
+  'signer-address-other': fault.peer.refused(
+    'A machine requested a certificate for an address or name that is not its own.',
+    'Give the machine an address and a name of its own. The error names the node that has them.',
+  ),
+  'signer-grant-missing': retryable.operator.refused(
+    'A control plane needs a grant signed by an owner, and there is none for this node.',
+    'Have an owner approve the node, or set its roles.',
+  ),
+  'signer-grant-other': fault.peer.refused(
+    'The grant of the owner is for another key, machine or role than the recorded ones.',
+    'Have an owner sign a grant for the node as it is recorded. If nobody changed it, check who writes records to etcd.',
+  ),
+  'signer-policy-unsigned': retryable.operator.refused(
+    'No owner has signed the stored configuration, which says which evidence is accepted.',
+    'Have an owner apply the configuration again.',
+  ),
+  'signer-memory-damaged': retryable.system.internal(
+    'The state of the signer about owner documents and statements cannot be read from its disk.',
+    'Take the control-plane role from the node and give it back. The signer then starts from the floors in the grant of the owner.',
+  ),
 });
 
 /** The codes of `SignerError`. */

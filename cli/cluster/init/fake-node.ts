@@ -20,7 +20,7 @@ import {
 import { MachineKeyIssuer, proveKey } from '../../../internal/attestation/machinekey/index.ts';
 import { OwnerKeyValidator } from '../../../internal/attestation/ownerkey/index.ts';
 import { SystemClock } from '../../../internal/clock/index.ts';
-import { CodedError, defineErrors } from '../../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault } from '../../../internal/errors/index.ts';
 import {
   createCaCertPem,
   fingerprintOfKey,
@@ -35,12 +35,7 @@ import { Secret } from '../../../internal/secret/index.ts';
 import { createMemoryLogger } from '../../../internal/testing/index.ts';
 
 const nodeErrors = defineErrors({
-  'fake-other-cluster': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: 'taken',
-    fix: 'reset',
-  },
+  'fake-other-cluster': fault.operator.precondition('taken', 'reset'),
 });
 
 const parts: AsyncDisposable[] = [];

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { SystemClock } from '../../../internal/clock/index.ts';
-import { CodedError, defineErrors } from '../../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
@@ -22,12 +22,7 @@ const LONGEST_POLL_MS = 2_000;
 const WORK = [NodeRole.KUBERNETES_WORKER];
 
 const refusals = defineErrors({
-  'curator-node-unknown': {
-    fault: 'operator',
-    exit: 'precondition',
-    meaning: '-',
-    fix: '-',
-  },
+  'curator-node-unknown': fault.operator.precondition('-', '-'),
 });
 
 export const idOf = (name: string): string => `node-${name.charCodeAt(1).toString(16).padStart(32, '0')}`;

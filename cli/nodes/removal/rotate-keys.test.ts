@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
-import { defineErrors, CodedError } from '../../../internal/errors/index.ts';
+import { CodedError, defineErrors, fault, retryable } from '../../../internal/errors/index.ts';
 import {
   NodeHealth,
   NodeRole,
@@ -37,8 +37,8 @@ const at = (generation: number, phase: string, more: Pick<Answer, 'awaited'> = {
 });
 
 const refusals = defineErrors({
-  'curator-denied': { fault: 'operator', exit: 'refused', retryable: false, meaning: '-', fix: '-' },
-  'etcd-unavailable': { fault: 'system', exit: 'unreachable', retryable: true, meaning: '-', fix: '-' },
+  'curator-denied': fault.operator.refused('-', '-'),
+  'etcd-unavailable': retryable.system.unreachable('-', '-'),
 });
 class Refusal extends CodedError<keyof typeof refusals> {
   constructor(code: keyof typeof refusals) {

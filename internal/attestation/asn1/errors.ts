@@ -1,14 +1,11 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../errors/index.ts';
+import { CodedError, type CodedErrorOptions, defineErrors, fault } from '../../errors/index.ts';
 
 /** Errors of the DER reader. */
 export const asn1Errors = defineErrors({
-  'asn1-malformed': {
-    fault: 'peer',
-    exit: 'refused',
-    meaning:
-      'A certificate, CRL or signature is not valid DER: it was altered or truncated, or a faulty tool created it.',
-    fix: 'Fetch the document again from its manufacturer. The message has the offset of the first wrong byte.',
-  },
+  'asn1-malformed': fault.peer.refused(
+    'A certificate, CRL or signature is not valid DER: it was altered or truncated, or a faulty tool created it.',
+    'Fetch the document again from its manufacturer. The message has the offset of the first wrong byte.',
+  ),
 });
 
 /** Codes of `Asn1Error`. */

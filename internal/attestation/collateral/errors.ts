@@ -1,20 +1,15 @@
-import { defineErrors, errorClass } from '../../errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../errors/index.ts';
 
 /** Errors of collateral files. */
 export const collateralErrors = defineErrors({
-  'collateral-malformed': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning: 'A collateral file has an unknown format, or it is truncated or altered.',
-    fix: 'Use a bundle of `cluster attest collateral refresh`, certificates or CRLs in PEM or DER, TCB info or QE identity as the Intel PCS returns them, or quote collateral in JSON.',
-  },
-  'collateral-older': {
-    fault: 'operator',
-    exit: 'refused',
-    meaning:
-      'A document is older than the active document of its kind. An old document can hide a later revocation.',
-    fix: 'Run `cluster attest collateral refresh`. If you just did, a proxy returned old documents: fetch from the manufacturer without the proxy.',
-  },
+  'collateral-malformed': fault.operator.refused(
+    'A collateral file has an unknown format, or it is truncated or altered.',
+    'Use a bundle of `cluster attest collateral refresh`, certificates or CRLs in PEM or DER, TCB info or QE identity as the Intel PCS returns them, or quote collateral in JSON.',
+  ),
+  'collateral-older': fault.operator.refused(
+    'A document is older than the active document of its kind. An old document can hide a later revocation.',
+    'Run `cluster attest collateral refresh`. If you just did, a proxy returned old documents: fetch from the manufacturer without the proxy.',
+  ),
 });
 
 /** Codes of `CollateralError`. */

@@ -1,17 +1,15 @@
-import { defineErrors } from '../../errors/index.ts';
-import { refusedCheck as refusal } from '../errors.ts';
+import { defineErrors, fault, retryable } from '../../errors/index.ts';
 
+const refusal = fault.peer.refused;
 const ALTERED =
   'Compare the version of the agent with that of the cluster, upgrade the older one, and start the enrolment again.';
 
 /** Refusals of the enrolment of a machine, by check. */
 export const enrolErrors = defineErrors({
-  'enrol-trust-missing': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The cluster configuration trusts neither a TPM manufacturer nor an endorsement key.',
-    fix: 'Add root certificates of TPM manufacturers, or fingerprints of endorsement keys, to the cluster configuration.',
-  },
+  'enrol-trust-missing': fault.operator.usage(
+    'The cluster configuration trusts neither a TPM manufacturer nor an endorsement key.',
+    'Add root certificates of TPM manufacturers, or fingerprints of endorsement keys, to the cluster configuration.',
+  ),
   'enrol-certificate-missing': refusal(
     'The TPM has no certificate for its endorsement key, and the cluster configuration does not pin the key.',
     'Get the certificate from the manufacturer, or add the fingerprint of the key to the cluster configuration.',
@@ -33,13 +31,10 @@ export const enrolErrors = defineErrors({
     'The answer belongs to a challenge that does not exist, was answered already, or is expired.',
     'Start the enrolment of this machine again.',
   ),
-  'enrol-challenge-busy': {
-    fault: 'system',
-    exit: 'unreachable',
-    retryable: true,
-    meaning: 'Too many machines are enrolling at the same time.',
-    fix: 'Try again in a minute, or enrol fewer machines at the same time.',
-  },
+  'enrol-challenge-busy': retryable.system.unreachable(
+    'Too many machines are enrolling at the same time.',
+    'Try again in a minute, or enrol fewer machines at the same time.',
+  ),
   'enrol-answer-wrong': refusal(
     'The machine did not solve the challenge: its attestation key is not in the TPM of this endorsement key, or the answer is for another session.',
     'Do not trust this machine. Check which machine responds at its address.',

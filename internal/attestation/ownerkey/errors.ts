@@ -1,23 +1,21 @@
-import { defineErrors } from '../../errors/index.ts';
-import { refusalClass, refusedCheck } from '../errors.ts';
+import { defineErrors, fault } from '../../errors/index.ts';
+import { refusalClass } from '../errors.ts';
 
 /** Refusals of owner-key evidence, by check. */
 export const ownerKeyErrors = defineErrors({
-  'owner-key-invalid': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'An owner key is missing, not an Ed25519 key, or one under which anybody can sign.',
-    fix: 'Copy the owner key that `cluster config generate` prints into the provisioning file again.',
-  },
-  'owner-key-malformed': refusedCheck(
+  'owner-key-invalid': fault.operator.usage(
+    'An owner key is missing, not an Ed25519 key, or one under which anybody can sign.',
+    'Copy the owner key that `cluster config generate` prints into the provisioning file again.',
+  ),
+  'owner-key-malformed': fault.peer.refused(
     'The owner-key evidence does not have the size and version of the specification.',
     'Compare the version of the CLI with that of the agent, and upgrade the older one.',
   ),
-  'owner-key-unknown': refusedCheck(
+  'owner-key-unknown': fault.peer.refused(
     'The caller holds an owner key, but not one that this machine was provisioned with.',
     'Use the workspace whose owner key is in the provisioning file of the machine.',
   ),
-  'owner-key-signature': refusedCheck(
+  'owner-key-signature': fault.peer.refused(
     'The owner-key signature does not cover this session: it is forged, or was made for another connection.',
     'Do not continue. Look for a proxy between the two ends that relays or changes the connection.',
   ),

@@ -1,26 +1,19 @@
-import { defineErrors, errorClass } from '../../errors/index.ts';
+import { defineErrors, errorClass, fault } from '../../errors/index.ts';
 
 /** Errors of attestation policies. */
 export const policyErrors = defineErrors({
-  'policy-malformed': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The attestation policy has an unknown key, misses a key, or has a malformed value.',
-    fix: 'Correct the value at the path that the message names. Until then the previous policy stays active.',
-  },
-  'policy-proves-nothing': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning: 'The attestation policy would accept machines without comparing anything.',
-    fix: 'With the profile `measured`, add at least one register that is not `warnOnly`. With `identity`, list the machines or use `any-proved`.',
-  },
-  'policy-variant-unknown': {
-    fault: 'operator',
-    exit: 'usage',
-    meaning:
-      'An attestation variant is missing, unknown or named twice, or the policy has no section for it.',
-    fix: 'Use the variants tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key, each once, and add the sections tpm, sev-snp and tdx that they need to the policy.',
-  },
+  'policy-malformed': fault.operator.usage(
+    'The attestation policy has an unknown key, misses a key, or has a malformed value.',
+    'Correct the value at the path that the message names. Until then the previous policy stays active.',
+  ),
+  'policy-proves-nothing': fault.operator.usage(
+    'The attestation policy would accept machines without comparing anything.',
+    'With the profile `measured`, add at least one register that is not `warnOnly`. With `identity`, list the machines or use `any-proved`.',
+  ),
+  'policy-variant-unknown': fault.operator.usage(
+    'An attestation variant is missing, unknown or named twice, or the policy has no section for it.',
+    'Use the variants tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key, each once, and add the sections tpm, sev-snp and tdx that they need to the policy.',
+  ),
 });
 
 /** Codes of `PolicyError`. */

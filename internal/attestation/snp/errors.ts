@@ -1,6 +1,6 @@
-import { defineErrors } from '../../errors/index.ts';
-import { refusedCheck as refusal } from '../errors.ts';
+import { defineErrors, fault } from '../../errors/index.ts';
 
+const refusal = fault.peer.refused;
 const ALTERED =
   'Create a new report on the machine. If that fails too, compare the versions of SNP firmware, kernel and agent with those that this release supports.';
 const OTHER_CERTIFICATE =

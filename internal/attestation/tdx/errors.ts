@@ -1,6 +1,6 @@
-import { defineErrors } from '../../errors/index.ts';
-import { refusedCheck as refusal } from '../errors.ts';
+import { defineErrors, fault } from '../../errors/index.ts';
 
+const refusal = fault.peer.refused;
 const ALTERED =
   'Create a new quote on the machine. If that fails too, compare the versions of kernel, TDX module and agent with those that this release supports.';
 const REFRESH = 'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.';

@@ -1,6 +1,6 @@
-import { defineErrors } from '../../errors/index.ts';
-import { refusedCheck as refusal } from '../errors.ts';
+import { defineErrors, fault } from '../../errors/index.ts';
 
+const refusal = fault.peer.refused;
 const ALTERED =
   'Compare the version of the agent with that of the cluster (`cluster node ls --wide`) and restart its bootstrapper.service. If the refusal persists, do not trust the machine: its evidence was altered.';
 const ENROL =

@@ -1,7 +1,7 @@
 import { Asn1Error } from '../asn1/index.ts';
-import { defineErrors, errorClass } from '../../errors/index.ts';
-import { refusedCheck as refusal } from '../errors.ts';
+import { defineErrors, errorClass, fault } from '../../errors/index.ts';
 
+const refusal = fault.peer.refused;
 const altered =
   'Fetch the document again from its manufacturer: it was altered, or a faulty tool created it.';
 const wrongChain =
