@@ -1,13 +1,15 @@
 /**
  * Prints every text of the project with its position, for a review by a reader: the messages that people
  * see (errors, fixes, help, progress, logs), or with `--kind comment|title` the comments or test titles.
- * `node .ci/texts.ts --sample 200 --seed 7` draws that many texts of all three kinds at random.
+ * `node .ci/texts.ts --sample 200 --seed 7` draws that many texts of all three kinds at random. Each text is
+ * printed as its reader meets it: a comment with the two lines of code below it, a test title with the titles
+ * of the groups around it and with the row of its table filled in.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { findTexts } from './glossary.ts';
+import ts from 'typescript';
 
 type Kind = 'message' | 'comment' | 'title';
 
@@ -16,38 +18,196 @@ interface Text {
   /** `path:line`. */
   readonly where: string;
   readonly text: string;
+  /** For a comment: the two lines of code that follow. */
+  readonly code?: readonly string[];
 }
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const FILES = '{cli,bootstrapper,joinservice,initproto,internal,e2e}/**/*.ts';
 const TEST = /\.(i?test|story|fuzz)\.ts$/;
+/** A text that a reader must understand has two words; separators and single names have not. */
+const TWO_WORDS = /[A-Za-z]{2,}.*\s.*[A-Za-z]{2,}/s;
 
 /** The texts of one file: comments of any file, messages of product code, titles of tests. */
 export function textsOf(path: string, source: string): readonly Text[] {
   const isTest = TEST.test(path) || /\/(fake|stub)-|(^|\/)testing\/|^e2e\//.test(path);
-  return findTexts(path, source)
-    .filter(({ kind }) => kind === 'text')
-    .flatMap(({ text, line }): readonly Text[] => {
-      const where = `${path}:${line}`;
-      if (/^\/[/*]/.test(text)) return [{ kind: 'comment', where, text: stripComment(text) }];
-      const sentence = text.slice(1, -1);
-      if (isTest) return isTitle(source, line) ? [{ kind: 'title', where, text: sentence }] : [];
-      return [{ kind: 'message', where, text: sentence }];
-    })
-    .filter(({ text }) => / /.test(text));
+  const file = ts.createSourceFile(path, source, ts.ScriptTarget.Latest, true);
+  return [...commentsOf(file), ...(isTest ? titlesOf(file) : messagesOf(file))]
+    .map(({ at, ...found }) => ({
+      ...found,
+      where: `${path}:${file.getLineAndCharacterOfPosition(at).line + 1}`,
+      at,
+    }))
+    .filter(({ text }) => TWO_WORDS.test(text))
+    .sort((one, other) => one.at - other.at)
+    .map(({ at: _, ...found }) => found);
 }
 
-/** Whether this line begins a test, a group of tests or a row of a test table. */
-function isTitle(source: string, line: number): boolean {
-  const lines = source.split('\n');
-  const [before = '', own = ''] = [lines[line - 2], lines[line - 1]];
-  return /\b(test|it|describe)\b|\bname: /.test(own) || /\b(test|it|describe)(\.\w+)*\($/.test(before);
+interface Found extends Omit<Text, 'where'> {
+  /** The text's offset in the file. */
+  readonly at: number;
+}
+
+/** Comments; neighbouring `//` lines are one comment. */
+function commentsOf(file: ts.SourceFile): readonly Found[] {
+  const ranges = new Map<number, ts.CommentRange>();
+  forEachNode(file, (node) => {
+    for (const range of [
+      ...(ts.getLeadingCommentRanges(file.text, node.getFullStart()) ?? []),
+      ...(ts.getTrailingCommentRanges(file.text, node.end) ?? []),
+    ])
+      ranges.set(range.pos, range);
+  });
+  const merged: { pos: number; end: number }[] = [];
+  for (const { pos, end } of [...ranges.values()].sort((one, other) => one.pos - other.pos)) {
+    const last = merged.at(-1);
+    const isNext =
+      last !== undefined &&
+      file.text.startsWith('//', last.pos) &&
+      file.text.startsWith('//', pos) &&
+      /^\s*\n[ \t]*$/.test(file.text.slice(last.end, pos)) &&
+      !file.text.slice(last.end, pos).includes('\n\n');
+    if (isNext) last.end = end;
+    else merged.push({ pos, end });
+  }
+  return merged.map(({ pos, end }) => ({
+    kind: 'comment',
+    at: pos,
+    text: stripComment(file.text.slice(pos, end)),
+    code: linesAfter(file.text, pos, end),
+  }));
+}
+
+/** The next two lines that are not empty. A comment at the end of a line has this line before them. */
+function linesAfter(source: string, pos: number, end: number): readonly string[] {
+  const before = source.slice(source.lastIndexOf('\n', pos - 1) + 1, pos);
+  const after = source
+    .slice(end)
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .slice(0, 2);
+  return before.trim() === '' ? after : [before.trimEnd(), ...after.slice(0, 1)];
+}
+
+/** Strings of product code; a sentence in several pieces that `+` joins is one text. */
+function messagesOf(file: ts.SourceFile): readonly Found[] {
+  const found: Found[] = [];
+  forEachNode(file, (node) => {
+    const text = textOf(node);
+    if (text === undefined || ts.isImportDeclaration(node.parent) || isPiece(node)) return;
+    found.push({ kind: 'message', at: node.getStart(file), text });
+  });
+  return found;
+}
+
+/** Whether a `+` joins this string with another one. */
+function isPiece(node: ts.Node): boolean {
+  return ts.isBinaryExpression(node.parent) && textOf(node.parent) !== undefined;
+}
+
+/** The text of a string, of a template as it is written, or of such pieces that `+` joins. */
+function textOf(node: ts.Node): string | undefined {
+  if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) return node.text;
+  if (ts.isTemplateExpression(node)) return node.getText().slice(1, -1);
+  if (!ts.isBinaryExpression(node) || node.operatorToken.kind !== ts.SyntaxKind.PlusToken) return undefined;
+  const [left, right] = [textOf(node.left), textOf(node.right)];
+  return left === undefined || right === undefined ? undefined : `${left}${right}`;
+}
+
+/** Titles of tests with the titles of their groups; a test with a table has one title for each row. */
+function titlesOf(file: ts.SourceFile): readonly Found[] {
+  const found: Found[] = [];
+  const visit = (node: ts.Node, groups: readonly string[]): void => {
+    const title = ts.isCallExpression(node) ? titleOf(node) : undefined;
+    if (title === undefined) {
+      ts.forEachChild(node, (child) => {
+        visit(child, groups);
+      });
+      return;
+    }
+    const rows = title.table === undefined ? [] : rowsOf(title.table, file);
+    const own =
+      rows.length === 0
+        ? [{ at: title.at, text: title.text }]
+        : rows.map((row) => ({ at: row.at, text: fillIn(title.text, row.values) }));
+    for (const { at, text } of own) found.push({ kind: 'title', at, text: [...groups, text].join(' › ') });
+    ts.forEachChild(node, (child) => {
+      visit(child, [...groups, title.text]);
+    });
+  };
+  visit(file, []);
+  const seen = new Set<string>();
+  return found.filter(({ at, text }) => !seen.has(`${at} ${text}`) && seen.add(`${at} ${text}`));
+}
+
+/** The title of `test('…')`, `describe.each(table)('…')`, `story.test('…')` and the like. */
+function titleOf(call: ts.CallExpression): { text: string; at: number; table?: ts.Expression } | undefined {
+  const [first] = call.arguments;
+  const text = first === undefined ? undefined : textOf(first);
+  if (first === undefined || text === undefined) return undefined;
+  const table = ts.isCallExpression(call.expression) ? call.expression.arguments[0] : undefined;
+  const callee = (
+    table === undefined ? call.expression : (call.expression as ts.CallExpression).expression
+  ).getText();
+  const isTest = /(^|\.)(test|it|describe)(\.(each|only|skip|failing|concurrent))*$/.test(callee);
+  if (!isTest || callee.endsWith('.each') !== (table !== undefined)) return undefined;
+  return { text, at: first.getStart(), ...(table && { table }) };
+}
+
+interface Row {
+  readonly at: number;
+  /** The values of the row that a title can show, by name or by position. */
+  readonly values: ReadonlyMap<string, string>;
+}
+
+/** The rows of a table: those of an array, or of an array of this file that the expression names. */
+function rowsOf(table: ts.Expression, file: ts.SourceFile): readonly Row[] {
+  const arrays: ts.ArrayLiteralExpression[] = [];
+  if (ts.isArrayLiteralExpression(table)) arrays.push(table);
+  else if (ts.isIdentifier(table))
+    forEachNode(file, (node) => {
+      const isIt = ts.isVariableDeclaration(node) && node.name.getText() === table.text;
+      let value = isIt ? node.initializer : undefined;
+      while (value !== undefined && (ts.isAsExpression(value) || ts.isSatisfiesExpression(value)))
+        value = value.expression;
+      if (value !== undefined && ts.isArrayLiteralExpression(value)) arrays.push(value);
+    });
+  return arrays.flatMap(({ elements }) =>
+    elements.map((row) => ({ at: row.getStart(), values: valuesOf(row) })),
+  );
+}
+
+function valuesOf(row: ts.Expression): ReadonlyMap<string, string> {
+  const show = (value: ts.Expression) => textOf(value) ?? value.getText();
+  if (ts.isObjectLiteralExpression(row))
+    return new Map(
+      row.properties
+        .filter((each) => ts.isPropertyAssignment(each))
+        .map(({ name, initializer }) => [name.getText(), show(initializer)]),
+    );
+  const cells = ts.isArrayLiteralExpression(row) ? row.elements : [row];
+  return new Map(cells.map((cell, index) => [String(index), show(cell)]));
+}
+
+/** A title as the test runner prints it: `$name` by name, `%s` and `%j` by position. */
+function fillIn(title: string, values: ReadonlyMap<string, string>): string {
+  let position = 0;
+  return title
+    .replace(/\$(\w+)/g, (whole, name: string) => values.get(name) ?? whole)
+    .replace(/%[sjdpio]/g, (whole) => values.get(String(position++)) ?? whole);
+}
+
+function forEachNode(node: ts.Node, visit: (node: ts.Node) => void): void {
+  visit(node);
+  ts.forEachChild(node, (child) => {
+    forEachNode(child, visit);
+  });
 }
 
 function stripComment(text: string): string {
   return text
     .replace(/^\/\*\*?|\*\/$|^\/\/ ?/g, '')
-    .replace(/\n\s*\* ?/g, ' ')
+    .replace(/\n\s*(\*|\/\/) ?/g, ' ')
     .trim();
 }
 
@@ -87,5 +247,8 @@ if (import.meta.main) {
             Number(values.seed) + index,
           );
         });
-  for (const { kind, where, text } of drawn) process.stdout.write(`${kind} ${where}\n  ${text}\n`);
+  for (const { kind, where, text, code = [] } of drawn) {
+    process.stdout.write(`${kind} ${where}\n  ${text}\n`);
+    for (const line of code) process.stdout.write(`    | ${line}\n`);
+  }
 }
