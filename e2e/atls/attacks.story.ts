@@ -17,8 +17,9 @@ import { extendPcr } from '../../internal/tpm/index.ts';
 import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './echo-server.ts';
 
 /**
- * Attacks with real TPM quotes by an attacker (Mallory) who controls the network and has both TLS keys and an accepted machine.
- * Only the binding of evidence to its session prevents that she uses the evidence of another machine.
+ * The attacker (Mallory) controls the network, has the TLS keys of both ends, and owns an accepted machine
+ * with a real TPM. Only the binding of evidence to its session keeps her from using the evidence of another
+ * machine.
  */
 const TPM = 2;
 const READY = rawFrame(3, new Uint8Array(0));
@@ -68,7 +69,7 @@ const malloryIdentity = await createTestIdentity();
 const connectHonest = (address: string) =>
   call(address, clientUpgrade(trustOf(clientMachine), clientIdentity));
 
-await test('honest machines meet', async () => {
+await test('an honest client and an honest server attest each other', async () => {
   const said = await connectHonest(server.address);
   assert.ok('answer' in said, JSON.stringify(said));
   assert.match(said.answer, /^tpm-ak:[0-9a-f]{64,}$/);
@@ -76,20 +77,20 @@ await test('honest machines meet', async () => {
   assert.notEqual(said.answer, said.peer);
 });
 
-await test('Mallory’s own machine is accepted, as hers', async () => {
+await test('the server accepts Mallory’s own machine under its own identity', async () => {
   const raw = await openAsMallory();
   const { binding } = await greet(raw);
   raw.send(rawEvidence(TPM, await mallory.issue(binding, never)));
   assert.equal((await raw.receive())?.type, 2);
   raw.tls.destroy();
-  assert.match(await server.refusal(), /^atls-(truncated|connection)$/); // it waited for READY
+  assert.match(await server.refusal(), /^atls-(truncated|connection)$/); // the server waited for READY
 });
 
-await test('a relay that passes every frame on is refused by the server', async (t) => {
+await test('the server refuses a relay that forwards every frame unchanged', async (t) => {
   for (const { name, near, far } of [
-    { name: 'with keys of its own', near: malloryIdentity, far: await createTestIdentity() },
-    { name: 'with the key of the server', near: server.identity, far: malloryIdentity },
-    { name: 'with the keys of both', near: server.identity, far: clientIdentity },
+    { name: 'a relay with its own TLS keys', near: malloryIdentity, far: await createTestIdentity() },
+    { name: 'a relay with the TLS key of the server', near: server.identity, far: malloryIdentity },
+    { name: 'a relay with the TLS keys of both ends', near: server.identity, far: clientIdentity },
   ]) {
     await t.test(name, async () => {
       using relay = await listen(pass);
@@ -107,11 +108,12 @@ await test('a relay that passes every frame on is refused by the server', async 
   }
 });
 
-await test('a relay that is an accepted machine itself, and has both keys and equal nonces', async (t) => {
-  await t.test('gets the server’s evidence, and the client refuses it', async () => {
+await test('a relay that is an accepted machine and has both TLS keys and equal nonces', async (t) => {
+  await t.test('forwards the evidence of the server, and the client refuses it', async () => {
     using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: REFUSED });
-    assert.equal(await server.refusal(), 'atls-truncated'); // it accepted her, and waited for her READY
+    // The server accepted Mallory's evidence and waited for READY.
+    assert.equal(await server.refusal(), 'atls-truncated');
 
     async function divert(tcp: Socket): Promise<void> {
       const { toClient, toServer, clientHello, serverHello } = await between(tcp);
@@ -124,7 +126,7 @@ await test('a relay that is an accepted machine itself, and has both keys and eq
     }
   });
 
-  await t.test('gets the client’s evidence, and the server refuses it', async () => {
+  await t.test('forwards the evidence of the client, and the server refuses it', async () => {
     using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: 'atls-truncated' });
     assert.equal(await server.refusal(), REFUSED);
@@ -137,7 +139,7 @@ await test('a relay that is an accepted machine itself, and has both keys and eq
     }
   });
 
-  /** Both sessions see the same two hellos: only the exporter differs. */
+  /** Relays both HELLO frames, so that only the TLS exporter differs between the two sessions. */
   async function between(tcp: Socket) {
     const toServer = await RawAtls.open(await dial(server.address), {
       role: 'client',
@@ -151,7 +153,7 @@ await test('a relay that is an accepted machine itself, and has both keys and eq
   }
 });
 
-await test('a relay that shortens the list of formats is refused: both hellos are bound', async () => {
+await test('a relay that shortens the list of evidence formats is refused, because evidence is bound to both HELLO frames', async () => {
   using relay = await listen(shorten);
   assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
   assert.equal(await server.refusal(), REFUSED);
@@ -168,7 +170,7 @@ await test('a relay that shortens the list of formats is refused: both hellos ar
   }
 });
 
-await test('a replay is refused', async (t) => {
+await test('replayed frames are refused', async (t) => {
   const first = await openAsMallory();
   const { own, binding } = await greet(first);
   const evidence = rawEvidence(TPM, await mallory.issue(binding, never));
@@ -176,13 +178,13 @@ await test('a replay is refused', async (t) => {
   await first.receive();
   await first.receive();
   first.send(READY);
-  await t.test('of a whole accepted session', async () => {
+  await t.test('replayed frames of a whole accepted session are refused', async () => {
     const again = await openAsMallory();
     again.send(own, evidence);
     assert.equal(await again.farewell(), 4);
     assert.equal(await server.refusal(), REFUSED);
   });
-  await t.test('of evidence alone, by the same machine with the same TLS key', async () => {
+  await t.test('replayed evidence of the same machine with the same TLS key is refused', async () => {
     const again = await openAsMallory();
     await greet(again);
     again.send(evidence);
@@ -192,22 +194,23 @@ await test('a replay is refused', async (t) => {
   first.tls.destroy();
 });
 
-await test('reflection is refused', async (t) => {
-  await t.test('of the server’s hello', async () => {
+await test('the server refuses its own frames when a client reflects them', async (t) => {
+  await t.test('the server refuses its own HELLO', async () => {
     const raw = await openAsMallory();
     raw.send((await raw.receive())!.bytes);
     assert.equal(await raw.farewell(), 1);
     assert.equal(await server.refusal(), 'atls-reflection');
   });
-  await t.test('of the server’s TLS key', async () => {
+  await t.test('the server refuses a client that uses the TLS key of the server', async () => {
     const raw = await RawAtls.open(await dial(server.address), { role: 'client', identity: server.identity });
     assert.equal(await raw.farewell(), 'closed');
     assert.equal(await server.refusal(), 'atls-reflection');
   });
-  await t.test('of the evidence that the server made for this very session', async () => {
+  await t.test('the server refuses the evidence that it made for the same session', async () => {
     const raw = await openAsMallory();
     const { own, serverHello } = await greet(raw);
-    // Mallory has the server's machine make its evidence over the role of the server, as it would here.
+    // Mallory makes the server's machine issue evidence for the role "server", as the server does in this
+    // handshake.
     const binding = raw.binding('server', CONTEXT, own, serverHello);
     raw.send(rawEvidence(TPM, await serverMachine.issue(binding, never)));
     assert.equal(await raw.farewell(), 4);
@@ -215,7 +218,7 @@ await test('reflection is refused', async (t) => {
   });
 });
 
-await test('a downgrade is refused', async (t) => {
+await test('the server refuses downgraded protocols', async (t) => {
   const cases = [
     { name: 'TLS 1.2', options: { maxVersion: 'TLSv1.2' }, want: 'atls-tls-version' },
     { name: 'no ALPN', options: { alpn: [] }, want: 'atls-tls-alpn' },
@@ -234,7 +237,7 @@ await test('a downgrade is refused', async (t) => {
     await RawAtls.open(await dial(server.address), { role: 'client' }).catch(() => undefined);
     assert.equal(await server.refusal(), 'atls-tls-certificate');
   });
-  await t.test('frames of another version', async () => {
+  await t.test('the server refuses frames of another protocol version', async () => {
     const raw = await openAsMallory();
     raw.send(rawFrame(1, Buffer.alloc(36), 2));
     assert.equal(await raw.farewell(), 1);
@@ -242,7 +245,7 @@ await test('a downgrade is refused', async (t) => {
   });
 });
 
-await test('a session is not resumed: the second proves itself like the first', async () => {
+await test('a TLS session is not resumed: the second connection shows new evidence', async () => {
   const first = await openAsMallory();
   const session = await new Promise<Buffer>((resolve) => first.tls.once('session', resolve));
   first.tls.destroy();
@@ -255,34 +258,37 @@ await test('a session is not resumed: the second proves itself like the first', 
   assert.equal(await server.refusal(), 'atls-frame-order');
 });
 
-await test('hellos that race on one TPM', async (t) => {
-  await t.test('share quotes and are each answered with their own', async () => {
+await test('parallel handshakes with one TPM', async (t) => {
+  await t.test('parallel handshakes share quotes, and each gets evidence for its own session', async () => {
     const said = await Promise.all(Array.from({ length: 12 }, () => connectHonest(server.address)));
     assert.ok(
       said.every((each) => 'answer' in each),
       JSON.stringify(said),
     );
   });
-  await t.test('can’t trade the evidence that one quote made for two of them', async () => {
-    const [a, b] = [await openAsMallory(), await openAsMallory()];
-    const [helloA, helloB] = [await greet(a), await greet(b)];
-    const [forA, forB] = await Promise.all([
-      mallory.issue(helloA.binding, never),
-      mallory.issue(helloB.binding, never),
-    ]);
-    const { claims } = await new TpmValidator().validate(forA, helloA.binding, { ...rules(), nowMs: 0 });
-    assert.equal(claims['batchSize'], 2); // one quote, two leaves
-    a.send(rawEvidence(TPM, forB));
-    assert.equal(await a.farewell(), 4);
-    assert.equal(await server.refusal(), REFUSED);
-    b.send(rawEvidence(TPM, forB));
-    assert.equal((await b.receive())?.type, 2);
-    b.tls.destroy();
-    await server.refusal();
-  });
+  await t.test(
+    'evidence from a shared quote is refused in the other session that shares the quote',
+    async () => {
+      const [a, b] = [await openAsMallory(), await openAsMallory()];
+      const [helloA, helloB] = [await greet(a), await greet(b)];
+      const [forA, forB] = await Promise.all([
+        mallory.issue(helloA.binding, never),
+        mallory.issue(helloB.binding, never),
+      ]);
+      const { claims } = await new TpmValidator().validate(forA, helloA.binding, { ...rules(), nowMs: 0 });
+      assert.equal(claims['batchSize'], 2); // one quote over a Merkle tree with two leaves
+      a.send(rawEvidence(TPM, forB));
+      assert.equal(await a.farewell(), 4);
+      assert.equal(await server.refusal(), REFUSED);
+      b.send(rawEvidence(TPM, forB));
+      assert.equal((await b.receive())?.type, 2);
+      b.tls.destroy();
+      await server.refusal();
+    },
+  );
 });
 
-await test('evidence for another service of the same cluster is refused', async () => {
+await test('the server refuses evidence for another service of the same cluster', async () => {
   const upgrade = clientUpgrade(
     trustOf(clientMachine),
     clientIdentity,
@@ -292,8 +298,9 @@ await test('evidence for another service of the same cluster is refused', async 
   assert.equal(await server.refusal(), REFUSED);
 });
 
-await test('other software is refused by its register, and the peer learns no more than that', async () => {
-  // A server of its own: a closed gRPC channel may still try to connect once, which the other one would count.
+await test('evidence of other software is refused with the register that differs, and the peer learns only that it was refused', async () => {
+  // A separate server, because a closed gRPC channel may still connect once, and the shared server would
+  // record that as a refusal.
   const fresh = stack.use(await EchoServer.start(trustOf(serverMachine)));
   const factory = stack.use(await createSwtpmFactory());
   const tpm = stack.use(stack.use(await factory.start()).open());
@@ -305,7 +312,7 @@ await test('other software is refused by its register, and the peer learns no mo
   assert.equal(await fresh.refusal(), 'atls-evidence-rejected attestation-register-mismatch');
 });
 
-await test('and the server still serves', async () => {
+await test('the server still serves honest clients after all attacks', async () => {
   assert.ok('answer' in (await connectHonest(server.address)));
 });
 
@@ -313,7 +320,7 @@ async function openAsMallory(): Promise<RawAtls> {
   return RawAtls.open(await dial(server.address), { role: 'client', identity: malloryIdentity });
 }
 
-/** Exchanges hellos and answers what evidence must be bound to. */
+/** Sends HELLO, receives the HELLO of the server, and returns both with the binding that evidence needs. */
 async function greet(raw: RawAtls) {
   const own = rawHello([TPM], randomBytes(32));
   raw.send(own);

@@ -19,7 +19,10 @@ export const CONTEXT = '00112233445566778899aabbccddeeff/joinservice';
 export const clock = new SystemClock();
 const never = new AbortController().signal;
 
-/** A server that answers each call with the identity of the caller, and records its refusals. */
+/**
+ * A server that returns the identity of the caller for each call, and records the connections that it
+ * refuses.
+ */
 export class EchoServer implements AsyncDisposable {
   readonly identity: TestIdentity;
   readonly port: number;
@@ -38,7 +41,10 @@ export class EchoServer implements AsyncDisposable {
     this.#refusals = refusals;
   }
 
-  /** `trust`: machine evidence or owner keys. Its TLS key is readable, so that a story can steal it. */
+  /**
+   * @param trust machine evidence or owner keys. Stories read the TLS key of the server, as an attacker who
+   * stole it.
+   */
   static async start(trust: MutualTrust, context = CONTEXT): Promise<EchoServer> {
     const identity = await createTestIdentity();
     const refusals: string[] = [];

@@ -50,7 +50,7 @@ const honest = { context: CONTEXT, show: showMachine, accept: acceptMachine };
 await using go = await GoPeer.build();
 const identity = await createTestIdentity();
 
-await test('both compute the test vectors of docs/atls.md', async () => {
+await test('TypeScript and Go compute the test vectors of docs/atls.md', async () => {
   assert.deepEqual(await go.vector(), {
     clientHello: `010100000026000200020001${'11'.repeat(32)}`,
     serverHello: `01010000002400010002${'22'.repeat(32)}`,
@@ -62,13 +62,13 @@ await test('both compute the test vectors of docs/atls.md', async () => {
   });
 });
 
-await test('a Go client calls our server', async (t) => {
+await test('our server accepts a Go client', async (t) => {
   await using server = await EchoServer.start(ours);
-  await t.test('as a machine', async () => {
+  await t.test('our server accepts a Go client that shows machine evidence', async () => {
     const said = await go.call(server.address, honest);
     assert.deepEqual(said, { event: 'attested', peer: 'fake:ours', answer: goText });
   });
-  await t.test('as the owner', async () => {
+  await t.test('our server accepts a Go client that shows an owner key', async () => {
     const said = await go.call(server.address, { ...honest, show: `owner-key:${seed.toString('hex')}` });
     assert.deepEqual(said, { event: 'attested', peer: 'fake:ours', answer: ownerText });
   });
@@ -95,39 +95,42 @@ await test('our server refuses a Go client', async (t) => {
       assert.deepEqual(said, { event: 'refused', reason: told });
     });
   }
-  await t.test('another measurement: attestation-register-mismatch', async () => {
-    const said = await go.call(server.address, { ...honest, show: showMachine.replace('good', 'bad') });
-    assert.equal(await server.refusal(), 'atls-evidence-rejected attestation-register-mismatch');
-    assert.equal(said.reason, 'alert-4');
-  });
-  await t.test('another owner: owner-key-unknown', async () => {
+  await t.test(
+    'our server refuses a client with another measurement: attestation-register-mismatch',
+    async () => {
+      const said = await go.call(server.address, { ...honest, show: showMachine.replace('good', 'bad') });
+      assert.equal(await server.refusal(), 'atls-evidence-rejected attestation-register-mismatch');
+      assert.equal(said.reason, 'alert-4');
+    },
+  );
+  await t.test('our server refuses the key of another owner: owner-key-unknown', async () => {
     const said = await go.call(server.address, { ...honest, show: `owner-key:${'07'.repeat(32)}` });
     assert.equal(await server.refusal(), 'atls-evidence-rejected owner-key-unknown');
     assert.equal(said.reason, 'alert-4');
   });
-  await t.test('another context: the binding differs', async () => {
+  await t.test('our server refuses evidence for another context, because its binding differs', async () => {
     const said = await go.call(server.address, { ...honest, context: 'another cluster/joinservice' });
     assert.equal(await server.refusal(), 'atls-evidence-rejected attestation-machine-unknown');
     assert.equal(said.reason, 'alert-4');
   });
-  await t.test('showing nothing: no common format', async () => {
+  await t.test('our server refuses a client without evidence: no common format', async () => {
     const said = await go.call(server.address, { ...honest, show: 'none' });
     assert.equal(await server.refusal(), 'atls-alert-no-common-format');
     assert.equal(said.reason, 'no-common-format');
   });
-  await t.test('and serves the next honest one', async () => {
+  await t.test('after these refusals, our server accepts the next honest client', async () => {
     assert.equal((await go.call(server.address, honest)).event, 'attested');
   });
 });
 
-await test('our client calls a Go server', async (t) => {
-  await t.test('as a machine', async () => {
+await test('our client accepts a Go server', async (t) => {
+  await t.test('our client accepts a Go server that shows machine evidence', async () => {
     await using server = await go.serve(honest);
     const said = await call(server.address, clientUpgrade(ours, identity));
     assert.deepEqual(said, { answer: 'fake:ours', peer: goText });
     assert.deepEqual(await server.next(), { event: 'attested', peer: 'fake:ours' });
   });
-  await t.test('as the owner', async () => {
+  await t.test('our client accepts a Go server as the owner', async () => {
     await using server = await go.serve({
       ...honest,
       accept: `owner-key:${Buffer.from(ownerPubKey).toString('hex')}`,
@@ -155,12 +158,15 @@ await test('our client refuses a Go server', async (t) => {
       assert.deepEqual(await server.next(), { event: 'refused', reason: told });
     });
   }
-  await t.test('another measurement: attestation-register-mismatch', async () => {
-    await using server = await go.serve({ ...honest, show: showMachine.replace('good', 'bad') });
-    const said = await call(server.address, clientUpgrade(ours, identity));
-    assert.deepEqual(said, { refused: 'atls-evidence-rejected attestation-register-mismatch' });
-    assert.deepEqual(await server.next(), { event: 'refused', reason: 'alert-4' });
-  });
+  await t.test(
+    'our client refuses a server with another measurement: attestation-register-mismatch',
+    async () => {
+      await using server = await go.serve({ ...honest, show: showMachine.replace('good', 'bad') });
+      const said = await call(server.address, clientUpgrade(ours, identity));
+      assert.deepEqual(said, { refused: 'atls-evidence-rejected attestation-register-mismatch' });
+      assert.deepEqual(await server.next(), { event: 'refused', reason: 'alert-4' });
+    },
+  );
 });
 
 const TPM = 2;
@@ -220,7 +226,7 @@ const goRefusals: readonly {
     told: 1,
   },
 ];
-await test('the Go server refuses what ours refuses', async (t) => {
+await test('the Go server refuses the same protocol violations as our server', async (t) => {
   await using server = await go.serve(honest);
   for (const { name, send, want, told } of goRefusals) {
     await t.test(`${name}: ${want}`, async () => {

@@ -64,20 +64,20 @@ export class GoPeer implements AsyncDisposable {
     return rm(this.#directory, { recursive: true, force: true });
   }
 
-  /** The test vectors of docs/atls.md as Go computes them. */
+  /** Returns the test vectors of docs/atls.md, computed by the Go program. */
   async vector(): Promise<Record<string, string>> {
     const { stdout } = await this.#commands.run({ argv: [this.#program, 'vector'], signal: this.#signal });
     return JSON.parse(stdout) as Record<string, string>;
   }
 
-  /** One connection as a client, and one call on it. */
+  /** Connects as a client and makes one call. */
   async call(address: string, options: PeerOptions): Promise<PeerEvent> {
     const argv = [this.#program, 'client', '--address', address, ...flagsOf(options)] as const;
     const { stdout } = await this.#commands.run({ argv: [...argv], signal: this.#signal, timeoutMs: 30_000 });
     return JSON.parse(stdout) as PeerEvent;
   }
 
-  /** A server that runs until it is disposed. */
+  /** Starts a server that runs until it is disposed. */
   async serve(options: PeerOptions): Promise<GoServer> {
     const child = spawn(this.#program, ['server', ...flagsOf(options)], {
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -7,19 +7,20 @@ import { GoVerifiers } from './go-verifiers.ts';
 import { logVector, snpVector, tdxVector, tpmVector, type Vector } from './vectors.ts';
 
 /**
- * Compares verdicts about the same evidence with other verifiers: go-sev-guest, go-tdx-guest, go-attestation. This project's
- * verifiers may refuse more, for the reasons listed here, but must not accept anything that the others refuse.
+ * Compares the verdicts of our verifiers with those of go-sev-guest, go-tdx-guest and go-attestation about
+ * the same mutated evidence. Our verifiers may refuse more, for the reasons listed here. They must not accept
+ * anything that the others refuse.
  */
 const MUTATIONS = Number(env['DIFFERENTIAL_CASES'] ?? 700);
 const SEED = Number(env['DIFFERENTIAL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Printed bytes of an input. Seed and case number reproduce all of it. */
+/** Maximum number of printed input bytes. The seed and the case number reproduce the complete input. */
 const MAX_SHOWN = 400;
 
 interface Compared extends Vector {
-  /** Codes with which ours refuses what the peer accepts, and why that is right. */
+  /** Error codes of our verifier for evidence that the Go verifier accepts, and why the refusal is right. */
   readonly stricter: Readonly<Record<string, string>>;
-  /** Takes off what the peer has no notion of. */
+  /** Removes the parts of the evidence that the Go verifier does not support. */
   readonly forPeer?: (parts: Vector['peer']['parts']) => Vector['peer']['parts'];
 }
 
@@ -61,7 +62,10 @@ const logStricter = {
 
 const peers = await GoVerifiers.build();
 const goAttestation = await GoVerifiers.moduleDirectory('github.com/google/go-attestation');
-/** Firmware logs in a buffer that is filled up with 0x00 or 0xff; the peer knows no padding, so it gets none. */
+/**
+ * A firmware log in a buffer that is padded with 0x00 or 0xff. The Go verifier does not support padding, so
+ * it gets the log without it.
+ */
 function publicLog(name: string): Compared {
   const log = new Uint8Array(readFileSync(join(goAttestation, 'attest/testdata', name)));
   const isPadded = (given: Uint8Array): boolean =>
@@ -85,7 +89,7 @@ const compared: readonly Compared[] = [
 ];
 
 for (const vector of compared) {
-  void test(`${vector.name}: ours accepts nothing that the peer refuses, seed ${SEED}`, async (context) => {
+  void test(`${vector.name}: our verifier accepts no mutation that the Go verifier refuses, seed ${SEED}`, async (context) => {
     assert.equal(
       vector.judge(vector.peer.parts, vector.peer.pcrs),
       undefined,
@@ -100,22 +104,22 @@ for (const vector of compared) {
   });
 }
 
-// What a peer cannot read is compared with nothing, and said.
+// go-tdx-guest cannot read these quotes, so no mutations of them are compared.
 for (const name of ['v5-td15', 'v5-td15ex']) {
-  void test(`tdx ${name}: ours reads version 5, which go-tdx-guest 0.3.1 does not`, async () => {
+  void test(`tdx ${name}: our verifier reads quote version 5, go-tdx-guest 0.3.1 does not`, async () => {
     const vector = tdxVector(name);
     assert.equal(vector.judge(vector.peer.parts), undefined);
     assert.equal((await peers.judge(vector.peer)).accepted, false);
   });
 }
 
-void test('tdx v4-tail: ours refuses the text after the quote, which go-tdx-guest takes', async () => {
+void test('tdx v4-tail: our verifier refuses the text after the quote, go-tdx-guest accepts it', async () => {
   const vector = tdxVector('v4-tail');
   assert.equal(vector.judge(vector.peer.parts), 'tdx-tail');
   assert.equal((await peers.judge(vector.peer)).accepted, true);
 });
 
-void test('the peers end', async () => peers[Symbol.asyncDispose]());
+void test('the Go verifiers exit', async () => peers[Symbol.asyncDispose]());
 
 interface Tally {
   cases: number;
@@ -182,7 +186,7 @@ function describe(parts: Vector['peer']['parts']): string {
     .join(', ');
 }
 
-/** Small, fast and the same for the same seed. */
+/** A small and fast random number generator; the same seed gives the same numbers. */
 function xorshift(seed: number): () => number {
   let state = seed | 1;
   return () => {

@@ -21,7 +21,7 @@ const GO_ENV = {
   CGO_ENABLED: '0',
 };
 const BUILD_MS = 300_000;
-/** The peers log to standard output, so verdicts come elsewhere. */
+/** The Go verifiers log to standard output, so this file descriptor carries their verdicts. */
 const VERDICTS_FD = 3;
 
 /** One case for another verifier; see `e2e/attestation-peers/main.go`. */
@@ -64,7 +64,7 @@ export class GoVerifiers implements AsyncDisposable {
     return new GoVerifiers(directory);
   }
 
-  /** Where the sources of a peer's module lie, its test data included. */
+  /** The source directory of a Go module, with its test data. */
   static async moduleDirectory(module: string): Promise<string> {
     return (await runGo(['list', '-m', '-f', '{{.Dir}}', module])).trim();
   }

@@ -14,7 +14,10 @@ import {
 } from '../../internal/tpm/index.ts';
 import type { PeerCase } from './go-verifiers.ts';
 
-/** Evidence with the names of its parts, and our judgement of it: undefined when accepted, else the code. */
+/**
+ * Evidence with named parts, and a function that gives our verdict: undefined if it is accepted, otherwise
+ * the error code.
+ */
 export interface Vector {
   readonly name: string;
   readonly peer: PeerCase;
@@ -64,13 +67,15 @@ export function tdxVector(
   };
 }
 
-/** The quote of `cli/attest/fixtures`, its signature in the one form that our evidence has. */
+/**
+ * The quote in `cli/attest/fixtures`, with its signature in the canonical form that our verifier requires.
+ */
 export function tpmVector(): Vector {
   const file = (name: string): Uint8Array => fixture('cli/attest', name);
   const quote = file('quote.msg');
   const statement = parseQuoteAttest(quote);
   const signature = encodeSignature(canonicalSignature(parseSignature(file('quote.sig')), 'p256'));
-  // tpm2-tools write C structures: the values stand 66 bytes apart behind a header of 140.
+  // tpm2-tools write C structures: a header of 140 bytes, then one value every 66 bytes.
   const values = file('quote.pcrs');
   const pcrs = new Map(
     statement.selection.pcrs.map((pcr, index) => [pcr, values.subarray(142 + 66 * index, 174 + 66 * index)]),
@@ -107,7 +112,7 @@ export function tpmVector(): Vector {
   };
 }
 
-/** A public event log, judged against the values it leads to. */
+/** A public event log, and the verdict of our verifier about it for the PCR values that it replays to. */
 export function logVector(name: string, log: Uint8Array): Vector {
   const pcrs = replayEventLog(parseEventLog(log, 'tpm'), 'sha256');
   return {

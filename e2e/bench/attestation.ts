@@ -9,8 +9,9 @@ const ROUNDS = 120;
 const CASES_PER_ROUND = 5;
 
 /**
- * Verification of the same evidence by ours and by the Go peers; they take turns in short rounds, and the fastest one counts: other
- * work on the machine only adds. */
+ * Compares our verifiers with the Go verifiers on the same evidence. They alternate in short rounds, and the
+ * fastest round counts, because other work on the machine can only slow a round.
+ */
 export async function runAttestationBench(): Promise<readonly BenchResult[]> {
   await using peers = await GoVerifiers.build();
   const module = await GoVerifiers.moduleDirectory('github.com/google/go-attestation');

@@ -17,7 +17,7 @@ import { runWorkerBench } from './node/worker.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const KEPT = join(ROOT, 'docs/bench.json');
 
-/** In the order of their length. */
+/** The suites, the shortest first. */
 const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<readonly BenchResult[]>>> = {
   artefacts: runArtefactsBench,
   start: runStartBench,
@@ -73,7 +73,7 @@ function loadPerProcessor(): number {
   return Math.round(((loadavg()[0] ?? 0) / cpus().length) * 100) / 100;
 }
 
-/** The new suites beside those that were not measured now. */
+/** Writes the new results to docs/bench.json, and keeps the results of the other suites. */
 async function keep(reports: Record<string, SuiteReport>): Promise<void> {
   const before = await readFile(KEPT, 'utf8').then(parseReport, (): BenchReport => ({
     version: 1,

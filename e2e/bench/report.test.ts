@@ -18,18 +18,18 @@ const report: BenchReport = {
 describe('docs/bench.json', () => {
   const text = readFileSync(join(ROOT, 'docs/bench.json'), 'utf8');
 
-  test('is a report', () => {
+  test('docs/bench.json is a valid report', () => {
     expect(() => parseReport(text)).not.toThrow();
   });
 
-  test('is what docs/bench.md shows', () => {
+  test('docs/bench.md shows the values of docs/bench.json', () => {
     const page = readFileSync(join(ROOT, 'docs/bench.md'), 'utf8');
     expect(withTables(page, parseReport(text))).toBe(page);
   });
 });
 
 describe('parseReport()', () => {
-  test('reads what was written', () => {
+  test('parseReport() reads a report that was written as JSON', () => {
     expect(parseReport(JSON.stringify(report))).toMatchObject(report);
   });
 
@@ -60,7 +60,7 @@ describe('withTables()', () => {
   const page =
     'a\n<!-- bench: written by `npm run bench -- --keep`, from docs/bench.json -->\nold\n<!-- /bench -->\nz\n';
 
-  test('replaces what is between the comments, and says what was missed', () => {
+  test('withTables() replaces the text between the comments, and marks figures that missed their target', () => {
     const written = withTables(page, report);
     expect(written).toContain('| tea | 1.50 × | at most 2 × |');
     expect(written).not.toContain('old');
@@ -73,7 +73,7 @@ describe('withTables()', () => {
     expect(withTables(page, missed)).toContain('| **3 ×**, missed |');
   });
 
-  test('refuses a page without them', () => {
+  test('withTables() refuses a page without the two comments', () => {
     expect(() => withTables('nothing', report)).toThrow('no comments');
   });
 });
@@ -87,12 +87,12 @@ describe('figures', () => {
     expect(isWithin({ ...result, value, wanted })).toBe(within);
   });
 
-  test('a ratio is the median of the pairs, not the ratio of the medians', () => {
+  test('ratioOf() is the median of the ratios of each pair, not the ratio of the medians', () => {
     expect(ratioOf([1, 20, 3], [1, 10, 1])).toEqual({ value: 2, unit: '×', spread: [1, 3], runs: 3 });
     expect(median([4, 1, 3, 2])).toBe(2.5);
   });
 
-  test('init is compared from the booted machine on, mini up from nothing', () => {
+  test('the time of init counts from the booted machine, the time of mini up from the start', () => {
     const ours = {
       bootedMs: 2000,
       apiReadyMs: 12_000,
@@ -111,7 +111,7 @@ describe('figures', () => {
     expect(compared([ours], [theirs]).map(({ value }) => value)).toEqual([0.5, 10 / 19, 0.5, 0.8, 20]);
   });
 
-  test('readings of a node add the CPU time of a process and its children', () => {
+  test('parseReadings() adds the CPU time of a process and its ended children', () => {
     expect(parseReadings('bootstrapper 107 100 1 2 3 4\n')).toEqual(
       new Map([['bootstrapper', { pid: '107', anonymousBytes: 102_400, cpuSeconds: 0.1 }]]),
     );

@@ -3,12 +3,12 @@ import { amount, isWithin, reportSchema, targetOf, type BenchReport, type BenchR
 const BEGIN = '<!-- bench: written by `npm run bench -- --keep`, from docs/bench.json -->';
 const END = '<!-- /bench -->';
 
-/** Refuses what is not a report. */
+/** Parses a report. Throws if it is invalid. */
 export function parseReport(text: string): BenchReport {
   return reportSchema.parse(JSON.parse(text));
 }
 
-/** The page with this report's tables between its two comments. */
+/** Replaces the tables between the two comments of the page with the tables of this report. */
 export function withTables(page: string, report: BenchReport): string {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
   if (begin < 0 || end < begin)

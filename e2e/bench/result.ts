@@ -3,30 +3,30 @@ import { z } from 'zod';
 const resultSchema = z.strictObject({
   name: z.string().min(1),
   value: z.number().nonnegative(),
-  /** `×` is a ratio within one run: absolute times say more about the machine than about us. */
+  /** `×` is a ratio within one run. Absolute times depend more on the machine than on our code. */
   unit: z.enum(['×', 'MB', '%', 's', 'ms', '']),
-  /** Absent: a figure to know, without a target. */
+  /** The target; absent for a figure without a target. */
   limit: z.number().nonnegative().optional(),
   wanted: z.enum(['at most', 'at least']).default('at most'),
-  /** Lowest and highest of the runs whose median `value` is. */
+  /** The lowest and highest of the runs; `value` is their median. */
   spread: z.tuple([z.number(), z.number()]).optional(),
-  /** How many were measured. */
+  /** Number of runs. */
   runs: z.int().positive().optional(),
-  /** What the value was made of, for people. */
+  /** Further figures for a reader, from which the value was computed. */
   detail: z.string(),
 });
 
 const suiteSchema = z.strictObject({
-  /** When, RFC 3339. */
+  /** When it was measured, RFC 3339. */
   measured: z.iso.datetime(),
-  /** Where: processors, Node, kernel. */
+  /** The machine: processors, Node, kernel. */
   machine: z.string().min(1),
-  /** What else it did meanwhile: load average over its processors, before and after. */
+  /** Other load on the machine: load average divided by the number of processors, before and after. */
   load: z.tuple([z.number().nonnegative(), z.number().nonnegative()]),
   results: z.array(resultSchema).min(1),
 });
 
-/** `docs/bench.json`: each suite as it was last measured. */
+/** The content of `docs/bench.json`: the last results of each suite. */
 export const reportSchema = z.strictObject({
   version: z.literal(1),
   suites: z.record(z.string(), suiteSchema),
@@ -36,7 +36,7 @@ export type BenchResult = z.input<typeof resultSchema>;
 export type SuiteReport = z.input<typeof suiteSchema>;
 export type BenchReport = z.input<typeof reportSchema>;
 
-/** A figure without a target is always within it. */
+/** Whether the figure meets its target; true for a figure without a target. */
 export function isWithin({ value, limit, wanted }: BenchResult): boolean {
   if (limit === undefined) return true;
   return wanted === 'at least' ? value >= limit : value <= limit;
@@ -53,7 +53,7 @@ export function formatResults(results: readonly BenchResult[]): string {
     .join('\n');
 }
 
-/** "at most 2 ×" */
+/** The target as text: "at most 2 ×". */
 export function targetOf(result: BenchResult): string {
   return result.limit === undefined ? '' : `${result.wanted ?? 'at most'} ${amount(result, result.limit)}`;
 }
@@ -63,7 +63,10 @@ export function amount({ unit }: Pick<BenchResult, 'unit'>, value: number): stri
   return `${value.toFixed(digits)} ${unit}`.trim();
 }
 
-/** Ours over theirs, run by run: what slowed one of a pair has slowed the other. */
+/**
+ * The median of our time divided by the time of the other program in each run. A disturbance slows both
+ * programs of a run.
+ */
 export function ratioOf(
   ours: readonly number[],
   theirs: readonly number[],

@@ -12,8 +12,9 @@ interface Entry {
 }
 
 /**
- * A directory as the kernel's initramfs (Documentation/driver-api/early-userspace/buffer-format.rst): the same directory
- * always gives the same bytes, so that a register can be computed from it. Everything belongs to root.
+ * Packs a directory into an initramfs of the kernel's format
+ * (Documentation/driver-api/early-userspace/buffer-format.rst). All files belong to root. The same directory
+ * always gives the same bytes, so that the story can compute the PCR from it.
  */
 export async function createInitramfs(directory: string): Promise<Uint8Array> {
   const entries = await readEntries(directory, '');

@@ -13,7 +13,7 @@ const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const commands = new ExecaRunner({ path: PATH });
 const MEMORY_MIB = 1024;
 const VM = { network: '198.18.200.0/24', address: '198.18.200.15', initPort: 9000 };
-/** In the order in which each finds what it needs. */
+/** Kernel modules in the order of their dependencies. */
 const NETWORK_MODULES = [
   'drivers/virtio/virtio_ring',
   'drivers/virtio/virtio',
@@ -25,16 +25,19 @@ const NETWORK_MODULES = [
   'drivers/net/virtio_net',
 ];
 
-/** Files that a machine boots from; nothing else decides what it measures. */
+/** The files that a machine boots from. Its measurements depend on these files only. */
 export interface BootDirectory {
   readonly kernel: string;
   readonly firmware: string;
   readonly firmwareVariables: string;
-  /** Becomes the initrd: the agent's package, its provisioning, and what Node and the kernel need. */
+  /**
+   * The directory that becomes the initrd: the agent's package, its provisioning, and the files that Node and
+   * the kernel need.
+   */
   readonly root: string;
 }
 
-/** Debian's kernel and firmware, and a root that holds the agent as its package brings it. */
+/** Prepares the kernel and firmware of Debian, and a root directory with the agent from its package. */
 export async function createBootDirectory(
   directory: string,
   options: { readonly agent: string; readonly provisioning: object },
@@ -66,15 +69,18 @@ export async function createBootDirectory(
 }
 
 export interface RunningMachine extends AsyncDisposable {
-  /** Where the agent's init port answers, on this machine's loopback. */
+  /** Endpoint of the agent's init port, on the loopback of the host. */
   readonly endpoint: string;
-  /** What it booted from. */
+  /** The files from which the machine booted. */
   readonly files: BootFiles;
-  /** What it wrote to its console. */
+  /** The console output of the machine. */
   console(): string;
 }
 
-/** Boots once, with the TPM's state as it is on disk, and resolves when the agent says that it is there. */
+/**
+ * Boots the machine once with the stored state of the TPM, and resolves when the agent reports that it is
+ * ready.
+ */
 export async function bootMachine(
   directory: string,
   options: {
@@ -139,7 +145,7 @@ function moduleFile(name: string): string {
   return `${name.slice(name.lastIndexOf('/') + 1)}.ko`;
 }
 
-/** As short as it can be: what is not here was measured with the rest of the initrd. */
+/** The init script of the initrd. It is short, because it does only what the agent needs before its start. */
 function initScript(): string {
   const busybox = (command: string): string => `/bin/busybox ${command}`;
   return [

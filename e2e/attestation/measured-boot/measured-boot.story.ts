@@ -29,8 +29,9 @@ import { bootMachine, createBootDirectory } from './machine.ts';
 import { referenceValues } from './reference-values.ts';
 
 /**
- * A real measured boot: firmware, kernel and initrd of a QEMU machine measure each other into a TPM, the agent in the initrd
- * attests it over attested TLS, and the story verifies it with reference values computed from the booted files.
+ * A QEMU machine performs a real measured boot: its firmware, kernel and initrd are measured into a TPM. The
+ * agent in the initrd proves these measurements over attested TLS. The story verifies them with reference
+ * values that it computed from the booted files.
  */
 const PROJECT = join(import.meta.dirname, '../../..');
 const COMMAND_LINE = 'console=ttyS0 quiet panic=-1';
@@ -90,7 +91,7 @@ await test('a measured boot is accepted by values computed from its files, and e
     };
 
     let wanted: ReadonlyMap<number, Uint8Array> = new Map();
-    await story.test('the first boot shows the registers that its files lead to', async () => {
+    await story.test('the first boot has the PCR values that were computed from its files', async () => {
       await using machine = await bootMachine(join(directory, `boot-${++boots}`), {
         boot,
         commandLine: COMMAND_LINE,
@@ -112,13 +113,16 @@ await test('a measured boot is accepted by values computed from its files, and e
       assert.equal(passed.length, wanted.size, 'every used register was compared');
     });
 
-    await story.test('the next boot of the same files is accepted by the same values', async () => {
-      const [again] = await judgeBoot({}, measuredPolicy(wanted));
-      assert.ok(again);
-      verdictOf(again);
-    });
+    await story.test(
+      'the next boot of the same files is accepted with the same reference values',
+      async () => {
+        const [again] = await judgeBoot({}, measuredPolicy(wanted));
+        assert.ok(again);
+        verdictOf(again);
+      },
+    );
 
-    await story.test('one changed byte of the command line is refused', async () => {
+    await story.test('a boot with one changed byte in the kernel command line is refused', async () => {
       const [changed] = await judgeBoot(
         { commandLine: COMMAND_LINE.replace('-1', '-2') },
         measuredPolicy(wanted),
@@ -127,7 +131,7 @@ await test('a measured boot is accepted by values computed from its files, and e
     });
 
     await story.test(
-      'another agent in the same initrd is refused; identity alone does not notice',
+      'a changed agent in the initrd is refused by measurement, and accepted by a policy that checks the identity only',
       async () => {
         await appendFile(join(boot.root, 'usr/lib/cluster/bootstrapper.mjs'), '\n');
         const [changed, identity] = await judgeBoot({}, measuredPolicy(wanted), identityPolicy());
@@ -141,7 +145,7 @@ await test('a measured boot is accepted by values computed from its files, and e
   }
 });
 
-/** The first thing that a changed kernel command line or initrd changes is PCR 9 (and with the initrd's place PCR 4). */
+/** A changed command line or initrd changes PCR 9 first. A changed address of the initrd changes PCR 4. */
 function assertRefused(judgement: Judgement | undefined, wanted: ReadonlyMap<number, Uint8Array>): void {
   assert.ok(judgement && 'code' in judgement, 'it was accepted');
   assert.match(judgement.code, /attestation-register-mismatch/);
@@ -173,14 +177,20 @@ function identityPolicy(): Policy {
   return atFirstContact({ name: 'identity', profile: 'identity', registers: {}, tpm: { requiredPcrs: [0] } });
 }
 
-/** As the CLI meets a machine for the first time: the key may be unknown, what was measured may not. */
+/**
+ * The policy of the CLI at its first contact with a machine: any attestation key is accepted, but the
+ * measurements must match.
+ */
 function atFirstContact(document: Readonly<Record<string, unknown>>): Policy {
   const policy = parsePolicy({ ...document, machines: 'any-proved' });
   assert.ok(policy.tpm);
   return { ...policy, machines: 'any', tpm: { ...policy.tpm, attestationKeys: 'enrolling' } };
 }
 
-/** Its agent is as impatient as everywhere: who was too slow for it, TLS or the first quote, is faster the next time. */
+/**
+ * Asks the agent for evidence. The agent has its normal time limits, so after a timeout this function tries
+ * again; TLS and the first quote are faster then.
+ */
 async function judge(endpoint: string, policy: Policy): Promise<Judgement> {
   for (let tries = 1; ; tries++) {
     const judgement = await judgeOnce(endpoint, policy);
@@ -192,7 +202,7 @@ function isOfTime(codes: string): boolean {
   return codes.split(' ').some((code) => OF_TIME.has(code));
 }
 
-/** One connection with fresh evidence, and one call over it. */
+/** Makes one connection with fresh evidence, and one call over it. */
 async function judgeOnce(endpoint: string, policy: Policy): Promise<Judgement> {
   const upgrade = atlsClientUpgrade({
     trust: {

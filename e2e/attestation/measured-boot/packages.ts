@@ -6,13 +6,13 @@ import { ExecaRunner } from '../../../internal/exec/index.ts';
 
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const commands = new ExecaRunner({ path: PATH });
-/** For a command on a machine that does much else. */
+/** Time limit of a command; a busy machine needs long. */
 const PATIENCE_MS = 600_000;
 const ENV = { PATH, HOME: homedir() };
 
 /**
- * Debian's own packages, unpacked below one directory: from the cache, else from the configured archive. Nothing is
- * installed on this machine.
+ * Unpacks Debian packages below one directory, from the cache or from the configured archive. It installs
+ * nothing on this machine.
  */
 export async function unpackPackages(names: readonly string[], target: string): Promise<void> {
   const cache = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster', 'debian');
@@ -21,7 +21,7 @@ export async function unpackPackages(names: readonly string[], target: string): 
   for (const name of names) await run('dpkg-deb', '-x', await provide(name, cache), target);
 }
 
-/** The kernel that the named metapackage stands for today. */
+/** The package of the kernel that the metapackage currently depends on. */
 export async function kernelPackage(metapackage: string): Promise<string> {
   const { stdout } = await run('apt-cache', 'depends', metapackage);
   const name = /Depends: (linux-image-\S+)/.exec(stdout)?.[1];

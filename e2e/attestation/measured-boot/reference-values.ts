@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
 
-/** What a machine with OVMF and direct kernel boot starts from, byte by byte. */
+/** The files with which a machine with OVMF and direct kernel boot starts. */
 export interface BootFiles {
-  /** The kernel: a PE image, its EFI stub. */
+  /** The kernel, a PE image with an EFI stub. */
   readonly kernel: Uint8Array;
   readonly initrd: Uint8Array;
   readonly commandLine: string;
-  /** Of the machine: where QEMU tells the kernel to find the initrd depends on it. */
+  /** The memory of the machine. QEMU derives the load address of the initrd from it. */
   readonly memoryBytes: number;
 }
 
 /**
- * The registers that such a boot leads to, from its files alone (TCG PC Client Platform Firmware Profile §3.3.4).
- * Not from files can be said what PCR 0 is: the firmware measures its PEI volume after the code in it has written to
- * its own variables. So that one value is given, from a boot that is known good, and the boot aggregate in PCR 10
- * follows from it.
+ * Computes the PCR values of a boot from its files (TCG PC Client Platform Firmware Profile §3.3.4). PCR 0
+ * cannot be computed, because the firmware measures its PEI volume after its code has changed variables in
+ * that volume. The caller gives PCR 0 from a boot that is known to be good. The boot aggregate in PCR 10
+ * depends on it.
  */
 export function referenceValues(files: BootFiles, pcr0: Uint8Array): ReadonlyMap<number, Uint8Array> {
   const registers = new Map<number, Uint8Array>([
@@ -38,20 +38,20 @@ export function referenceValues(files: BootFiles, pcr0: Uint8Array): ReadonlyMap
       ]),
     ],
     [7, replay([...SECURE_BOOT_VARIABLES.map(variableDigest), SEPARATOR])],
-    // The loader of OVMF appends where the initrd is (X86QemuLoadImageLib).
+    // OVMF appends "initrd=initrd" to the command line (X86QemuLoadImageLib).
     [9, replay([sha256(utf16(`${files.commandLine} initrd=initrd\0`)), sha256(files.initrd)])],
   ]);
   return new Map([...registers, [10, replay([bootAggregate(registers)])]]);
 }
 
-/** What extending a register with each digest in turn leads to. */
+/** The PCR value after it was extended with each digest in this order, starting from zero. */
 export function replay(digests: readonly Uint8Array[]): Uint8Array {
   return digests.reduce<Uint8Array>((value, digest) => sha256(value, digest), new Uint8Array(32));
 }
 
 /**
- * The kernel as QEMU 7.2 gives it to the firmware: with the fields of the boot protocol filled in that a boot loader
- * owes the kernel (Documentation/arch/x86/boot.rst), although an EFI stub does not read them.
+ * The kernel image as QEMU 7.2 passes it to the firmware. QEMU fills in the fields that the boot protocol
+ * requires of a boot loader (Documentation/arch/x86/boot.rst), although an EFI stub does not read them.
  */
 function asHandedOver({ kernel, initrd, memoryBytes }: BootFiles): Uint8Array {
   const image = new Uint8Array(kernel);
@@ -68,7 +68,10 @@ function asHandedOver({ kernel, initrd, memoryBytes }: BootFiles): Uint8Array {
   return image;
 }
 
-/** The digest of a PE image without what signing changes (Microsoft, "Windows Authenticode Portable Executable"). */
+/**
+ * The digest of a PE image without the fields that signing changes (Microsoft, "Windows Authenticode Portable
+ * Executable").
+ */
 export function authenticode(image: Uint8Array): Uint8Array {
   const view = new DataView(image.buffer, image.byteOffset, image.byteLength);
   const optionalHeader = view.getUint32(0x3c, true) + 24;
@@ -87,11 +90,11 @@ export function authenticode(image: Uint8Array): Uint8Array {
 }
 
 const SEPARATOR = sha256(new Uint8Array(4));
-/** One entry: Boot0000. */
+/** The variable BootOrder with one entry: Boot0000. */
 const BOOT_ORDER = new Uint8Array(2);
 const GLOBAL_VARIABLE = guid('8be4df61-93ca-11d2-aa0d-00e098032b8c');
 const IMAGE_SECURITY = guid('d719b2cb-3d3a-4596-a3bc-dad00e67656f');
-/** Secure Boot is off and nothing is enrolled: every variable is there without content. */
+/** Secure Boot is off and no keys are enrolled, so each variable is measured with empty content. */
 const SECURE_BOOT_VARIABLES = [
   { vendor: GLOBAL_VARIABLE, name: 'SecureBoot', data: Uint8Array.of(0) },
   { vendor: GLOBAL_VARIABLE, name: 'PK', data: new Uint8Array() },
@@ -112,7 +115,7 @@ function variableDigest(variable: {
   return sha256(variable.vendor, new Uint8Array(sizes.buffer), utf16(variable.name), variable.data);
 }
 
-/** EFI_LOAD_OPTION of the one boot entry that OVMF makes: its own menu. */
+/** The EFI_LOAD_OPTION of the only boot entry that OVMF creates: its own menu. */
 function bootOptionOfUiApp(): Uint8Array {
   const path = Buffer.concat([
     Uint8Array.of(0x04, 0x07, 20, 0),
@@ -122,12 +125,15 @@ function bootOptionOfUiApp(): Uint8Array {
     Uint8Array.of(0x7f, 0xff, 4, 0),
   ]);
   const head = new DataView(new ArrayBuffer(6));
-  head.setUint32(0, 0x109, true); // active, hidden, an application
+  head.setUint32(0, 0x109, true); // attributes: active, hidden, application
   head.setUint16(4, path.length, true);
   return Buffer.concat([new Uint8Array(head.buffer), utf16('UiApp\0'), path]);
 }
 
-/** Linux IMA's first entry: template ima-sig of a digest over PCR 0 to 9 (Documentation/security/IMA-templates). */
+/**
+ * The first entry of Linux IMA: a digest over PCR 0 to 9, with the template ima-sig
+ * (Documentation/security/IMA-templates).
+ */
 function bootAggregate(registers: ReadonlyMap<number, Uint8Array>): Uint8Array {
   const values = Array.from({ length: 10 }, (_, pcr) => registers.get(pcr) ?? new Uint8Array(32));
   const digest = Buffer.concat([Buffer.from('sha256:\0'), sha256(...values)]);

@@ -19,7 +19,10 @@ import { formatResults, isWithin, type BenchResult } from '../result.ts';
 
 const WARM_UP_ROUNDS = 10;
 const ROUNDS = 15;
-/** A slice of calls varies by a sixth, and what is looked for is a twentieth. */
+/**
+ * The times of single rounds vary by a sixth, and the bench must show a difference of a twentieth. So calls
+ * get more rounds.
+ */
 const ROUNDS_OF_CALLS = 75;
 const CONNECTIONS_PER_ROUND = 20;
 const CALLS_PER_ROUND = 1_000;
@@ -27,12 +30,15 @@ const CALLS_AT_ONCE = 50;
 const PEERS = 64;
 const QUOTE_MS = 100;
 
-/** What attested TLS costs against plain mTLS over the same gRPC, and what shared quotes gain. */
+/** Measures the cost of attested TLS against plain mTLS over the same gRPC, and the gain of shared quotes. */
 export async function runAtlsBench(): Promise<readonly BenchResult[]> {
   return [await connectionSetUp(), await unaryCalls(), ...(await idleMemory()), await batchedQuotes()];
 }
 
-/** CPU of both ends for: new channel, handshake, first unary reply, close. The variants take turns. */
+/**
+ * CPU time of both ends for one connection: new channel, handshake, first unary reply, close. The variants
+ * alternate.
+ */
 async function connectionSetUp(): Promise<BenchResult> {
   await using both = await startBoth();
   const costs = await alternately(async (kind) => {
@@ -48,7 +54,10 @@ async function connectionSetUp(): Promise<BenchResult> {
   return compared('connection set-up, CPU of both ends', costs, 1.4, 'ms');
 }
 
-/** CPU of both ends for a call on a connection that is there; a new one for each slice, since no two cost the same. */
+/**
+ * CPU time of both ends for one call on an open connection. Each round opens a new connection, because
+ * connections differ in speed.
+ */
 async function unaryCalls(): Promise<BenchResult> {
   await using both = await startBoth();
   const costs = await alternately(async (kind) => {
@@ -64,14 +73,17 @@ async function unaryCalls(): Promise<BenchResult> {
   return compared('unary call afterwards, CPU of both ends', costs, 1.05, 'ms');
 }
 
-/** 64 machines ask one whose TPM takes 100 ms for a quote: with quotes shared, against one quote each. */
+/**
+ * 64 machines ask one machine for evidence, and its TPM takes 100 ms for a quote. Compares shared quotes with
+ * one quote for each machine.
+ */
 async function batchedQuotes(): Promise<BenchResult> {
   await using factory = await createSwtpmFactory();
   await using machine = await factory.start();
   await using tpm = new Tpm({ source: slowQuotes(machine.source), clock });
   const shared = createTpmIssuer({ tpm, pcrs: [10] });
   const alone = oneAtATime(shared);
-  await shared.issue(Buffer.alloc(64), never); // derives the key once
+  await shared.issue(Buffer.alloc(64), never); // the first call derives the key
   const sharedMs = await timeToIssueAll(shared);
   const aloneMs = await timeToIssueAll(alone);
   const [overAtls, overAtlsAlone] = [await timeToAttestAll(shared), await timeToAttestAll(alone)];
@@ -146,7 +158,10 @@ const TPM_RULES: EvidenceRules = {
 /** TPM 2.0 Part 2, 6.5.2. */
 const TPM_CC_QUOTE = 0x158;
 
-/** A software TPM takes 0.6 ms for a quote and serves one program at a time; hardware takes 100 ms and serves many. */
+/**
+ * A TPM that is as slow as hardware. A software TPM takes 0.6 ms for a quote and serves one program at a
+ * time; hardware takes 100 ms and serves many.
+ */
 function slowQuotes(source: TransportSource): TransportSource {
   return {
     address: source.address,
@@ -164,7 +179,7 @@ function slowQuotes(source: TransportSource): TransportSource {
   };
 }
 
-/** The same machine without sharing: each call waits for all calls before it. */
+/** An issuer that does not share quotes: each call waits for all earlier calls. */
 function oneAtATime(issuer: Issuer): Issuer {
   let last: Promise<unknown> = Promise.resolve();
   return {
@@ -189,7 +204,10 @@ async function startBoth() {
   };
 }
 
-/** Slices of both variants alternately, so that a busy machine slows both; the first ones let the compiler settle. */
+/**
+ * Measures both variants alternately, so that a busy machine slows both. The first rounds only warm up the
+ * compiler and do not count.
+ */
 async function alternately(
   slice: (kind: Compared) => Promise<number>,
   rounds = ROUNDS,

@@ -3,7 +3,7 @@ import { median, ratioOf, type BenchResult } from '../result.ts';
 
 export type PerKind<T> = Record<Compared, T>;
 
-/** What attested TLS costs against mutual TLS, slice by slice. */
+/** The ratio of the cost of attested TLS to the cost of mutual TLS, round by round. */
 export function compared(
   name: string,
   values: PerKind<readonly number[]>,

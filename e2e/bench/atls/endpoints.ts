@@ -28,17 +28,23 @@ import {
 } from '../../../internal/testing/atls/index.ts';
 import { plainServerUpgrade } from './plain-mtls.ts';
 
-/** What is compared: attested TLS and plain mTLS. `own`: mTLS with a server of ours, for what it is worth. */
+/**
+ * The compared variants: plain mTLS and attested TLS. The kind `own` is mTLS with our own server; it is
+ * measured for information only.
+ */
 export const KINDS = ['mtls', 'atls'] as const;
 export type Compared = (typeof KINDS)[number];
 export type Kind = Compared | 'own';
 
 export const clock = new SystemClock();
 export const never = new AbortController().signal;
-/** The same in the bench and in the server's process. */
+/** The bench and the process of the server derive the same key. */
 const MACHINE_KEY = createHash('sha256').update('bench').digest();
 
-/** Both ends of mTLS (fixed certificates, keys compared) and of aTLS with evidence at no cost. */
+/**
+ * Client and server of one variant: mTLS with fixed certificates and compared keys, or aTLS with evidence
+ * that costs nothing.
+ */
 export interface Endpoints {
   readonly server: Upgrade<unknown>;
   readonly client: Upgrade<unknown>;
@@ -68,7 +74,7 @@ export async function createEndpoints(kind: Kind): Promise<Endpoints> {
   };
 }
 
-/** A client whose server runs in another process and has its own certificate. */
+/** Creates a client for a server in another process. The server has its own certificate. */
 export async function createClientEndpoint(kind: Kind): Promise<Upgrade<unknown>> {
   const identity = identityOf(await createTestIdentity());
   if (kind !== 'atls') return tlsClientUpgrade({ clock, identity, accept: fingerprintOf });

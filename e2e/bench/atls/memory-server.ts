@@ -3,8 +3,8 @@ import process, { argv, exit } from 'node:process';
 import { createEndpoints, createServer, type Kind } from './endpoints.ts';
 
 /**
- * The server of the memory comparison, alone in its process: `node --expose-gc … mtls|atls`. Says its port, then answers
- * each order with its anonymous memory in bytes.
+ * An order to the server process of the memory bench (`node --expose-gc … mtls|atls`). The process sends its
+ * port first. It then answers each order with the number of bytes of its anonymous memory.
  */
 export type ServerOrder = 'collect' | 'measure';
 
@@ -14,7 +14,8 @@ const port = await createServer(server).listen('127.0.0.1', 0);
 
 process.on('message', (order: ServerOrder) => {
   globalThis.gc?.();
-  // Without holes, too: where they are is luck, and a page of V8's is more than a connection's share of the heap.
+  // Also compacts the heap. Otherwise the number of holes varies, and one page of V8 is larger than the
+  // memory of a connection.
   if (order === 'measure') globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   process.send?.(anonymousBytes());
 });

@@ -13,9 +13,10 @@ const FIRST_CONNECTIONS = 150;
 const IDLE_CONNECTIONS = 400;
 
 /**
- * Anonymous memory of a server process per idle connection. The process runs with the flags and the environment of the
- * agent, which decide what malloc and V8 keep of a handshake. Our own mTLS is beside it, without a target: its receive
- * buffer is as small as that of attested TLS, and what is left is the price of attesting alone.
+ * Measures the anonymous memory of a server process per idle connection. The process runs with the agent's
+ * flags and environment, because they affect how much memory malloc and V8 keep after a handshake. The result
+ * also has our own mTLS server, without a target. Its receive buffer is as small as that of attested TLS, so
+ * the difference is the memory of attestation alone.
  */
 export async function idleMemory(): Promise<readonly BenchResult[]> {
   const kinds = [...KINDS, 'own'] as const;
@@ -47,11 +48,13 @@ async function memoryPerConnection(kind: Kind): Promise<number> {
   const open = async (count: number): Promise<number> => {
     for (let n = 0; n < count; n++) {
       await ask(channels.use(dial(port, client)));
-      if (n % 20 === 19) await answerTo(child, 'collect'); // idle memory is measured and not a peak of garbage
+      // Without this, the result would contain garbage of the handshakes.
+      if (n % 20 === 19) await answerTo(child, 'collect');
     }
     return answerTo(child, 'measure');
   };
-  const before = await open(FIRST_CONNECTIONS); // what the first connections cost once is not per connection
+  // Excludes memory that the process allocates once, at its first connections.
+  const before = await open(FIRST_CONNECTIONS);
   const after = await open(IDLE_CONNECTIONS);
   await channels.disposeAsync();
   child.disconnect();

@@ -4,8 +4,9 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { fingerprintOf, type TlsIdentity, type Upgrade } from '../../../internal/rpc/index.ts';
 
 /**
- * The server's end of mutual TLS as Node brings it and as anybody would write it: what attested TLS is measured against.
- * Ours (`tlsServerUpgrade`) keeps a smaller receive buffer, and would be a yardstick that shrinks with every improvement.
+ * The server of plain mutual TLS with the defaults of Node. Attested TLS is compared with it, and not with
+ * our own server (`tlsServerUpgrade`): our server has a smaller receive buffer, and each improvement of it
+ * would change the reference.
  */
 export function plainServerUpgrade({ certPem, keyPem }: TlsIdentity): Upgrade<string> {
   const secureContext = createSecureContext({
@@ -24,7 +25,7 @@ export function plainServerUpgrade({ certPem, keyPem }: TlsIdentity): Upgrade<st
       ALPNProtocols: ['h2'],
     });
     await once(socket, 'secure', { signal });
-    Object.assign(socket, { secureConnecting: false }); // made outside `tls.Server` it would say so for ever
+    Object.assign(socket, { secureConnecting: false }); // Node sets this to false only in `tls.Server`
     return { socket, peer: fingerprintOf(certificateOf(socket)) };
   };
 }

@@ -24,9 +24,9 @@ const ROOT = join(import.meta.dirname, '../../..');
 const never = new AbortController().signal;
 const clock = new SystemClock();
 const START_MS = 30_000;
-/** Each is two writes of etcd, which syncs those that come together at once. */
+/** Nodes that are added in parallel. Each needs two etcd writes, and etcd syncs parallel writes together. */
 const ADDED_AT_ONCE = 16;
-/** As its unit has it. */
+/** The flags of Node in the unit of the curator. */
 const NODE_FLAGS = [
   '--optimize-for-size',
   '--no-maglev',
@@ -34,13 +34,16 @@ const NODE_FLAGS = [
   '--heap-growing-percent=40',
 ];
 
-/** One curator as a process of its own, with a real etcd; its owner, its own node, and as many others as are wanted. */
+/**
+ * A curator in its own process with a real etcd. It has clients of the owner and of the first node, and any
+ * number of simulated nodes.
+ */
 export interface CuratorCluster extends AsyncDisposable {
   readonly port: number;
   readonly pid: number;
   readonly owner: Client<typeof Curator>;
   readonly first: Client<typeof Curator>;
-  /** On record, with certificates; not connected yet. */
+  /** Adds node records with certificates. The nodes are not connected yet. */
   addNodes(count: number): Promise<readonly SimulatedNode[]>;
 }
 
@@ -123,13 +126,16 @@ export async function startCuratorCluster(): Promise<CuratorCluster> {
   };
 }
 
-/** Anonymous memory of a process, in MB: what is its own. */
+/** The anonymous memory of a process in MB. */
 export async function memoryMbOf(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(/^RssAnon:\s+([0-9]+) kB/m.exec(status)?.[1] ?? NaN) / 1024;
 }
 
-/** `CURATOR_PROFILE=DIRECTORY` leaves a CPU profile there when the curator ends, of the sources and not of what was built. */
+/**
+ * The command line of the curator. With `CURATOR_PROFILE=DIRECTORY` it runs from the sources and writes a CPU
+ * profile to this directory at its end.
+ */
 function programOf(): readonly string[] {
   const directory = env['CURATOR_PROFILE'];
   if (directory === undefined) return [...NODE_FLAGS, join(ROOT, 'dist/joinservice.mjs')];

@@ -15,7 +15,7 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 
 interface RoleChanges {
-  /** Connected and sending heartbeats meanwhile. */
+  /** Number of nodes that are connected and send heartbeats during the measurement. */
   readonly nodes: number;
   readonly latenciesMs: readonly number[];
 }
@@ -23,15 +23,16 @@ interface RoleChanges {
 interface Figures {
   readonly nodes: number;
   readonly memoryKb: number;
-  /** Of one core, for 1,000 heartbeats in a second. */
+  /** CPU share of one core for 1,000 heartbeats in a second. */
   readonly cpuPercent: number;
   readonly heartbeatsPerSecond: number;
   readonly push: PushFigures;
 }
 
 /**
- * One curator, a real etcd, and thousands of nodes that watch themselves and the directory and send heartbeats as they are asked to.
- * The nodes share the processors with what they measure, so times are upper bounds.
+ * Measures one curator with a real etcd and thousands of nodes. Each node watches itself and the directory,
+ * and sends heartbeats at the requested interval. The nodes share the processors with the curator, so the
+ * measured times are upper bounds.
  */
 export async function runCuratorBench(): Promise<readonly BenchResult[]> {
   await using cluster = await startCuratorCluster();
@@ -72,8 +73,8 @@ async function measure(
 }
 
 /**
- * From the operator's call until the node itself knows, one after the other, while all others send heartbeats and nothing else
- * happens; of nodes whose roles are still as they came.
+ * Measures the time from the operator's call until the node learns its new roles. The changes run one after
+ * the other while all nodes send heartbeats. Each node is changed once at most.
  */
 async function changeRoles(
   { owner }: CuratorCluster,
@@ -164,7 +165,7 @@ function roleChange({ nodes, latenciesMs }: RoleChanges): BenchResult {
   };
 }
 
-/** What one node costs among all of them over what it costs among the fewest: 1 is linear. */
+/** The cost per node with many nodes, divided by the cost per node with few nodes; 1 is linear. */
 function growth(name: string, large: number, small: number, times: number): BenchResult {
   return {
     name: `${name}, for one of ${times} times as many nodes`,

@@ -6,39 +6,46 @@ import type { SimulatedNodes } from './simulated-nodes.ts';
 import { median } from '../result.ts';
 
 export const PUSHES = 5;
-/** A change is a thing by itself: heartbeats that waited for the one before have been answered. */
+/** Pause before each change. It lets the heartbeats finish that waited for the previous change. */
 const PAUSE_MS = 3_000;
 /**
- * Changes that are told in silence come in series, as many in each for few nodes as for many: V8 also collects everything
- * because there is silence, and that costs as much as there are nodes.
+ * Changes without heartbeats run in series of equal length for few and many nodes. V8 also collects garbage
+ * when the process becomes idle, and the cost of that grows with the number of nodes.
  */
 const SERIES = 6;
 const CHANGES_OF_SERIES = 2;
 export const SILENT_PUSHES = SERIES * CHANGES_OF_SERIES;
 const SILENCE_BEFORE_MS = 500;
-/** What is written and collected after the last one knows is counted. */
+/**
+ * The measurement goes on for this long after the last node knows, to include later writes and garbage
+ * collection.
+ */
 const SILENCE_AFTER_MS = 1_500;
-/** Heartbeats are 5 s apart: a node leaves out one and not the next, and stays far from being late. */
+/**
+ * Heartbeats are 5 s apart. With this pause a node never omits two heartbeats in a row, so it does not count
+ * as late.
+ */
 const BETWEEN_SERIES_MS = 6_000;
 const PUSH_LIMIT_MS = 60_000;
 const never = new AbortController().signal;
 const clock = new SystemClock();
 
 export interface PushFigures {
-  /** From the call until the last node knows, while all of them send heartbeats. */
+  /** Time from the call until the last node knows, while all nodes send heartbeats. */
   readonly ms: number;
-  /** The longest that a heartbeat waited for its answer meanwhile. */
+  /** The longest time that a heartbeat waited for its response during the changes. */
   readonly slowestHeartbeatMs: number;
-  /** The same while no node sends heartbeats. */
+  /** Time from the call until the last node knows, while no node sends heartbeats. */
   readonly silentMs: number;
   /**
-   * Of the curator alone while no node sends heartbeats: the mean. Time of a processor is a sum, and a collection is paid for by all
-   * changes whose garbage it takes: a median has none of it among few nodes, and one for each change among many.
+   * Mean CPU time of the curator per change while no node sends heartbeats. A median would be misleading: a
+   * garbage collection falls on a few changes and serves them all, so a median has none of its cost with few
+   * nodes and too much with many.
    */
   readonly cpuMs: number;
 }
 
-/** The curator moves: every node is told where it is now. */
+/** Changes the address of the curator in the directory, which every node then receives. */
 export class DirectoryPushes {
   readonly #cluster: CuratorCluster;
   readonly #crowd: SimulatedNodes;
@@ -74,7 +81,7 @@ export class DirectoryPushes {
     };
   }
 
-  /** One change after the other, without what else is going on. */
+  /** Makes one series of changes while no node sends heartbeats. */
   async #pushInSilence(): Promise<{ readonly times: readonly number[]; readonly cpuMs: number }> {
     using _silence = this.#crowd.silence();
     await clock.sleep(SILENCE_BEFORE_MS, never);
@@ -103,7 +110,10 @@ export class DirectoryPushes {
   }
 }
 
-/** Of all threads of a process, V8's own among them, finer than the ticks of its `stat`. */
+/**
+ * CPU time of all threads of a process, including those of V8. It is more precise than the clock ticks in
+ * /proc/PID/stat.
+ */
 async function cpuMsOf(pid: number): Promise<number> {
   const times = (await readdir(`/proc/${pid}/task`)).map(async (thread) => {
     const text = await readFile(`/proc/${pid}/task/${thread}/schedstat`, 'utf8');

@@ -18,19 +18,20 @@ const FRAME_HEAD = 5;
 const TRIES = 60;
 const LONGEST_PAUSE_MS = 2_000;
 
-/** What a node was told, and when. */
+/** Events that a node receives from the curator. */
 export interface NodeEvents {
   readonly onSelf: (message: WatchNodesResponse) => void;
   readonly onDirectory: () => void;
-  /** Asked when a heartbeat is due: false leaves it out. */
+  /** Called when a heartbeat is due; the node omits the heartbeat if the result is false. */
   readonly maySendHeartbeat: () => boolean;
   readonly onHeartbeat: (waitedMs: number) => void;
   readonly onEnd: (why: string) => void;
 }
 
 /**
- * A node as its curator sees it: one connection of mutual TLS with a watch of itself, a watch of the directory and a
- * stream of heartbeats. HTTP/2 without a gRPC library, so that thousands of them fit beside what they measure.
+ * A node as its curator sees it: one mutual TLS connection with a watch of its own record, a watch of the
+ * directory, and a stream of heartbeats. It uses HTTP/2 without a gRPC library, so that thousands of nodes
+ * fit on the machine beside the curator.
  */
 export class SimulatedNode implements Disposable {
   readonly nodeId: string;
@@ -44,7 +45,10 @@ export class SimulatedNode implements Disposable {
     this.#tls = tls;
   }
 
-  /** Connects and opens everything; heartbeats begin at once and go on as the curator asks. */
+  /**
+   * Connects and opens both watches. Heartbeats begin at once and continue at the interval that the curator
+   * requests.
+   */
   async start(port: number, events: NodeEvents): Promise<void> {
     const secured = await this.#connect(port);
     const session = connectHttp2(`https://127.0.0.1:${port}`, { createConnection: () => secured });
@@ -92,7 +96,7 @@ export class SimulatedNode implements Disposable {
     send();
   }
 
-  /** As an agent does it: a curator that has no time now is asked again. */
+  /** Connects as an agent does: if the curator is overloaded, it tries again. */
   async #connect(port: number): Promise<TLSSocket> {
     for (let tries = 1; ; tries++) {
       const socket = connect({ host: '127.0.0.1', port, noDelay: true });
@@ -146,7 +150,7 @@ export class SimulatedNode implements Disposable {
   }
 }
 
-/** gRPC over HTTP/2: one byte for "not compressed", four for the length. */
+/** A frame of gRPC over HTTP/2: one byte for "not compressed", four for the length, then the message. */
 function frameOf<I extends DescMessage>(schema: I, message: MessageShape<I>): Buffer {
   const body = toBinary(schema, message);
   const frame = Buffer.alloc(FRAME_HEAD + body.length);

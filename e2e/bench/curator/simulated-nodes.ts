@@ -6,7 +6,7 @@ import type { SimulatedNode } from './simulated-node.ts';
 /** Nodes that connect at the same time. */
 const AT_ONCE = 50;
 
-/** Thousands of nodes in this process, and everything that they together were told. */
+/** Thousands of simulated nodes in this process, and counters of what they received. */
 export class SimulatedNodes implements Disposable {
   readonly nodes: SimulatedNode[] = [];
   readonly ends: string[] = [];
@@ -14,7 +14,7 @@ export class SimulatedNodes implements Disposable {
   directories = 0;
   /** The longest that a heartbeat has waited for its answer. */
   slowestHeartbeatMs = 0;
-  /** How often a node was told that it is late. */
+  /** How often the curator reported a healthy node as late. */
   late = 0;
   readonly #roles = new Map<string, (atMs: number) => void>();
   #isSilent = false;
@@ -30,14 +30,17 @@ export class SimulatedNodes implements Disposable {
     await Promise.all(Array.from({ length: AT_ONCE }, connecting));
   }
 
-  /** When the node was told that it has no role any more. */
+  /** Resolves with the time at which the node learned that it has no role any more. */
   async told(nodeId: string): Promise<number> {
     const { promise, resolve } = Promise.withResolvers<number>();
     this.#roles.set(nodeId, resolve);
     return promise.finally(() => this.#roles.delete(nodeId));
   }
 
-  /** Leaves out the heartbeats that are due meanwhile: one of each node, as long as it is shorter than their interval. */
+  /**
+   * Makes all nodes omit their heartbeats until it is disposed. A node omits one heartbeat at most, if this
+   * is shorter than the heartbeat interval.
+   */
   silence(): Disposable {
     this.#isSilent = true;
     return { [Symbol.dispose]: () => void (this.#isSilent = false) };
@@ -53,7 +56,7 @@ export class SimulatedNodes implements Disposable {
     const onSelf = ({ nodes: [self] }: WatchNodesResponse): void => {
       if (self === undefined) return;
       if (self.roles.length === 0) this.#roles.get(nodeId)?.(performance.now());
-      // Before its first heartbeat it is neither.
+      // A node is neither healthy nor late before its first heartbeat.
       if (health === NodeHealth.HEALTHY && self.health === NodeHealth.TIMEOUT) this.late++;
       health = self.health;
     };

@@ -36,13 +36,13 @@ export interface JoinCluster extends AsyncDisposable {
   readonly port: number;
   readonly joinservicePid: number;
   readonly signerPid: number;
-  /** Nodes on record: names and how often each. */
+  /** The name of each node record; a name occurs twice if two nodes have it. */
   names(): Promise<readonly string[]>;
 }
 
 export interface JoinClusterOptions {
   readonly inventory: readonly { readonly identity: string; readonly name: string }[];
-  /** The TPM of the control plane; its key alone unless said. */
+  /** The TPM of the control plane. Without it, the control plane has only a key. */
   readonly tpm?: Tpm;
 }
 
@@ -129,7 +129,7 @@ export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): 
   };
 }
 
-/** CPU seconds of a process so far, user and system. */
+/** CPU time of a process since its start, user and system, in seconds. */
 export async function cpuSecondsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

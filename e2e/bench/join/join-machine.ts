@@ -31,7 +31,7 @@ import { Join, type AdmissionEvent, type Ticket } from '../../../joinservice/joi
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
-/** Judging the join service is not what is measured here: any key will do. */
+/** Accepts any join service, because this bench does not measure how a machine verifies it. */
 export const ANY_MACHINE: EvidenceRules = {
   policy: {
     ...REJECT_ALL_RULES.policy,
@@ -46,17 +46,17 @@ export const ANY_MACHINE: EvidenceRules = {
   },
   collateral: { tpm: { attestationKeys: new Map() } },
 };
-/** One process is all machines at once; each of them alone would be faster. */
+/** Long time limits, because one process plays all machines at once and is slower than a real machine. */
 const PATIENCE = { tlsMs: 60_000, helloMs: 60_000, wholeMs: 120_000, lingerMs: 500 };
 
 /** One session of attested TLS. */
 interface BenchSession extends Disposable {
   readonly client: Client<typeof Join>;
-  /** The 64 bytes that its proofs are bound to. */
+  /** The 64 bytes to which proofs of this session are bound. */
   readonly session: Uint8Array;
 }
 
-/** A machine with a key and an address of its own, and what it took to become a member. */
+/** A machine with its own key and address. It performs all steps of a join. */
 export class BenchMachine {
   readonly identity: string;
   readonly nodeId: string;
@@ -68,7 +68,7 @@ export class BenchMachine {
   readonly #tlsKeys = new RotatingKeys({ clock });
   #ticketKeys: Awaited<ReturnType<BenchMachine['makeKeys']>> | undefined;
 
-  /** @param hardware its own key unless said */
+  /** @param hardware by default, the machine's own key without a TPM */
   constructor(index: number, hardware?: MachineHardware) {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
     this.#privKey = privateKey;
@@ -80,15 +80,15 @@ export class BenchMachine {
     this.#address = `127.1.${Math.floor(index / 250)}.${(index % 250) + 1}`;
   }
 
-  /** What a real machine has done before it calls, on a processor of its own. */
+  /** Creates the keys that a real machine creates before it calls the join service, on its own processor. */
   async prepare(): Promise<void> {
     await this.#tlsKeys.current();
     this.#ticketKeys = await this.makeKeys();
   }
 
   /**
-   * From the first byte to the ticket, as the agent does it: a session for the admission, the lock, and another session
-   * that shows the lock, for the commit. No retry.
+   * Joins as the agent does, up to the ticket: one session for the admission, then the node lock, then
+   * another session that proves the lock and requests the ticket. It makes no retries.
    */
   async join(host: string, port: number): Promise<Ticket> {
     let clusterId: string;
@@ -116,7 +116,7 @@ export class BenchMachine {
     };
   }
 
-  /** The statement, with the evidence over it. */
+  /** The ticket request: the statement, and evidence that is bound to it. */
   async #ask(at: { readonly clusterId: string; readonly session: Uint8Array }) {
     const keys = this.#ticketKeys ?? (await this.makeKeys());
     const [address, roles, timeMs] = [this.#address, ['KubernetesWorker'], clock.nowMs()];
@@ -148,7 +148,7 @@ export class BenchMachine {
     });
     const own = async (tcp: Socket, signal: AbortSignal) => {
       try {
-        tcp.destroy(); // grpc's own, which cannot choose where it comes from
+        tcp.destroy(); // replaces the socket of grpc, because grpc cannot choose the source address
         const socket = connect({ host, port, localAddress: this.#address, noDelay: true });
         await once(socket, 'connect');
         const upgraded = await upgrade(socket, signal);
@@ -160,7 +160,7 @@ export class BenchMachine {
       }
     };
     const channel = new RpcChannel({ endpoint: `${host}:${port}`, upgrade: own });
-    channel.grpc.getChannel().getConnectivityState(true); // connects now, not with the first call
+    channel.grpc.getChannel().getConnectivityState(true); // connects now instead of at the first call
     try {
       const { session } = await peer.promise;
       const client = createClient(Join, channel);
@@ -171,7 +171,7 @@ export class BenchMachine {
     }
   }
 
-  /** Answers the id of the cluster that let it in. */
+  /** Returns the ID of the cluster that admitted the machine. */
   async #admission({ client, session }: BenchSession): Promise<string> {
     const challenged = Promise.withResolvers<Uint8Array | undefined>();
     const hello = {

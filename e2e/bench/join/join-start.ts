@@ -11,8 +11,9 @@ const VERIFICATIONS = 300;
 const LIMIT_MS = 2_000;
 
 /**
- * Machines with a software TPM each, one after the other, at a cluster that does nothing else: from an agent that knows
- * nothing but its endpoint to its ticket. All keys are made in that time, those of the TPM too.
+ * Machines with a software TPM each join an idle cluster, one after the other. Measures the time from an
+ * agent that knows only its endpoint to its ticket. The time includes the creation of all keys, also in the
+ * TPM.
  */
 export async function runJoinStartBench(): Promise<readonly BenchResult[]> {
   await using tpms = new AsyncDisposableStack();
@@ -35,7 +36,7 @@ export async function runJoinStartBench(): Promise<readonly BenchResult[]> {
     if (ticket.nodeName !== machine.name) throw new Error(`${machine.name} became ${ticket.nodeName}`);
   }
   const sorted = tookMs.toSorted((a, b) => a - b);
-  const slowest = sorted.at(-1) ?? 0; // of thirty it is the ninety-ninth percentile
+  const slowest = sorted.at(-1) ?? 0; // with thirty samples, the largest one is the 99th percentile
   const verifyMs = await verificationMs(server);
   return [
     {
@@ -62,7 +63,7 @@ async function tpmIn(tpms: AsyncDisposableStack): Promise<Tpm> {
   return tpms.use(tpms.use(await factory.start()).open());
 }
 
-/** What of a ticket is the judging of evidence and nothing else. */
+/** The time that the verification of the evidence takes alone, in ms. */
 async function verificationMs(tpm: Tpm): Promise<number> {
   const { issuer } = tpmHardware(tpm);
   const binding = new Uint8Array(64).fill(7);

@@ -9,8 +9,9 @@ const CONCURRENT = 200;
 const ALONE = 20;
 
 /**
- * Machines that join: each with its own key and source address, over real attested TLS, at the built join service and
- * signer, with a real etcd. No retry: a machine that is refused or times out counts as failed.
+ * Machines join in parallel over real attested TLS, with the built join service and signer and a real etcd.
+ * Each machine has its own key and source address. A machine that is refused or times out counts as failed,
+ * because nothing is retried.
  */
 export async function runJoinBench(): Promise<readonly BenchResult[]> {
   const machines = Array.from(

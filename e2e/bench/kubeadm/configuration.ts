@@ -1,9 +1,10 @@
 import type { BundleManifest } from '../../../internal/bundle/index.ts';
 
 /**
- * What somebody who follows kubeadm's documentation writes on the machine: containerd with the systemd cgroup driver, the
- * kubelet's unit as kubeadm packages it, one kubeadm configuration with stacked etcd. Only what a local machine needs
- * otherwise (no negative oom scores, cgroup v1) is the same as in ours.
+ * The configuration that a person writes who follows the documentation of kubeadm: containerd with the
+ * systemd cgroup driver, the kubelet's unit from the package of kubeadm, and one kubeadm configuration with
+ * stacked etcd. Only the settings that a local machine needs (no negative OOM scores, cgroup v1) are taken
+ * from our own configuration.
  */
 export interface ManualConfiguration {
   readonly address: string;
@@ -18,7 +19,7 @@ export const BIN = '/opt/cluster/bin';
 const CNI_BIN = '/opt/cni/bin';
 const CNI_PLUGINS = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
 const NOT_ON_MACHINES: readonly string[] = ['workstation'];
-/** Stacked etcd comes as an image. */
+/** A stacked etcd runs from an image, so kubeadm needs no etcd programs. */
 const NOT_FOR_KUBEADM = ['etcd', 'etcdctl', 'etcdutl'];
 export const KUBEADM_CONFIG = '/etc/kubeadm.yaml';
 
@@ -27,7 +28,7 @@ export interface InstalledProgram {
   readonly path: string;
 }
 
-/** The programs of the bundle that `kubeadm init` needs, and where they go. */
+/** The programs of the bundle that `kubeadm init` needs, with their target paths. */
 export function programsOf({ components }: BundleManifest): readonly InstalledProgram[] {
   return components
     .filter(
@@ -37,14 +38,17 @@ export function programsOf({ components }: BundleManifest): readonly InstalledPr
     .map(({ name, sha256 }) => ({ sha256, path: `${CNI_PLUGINS.includes(name) ? CNI_BIN : BIN}/${name}` }));
 }
 
-/** Hashes of all images of the bundle, that of the stacked etcd included; with a scope only of those. */
+/**
+ * Hashes of all images of the bundle, with the image of the stacked etcd. With `wanted`, only of the images
+ * with this scope.
+ */
 export function imagesOf({ components }: BundleManifest, wanted?: 'node'): readonly string[] {
   return components
     .filter(({ kind, scope }) => kind === 'image' && (wanted === undefined || scope === wanted))
     .map(({ sha256 }) => sha256);
 }
 
-/** Files by path. */
+/** The content of each configuration file, by path. */
 export function filesFor(hand: ManualConfiguration): Readonly<Record<string, string>> {
   return {
     '/etc/containerd/config.toml': containerdConfig(hand),
@@ -68,7 +72,7 @@ KillMode=process
 Restart=always
 `;
 
-/** kubelet.service and 10-kubeadm.conf of kubeadm's packages in one. */
+/** kubelet.service and 10-kubeadm.conf from the packages of kubeadm, merged. */
 const KUBELET_UNIT = `[Unit]
 Description=kubelet: The Kubernetes Node Agent
 Wants=network-online.target
@@ -129,7 +133,10 @@ conntrack: {maxPerCore: 0, min: 0}
 `;
 }
 
-/** What `kubeadm token create --print-join-command` prints, as a configuration for a worker at this address. */
+/**
+ * Converts the output of `kubeadm token create --print-join-command` to a configuration for a worker at this
+ * address.
+ */
 export function joinConfig(
   command: string,
   worker: { readonly address: string; readonly nodeName: string },

@@ -20,30 +20,31 @@ export interface ManualTimes {
   readonly programsMs: number;
   readonly imagesMs: number;
   readonly kubeadmMs: number;
-  /** From `kubeadm init`'s end until the chart's pod answers. */
+  /** Time from the end of `kubeadm init` until the pod of the chart answers. */
   readonly answerMs: number;
 }
 
-/** A word at the end of a stage. */
+/** Callbacks at the end of a stage. */
 export interface ManualHooks {
-  /** `kubeadm init` has just said that the API is there. */
+  /** Called when `kubeadm init` has reported that the API is ready. */
   readonly onApiReady: () => Promise<void>;
 }
 
 export interface ManualMachine {
   readonly node: LocalNode;
   readonly manifest: BundleManifest;
-  /** The directory of the bundle's blobs on this machine, `<sha256>` each. */
+  /** The directory on this machine with the bundle's blobs, one file `<sha256>` each. */
   readonly blobs: string;
-  /** For the kubeconfig and the values of charts. */
+  /** A directory for the kubeconfig and the values of charts. */
   readonly directory: string;
   readonly searchPath: string;
   readonly signal: AbortSignal;
 }
 
 /**
- * One machine made a cluster as kubeadm's documentation says, by somebody who types fast: programs copied, images
- * imported one after the other, `kubeadm init`, then the same two charts with the same helm, without waiting between them.
+ * Creates a cluster on one machine as the documentation of kubeadm describes it, without pauses between the
+ * commands: copy programs, import images one after the other, `kubeadm init`, then install the same two
+ * charts with the same helm.
  */
 export async function createManualCluster(hand: ManualMachine, hooks: ManualHooks): Promise<ManualTimes> {
   const programsMs = await timed(() => installPrograms(hand));
@@ -54,14 +55,20 @@ export async function createManualCluster(hand: ManualMachine, hooks: ManualHook
   return { programsMs, imagesMs, kubeadmMs, answerMs };
 }
 
-/** What a worker with manual kubeadm cost before its join, in ms, and when the join began, ms since the epoch. */
+/**
+ * Time that a worker needs for programs and images before `kubeadm join`, in ms, and the start of the join,
+ * in ms since the epoch.
+ */
 export interface ManualJoinTimes {
   readonly programsMs: number;
   readonly imagesMs: number;
   readonly joinedFromMs: number;
 }
 
-/** One more machine for a cluster made with kubeadm, as a worker: programs, the images of a node, `kubeadm join`. */
+/**
+ * Adds a worker to a cluster that was created with kubeadm: copy programs, import the images of a node,
+ * `kubeadm join`.
+ */
 export async function joinManually(hand: ManualMachine, controlPlane: LocalNode): Promise<ManualJoinTimes> {
   const programsMs = await timed(() => installPrograms(hand));
   const imagesMs = await timed(() => importImages(hand, 'node'));

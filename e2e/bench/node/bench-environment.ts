@@ -13,15 +13,21 @@ import { ensureAgentLayer, ensureRootfs, type LocalCluster } from '../../../inte
 import { createHarness, type Harness } from '../../machines/harness.ts';
 import type { ManualMachine } from '../kubeadm/manual-kubeadm.ts';
 
-/** The program as it is shipped: `npm run build` first. */
+/** The built program; run `npm run build` first. */
 const PROGRAM = join(import.meta.dirname, '../../../dist/cluster/main.mjs');
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 
-/** The kernel's default does for one machine; the host gets its own number back. */
+/**
+ * The kernel's default is enough for one machine only. The bench raises this limit of the host and restores
+ * it at the end.
+ */
 const INOTIFY_INSTANCES = '/proc/sys/fs/inotify/max_user_instances';
 const INSTANCES_FOR_ALL = 2048;
 
-/** What all rounds need: the same bundle, root file system and agent. Removed as a whole. */
+/**
+ * The environment that all rounds share: bundle, root file system and agent package. Disposing it removes all
+ * of it.
+ */
 export class BenchEnvironment implements AsyncDisposable {
   readonly bench: Harness;
   readonly #manifest: BundleManifest;
@@ -81,7 +87,7 @@ export class BenchEnvironment implements AsyncDisposable {
     return { node, manifest: this.#manifest, blobs, directory, searchPath: env['PATH'] ?? '', signal };
   }
 
-  /** The shipped program to its end, which must be a good one. */
+  /** Runs the built CLI to its end. Throws if the exit code is not 0. */
   async cli(args: readonly string[], onRecord: (record: CliRecord) => void = () => undefined): Promise<void> {
     const child = spawn(execPath, [PROGRAM, '--output', 'json', ...args], {
       env: {

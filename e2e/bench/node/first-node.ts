@@ -11,14 +11,14 @@ import { BenchEnvironment } from './bench-environment.ts';
 const OURS = 'bench-ours';
 const THEIRS = 'bench-kubeadm';
 
-/** One cluster of one machine, from nothing to a chart whose pod answers. All from the start, in ms. */
+/** Durations of a cluster of one machine, each from the start of the command, in ms. */
 export interface ClusterTimes {
   readonly bootedMs: number;
   readonly apiReadyMs: number;
   readonly answersMs: number;
-  /** CPU time of the machine from power-on until its API was ready; of all its processes, in s. */
+  /** CPU time of all processes of the machine from power-on until its API was ready, in s. */
   readonly cpuSeconds: number;
-  /** Every step of the program and how long it took. */
+  /** The duration of every step of the program, by its code. */
   readonly steps: Readonly<Record<string, number>>;
 }
 
@@ -43,7 +43,7 @@ export class FirstNodeRounds implements AsyncDisposable {
     return this.#ground.bench;
   }
 
-  /** `cluster mini up --demo`, the shipped program and the shipped agent. The cluster stays. */
+  /** Runs `cluster mini up --demo` with the built CLI and agent. The cluster stays. */
   async ours(): Promise<ClusterTimes> {
     const finished: Record<string, number> = {};
     const steps: Record<string, number> = {};
@@ -74,7 +74,7 @@ export class FirstNodeRounds implements AsyncDisposable {
     await this.#ground.cli(['mini', 'down', '--name', OURS]);
   }
 
-  /** The machine of our cluster that is up. */
+  /** The machine of our running cluster. */
   async node(): Promise<LocalNode> {
     const { machines, root } = this.bench;
     const cluster = await findCluster(machines, { root, name: OURS });
@@ -82,7 +82,7 @@ export class FirstNodeRounds implements AsyncDisposable {
     return cluster.node('n1');
   }
 
-  /** The same machine, initialized with kubeadm manually; it is removed afterwards. */
+  /** Boots an equal machine and initializes it manually with kubeadm. The machine is removed afterwards. */
   async theirs(): Promise<ManualNodeTimes> {
     const { machines, signal, root } = this.bench;
     const startMs = performance.now();
@@ -105,7 +105,7 @@ export class FirstNodeRounds implements AsyncDisposable {
   }
 }
 
-/** All that a machine's processes have used so far: of its control group, v1 or v2. */
+/** CPU time that all processes of a machine have used so far, from its control group (v1 or v2). */
 export async function cpuSecondsOf(node: LocalNode): Promise<number> {
   const v1 = '/sys/fs/cgroup/cpuacct/cpuacct.usage';
   const script = `if [ -e ${v1} ]; then cat ${v1}; else sed -n 's/^usage_usec \\([0-9]*\\)$/\\1000/p' /sys/fs/cgroup/cpu.stat; fi`;

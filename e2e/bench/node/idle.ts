@@ -17,7 +17,7 @@ const ON_EVERY_NODE: readonly Resident[] = [
   { name: 'agent', unit: 'bootstrapper', memoryLimitMb: 48, cpuLimitPercent: 0.2 },
   { name: 'API balancer', unit: 'cluster-apilb' },
 ];
-/** What stays running and is ours. */
+/** The programs of this project that run permanently on a node, by kind of node. */
 const RESIDENTS = {
   'control-plane node': [
     ...ON_EVERY_NODE,
@@ -27,7 +27,9 @@ const RESIDENTS = {
   worker: [...ON_EVERY_NODE, { name: 'relay', unit: 'cluster-relay' }],
 } as const satisfies Record<string, readonly Resident[]>;
 
-/** The resident programs of a node that has nothing to do: memory of their own and CPU time over a minute. */
+/**
+ * Measures the resident programs of an idle node: their anonymous memory, and their CPU time over a minute.
+ */
 export async function measureIdle(
   node: LocalNode,
   signal: AbortSignal,
@@ -55,11 +57,11 @@ export async function measureIdle(
 export interface Reading {
   readonly pid: string;
   readonly anonymousBytes: number;
-  /** The process and its children that have ended. */
+  /** CPU time of the process and of its children that have ended. */
   readonly cpuSeconds: number;
 }
 
-/** "UNIT PID KIB TICKS TICKS TICKS TICKS" a line. */
+/** Parses lines of "UNIT PID KIB TICKS TICKS TICKS TICKS". */
 export function parseReadings(text: string): ReadonlyMap<string, Reading> {
   return new Map(
     text
@@ -101,7 +103,7 @@ function resultsOf(
   ];
 }
 
-/** The agent started again on a node that is up, until systemd counts it as started. */
+/** Restarts the agent on a running node, and returns the time until systemd counts it as started. */
 export async function measureRestart(node: LocalNode, signal: AbortSignal): Promise<BenchResult> {
   const startMs = performance.now();
   await node.exec(['systemctl', 'restart', 'bootstrapper'], { signal });

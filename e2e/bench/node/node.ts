@@ -3,12 +3,12 @@ import { measureIdle, measureRestart } from './idle.ts';
 import { median, middleOf, ratioOf, type BenchResult } from '../result.ts';
 
 const ROUNDS = 3;
-/** One node on two cores that have nothing else to do. */
+/** Time limit until the chart answers, on one node with two otherwise idle cores. */
 const ANSWER_LIMIT_S = 40;
 
 /**
- * A first node by us and with manual kubeadm, in turns, on equal machines from the same bundle with nothing on them at first. The last
- * of ours stays up for the measurement of what runs on it.
+ * Creates a first node alternately with our CLI and manually with kubeadm, on equal empty machines from the
+ * same bundle. The last cluster of ours stays for the measurement of its idle programs.
  */
 export async function runNodeBench(rounds = ROUNDS): Promise<readonly BenchResult[]> {
   await using environment = await FirstNodeRounds.open();
@@ -25,7 +25,7 @@ export async function runNodeBench(rounds = ROUNDS): Promise<readonly BenchResul
   return [...compared(ours, theirs), ...idle, restart];
 }
 
-/** Ours and theirs, round by round. */
+/** Compares our times with those of kubeadm, round by round. */
 export function compared(
   ours: readonly ClusterTimes[],
   theirs: readonly ManualNodeTimes[],

@@ -17,31 +17,37 @@ const THEIRS = 'bench-kubeadm';
 const CONTROL_PLANE = ['mini', 'up', '--name', OURS, '--control-planes', '1'];
 const READY_MS = 300_000;
 const BOOT_MS = 120_000;
-/** Returns when a machine has booted, however well. */
+/** Waits until the machine has booted, also if some of its units failed. */
 const BOOTED = 'systemctl is-system-running --wait > /dev/null || true';
 
 /** How long each stage of a worker with manual kubeadm took, in ms. */
 export interface ManualWorkerTimes {
   readonly programsMs: number;
   readonly imagesMs: number;
-  /** From the start of `kubeadm join` until the API server says Ready. */
+  /** Time from the start of `kubeadm join` until the API server reports the node as Ready. */
   readonly untilReadyMs: number;
   readonly cpuSeconds: number;
 }
 
-/** How long machines took that became workers in the same moment, and what each of them cost. */
+/** Durations for machines that become workers at the same time, and the CPU time of each machine. */
 export interface WorkerTimes {
-  /** From a machine's ticket on its disk until it is Ready; the slowest one's, in ms. */
+  /** Time of the slowest machine from its ticket on disk until it is Ready, in ms. */
   readonly untilReadyMs: number;
-  /** From the first one's ticket until all are Ready, in ms: with what the others' agents take until their tickets. */
+  /**
+   * Time from the first ticket until all machines are Ready, in ms. It includes the time that the other
+   * agents need to get their tickets.
+   */
   readonly untilAllReadyMs: number;
-  /** From the start of the slowest one's agent, Node's own included, until its ticket is on its disk, in ms. */
+  /** Time of the slowest agent from its start, with the start of Node, until its ticket is on disk, in ms. */
   readonly untilTicketMs: number;
-  /** CPU time of one machine from power-on until all are Ready; of all its processes, in s. */
+  /** CPU time of all processes of one machine from power-on until all machines are Ready, in s. */
   readonly cpuSeconds: number;
 }
 
-/** A control plane of ours and one with manual kubeadm, each with its network, to which workers are added. */
+/**
+ * One control plane of our CLI and one of manual kubeadm, each with its own network. Both get workers in
+ * rounds.
+ */
 export class WorkerRounds implements AsyncDisposable {
   readonly #ground: BenchEnvironment;
   readonly #hand: { readonly cluster: LocalCluster; readonly controlPlane: LocalNode };
@@ -83,7 +89,10 @@ export class WorkerRounds implements AsyncDisposable {
     return { programsMs, imagesMs, untilReadyMs: readyMs - joinedFromMs, cpuSeconds };
   }
 
-  /** So many with manual kubeadm in the same moment, by as many people: from the first program copied until all are Ready, in ms. */
+  /**
+   * Adds this many workers with manual kubeadm in parallel. Returns the time from the first copied program
+   * until all are Ready, in ms.
+   */
   async theirsAtOnce(count: number): Promise<number> {
     const { controlPlane } = this.#hand;
     const hands: ManualMachine[] = [];
@@ -108,7 +117,10 @@ export class WorkerRounds implements AsyncDisposable {
     await destroyCluster(machines, { root, name: THEIRS, signal });
   }
 
-  /** Ours without workers again, on machines of its own: each one that is there costs the next something. */
+  /**
+   * Recreates our cluster without workers on new machines, because each existing worker makes the next one
+   * slower.
+   */
   async renewOurs(): Promise<void> {
     await this.#ground.cli(['mini', 'down', '--name', OURS]);
     this.#ourWorkers = 0;
@@ -116,8 +128,9 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   /**
-   * So many machines in the same moment: they have booted and asked, an operator has said yes, and then their agents start.
-   * Without that order five measure how machines boot on two processors, and how long an operator takes.
+   * Adds this many workers at the same time. The machines have booted and are approved before their agents
+   * start together; otherwise the result would include the boot of machines on two processors and the time of
+   * the operator.
    */
   async ours(count: number): Promise<WorkerTimes> {
     const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);
@@ -144,7 +157,7 @@ export class WorkerRounds implements AsyncDisposable {
     };
   }
 
-  /** A machine that has booted and waits for a yes gets it, and its agent is off. */
+  /** Approves a machine that has booted and waits for approval, and stops its agent. */
   async #letIn(node: LocalNode): Promise<void> {
     const script = [
       BOOTED,
@@ -164,7 +177,7 @@ export class WorkerRounds implements AsyncDisposable {
     return { atMs: mtimeMs, tookMs: mtimeMs - (await agentStartedMs(node, this.signal)) };
   }
 
-  /** A machine of ours. */
+  /** Finds a machine of our cluster by name. */
   async find(name: string): Promise<LocalNode> {
     return (await this.#ours()).node(name);
   }
@@ -185,9 +198,9 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   /**
-   * When each of these nodes, which may not exist yet, is Ready as their control plane sees it; ms since the epoch. One
-   * program listens for all of them: one for each took a quarter of the CPU time, and one after the other half a second of it.
-   * An API server may end a watch whenever it likes; then it is asked again.
+   * The time at which the control plane sees each of these nodes as Ready, in ms since the epoch. The nodes
+   * need not exist yet. One watch serves all nodes, because one program for each node took a quarter of the
+   * CPU time. An API server may end the watch at any time; then a new one begins.
    */
   async #readyTimes(controlPlane: LocalNode, names: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const said = `{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}`;
@@ -223,7 +236,9 @@ function lastOf(times: ReadonlyMap<string, number>): number {
   return Math.max(...times.values());
 }
 
-/** When a machine's agent was started, in ms since the epoch: machines here have the monotonic clock of their host. */
+/**
+ * The start of a machine's agent in ms since the epoch. Local machines share the monotonic clock of the host.
+ */
 async function agentStartedMs(node: LocalNode, signal: AbortSignal): Promise<number> {
   const property = 'ExecMainStartTimestampMonotonic';
   const { stdout } = await node.exec(

@@ -12,8 +12,9 @@ interface Round {
 }
 
 /**
- * A machine that becomes a worker, from its ticket to Ready, against programs, images and manual `kubeadm join` on an
- * equal machine, in turns; then five machines at once against one, and what stays running on one.
+ * Measures machines that become workers, from the ticket to Ready, alternately with workers of manual kubeadm
+ * on equal machines (programs, images, `kubeadm join`). Then compares five parallel workers with one, and
+ * measures the idle programs of a worker.
  */
 export async function runWorkerBench(count = ROUNDS): Promise<readonly BenchResult[]> {
   await using environment = await WorkerRounds.open();
@@ -67,7 +68,10 @@ function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
   ];
 }
 
-/** Whatever makes one faster by the second processor, which five have not, makes this ratio worse: hence the others. */
+/**
+ * Anything that speeds up a single worker by using the second processor makes this ratio worse, because five
+ * workers have no free processor. So there are other figures beside it.
+ */
 function resultsOfMany(
   several: readonly WorkerTimes[],
   manyManualMs: number,
@@ -118,7 +122,7 @@ function resultsOfMany(
   ];
 }
 
-/** Programs, images and the join. */
+/** The total time of a manual worker: programs, images and join. */
 function wholeOf({ programsMs, imagesMs, untilReadyMs }: ManualWorkerTimes): number {
   return programsMs + imagesMs + untilReadyMs;
 }

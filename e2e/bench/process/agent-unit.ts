@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface UnitSettings {
-  /** Of Node. */
+  /** Flags of Node. */
   readonly flags: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** How the resident programs run: the settings of the unit that is shipped. */
+/** The settings of the shipped unit, with which the resident programs run. */
 export function agentUnit(): UnitSettings {
   const unit = readFileSync(join(import.meta.dirname, '../../../.ci/package/bootstrapper.service'), 'utf8');
   const settings = [...unit.matchAll(/^Environment=(\w+)=(\S+)$/gm)].map(([, name = '', value = '']) => [

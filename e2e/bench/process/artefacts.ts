@@ -6,7 +6,7 @@ const ROOT = join(import.meta.dirname, '../../..');
 const DIST = join(ROOT, 'dist');
 const MB = 1e6;
 
-/** What is shipped: sizes of what was built last, and how many packages are in it. */
+/** Measures the sizes of the last built artefacts, and counts the npm packages in them. */
 export function runArtefactsBench(): Promise<readonly BenchResult[]> {
   const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>;
@@ -26,7 +26,7 @@ export function runArtefactsBench(): Promise<readonly BenchResult[]> {
     const files = globSync(pattern, { cwd: DIST })
       .map((path) => join(DIST, path))
       .filter(existsSync);
-    if (files.length === 0) return []; // not built, e.g. without --sea
+    if (files.length === 0) return []; // this artefact was not built, for example without --sea
     const value = files.reduce((sum, path) => sum + statSync(path).size, 0) / MB;
     return [{ name, value, unit: 'MB', detail } as const];
   });

@@ -11,7 +11,7 @@ const RUNS = 2;
 const IDLE_MS = 5_000;
 const never = new AbortController().signal;
 
-/** The long life itself; says when it is to be measured. */
+/** The process of the long-running test. It tells its parent when to measure. */
 const log = createLogger({
   path: 'agent',
   nowMs: () => Date.now(),
@@ -38,7 +38,7 @@ async function changeValues(count: number): Promise<void> {
   await Promise.all(seen);
 }
 
-/** What is measured is what is kept, not what has not been collected yet. */
+/** Collects garbage first, so that only retained memory is measured. */
 async function measured(): Promise<void> {
   globalThis.gc?.();
   await new Promise((resolve) => setTimeout(resolve, IDLE_MS));

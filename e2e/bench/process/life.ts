@@ -7,15 +7,15 @@ import { agentUnit } from './agent-unit.ts';
 import type { BenchResult } from '../result.ts';
 
 const MB = 1e6;
-/** A leak of two bytes a line would be that much. */
+/** A leak of two bytes for each log line would grow by this much. */
 const GROWTH_LIMIT_MB = 2;
-/** What a whole agent may have, of which this is a part. */
+/** The memory limit of a whole agent; this process is a part of an agent. */
 const AGENT_LIMIT_MB = 48;
 
 /**
- * A long life in a minute: the agent's logger and its Event Values in a process with the agent's own flags, a million
- * lines and 10,000 changes with eight watchers. The first such life makes code and heap as large as they get; what a
- * second one adds is lost.
+ * Simulates a long run of the agent in a minute: a process with the agent's flags writes a million log lines
+ * and makes 10,000 changes of Event Values with eight watchers. The first run makes code and heap grow to
+ * their final size. Memory that a second run adds is a leak.
  */
 export async function runLifeBench(): Promise<readonly BenchResult[]> {
   const { flags, env } = agentUnit();

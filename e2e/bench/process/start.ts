@@ -14,7 +14,10 @@ interface Cost {
   readonly cpuMs: number;
 }
 
-/** What the shipped CLI costs until it has answered, against a Node that does nothing; they take turns. */
+/**
+ * Measures the time and CPU of the shipped CLI until it has answered, alternately with a Node process that
+ * does nothing.
+ */
 export function runStartBench(): Promise<readonly BenchResult[]> {
   const program = join(DIST, 'cluster/main.mjs');
   const variants: Readonly<Record<string, readonly string[]>> = {
@@ -38,7 +41,7 @@ export function runStartBench(): Promise<readonly BenchResult[]> {
   );
 }
 
-/** The single executable, where it was built (`npm run build -- --sea`). */
+/** The command line of the single executable, if it was built (`npm run build -- --sea`). */
 function executable(): Readonly<Record<string, readonly string[]>> {
   const path = join(DIST, `cluster-linux-${process.arch === 'x64' ? 'amd64' : process.arch}`);
   return existsSync(path) ? { '--version (single executable)': [path, '--version'] } : {};
@@ -55,7 +58,10 @@ function compared(
   return { name, ...ratioOf(mine, nothing), limit: LIMIT, detail };
 }
 
-/** The mean of some starts in a row. CPU time of ended children is in the shell's own record (proc(5), stat 16 and 17). */
+/**
+ * The mean cost of several starts in a row. The shell's own record has the CPU time of its ended children
+ * (proc(5), stat 16 and 17).
+ */
 function costOf(argv: readonly string[]): Cost {
   const script = `for n in $(seq ${STARTS}); do "$@" > /dev/null || exit 1; done; cat /proc/$$/stat`;
   const startMs = performance.now();
