@@ -1,10 +1,13 @@
-/** What an attacker has of a machine, as paths of the host. */
+/** The parts of a machine that an attacker has, as paths on the host. */
 export interface StolenFiles {
-  /** The socket of its TPM. */
+  /** The socket of the machine's TPM. */
   readonly tpm: string;
-  /** Its agent's key; without one, a key is made. */
+  /** The key of the machine's agent. Without it, the attacker creates a key. */
   readonly key?: string;
-  /** What the agent sealed to the TPM, and made its attestation key with; without it, the attestation key is another. */
+  /**
+   * The data that the agent sealed to the TPM and derived its attestation key from. Without it, the attacker
+   * has another attestation key.
+   */
   readonly sealed?: string;
 }
 
@@ -23,20 +26,20 @@ export const ATTACKS = [
 ] as const;
 export type Attack = (typeof ATTACKS)[number];
 
-/** One attack, on the standard input of e2e/cluster/attacks/attacker.ts. */
+/** One attack, as JSON on the standard input of e2e/cluster/attacks/attacker.ts. */
 export interface AttackRequest {
   readonly attack: Attack;
-  /** Of the join service. */
+  /** Endpoint of the join service. */
   readonly endpoint: string;
-  /** Where the attacker says that other nodes reach it. */
+  /** The address at which, according to the attacker, other nodes reach it. */
   readonly address: string;
   readonly own: StolenFiles;
   readonly others?: StolenFiles;
-  /** Whom it wants to be taken for. */
+  /** The node that the attacker impersonates. */
   readonly victim?: { readonly nodeId: string; readonly name: string };
 }
 
-/** What became of it. */
+/** The result of an attack. */
 export type AttackResult =
   | { readonly refused: string }
   /** The node, and the names in the kubelet's certificates where there are some. */

@@ -1,6 +1,7 @@
 /**
- * Somebody who has root on a machine, and with it the machine's key, its TPM and its network, and who runs a program of
- * their own there instead of the agent. One attack a run: orders on the standard input, the outcome on the standard output.
+ * An attacker who has root on a machine: the machine's key, its TPM and its network. The attacker runs this
+ * program instead of the agent. Each run reads one attack from the standard input and writes its result to
+ * the standard output.
  */
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -85,11 +86,11 @@ async function admission(machine: TestMachine, hardware: MachineHardware): Promi
   throw new Error('the stream ended without an answer');
 }
 
-/** A kubelet that names the victim in its requests, which its machine signs for the node that is named. */
+/** Requests kubelet certificates that name the victim, over a session of the attacker's own machine. */
 async function renewal(nodeId: string): Promise<AttackResult> {
   using session = await own.machine.dial(endpoint);
   const named = await keysNaming(victim.name, session, address);
-  // In the name of the victim as a node there is nothing to sign but its own statement.
+  // The attacker can sign only for its own node, so a request for the victim's node has an invalid signature.
   const keys = nodeId === own.machine.nodeId ? named : { ...named, signature: new Uint8Array(64) };
   const key = await session.keyProof();
   return ticketed(await session.client.issueRejoinTicket({ key, address, keys }, { signal: never }));

@@ -17,7 +17,10 @@ import type { CapturedStatement, StatementRequest } from './compromised-joinserv
 
 const never = new AbortController().signal;
 
-/** A statement as the agent of a machine makes it, with that machine's key and TPM: what passes through the join service. */
+/**
+ * Creates a statement as the agent of a machine does, with that machine's key and TPM. A join service
+ * receives such statements.
+ */
 export async function captureStatement(orders: StatementRequest): Promise<CapturedStatement> {
   const { stolen: loot, clusterId, address, roles, timeMs } = orders;
   await using tpm = new Tpm({ source: socketSource({ path: loot.tpm }), clock: new SystemClock() });

@@ -16,7 +16,7 @@ export interface CapturedStatement {
 
 /** The standard input of e2e/cluster/attacks/compromised-joinservice.ts. */
 export interface JoinserviceAttackRequest {
-  /** Two statements of the cluster's first control plane; `older` was made before the other one. */
+  /** Two statements of the first control plane; `older` was created before `newer`. */
   readonly older: CapturedStatement;
   readonly newer: CapturedStatement;
   /** The attacker writes control-plane roles into the record of this worker. */

@@ -14,10 +14,12 @@ const USER = 'cluster-joinservice';
 const CONTROL_PLANE = ['ConsensusMember', 'KubernetesController'] as const;
 const REQUIRE =
   "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
-/** What no attack may have, whatever else it gets. */
+/** Results that no attack may have, except those in `GOT`. */
 const WORTH_HAVING = /keys|credential|operator|administrator|secrets|bytes|answer|evidence/;
 
-/** With which code each attack is refused; what is read is refused by the kernel. */
+/**
+ * The expected error code of each attack that reaches a service. The kernel refuses attacks that read files.
+ */
 const REFUSALS: Readonly<Record<string, RegExp>> = {
   'evidence for a statement of its own': /^evidence-socket-refused$/,
   'the secrets of Kubernetes in etcd': /^etcd-(permission-denied|denied)$/,
@@ -37,14 +39,14 @@ const REFUSALS: Readonly<Record<string, RegExp>> = {
   'the address of the control plane for a worker of its own': /^signer-address-other$/,
   'the name of the control plane for a worker of its own': /^signer-address-other$/,
 };
-/** What the threat model (§9) says that it gets. */
+/** What an attacker gets according to the threat model (§9). */
 const GOT: Readonly<Record<string, string>> = {
   'a statement of the control plane, passed on as it is':
     'the keys of the control plane, sealed to the agent that asked',
   'a worker of its own': 'a certificate of a worker',
 };
 
-await test('a compromised join service on a live control plane', async (story) => {
+await test('attacks by a compromised join service on a live control plane', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);
@@ -60,7 +62,7 @@ await test('a compromised join service on a live control plane', async (story) =
     input: outputFiles[0]?.contents ?? '',
     signal: bench.signal,
   });
-  /** In the unit's own view of the machine, as its user, without a capability. */
+  /** Runs the attacks in the mount namespace of the join service, as its user and without capabilities. */
   const deputy = async (orders: JoinserviceAttackRequest): Promise<readonly JoinserviceAttackResult[]> => {
     const pid = await cluster.run('n1', 'systemctl', 'show', '-P', 'MainPID', `${USER}.service`);
     const as = ['setpriv', `--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--no-new-privs'];
@@ -73,7 +75,7 @@ await test('a compromised join service on a live control plane', async (story) =
       .split('\n')
       .map((line) => JSON.parse(line) as JoinserviceAttackResult);
   };
-  /** What passes through the join service when the agent of the first machine asks. */
+  /** The statement that the join service receives from the agent of the first machine. */
   const captured = async (timeMs: number) =>
     captureStatement({
       stolen: {
@@ -112,7 +114,7 @@ await test('a compromised join service on a live control plane', async (story) =
     });
   }
 
-  await story.test('every attack was made', () => {
+  await story.test('every attack in the list was made, and none got a secret', () => {
     const made = results.map(({ attack }) => attack).filter((attack) => !attack.startsWith('read '));
     assert.deepEqual(made.toSorted(), [...Object.keys(REFUSALS), ...Object.keys(GOT)].toSorted());
     const got = results.flatMap((result) => ('got' in result && !(result.attack in GOT) ? [result.got] : []));
@@ -123,7 +125,7 @@ await test('a compromised join service on a live control plane', async (story) =
   });
 
   await story.test(
-    'a worker whose record gets the roles of a control plane becomes none, and says why',
+    'a worker stays a worker and logs the reason when an attacker writes control-plane roles into its record',
     async () => {
       const record = await recordOf('n2');
       const key = `/cluster/nodes/${worker.nodeId}/record`;

@@ -1,6 +1,7 @@
 /**
- * Somebody who runs code as the join service of a live control plane: with its user, credentials, sockets and its access
- * to etcd, and nothing else. Orders on the standard input; a line of JSON for each attack on the standard output.
+ * An attacker who runs code as the join service of a live control plane. The attacker has its user,
+ * credentials, sockets and access to etcd, and nothing else. The program reads its orders from the standard
+ * input and writes one line of JSON for each attack.
  */
 import type { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -41,7 +42,7 @@ const CREDENTIALS = '/run/credentials/cluster-joinservice.service';
 const SIGNER = 'unix:/run/cluster-signer/signer.sock';
 const YEAR_MS = 365 * 24 * 60 * 60_000;
 const CONTROL_PLANE: NodeRecord['roles'] = ['ConsensusMember', 'KubernetesController'];
-/** What would be worth having, and where it is. */
+/** Paths of secrets that the join service must not be able to read. */
 const SECRETS = [
   '/var/lib/cluster/machine/key.pem',
   '/var/lib/cluster/credentials/curator.key',
@@ -92,7 +93,7 @@ const sign = (request: CapturedStatement) =>
     { signal: never },
   );
 
-/** One attack: what it got, or who refused it. Nothing that it wrote stays. */
+/** Runs one attack and prints what it got, or who refused it with which code. */
 async function attempt(attack: string, refusedBy: string, work: () => Promise<string>): Promise<void> {
   const outcome: JoinserviceAttackResult = await work().then(
     (got) => ({ attack, got }),
@@ -110,7 +111,7 @@ function bytes(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, 'base64'));
 }
 
-/** With these records and documents written, and everything as before afterwards. */
+/** Writes these records, runs `work`, and then restores the previous records. */
 async function withWritten<T>(writes: readonly Write[], work: () => Promise<T>): Promise<T> {
   const before = await Promise.all(writes.map(({ key }) => space.get(key, { signal: never })));
   try {
@@ -129,7 +130,7 @@ const own = new ForgedMachine(clusterId);
 const eve = generateEd25519Key();
 const node = (roles: NodeRecord['roles'], name = 'mallory'): Write =>
   put(records.node.key(own.nodeId), records.node.encode(own.record(name, roles)));
-/** A configuration that takes the attacker's kind of evidence. */
+/** A write that makes the configuration accept the attacker's kind of evidence. */
 async function lenient(): Promise<Write> {
   const entry = await space.get(CONFIGURATION_KEY, { signal: never });
   if (entry === undefined) throw new TypeError('no configuration');

@@ -13,7 +13,7 @@ import { etcdctlArgv, eventually } from '../harness/node-shell.ts';
 const ATTACKER = join(import.meta.dirname, 'attacker.ts');
 const ATTACK_MS = 60_000;
 
-/** A machine in the hands of somebody who runs a program of their own there, in the machine's network. */
+/** A machine that an attacker controls. The attacker runs a program in the network of the machine. */
 export class CompromisedMachine {
   readonly stolen: Required<StolenFiles>;
   readonly nodeId: string;
@@ -37,7 +37,7 @@ export class CompromisedMachine {
     this.#orders = has.orders;
   }
 
-  /** @param endpoint of the join service that is attacked */
+  /** @param endpoint the join service that the attacker calls */
   static async compromise(bench: Harness, cluster: StoryCluster, name: string, endpoint: string) {
     const local = await bench.cluster(cluster.name);
     const { paths, address } = await local.node(name);
@@ -68,7 +68,10 @@ export class CompromisedMachine {
   }
 }
 
-/** What a cluster has given to machines so far: records, names, members of etcd, nodes and certificates. */
+/**
+ * Everything that the cluster has issued to machines so far: records, names, etcd members, nodes and
+ * certificates.
+ */
 export function issuedBy(cluster: StoryCluster): Promise<string> {
   const etcdctl = etcdctlArgv('root').join(' ');
   return cluster.sh(
@@ -81,7 +84,7 @@ export function issuedBy(cluster: StoryCluster): Promise<string> {
   );
 }
 
-/** What a cluster must not do when it is attacked: give something, or forget that it refused. */
+/** Asserts that a cluster under attack issues nothing and logs each refusal in its audit log. */
 export class RefusalChecks {
   readonly #cluster: StoryCluster;
   #given = '';
@@ -91,7 +94,7 @@ export class RefusalChecks {
     this.#cluster = cluster;
   }
 
-  /** From here on: what was given until now was right. */
+  /** Excludes everything that was issued or logged so far. */
   async begin(): Promise<void> {
     this.#given = await issuedBy(this.#cluster);
     this.#seq = (await this.#cluster.audit()).at(-1)?.seq ?? 0;
@@ -101,7 +104,10 @@ export class RefusalChecks {
     assert.equal(await issuedBy(this.#cluster), this.#given);
   }
 
-  /** The attacker learns the code, the audit has the refusal, and nothing is given. */
+  /**
+   * Asserts that the attack is refused with this code, that the audit log has the refusal, and that nothing
+   * was issued.
+   */
   async expect(
     attempt: Promise<AttackResult>,
     want: { readonly code: string; readonly audit?: string | RegExp },
@@ -111,7 +117,7 @@ export class RefusalChecks {
     await this.expectNothingGiven();
   }
 
-  /** Waits for a refusal in the audit: a new one, or one about this machine. */
+  /** Waits until the audit log has a refusal with this code: a new one, or one about `subject`. */
   async audited(wanted: { readonly code: string | RegExp; readonly subject?: string }): Promise<AuditEntry> {
     const { code, subject } = wanted;
     const isCode = (found = ''): boolean => (typeof code === 'string' ? found === code : code.test(found));

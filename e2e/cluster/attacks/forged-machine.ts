@@ -21,7 +21,10 @@ const never = new AbortController().signal;
 /** An unused address in the network of the machines. */
 const ADDRESS = '198.18.255.77';
 
-/** A machine that does not exist: an attacker who controls the join service makes its key and its records. */
+/**
+ * A machine that does not exist. The attacker, who controls the join service, creates its key and its
+ * records.
+ */
 export class ForgedMachine {
   readonly nodeId: string;
   readonly fingerprint: string;

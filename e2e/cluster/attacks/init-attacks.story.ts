@@ -48,7 +48,7 @@ const [OWNER, TPM] = [1, 2];
 const [READY, ALERT] = [rawFrame(3, new Uint8Array(0)), 15];
 const never = new AbortController().signal;
 
-await test('the owner’s port of a real machine, and the owner’s program, under attack', async (story) => {
+await test('attacks on the init port of a real machine and on the CLI of its owner', async (story) => {
   await using bench = await createHarness();
   await using stack = new AsyncDisposableStack();
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'atlsport');
@@ -64,7 +64,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   };
   const open = async (): Promise<RawAtls> => RawAtls.open(await dial(), { role: 'client', identity });
 
-  /** Says hello and answers with what `evidence` makes of the binding. */
+  /** Sends HELLO as a client, and returns it with the binding for the client's evidence. */
   async function greet(raw: RawAtls, accepts: readonly number[] = [TPM]) {
     const own = rawHello(accepts, randomBytes(32));
     raw.send(own);
@@ -72,7 +72,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     return { own, binding: raw.binding('client', CONTEXT, own, theirs.bytes) };
   }
 
-  /** What the log of the machine says about connections that it refused since the last question. */
+  /** Number of refused connections that earlier calls of `refusals` have read from the machine's log. */
   let seen = 0;
   async function refusals(): Promise<string> {
     const log = await node.run('journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat');
@@ -88,7 +88,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   };
 
   await story.test(
-    'the owner’s own evidence is accepted, and only then does the machine show its own',
+    "the machine accepts the owner's evidence, and sends its own evidence only after that",
     async () => {
       const raw = await open();
       const { binding } = await greet(raw);
@@ -205,7 +205,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     },
   ];
   for (const { name, code, alert, attack } of refused) {
-    await story.test(`${name} is refused, and learns one number`, async () => {
+    await story.test(`${name} is refused, and the attacker learns only the number of the alert`, async () => {
       using raw = await attack();
       const learned: number[] = [];
       let said: number | undefined;
@@ -214,7 +214,8 @@ await test('the owner’s port of a real machine, and the owner’s program, und
         if (frame.type === ALERT) said = frame.body[0];
       }
       assert.equal(said ?? 'closed', alert);
-      // HELLO (unless it was read before) and the alert: no evidence, no gRPC, no log line.
+      // The attacker receives only HELLO (unless it was read before) and the alert: no evidence, gRPC message
+      // or log line.
       assert.ok(
         learned.every((type) => type === 1 || type === ALERT),
         learned.join(),
@@ -223,7 +224,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     });
   }
 
-  await story.test('plain TLS with the owner’s key in its certificate is refused', async () => {
+  await story.test("plain TLS with the owner's key in the certificate is refused", async () => {
     const plain = async (alpn: readonly string[]): Promise<string> => {
       const tls: TLSSocket = connectTls({
         socket: await dial(),
@@ -243,7 +244,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     await refusedFor('atls-tls-alpn');
   });
 
-  await story.test('nothing was bound by any of it', async () => {
+  await story.test('after all attacks the machine has no node lock', async () => {
     assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
   });
 
@@ -251,7 +252,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   const init = (at: string) =>
     bench.cli('--workspace', workspace, 'init', '--node', at, '--fingerprint', fingerprint);
 
-  /** Somebody in between: TLS ends here, on both sides. */
+  /** Starts a server that accepts connections of the CLI and passes each to the attacker. */
   async function relay(pass: (tcp: Socket) => Promise<void>): Promise<string> {
     const server = createServer(
       (tcp) => void pass(tcp.on('error', () => undefined)).catch(() => tcp.destroy()),
@@ -262,7 +263,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  await story.test('a relay that passes the owner’s frames on is refused by the machine', async () => {
+  await story.test('the machine refuses a relay that forwards the frames of the owner', async () => {
     const at = await relay(async (tcp) => {
       const far = await open();
       const near = await RawAtls.open(tcp, { role: 'server', identity: await createTestIdentity() });
@@ -276,17 +277,17 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   });
 
   await story.test(
-    'another machine with a genuine TPM that speaks the whole contract is refused',
+    'the CLI refuses another machine that has a genuine TPM and implements the whole protocol',
     async (t) => {
       const factory = stack.use(await createSwtpmFactory());
       const tpm = stack.use(stack.use(await factory.start()).open());
       const at = await startUntrustedMachine({ tpm, ownerPem, stack });
-      await t.test('by the fingerprint that was named', async () => {
+      await t.test('with --fingerprint, because the fingerprint differs', async () => {
         const { code, stderr } = await init(at);
         assert.equal(code, 4, stderr);
         assert.match(stderr, /cluster-other-machine/);
       });
-      await t.test('by its manufacturer where none was named', async () => {
+      await t.test('without --fingerprint, because the manufacturer of its TPM is not trusted', async () => {
         const { code, stderr } = await bench.cli('--workspace', workspace, 'init', '--node', at);
         assert.equal(code, 4, stderr);
         assert.match(stderr, /x509-/);
@@ -294,7 +295,7 @@ await test('the owner’s port of a real machine, and the owner’s program, und
     },
   );
 
-  await story.test('a key in place of a TPM is refused where the configuration demands a TPM', async () => {
+  await story.test('the CLI refuses a machine key when the configuration requires a TPM', async () => {
     const key = new MachineKeyIssuer({ privKey: new Secret(newKey()) });
     const at = await relay(async (tcp) => {
       const raw = await RawAtls.open(tcp, { role: 'server', identity: await createTestIdentity() });
@@ -311,7 +312,10 @@ await test('the owner’s port of a real machine, and the owner’s program, und
   });
 });
 
-/** Starts Mallory's machine: its TPM is of a manufacturer that nobody trusts; everything else is like an honest machine. */
+/**
+ * Starts Mallory's machine. Nobody trusts the manufacturer of its TPM; everything else is like an honest
+ * machine.
+ */
 async function startUntrustedMachine(has: {
   readonly tpm: Tpm;
   readonly ownerPem: string;

@@ -14,7 +14,7 @@ import { waitForExit, waitForOutput } from '../harness/program-output.ts';
 const NAME = 'refused';
 const EXIT_REFUSED = 4;
 const EXIT_UNHEALTHY = 10;
-/** Of a fresh software TPM, where nothing measures a boot; and what "another boot loader" makes of it. */
+/** The PCR value of a fresh software TPM, and the value after the attacker measured other software. */
 const [UNTOUCHED, OTHER_SOFTWARE] = ['00'.repeat(32), 'ab'.repeat(32)];
 
 interface Explained {
@@ -57,7 +57,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
     await cluster.edit(editJoinSettings(change));
     await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
   };
-  /** Until the agent of a machine says this code to its owner, who follows it from afar. */
+  /** Runs `cluster join` of the owner against a machine until the machine reports this code. */
   const untilItSays = async (machine: string, code: string, owner = workspace): Promise<void> => {
     const node = `${await cluster.address(machine)}:9000`;
     const flags = ['--node', node, '--endpoint', endpoint, '--wait', '--timeout', '60s', '--output', 'json'];
@@ -79,7 +79,10 @@ await test('refused machines: both sides and the audit log have the reason, and 
     assert.equal(code, EXIT_UNHEALTHY, stdout);
     return (JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data: Explained }).data;
   };
-  /** A machine whose own agent asks: what it shows, what the cluster explains, what the audit has. */
+  /**
+   * Asserts that a refused machine reports the code, that `cluster explain` shows the cause, and that the
+   * audit log has the refusal.
+   */
   const refusedAtBothEnds = async (code: string, about = mallory.nodeId): Promise<void> => {
     await untilItSays('n3', code);
     const { join: request, facts } = await explained(about);
@@ -95,14 +98,14 @@ await test('refused machines: both sides and the audit log have the reason, and 
   const refusals = new RefusalChecks(cluster);
   await refusals.begin();
 
-  await story.test('an unknown machine', () => refusedAtBothEnds('join-unknown-machine'));
+  await story.test('an unknown machine is refused', () => refusedAtBothEnds('join-unknown-machine'));
 
-  await story.test('a machine that has measured other software', async () => {
+  await story.test('a machine that measured other software is refused', async () => {
     await untilItSays('n4', 'atls-alert-evidence-rejected');
     const subject = `address:${await cluster.address('n4')}`;
     const entry = await refusals.audited({ code: 'attestation-register-mismatch', subject });
     assert.match(JSON.stringify(entry?.detail), new RegExp(UNTOUCHED ?? ''));
-    // Nothing is on record of it: it is its address that the cluster knows.
+    // There is no join record of this machine, so the cluster knows only its address.
     const { join: request, facts } = await explained(await cluster.address('n4'));
     assert.equal(request, undefined);
     const [cause] = facts.filter(({ code }) => code === 'attestation-register-mismatch');
@@ -114,14 +117,14 @@ await test('refused machines: both sides and the audit log have the reason, and 
     assert.doesNotMatch(cause?.actual ?? '', new RegExp(UNTOUCHED ?? ''));
   });
 
-  await story.test('a name that a member has', async () => {
+  await story.test('a machine that asks for the name of a member is refused', async () => {
     assert.ok(unlisted !== undefined);
     const named = { ...unlisted, name: 'n2' };
     await configure(({ join: joining }) => (joining.inventory = [named]));
     await refusedAtBothEnds('join-name-taken');
   });
 
-  await story.test('a machine that asks for more than it is given', async () => {
+  await story.test('a machine that asks for roles that it is not granted is refused', async () => {
     const wantedRoles = ['ConsensusMember', 'KubernetesController'];
     await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, wantedRoles }));
     await configure(
@@ -134,9 +137,9 @@ await test('refused machines: both sides and the audit log have the reason, and 
     assert.equal(code, EXIT_REFUSED);
   });
 
-  await story.test('nothing was issued to any of them', () => refusals.expectNothingGiven());
+  await story.test('nothing was issued to any of the refused machines', () => refusals.expectNothingGiven());
 
-  await story.test('a cluster of the same software and of another owner, seen from the machine', async () => {
+  await story.test('a machine refuses a cluster of another owner that runs the same software', async () => {
     const owner = join(bench.directory, 'another-owner');
     const made = await bench.must('--workspace', owner, 'config', 'generate', '--output', 'json');
     const [, key] = /"ownerPublicKey":"([^"]+)"/.exec(made) ?? [];
@@ -152,18 +155,18 @@ await test('refused machines: both sides and the audit log have the reason, and 
     );
   });
 
-  // From here on somebody else's program asks, with all that n3 has.
+  // From here on an attacker's program uses the key and TPM of n3 instead of the agent.
   await cluster.run('n3', 'systemctl', 'stop', 'bootstrapper');
   const refuse = (...args: Parameters<RefusalChecks['expect']>) => refusals.expect(...args);
 
-  await story.test('evidence that was shown before', async () => {
+  await story.test('replayed evidence is refused', async () => {
     await refuse(mallory.attack('evidence that was shown before'), {
       code: 'atls-alert-evidence-rejected',
       audit: /^quote-/,
     });
   });
 
-  await story.test('evidence of another machine', async () => {
+  await story.test('evidence of another machine is refused', async () => {
     const others = member.stolen;
     await refuse(mallory.attack('the TPM of another machine', { others }), {
       code: 'join-evidence-mismatch',
@@ -177,25 +180,31 @@ await test('refused machines: both sides and the audit log have the reason, and 
     await refuse(member.attack('a second key for one machine'), { code: 'join-identity-taken' });
   });
 
-  await story.test('a member’s machine and its key, without what its agent sealed to the TPM', async () => {
-    const { sealed: _, ...own } = member.stolen;
-    await refuse(member.attack('certificates', { own }), { code: 'join-identity-changed' });
-  });
+  await story.test(
+    "a member's machine and key without the data that its agent sealed to the TPM are refused",
+    async () => {
+      const { sealed: _, ...own } = member.stolen;
+      await refuse(member.attack('certificates', { own }), { code: 'join-identity-changed' });
+    },
+  );
 
-  await story.test('a ticket by another key, after its time, and a second time', async () => {
-    assert.deepEqual(await mallory.attack('admission'), { granted: 'n3', names: [] });
-    const victim = { nodeId: mallory.nodeId, name: 'n3' };
-    const own = { tpm: member.stolen.tpm };
-    await refuse(member.attack('the ticket of another machine', { own, victim }), {
-      code: 'join-ticket-other-key',
-    });
-    await runOut(mallory.nodeId);
-    await refuse(mallory.attack('a ticket'), { code: 'join-admission-expired' });
-    await runOut(member.nodeId);
-    await refuse(member.attack('a ticket'), { code: 'join-ticket-used' });
-  });
+  await story.test(
+    'a ticket request is refused for another key, after the admission expired, and for a used ticket',
+    async () => {
+      assert.deepEqual(await mallory.attack('admission'), { granted: 'n3', names: [] });
+      const victim = { nodeId: mallory.nodeId, name: 'n3' };
+      const own = { tpm: member.stolen.tpm };
+      await refuse(member.attack('the ticket of another machine', { own, victim }), {
+        code: 'join-ticket-other-key',
+      });
+      await runOut(mallory.nodeId);
+      await refuse(mallory.attack('a ticket'), { code: 'join-admission-expired' });
+      await runOut(member.nodeId);
+      await refuse(member.attack('a ticket'), { code: 'join-ticket-used' });
+    },
+  );
 
-  await story.test('a kubelet that wants to be that of another node', async () => {
+  await story.test('a kubelet cannot get certificates for another node', async () => {
     const victim = { nodeId: (await at('n1')).nodeId, name: 'n1' };
     await refuse(member.attack('another node for its kubelet', { victim }), {
       code: 'signer-request-invalid',
@@ -205,14 +214,15 @@ await test('refused machines: both sides and the audit log have the reason, and 
       granted: 'n2',
       names,
     });
-    // The API server refuses such a request even when it comes with the kubelet's own certificate.
+    // The API server also refuses a request for the other node that is made with the kubelet's own
+    // certificate.
     await refusals.begin();
     for (const signer of ['kubelet-serving', 'kube-apiserver-client-kubelet'])
       await requestAsKubelet(signer, await createCertificateRequest(generateKeyPem(), 'system:node:n1'));
     await refusals.expectNothingGiven();
   });
 
-  await story.test('a machine that was decommissioned, and a node that was deleted', async () => {
+  await story.test('a decommissioned machine and a deleted node are refused', async () => {
     using ownerClient = await OwnerClient.open(workspace);
     const { nodeId } = member;
     await ownerClient.curator.setNodeRoles({ nodeId, roles: [], ...newMutation() }, { signal: bench.signal });
@@ -236,18 +246,21 @@ await test('refused machines: both sides and the audit log have the reason, and 
     );
   });
 
-  await story.test('refused machines join when the cause is gone; the audit log verifies', async () => {
-    const { ownerKeys } = JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/provisioning.json')) as {
-      ownerKeys: readonly string[];
-    };
-    // Its register shows a lock already, which the attacker took in its name.
-    await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, ownerKeys }));
-    await cluster.allReady(['n1', 'n3'], 180);
-    await bench.must('--workspace', workspace, 'audit', 'verify');
-    await cluster.expectNoInternet(['n1', 'n2', 'n3', 'n4']);
-  });
+  await story.test(
+    'the refused machines join after the cause is fixed, and the audit log verifies',
+    async () => {
+      const { ownerKeys } = JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/provisioning.json')) as {
+        ownerKeys: readonly string[];
+      };
+      // The TPM register of n3 already has the node lock, because the attacker joined with its TPM.
+      await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, ownerKeys }));
+      await cluster.allReady(['n1', 'n3'], 180);
+      await bench.must('--workspace', workspace, 'audit', 'verify');
+      await cluster.expectNoInternet(['n1', 'n2', 'n3', 'n4']);
+    },
+  );
 
-  /** As if the time of its admission had gone by. */
+  /** Sets the expiry time of an admission to the past. */
   async function runOut(nodeId: string): Promise<void> {
     const key = `/cluster/joins/${nodeId}`;
     const record = JSON.parse(await cluster.etcdctl('n1', 'get', '--print-value-only', key)) as {
@@ -266,7 +279,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
       metadata: { name: `mallory-${signer}` },
       spec: { signerName: `kubernetes.io/${signer}`, request: Buffer.from(pem).toString('base64'), usages },
     };
-    // From a control plane, with what the member's machine has: workers have no kubectl.
+    // Runs on a control plane with the kubelet credentials of the member, because workers have no kubectl.
     const directory = '/run/mallory';
     await cluster.sh('n1', `mkdir -p -m 700 ${directory}`);
     for (const kind of ['crt', 'key']) {

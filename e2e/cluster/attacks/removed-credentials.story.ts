@@ -69,7 +69,8 @@ await test('after the loss of a control plane, node remove tests its credentials
       step.diagnostic(await asked(/join-decommissioned/));
       await must('node', 'readmit', 'n3');
       assert.match(await must('node', 'ls', '--removed'), /n3 +operator:owner +yes/);
-      // The machine may ask again. It stays unknown, because its removal deleted its inventory entry.
+      // The machine may request to join again. It stays unknown, because its removal deleted its inventory
+      // entry.
       await asked(/join-unknown-machine/);
     },
   );

@@ -18,10 +18,10 @@ const NAME = 'tenant';
 const NODE = 'n1';
 const KUBECONFIG = '/run/tenant.conf';
 const METADATA = '169.254.169.254';
-/** Ports on the node's address that a pod reaches by design, and what their TLS or their answer says to it. */
+/** Ports of the node that a pod can reach by design. TLS or the service itself refuses the pod. */
 const GUARDED = [2379, 2382, 6443, 9090, 9091, 10250] as const;
 
-/** Connects from where it runs; prints "open" or the error's code for each "host port". */
+/** Connects to each "host port", and prints "open" or the error code. */
 const CONNECT = `
 for (const place of process.argv.slice(1)) {
   const [host, port] = place.split(' ');
@@ -29,14 +29,14 @@ for (const place of process.argv.slice(1)) {
   const say = (what) => { console.log(place + ' ' + what); socket.removeAllListeners(); socket.on('error', () => {}); socket.destroy(); };
   socket.on('connect', () => say('open')).on('timeout', () => say('ETIMEDOUT')).on('error', (error) => say(error.code));
 }`;
-/** Asks over TLS without a certificate; prints the status of the answer or the error's code. */
+/** Sends a request over TLS without a client certificate, and prints the status or the error code. */
 const ASK = `
 const [host, port, path, token] = process.argv.slice(1);
 const headers = token ? { authorization: 'Bearer ' + token } : {};
 require('node:https').get({ host, port, path, headers, rejectUnauthorized: false, timeout: 4000 }, (answer) => {
   console.log(answer.statusCode); process.exit();
 }).on('timeout', () => { console.log('ETIMEDOUT'); process.exit(); }).on('error', (error) => console.log(error.code));`;
-/** A metadata service on the machine itself, as agents of clouds run it. */
+/** A metadata service on the machine itself, as cloud agents provide it. */
 const SERVE_METADATA = `require('node:http').createServer((q, a) => a.end('secret')).listen(80, '${METADATA}', () => console.log('up'))`;
 
 await test('a tenant with the role edit in a namespace gets no access to the node', async (story) => {
@@ -49,7 +49,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     story.diagnostic(`attempted: ${name} – refused by ${by}: ${code}`);
 
   await story.test(
-    'the API refuses every pod that asks for the node, and every way around that',
+    'the API server refuses every pod with access to the node, and every attempt to bypass this refusal',
     async () => {
       for (const attempt of [...POD_ATTEMPTS, ...RBAC_ATTEMPTS]) {
         const { code, stderr } = await asTenant(bench, attempt);
@@ -61,7 +61,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     },
   );
 
-  await story.test('a controller cannot create such a pod either', async () => {
+  await story.test('a controller cannot create a pod with access to the node either', async () => {
     const template = podOf('x', { hostNetwork: true }) as { spec: object };
     const labels = { app: 'x' };
     const object = {
@@ -87,7 +87,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     await kubectl(cluster, '-n', TENANT, 'delete', 'replicaset', 'x');
   });
 
-  await story.test('an ordinary pod starts, and sees no device of the node', async () => {
+  await story.test('an ordinary pod starts and sees no device of the node', async () => {
     await asTenant(bench, {
       ...{ name: '', by: 'RBAC', want: /./, object: podOf('app') },
       args: ['create', '-f', '-'],
@@ -107,7 +107,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     attempted('find a TPM in /dev', 'the container runtime', 'ENOENT');
   });
 
-  await story.test('a port of the node that listens on its loopback is not reached from a pod', async () => {
+  await story.test('a pod cannot reach a port on the loopback of the node', async () => {
     const ports = (await cluster.sh(NODE, `ss -Hltn | awk '$4 ~ /^127\\./ {print $4}' | sed 's/.*://'`))
       .split('\n')
       .filter((port) => port !== '');
@@ -121,7 +121,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     }
   });
 
-  await story.test('services on the address of the node refuse a tenant', async () => {
+  await story.test('the services on the address of the node refuse a tenant', async () => {
     const want: Readonly<Record<number, RegExp>> = {
       2379: /^(ERR_SSL|ECONNRESET|EPROTO)/,
       2382: /^(ERR_SSL|ECONNRESET|EPROTO)/,
@@ -143,13 +143,13 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
       }
   });
 
-  await story.test('the metadata service is not reached from a pod, but from the node', async () => {
-    // On its way through the machine, as in a cloud.
+  await story.test('the node can reach the cloud metadata service, a pod cannot', async () => {
+    // A metadata service outside of the machine, as in a cloud.
     await cluster.sh(NODE, `ip route add ${METADATA} via ${await cluster.workstation()}`);
     const through = await inPod(cluster, CONNECT, `${METADATA} 80`);
     assert.match(through, /EHOSTUNREACH|ECONNREFUSED/);
     attempted(`ask the metadata service of the cloud, ${METADATA}`, 'the node', through.split(' ')[2] ?? '');
-    // An agent of the cloud on the machine itself.
+    // A metadata service on the machine itself.
     await cluster.sh(NODE, `ip route del ${METADATA} && ip addr add ${METADATA}/32 dev lo`);
     await cluster.sh(
       NODE,
@@ -167,7 +167,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
     await cluster.sh(NODE, `systemctl stop fake-metadata; ip addr del ${METADATA}/32 dev lo`);
   });
 
-  await story.test('the workloads of the cluster itself still run', async () => {
+  await story.test("the cluster's own workloads still run", async () => {
     await eventually(
       'all pods run',
       60,
@@ -181,7 +181,10 @@ function kubectl(cluster: StoryCluster, ...args: readonly string[]): Promise<str
   return cluster.run(NODE, 'kubectl', ...args);
 }
 
-/** A namespace, somebody with `edit` in it, and that one's kubeconfig on the node. Resolves with the token. */
+/**
+ * Creates a namespace, a service account with the role `edit` in it, and its kubeconfig on the node. Returns
+ * the token.
+ */
 async function makeTenant(cluster: StoryCluster): Promise<string> {
   await kubectl(cluster, 'create', 'namespace', TENANT);
   await kubectl(cluster, '-n', TENANT, 'create', 'serviceaccount', 'dev');
@@ -204,7 +207,7 @@ function asTenant(bench: Harness, { args, object }: ApiAttempt): Promise<CliResu
   return bench.cli('mini', 'exec', '--name', NAME, NODE, '--', 'sh', '-c', script);
 }
 
-/** The first process of the tenant's pod, as the node sees it. */
+/** The PID of the first process in the tenant's pod, in the node's PID namespace. */
 function pidOfPod(cluster: StoryCluster): Promise<string> {
   return cluster.sh(
     NODE,
@@ -213,7 +216,10 @@ function pidOfPod(cluster: StoryCluster): Promise<string> {
   );
 }
 
-/** A program of the node in the network of the tenant's pod: what is in the pod can do no more there. */
+/**
+ * Runs a program of the node in the network namespace of the tenant's pod. A program inside the pod has no
+ * more access to the network.
+ */
 async function inPod(cluster: StoryCluster, program: string, ...args: readonly string[]): Promise<string> {
   const pid = await pidOfPod(cluster);
   return cluster.run(

@@ -1,16 +1,19 @@
-/** How a refusal is named. */
+/** The code that the report prints for a refusal by each component. */
 export const CODES = {
   'Pod Security': '403 PodSecurity baseline',
   RBAC: '403 RBAC',
   'the API server': '422 Invalid',
 } as const;
 
-/** What a tenant tries with the API: who is to refuse it, and how that is known. */
+/**
+ * An attempt of a tenant to use the Kubernetes API, the component that must refuse it, and the expected error
+ * text.
+ */
 export interface ApiAttempt {
   readonly name: string;
   readonly by: keyof typeof CODES;
   readonly want: RegExp;
-  /** kubectl's arguments; `-f -` reads `object`. */
+  /** Arguments of kubectl; `-f -` reads `object`. */
   readonly args: readonly string[];
   readonly object?: unknown;
 }
@@ -20,7 +23,7 @@ export const IMAGE = 'registry.k8s.io/pause:3.10.1';
 const VIOLATES = /violates PodSecurity "baseline:latest"/;
 export const FORBIDDEN = /forbidden: User "system:serviceaccount:tenant:dev" cannot /;
 
-/** A pod that asks for no more than it needs. */
+/** A pod with these fields in its spec, and otherwise no permissions. */
 export function podOf(name: string, spec: object = {}, container: object = {}): object {
   return {
     apiVersion: 'v1',

@@ -12,10 +12,10 @@ interface Release {
   readonly chart: string;
 }
 
-/** One entry of `charts:`. */
+/** One entry of `charts:` in cluster.yaml. */
 export type ChartEntry = Readonly<Record<string, unknown>>;
 
-/** The operator's side: configuration, init, and what helm knows. */
+/** Drives the operator's CLI and helm: edits the configuration, runs init, and lists the releases. */
 export class ChartHarness {
   readonly #bench: Harness;
   readonly #cluster: string;
@@ -30,13 +30,13 @@ export class ChartHarness {
   async configure(charts: readonly ChartEntry[]): Promise<void> {
     const path = join(this.#workspace, 'cluster.yaml');
     const text = await readFile(path, 'utf8');
-    // JSON is YAML: one line stands for the list.
+    // JSON is valid YAML, so the whole list fits on one line.
     const next = text.replace(/^charts: .*$/m, `charts: ${JSON.stringify(charts)}`);
     await writeFile(path, next);
     await this.#bench.must('--workspace', this.#workspace, 'config', 'validate');
   }
 
-  /** The charts that were installed, in order, and whether anything changed. */
+  /** Runs `cluster init`. Returns the charts that it installed, in order, and whether it changed nothing. */
   async init(
     ...flags: readonly string[]
   ): Promise<{ readonly charts: readonly string[]; readonly unchanged: boolean }> {
@@ -60,7 +60,7 @@ export class ChartHarness {
     return JSON.parse(await helm('list', '--all', '-A', '-o', 'json', ...this.#access())) as Release[];
   }
 
-  /** "name revision", sorted. */
+  /** Lines of "name revision", sorted. */
   async releases(): Promise<readonly string[]> {
     return (await this.list()).map(({ name, revision }) => `${name} ${revision}`).sort();
   }
@@ -71,7 +71,7 @@ export class ChartHarness {
     ).trim();
   }
 
-  /** The helm that a killed CLI left behind, found by the kubeconfig that only ours has. */
+  /** Kills the helm process that a killed CLI left behind. Its kubeconfig path identifies it. */
   async killHelm(): Promise<void> {
     const [, kubeconfig = ''] = this.#access();
     const { stdout } = await this.#bench.machines.commands.run({

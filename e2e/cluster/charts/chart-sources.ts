@@ -16,8 +16,8 @@ const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
 const BUILD_MS = 300_000;
 
 /**
- * Where charts come from: a real OCI registry and an HTTP repository, both filled by the real helm. The registry is not
- * on loopback, where helm leaves TLS out unasked.
+ * A real OCI registry and an HTTP repository with charts that the real helm packed. The registry does not
+ * listen on loopback, because helm uses no TLS there by default.
  */
 export class ChartSources implements AsyncDisposable {
   readonly registry: Registry;
@@ -30,7 +30,7 @@ export class ChartSources implements AsyncDisposable {
     this.repository = repository;
   }
 
-  /** `host` is an address of this machine. */
+  /** @param host an address of this machine */
   static async start(directory: string, host: string): Promise<ChartSources> {
     const published = join(directory, 'published');
     await mkdir(published);
@@ -41,7 +41,7 @@ export class ChartSources implements AsyncDisposable {
     );
   }
 
-  /** The sample chart under another version, packed by helm. Answers the archive. */
+  /** Packs the sample chart with this version. Returns the path of the archive. */
   async pack(version: string, directory = this.#directory): Promise<string> {
     await helm('package', CHART, '--version', version, '--destination', directory);
     return join(directory, `hello-${version}.tgz`);
@@ -63,7 +63,7 @@ export class ChartSources implements AsyncDisposable {
   }
 }
 
-/** The helm of the bundle, where the CLI has put it. */
+/** Runs the helm of the bundle from the CLI's cache. */
 export async function helm(...args: readonly string[]): Promise<string> {
   const bin = join(CACHE, 'bin');
   const name = (await readdir(bin)).find((each) => /^helm-[0-9a-f]{16}$/.test(each));
@@ -81,7 +81,7 @@ export async function helm(...args: readonly string[]): Promise<string> {
 
 class Registry {
   readonly address: string;
-  /** "METHOD PATH", as they came. */
+  /** Lines of "METHOD PATH" in the order of the requests. */
   readonly requests: string[] = [];
   readonly #child: ChildProcess;
 
@@ -115,7 +115,7 @@ class Registry {
   }
 }
 
-/** A directory over HTTP that can be told to keep a caller waiting. */
+/** An HTTP server for a directory that can delay the response for one path. */
 class Repository {
   readonly requests: string[] = [];
   readonly #server: Server;
@@ -145,7 +145,7 @@ class Repository {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Answers no request for `path` until `go` is called. `asked` resolves with the first one. */
+  /** Delays responses for `path` until `go` is called. `asked` resolves at the first request. */
   hold(path: string): { readonly asked: Promise<void>; readonly go: () => void } {
     const asked = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();

@@ -37,7 +37,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     needs: ['db'],
   };
   const tail: ChartEntry = { name: 'tail', chart: './hello-0.3.0.tgz', needs: ['web'] };
-  // The order of the file is not the order of needs.
+  // cluster.yaml lists the charts in another order than their dependencies require.
   const three = [tail, web, db];
   const harness = new ChartHarness(bench, { cluster: 'charts', workspace });
 
@@ -50,7 +50,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.deepEqual(sources.repository.requests, []);
   });
 
-  await story.test('--only installs the chart and what it needs, from the registry', async () => {
+  await story.test('--only installs the named chart and its dependencies from the registry', async () => {
     assert.deepEqual((await harness.init('--only', 'db')).charts, ['db']);
     assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1']);
     const [release] = (await harness.list()).filter(({ name }) => name === 'db');
@@ -64,23 +64,26 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.deepEqual(sources.repository.requests, [], 'what it does not need is not fetched');
   });
 
-  await story.test('kill -9 while a chart is downloaded: the next run resumes', async () => {
-    const held = sources.repository.hold('/hello-0.2.0.tgz');
-    const cli = bench.startCli('--workspace', workspace, 'init');
-    await held.asked;
-    const ended = once(cli, 'close');
-    cli.kill('SIGKILL');
-    await harness.killHelm();
-    await ended;
-    held.go();
-    assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1']);
-    const { charts } = await harness.init();
-    assert.deepEqual(charts, ['web', 'tail'], 'in the order of needs, and db is not touched');
-    assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
-    assert.match(await (await fetch(`http://${address}:30090/`)).text(), /pod=web-/);
-  });
+  await story.test(
+    'after kill -9 during the download of a chart, the next run resumes the download',
+    async () => {
+      const held = sources.repository.hold('/hello-0.2.0.tgz');
+      const cli = bench.startCli('--workspace', workspace, 'init');
+      await held.asked;
+      const ended = once(cli, 'close');
+      cli.kill('SIGKILL');
+      await harness.killHelm();
+      await ended;
+      held.go();
+      assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1']);
+      const { charts } = await harness.init();
+      assert.deepEqual(charts, ['web', 'tail'], 'in the order of needs, and db is not touched');
+      assert.deepEqual(await harness.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
+      assert.match(await (await fetch(`http://${address}:30090/`)).text(), /pod=web-/);
+    },
+  );
 
-  await story.test('the same command again changes nothing and says so', async () => {
+  await story.test('the same command again changes nothing and reports that', async () => {
     const requests = sources.registry.requests.length;
     const again = await harness.init();
     assert.deepEqual([again.charts, again.unchanged], [[], true]);
@@ -88,35 +91,38 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.equal(sources.registry.requests.length, requests);
   });
 
-  await story.test('a new version and new values change only their chart', async () => {
+  await story.test('a new version or new values change only the chart that they belong to', async () => {
     await harness.configure([tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }]);
     assert.deepEqual((await harness.init()).charts, ['db', 'web']);
     assert.deepEqual(await harness.releases(), ['db 2', 'flannel 1', 'tail 1', 'web 2']);
   });
 
-  await story.test('kill -9 of CLI and helm in the middle of an install: it is installed once', async () => {
-    const late: ChartEntry = {
-      name: 'late',
-      chart: './hello-0.3.0.tgz',
-      values: { image: 'cluster.local/none:1' },
-    };
-    const now = [tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }];
-    await harness.configure([...now, late]);
-    const cli = bench.startCli('--workspace', workspace, 'init');
-    const ended = once(cli, 'close');
-    await eventually(
-      'helm waits for a pod',
-      60,
-      () => harness.list(),
-      (list) => list.some(({ name, status }) => name === 'late' && status === 'pending-install'),
-    );
-    cli.kill('SIGKILL');
-    await harness.killHelm();
-    await ended;
-    await harness.configure([...now, { ...late, values: {} }]);
-    assert.deepEqual((await harness.init()).charts, ['late']);
-    assert.deepEqual(await harness.releases(), ['db 2', 'flannel 1', 'late 1', 'tail 1', 'web 2']);
-  });
+  await story.test(
+    'after kill -9 of CLI and helm during an install, the next run completes it and the chart is installed once',
+    async () => {
+      const late: ChartEntry = {
+        name: 'late',
+        chart: './hello-0.3.0.tgz',
+        values: { image: 'cluster.local/none:1' },
+      };
+      const now = [tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }];
+      await harness.configure([...now, late]);
+      const cli = bench.startCli('--workspace', workspace, 'init');
+      const ended = once(cli, 'close');
+      await eventually(
+        'helm waits for a pod',
+        60,
+        () => harness.list(),
+        (list) => list.some(({ name, status }) => name === 'late' && status === 'pending-install'),
+      );
+      cli.kill('SIGKILL');
+      await harness.killHelm();
+      await ended;
+      await harness.configure([...now, { ...late, values: {} }]);
+      assert.deepEqual((await harness.init()).charts, ['late']);
+      assert.deepEqual(await harness.releases(), ['db 2', 'flannel 1', 'late 1', 'tail 1', 'web 2']);
+    },
+  );
 
   const refusals = [
     { name: 'a version that the registry does not have', chart: { ...db, version: '9.9.9' } },
@@ -124,7 +130,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     { name: 'a registry without TLS that nobody declared so', chart: { ...db, plainHttp: false } },
   ];
   for (const { name, chart } of refusals) {
-    await story.test(`${name} is named, with the exit code for it`, async () => {
+    await story.test(`${name} is reported by name, with its own exit code`, async () => {
       await harness.configure([{ ...chart, name: 'wrong' }]);
       const refused = await bench.cli('--workspace', workspace, 'init');
       assert.equal(refused.code, 6, refused.stderr);

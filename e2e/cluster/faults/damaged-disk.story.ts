@@ -5,12 +5,12 @@ import { WatchedMachine } from '../init/watched-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 
 const STATE = '/var/lib/cluster';
-/** Four letters in the middle of a file, and the file in a place where it is not looked for. */
+/** A shell command that overwrites four bytes in the middle of a file. */
 const spoil = (path: string): string =>
   `printf '~~~~' | dd of=${path} bs=1 seek=$(( $(stat -c %s ${path}) / 2 )) conv=notrunc 2>/dev/null`;
 const hide = (path: string): string => `rm ${path}`;
 
-/** What becomes of the disk of a machine whose cluster runs, and the code of the refusal. */
+/** The damaged file of a machine whose cluster runs, and the error code with which the agent refuses it. */
 const CASES = [
   {
     what: 'a damaged membership',
@@ -71,7 +71,10 @@ const CASES = [
   { what: 'no key of the machine', file: 'machine/key.pem', damage: hide, code: 'enrolment-keys-missing' },
 ] as const;
 
-/** All that the agent keeps, with its times; etcd writes its own data all the while. */
+/**
+ * Lists all files of the agent with their modification times, except the data of etcd, which changes all the
+ * time.
+ */
 const FINGERPRINT = `find ${STATE} /etc/kubernetes -path '${STATE}/etcd-*/data' -prune -o -path ${STATE}/store/blobs -prune -o -type f -printf '%p %s %m %T@\\n' -exec sha256sum {} \\; | sort | sha256sum`;
 const UNITS = [
   'cluster-etcd-state',
@@ -116,14 +119,14 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
 
 type Wanted = (line: string) => boolean;
 
-/** Starts the agent; answers how to wait for a line that it says from then on. */
+/** Starts the agent. Returns a function that waits for a log line that is written from then on. */
 async function startAgent(machine: WatchedMachine): Promise<(wanted: Wanted) => Promise<string>> {
   const hear = await listen(machine);
   await machine.sh('systemctl start --no-block bootstrapper');
   return hear;
 }
 
-/** What the agent says from now on, until a line of it is the wanted one. */
+/** Returns a function that waits for a log line of the agent that is written from now on. */
 async function listen(machine: WatchedMachine): Promise<(wanted: Wanted) => Promise<string>> {
   const shown = await machine.sh('journalctl -u bootstrapper -n 0 --show-cursor');
   const cursor = /cursor: (\S+)/.exec(shown)?.[1];

@@ -3,7 +3,7 @@ import type { FaultKind, InjectedFault, Random } from './faults.ts';
 import { InitRun, type OutputLine } from '../init/init-run.ts';
 import type { WatchedMachine } from '../init/watched-machine.ts';
 
-/** What a reader of the CLI's JSON was told of an injected fault. */
+/** What the JSON output of the CLI reports about an injected fault. */
 export interface Diagnosis {
   readonly kind: FaultKind;
   readonly what: string;
@@ -11,11 +11,14 @@ export interface Diagnosis {
   readonly exit: number;
   readonly message: string;
   readonly fix: string;
-  /** Code, exit code and words are those of the injected fault. */
+  /** Whether error code, exit code and message are those of the injected fault. */
   readonly right: boolean;
 }
 
-/** Injects a fault, lets the CLI run into it, takes it away. The same command is then the caller's. */
+/**
+ * Injects a fault, lets the CLI run into it, and removes the fault. The caller then runs the same command
+ * again.
+ */
 export async function diagnose(
   bench: Harness,
   machine: WatchedMachine,
@@ -36,7 +39,7 @@ export async function diagnose(
 
 async function runInto(bench: Harness, machine: WatchedMachine, injected: InjectedFault): Promise<InitRun> {
   const { env = {}, args = [], again } = injected;
-  // Of a flag that is given twice the last one counts.
+  // `args` come last, because the last of two equal flags counts.
   const first = new InitRun(bench, [...machine.init(), ...args], env);
   if (again === undefined) return first;
   const more = await Promise.race([again, first.ended.then(() => undefined)]);
@@ -51,7 +54,7 @@ function judged(
   { exit, outcome }: { readonly exit: number; readonly outcome: OutputLine | undefined },
 ): Diagnosis {
   const { code: named = outcome?.type ?? 'nothing', message = '', fix = '' } = outcome ?? {};
-  // Its own code and exit code, a message that names it, a fix; and no other finding beside the one that was injected.
+  // The expected error code and exit code, a message that names the fault, a fix, and no other findings.
   const right =
     named === kind.code &&
     exit === kind.exit &&
@@ -61,7 +64,7 @@ function judged(
   return { kind, what, named, exit, message, fix, right };
 }
 
-/** Random numbers that can be had again (mulberry32). */
+/** A random number generator; the same seed gives the same numbers (mulberry32). */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return () => {

@@ -4,42 +4,42 @@ import { ExecaRunner } from '../../../internal/exec/index.ts';
 import type { Harness } from '../../machines/harness.ts';
 import type { WatchedMachine } from '../init/watched-machine.ts';
 
-/** Numbers in [0, 1); the same seed gives the same ones. */
+/** Returns numbers in [0, 1); the same seed gives the same numbers. */
 export type Random = () => number;
 
 /** A fault that has been injected. */
 export interface InjectedFault {
-  /** What was done, for the table. */
+  /** Description of the fault for the table of results. */
   readonly what: string;
-  /** What the CLI must be told beside what it always is. */
+  /** Additional environment variables of the CLI. */
   readonly env?: Readonly<Record<string, string>>;
   readonly args?: readonly string[];
-  /** When it resolves, an operator who is told nothing any more starts the command again with these. */
+  /** If set, the operator interrupts the command and starts it again with these arguments. */
   readonly again?: Promise<readonly string[]>;
-  /** Named in the message. */
+  /** Must match the error message. */
   readonly expectedMessage: RegExp;
-  /** Takes the cause away. */
+  /** Removes the fault. */
   undo(): Promise<void>;
 }
 
-/** One kind of fault, and what a reader must be told of it first. */
+/** A kind of fault, and the error that the CLI must report first. */
 export interface FaultKind {
   readonly name: string;
-  /** The code of the first cause that the CLI names. */
+  /** The error code that the CLI must report first. */
   readonly code: string;
   readonly exit: number;
   /**
-   * fresh: before the machine is bound, and it stays unbound. begun: what an init runs into when it has begun. made: what
-   * comes after the cluster is there.
+   * fresh: injected before the machine belongs to a cluster, and the machine stays without one. begun: an
+   * init runs into it after it has begun. made: needs a cluster that is complete.
    */
   readonly stage: 'fresh' | 'begun' | 'made';
-  /** Flags of `mini up` for a machine that can suffer from it. */
+  /** Flags of `mini up` for a machine that can have this fault. */
   readonly flags?: readonly string[];
   inject(on: {
     readonly bench: Harness;
     readonly machine: WatchedMachine;
     readonly random: Random;
-    /** The CLI has ended: what has not happened by now never will. */
+    /** Whether the CLI has ended; a fault that has not happened by then cannot happen any more. */
     readonly over: () => boolean;
   }): Promise<InjectedFault>;
 }
@@ -82,7 +82,7 @@ function clockFault(name: string, seconds: (random: Random) => number): FaultKin
   };
 }
 
-/** A fault that a shell in the machine makes and takes away. */
+/** A fault that shell commands in the machine inject and remove. */
 function shellFault(
   kind: Omit<FaultKind, 'inject'>,
   choose: (
@@ -106,13 +106,17 @@ function shellFault(
   };
 }
 
-/** The machine has these addresses instead of its own; its default route comes back with its address. */
+/**
+ * Shell commands that replace the machine's addresses with others, and restore the address and the default
+ * route.
+ */
 function readdress(machine: WatchedMachine, instead: readonly string[]): { make: string; undo: string } {
   const gateway = machine.address.replace(/\.\d+$/, '.254');
   const make = [
     ...instead.map((address) => `ip address add ${address} dev eth0`),
     `ip address del ${machine.address}/24 dev eth0`,
-    // The kernel drops an interface's other addresses of a network with the first one.
+    // When the first address of a network is deleted, the kernel also deletes the interface's other addresses
+    // of that network.
     ...instead.map((address) => `ip address replace ${address} dev eth0`),
   ];
   const undo = [
@@ -123,7 +127,7 @@ function readdress(machine: WatchedMachine, instead: readonly string[]): { make:
   return { make: make.join('; '), undo: undo.join('; ') };
 }
 
-/** Those of one stage in the order in which one init can run into them, one after the other. */
+/** All kinds of faults. Those of one stage are in the order in which one init can run into them. */
 export const FAULTS: readonly FaultKind[] = [
   clockFault('a clock hours off', (random) => (random() < 0.5 ? -1 : 1) * (2 + 20 * random()) * HOUR),
   clockFault('a clock a year off', (random) => (random() < 0.5 ? -1 : 1) * (365 + 30 * random()) * 24 * HOUR),
@@ -133,7 +137,7 @@ export const FAULTS: readonly FaultKind[] = [
     exit: 22,
     stage: 'fresh',
     inject: async ({ bench, machine }) => {
-      // What a machine is left with that no DHCP server has answered (RFC 3927); its neighbours still reach it.
+      // The address of a machine without a DHCP server (RFC 3927). Its neighbours still reach it.
       const { make, undo } = readdress(machine, ['169.254.77.2/30']);
       const { network } = await bench.cluster(machine.name);
       const host = async (verb: 'add' | 'del'): Promise<void> =>
@@ -193,7 +197,7 @@ export const FAULTS: readonly FaultKind[] = [
     return {
       what: `${device} is used for swap`,
       expectedMessage: new RegExp(device),
-      // A container shares its host's swap; it is the kernel's answer that is another one.
+      // A container has the swap of its host, so the fault replaces only the kernel's answer in /proc/swaps.
       make: `printf 'Filename\\tType\\tSize\\tUsed\\tPriority\\n${device}\\tpartition\\t1048572\\t0\\t-2\\n' > /run/swaps; mount --bind /run/swaps /proc/swaps`,
       undo: 'umount /proc/swaps',
     };
@@ -280,7 +284,8 @@ export const FAULTS: readonly FaultKind[] = [
     inject: async ({ machine, random, over }) => {
       const size = 24 + Math.floor(random() * 60);
       const content = '/var/lib/containerd/io.containerd.content.v1.content';
-      // Before containerd is started, or the mount hides what it has already written.
+      // The mount must exist before containerd starts; otherwise it would hide files that containerd has
+      // already written.
       const done = whenPhaseStarts(machine, 'components', over, () =>
         machine.sh(
           `mkdir -p ${content}; mount -t tmpfs -o size=${size}m tmpfs ${content}; mkdir -p ${content}/ingest ${content}/blobs`,
@@ -395,7 +400,7 @@ function neverReady(image: string): string {
   });
 }
 
-/** cluster.yaml asks for one more chart. */
+/** Adds a chart to cluster.yaml that cannot be installed. */
 async function withCharts(
   machine: WatchedMachine,
   {
@@ -414,7 +419,7 @@ async function withCharts(
   return { what, expectedMessage, undo: () => copyFile(`${config}.kept`, config) };
 }
 
-/** Does something at the start of a phase, while the agent stands still. */
+/** Stops the agent at the start of a phase, runs `act`, and lets the agent continue. */
 async function whenPhaseStarts(
   machine: WatchedMachine,
   phase: string,
@@ -433,12 +438,14 @@ async function whenPhaseStarts(
   }, over);
 }
 
-/** A byte of an image in the machine's own store changes, as on a disk that is dying. */
+/**
+ * Changes four bytes of an image in the store of the machine at the start of a phase, like a failing disk.
+ */
 function flipWhen(machine: WatchedMachine, phase: string, over: () => boolean): Promise<InjectedFault> {
   const store = '/var/lib/cluster/store/blobs/sha256';
   const done = whenPhaseStarts(machine, phase, over, () =>
     machine.sh(
-      // The largest blob is an image. Sealed or not: the disk does not ask.
+      // The largest blob is an image.
       `f=$(ls -S ${store}/* | head -n 1); printf '\\377\\377\\377\\377' | dd of="$f" bs=1 seek=4096 conv=notrunc 2>/dev/null`,
     ),
   );

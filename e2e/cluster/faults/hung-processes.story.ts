@@ -9,14 +9,20 @@ import { eventually } from '../harness/node-shell.ts';
 const NAME = 'hung';
 const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
 const WORKER = 'n4';
-/** How long the API server stands still. */
+/** How long the API server is stopped with SIGSTOP. */
 const HUNG_MS = Number(env['HUNG_SECONDS'] ?? '200') * 1000;
-/** The kubelet renews its lease every ten seconds; the controllers call a node lost after fifty. */
+/**
+ * Maximum age of a kubelet lease. The kubelet renews its lease every ten seconds; the controllers treat a
+ * node as lost after fifty.
+ */
 const LEASE_MS = 40_000;
 const MOVED_MS = 5_000;
 const LEASES = `jsonpath={range .items[*]}{.metadata.name} {.spec.renewTime}{"\\n"}{end}`;
 const WATCH_ENDS = '/run/watch-ends';
-/** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */
+/**
+ * Calls the API through the node-local balancer until it is told to end, and prints the longest time without
+ * a response in ms.
+ */
 const WATCH_API = `
 const { existsSync } = require('node:fs');
 const options = { host: '127.0.0.1', port: 6445, path: '/readyz', rejectUnauthorized: false, agent: false, timeout: 1000 };
@@ -52,7 +58,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
   const others = ['n1', 'n2', 'n3'].filter((name) => name !== preferred);
   const [from = ''] = others;
 
-  await story.test('an API server that is stopped for 200 s makes no node NotReady', async (step) => {
+  await story.test('no node becomes NotReady while an API server is stopped for 200 s', async (step) => {
     const watching = cluster.run(WORKER, '/usr/lib/cluster/node', '-e', WATCH_API);
     const pid = await apiServerOf(cluster, preferred);
     await cluster.run(preferred, 'kill', '-STOP', pid);
@@ -74,7 +80,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
     assert.ok(longestMs < MOVED_MS + 1_500, `no answer for ${longestMs} ms on ${WORKER}`);
   });
 
-  await story.test('the API server comes back', async () => {
+  await story.test('the API server serves again', async () => {
     await eventually(
       `${preferred} answers`,
       120,
@@ -84,7 +90,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
     await cluster.allReady(NODES, 60, from);
   });
 
-  await story.test('an etcd member that is stopped for 60 s makes no node NotReady', async (step) => {
+  await story.test('no node becomes NotReady while an etcd member is stopped for 60 s', async (step) => {
     const pid = await cluster.pidOf(preferred, 'cluster-etcd-kubernetes.service');
     await cluster.run(preferred, 'kill', '-STOP', pid);
     const hungMs = Date.now();
@@ -101,7 +107,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
   });
 
   await story.test(
-    'a kubelet that is stopped is killed and started again before its node is lost',
+    'a stopped kubelet is killed and restarted before its node counts as lost',
     async (step) => {
       const pid = await cluster.pidOf(WORKER, 'kubelet');
       await cluster.run(WORKER, 'kill', '-STOP', pid);
@@ -116,7 +122,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
   );
 });
 
-/** The control plane whose API server has the connections of most nodes, and which those are. */
+/** The control plane to whose API server most nodes are connected, and the names of these nodes. */
 async function mostUsed(
   bench: Harness,
   cluster: StoryCluster,
@@ -142,7 +148,10 @@ function apiServerOf(cluster: StoryCluster, node: string): Promise<string> {
   return cluster.sh(node, 'pgrep -o -x kube-apiserver');
 }
 
-/** Which nodes were ever not Ready, and how old the oldest lease ever was, as another control plane sees it. */
+/**
+ * Which nodes were not Ready at any time, and the maximum age of a kubelet lease, as another control plane
+ * reports them.
+ */
 async function watchNodes(
   cluster: StoryCluster,
   { from, untilMs }: { readonly from: string; readonly untilMs: number },
@@ -163,7 +172,7 @@ async function watchNodes(
   return { notReady: [...notReady], oldestLeaseMs };
 }
 
-/** That the first trouble of `cluster status` is about this, within half a minute. */
+/** Waits until `what` is in the first problem that `cluster status` lists. */
 async function statusNames(
   step: TestContext,
   bench: Harness,
@@ -184,7 +193,10 @@ async function statusNames(
   step.diagnostic(`status after ${Date.now() - startedMs} ms: ${first}`);
 }
 
-/** How long after the stop the balancers of these nodes left the server. */
+/**
+ * Asserts how soon after the stop the balancers of these nodes closed their connections to the stopped
+ * server.
+ */
 async function moved(
   step: TestContext,
   cluster: StoryCluster,
@@ -203,7 +215,7 @@ async function moved(
   }
 }
 
-/** What the balancer of a node says of each API server, as an operator reads it. */
+/** The verdict of a node's balancer about each API server, from its metrics. */
 async function verdictsOf(bench: Harness, cluster: StoryCluster, node: string): Promise<readonly string[]> {
   const lines = await metricsOf(bench, cluster, node);
   const verdict = /^cluster_balancer_upstream_verdict\{.*verdict="([a-z]+)"/;

@@ -6,11 +6,11 @@ import { injectRandomFaults } from './random-faults.ts';
 
 const COUNT = 5;
 
-/** BLIND_SEED=N repeats a run. */
+/** BLIND_SEED=N repeats a run with the same faults. */
 const seed = Number(env['BLIND_SEED'] ?? Date.now() % 1_000_000);
 
-/** What of random-faults.story.ts continuous integration has time for; another seed each time. */
-await test(`${COUNT} random faults: the CLI names the right cause first`, async (story) => {
+/** A short version of random-faults.story.ts for continuous integration, with another seed each time. */
+await test(`the CLI reports the right cause first for each of ${COUNT} random faults`, async (story) => {
   await using bench = await createHarness();
   const table: string[] = [`seed ${seed}`];
   const { right } = await injectRandomFaults(bench, {

@@ -10,7 +10,10 @@ export interface RandomFaultReport {
   readonly right: number;
 }
 
-/** Draws faults blindly and asks the CLI alone what is wrong. The same seed draws the same faults. */
+/**
+ * Injects random faults and compares the error of the CLI with the injected fault. The same seed gives the
+ * same faults.
+ */
 export async function injectRandomFaults(
   bench: Harness,
   options: { readonly seed: number; readonly count: number; readonly onEach: (line: string) => void },
@@ -28,7 +31,7 @@ export async function injectRandomFaults(
         ? ground.stage === 'made'
         : ground.stage === 'fresh' && (flags === '' || ground.flags === flags));
     if (!fits || ground === undefined) {
-      // A machine that waits for its owner may yet become the cluster that a later fault needs.
+      // A fresh machine can become the complete cluster that this fault needs, so it is not replaced.
       if (kind.stage !== 'made' || ground?.stage !== 'fresh') {
         if (ground !== undefined) await bench.must('mini', 'down', '--name', ground.machine.name);
         ground = {
@@ -46,7 +49,7 @@ export async function injectRandomFaults(
     diagnoses.push(diagnosis);
     options.onEach(renderDiagnosis(at + 1, diagnosis));
     if (kind.stage === 'begun') {
-      // The same command goes on, once the cause is gone; its cluster serves the faults that need one.
+      // Completes the interrupted init. Later faults that need a complete cluster use this one.
       const again = new InitRun(bench, ground.machine.init());
       if ((await again.ended) !== 0) throw new Error(`after ${diagnosis.what}: ${again.said()}`);
       ground = { ...ground, stage: 'made' };

@@ -1,13 +1,13 @@
 import type { LocalCluster } from '../../../internal/localmachines/index.ts';
 import type { Harness } from '../../machines/harness.ts';
 
-/** One machine more, switched on, that asks these control planes to be let in. @returns its identity, "tpm-ek:…" */
+/** Adds and starts a machine that asks these control planes to join. @returns its identity, "tpm-ek:…" */
 export async function addMachine(
   bench: Harness,
   cluster: LocalCluster,
   machine: {
     readonly name: string;
-    /** The machine that it is to resemble: same system, same owner, same store. */
+    /** The machine from which the new one takes its operating system, owner and component store. */
     readonly like: string;
     readonly joinEndpoints: readonly string[];
   },

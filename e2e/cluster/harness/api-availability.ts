@@ -2,7 +2,7 @@ import { request } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 
-/** When the certificate that a TLS server shows runs out, ms. */
+/** Expiry of the certificate that a TLS server shows, in ms. */
 export function certificateExpiryMs(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connectTls({ host, port, rejectUnauthorized: false, timeout: 5000 }, () => {
@@ -14,7 +14,7 @@ export function certificateExpiryMs(host: string, port: number): Promise<number>
   });
 }
 
-/** Asks an API server over and over; the longest time that it did not answer. */
+/** Calls an API server repeatedly, and records the longest time without a response. */
 export class ApiAvailability implements AsyncDisposable {
   readonly #over = new AbortController();
   readonly #work: Promise<void>;

@@ -26,8 +26,9 @@ export interface ApiCounter extends AsyncDisposable {
 }
 
 /**
- * A client of Kubernetes' API that counts up in a ConfigMap, over whichever API server answers, until it is disposed.
- * Each write names the version that it replaces, so an acknowledged count can only disappear by being lost.
+ * A Kubernetes client that increments a counter in a ConfigMap until it is disposed, through any API server
+ * that responds. Each write names the version that it replaces, so an acknowledged count can only disappear
+ * if the cluster loses it.
  */
 export async function startApiCounter(kubeconfigFile: string, hosts: readonly string[]): Promise<ApiCounter> {
   const api = await connectToApi(kubeconfigFile, hosts);

@@ -3,7 +3,10 @@ import type { Harness } from '../../machines/harness.ts';
 const LABEL = 'count';
 
 export interface LabelWriter extends AsyncDisposable {
-  /** Stops, and says what was acknowledged last and what was seen to be undone. */
+  /**
+   * Stops the writer. Returns the last acknowledged count, the number of failed writes, and reads that
+   * contradict acknowledged writes.
+   */
   end(): Promise<{
     readonly acknowledged: number;
     readonly refused: number;
@@ -11,7 +14,10 @@ export interface LabelWriter extends AsyncDisposable {
   }>;
 }
 
-/** An operator who counts up in a label of one node, through whichever curator answers, until told to end. */
+/**
+ * Increments a label of one node with `cluster node label` until it is told to end, through any curator that
+ * responds.
+ */
 export function startLabelWriter(bench: Harness, workspace: string, node: string): LabelWriter {
   const stop = new AbortController();
   let acknowledged = 0;
@@ -38,7 +44,8 @@ export function startLabelWriter(bench: Harness, workspace: string, node: string
       if (code === 0) acknowledged = next;
       else refused++;
       const now = await read();
-      // What was not acknowledged may have been done all the same, never something older than what was.
+      // A failed write may have been stored nevertheless, but the label must never be older than the last
+      // acknowledged write.
       if (now !== undefined && now < acknowledged)
         lost.push(`read ${now} after ${acknowledged} was acknowledged`);
     }

@@ -1,10 +1,12 @@
 import type { StoryCluster } from './story-cluster.ts';
 
-/** What must live through a loss of the quorum and its recovery: pods, and what runs them. */
+/**
+ * Processes that must survive a loss of the quorum and its recovery: pods, and the programs that run them.
+ */
 const WORKLOADS = 'kubelet containerd kube-proxy flanneld coredns web';
 const PEER_PORTS = [2380, 2383];
 
-/** "NAME PID START" a line: a pid that was used again is no disguise. Units by their main process. */
+/** Lines of "NAME PID START"; the start time exposes a reused PID. For units, the main process. */
 export function processesOf(
   cluster: StoryCluster,
   machine: string,
@@ -17,7 +19,10 @@ export function processesOf(
   );
 }
 
-/** Members of etcd do not hear this machine any more, nor it them; clients go on. "D" undoes it. */
+/**
+ * Blocks (`I`) or unblocks (`D`) the traffic between this machine's etcd members and their peers. Clients of
+ * etcd are not affected.
+ */
 export async function setPeerTraffic(cluster: StoryCluster, machine: string, what: 'I' | 'D'): Promise<void> {
   const rules = ['INPUT', 'OUTPUT'].flatMap((chain) =>
     ['sport', 'dport'].flatMap((way) =>
@@ -27,7 +32,7 @@ export async function setPeerTraffic(cluster: StoryCluster, machine: string, wha
   await cluster.sh(machine, rules.join(' && '));
 }
 
-/** Nothing passes between these machines and those addresses. */
+/** Blocks all traffic between these machines and these addresses. */
 export async function blockTraffic(
   cluster: StoryCluster,
   machines: readonly string[],

@@ -36,8 +36,9 @@ export class NodeShell {
   }
 
   /**
-   * What an etcd answers to TLS with this client's certificate: its status line, or the code of the error. Nothing is sent for a
-   * while, because data on a refused connection would hide the alert behind a reset.
+   * Connects to an etcd over TLS with this client's certificate. Returns the HTTP status line or the error
+   * code. The first request waits, because data on a refused connection would hide the TLS alert behind a TCP
+   * reset.
    */
   tlsAnswer(client: EtcdClientName, at: EtcdClientName): Promise<string> {
     const directory = credentialsOf(client);
@@ -51,7 +52,10 @@ export class NodeShell {
   }
 }
 
-/** Every service of ours that runs on a machine, with its main process and how often it was started: a line each. */
+/**
+ * Lists the running services of this project on a machine: a line each with the main process and the number
+ * of starts.
+ */
 export const LIST_RUNNING_UNITS = `systemctl list-units --type service --state running --plain --no-legend 'cluster-*' kubelet.service bootstrapper.service | awk '{print $1}' | sort | xargs -n1 systemctl show --property Id,MainPID,NRestarts | paste -sd ' '`;
 
 /** A pod that prefers one machine; its controller recreates it elsewhere after an eviction. */
@@ -74,7 +78,7 @@ export function podPinnedTo(node: string): string {
   });
 }
 
-/** "taint cordon" of a node as Kubernetes has them, each empty when there is none. */
+/** Prints "TAINT/UNSCHEDULABLE" of a node; each part is empty if it is not set. */
 export const SCHEDULING = `jsonpath={.spec.taints[?(@.key=="node-role.kubernetes.io/control-plane")].effect}/{.spec.unschedulable}`;
 
 /** Clients of the two etcd clusters on a control plane; the first three are those of the state etcd. */

@@ -17,7 +17,10 @@ interface State {
   };
 }
 
-/** The owner at the curator itself, for what no command does by itself: half of a removal, say. */
+/**
+ * Calls the curator with the owner's credentials, for changes that no command makes alone, such as half of a
+ * removal.
+ */
 export class OwnerClient implements Disposable {
   readonly curator: Client<typeof Curator>;
   readonly #channel: RpcChannel;
@@ -48,7 +51,7 @@ export class OwnerClient implements Disposable {
   }
 }
 
-/** Of one mutation. */
+/** The idempotency key that a mutation needs. */
 export function newMutation(): { readonly mutation: { readonly idempotencyKey: string } } {
   return { mutation: { idempotencyKey: crypto.randomUUID() } };
 }

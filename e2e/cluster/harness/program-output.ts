@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { CliResult } from '../../machines/harness.ts';
 
-/** Resolves when the program has said so on either stream. */
+/** Resolves when the program has printed matching text on stdout or stderr. */
 export function waitForOutput(cli: ChildProcess, what: RegExp): Promise<void> {
   return new Promise((resolve, reject) => {
     let text = '';
@@ -15,7 +15,7 @@ export function waitForOutput(cli: ChildProcess, what: RegExp): Promise<void> {
   });
 }
 
-/** All that the program says until it ends. */
+/** Collects all output of the program until it ends. */
 export function waitForExit(cli: ChildProcess): Promise<CliResult> {
   return new Promise((resolve) => {
     let stdout = '';

@@ -4,7 +4,7 @@ import type { Harness } from '../../machines/harness.ts';
 import { etcdctlArgv } from './node-shell.ts';
 
 const PREFIX = '/cluster/';
-/** Written all the time, about every node. */
+/** Keys that every node writes periodically. They are ignored. */
 const PULSE = /^nodes\/[^/]+\/(status|heartbeat)$/;
 
 interface Watched {
@@ -14,7 +14,7 @@ interface Watched {
   }[];
 }
 
-/** Each line that a program says, until it is told to stop. */
+/** Passes each output line of a program to `onLine`. Disposing it ends the program. */
 export class OutputLines implements Disposable {
   readonly #program: ChildProcess;
 
@@ -29,7 +29,7 @@ export class OutputLines implements Disposable {
   }
 }
 
-/** What a cluster's programs write into its own part of etcd, transaction by transaction, as it happens. */
+/** Watches the keys of this project in etcd, and calls `onWrite` with a description of each transaction. */
 export function recordWrites(bench: Harness, cluster: string, onWrite: (what: string) => void): OutputLines {
   const watch = [...etcdctlArgv('root'), 'watch', '--prefix', PREFIX, '--write-out', 'json'];
   const program = bench.startCli('mini', 'exec', '--name', cluster, 'n1', '--', ...watch);
@@ -40,7 +40,10 @@ export function recordWrites(bench: Harness, cluster: string, onWrite: (what: st
   });
 }
 
-/** What kind of record it is and what it says, without whose: the same for every machine that joins. */
+/**
+ * Describes a written key by its kind, its state and its method, without IDs. So the description is the same
+ * for every machine that joins.
+ */
 function nameOf(
   { key, value = '' }: { readonly key: string; readonly value?: string },
   isGone: boolean,

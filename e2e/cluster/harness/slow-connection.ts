@@ -3,21 +3,22 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** On its way at the same time: what 50 ms hold of a gigabit. */
+/** Maximum number of bytes in transit: what a 1 Gbit/s link holds in 50 ms. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
 /**
- * A way to a control plane that is slow, or that loses an answer. The kernels of local machines cannot delay packets, so
- * this one takes connections on the host's address in the machines' network and passes them on.
+ * A proxy to a control plane that delays traffic or drops a response. The kernels of local machines cannot
+ * delay packets, so this proxy listens on the host's address in the machines' network and forwards
+ * connections.
  */
 export class SlowConnection implements AsyncDisposable {
-  /** Each way, ms. */
+  /** Delay in each direction, ms. */
   delayMs = 0;
-  /** Bytes of an answer after which everything is cut; undefined: never. */
+  /** Drop the connection when a response exceeds this number of bytes; undefined: never. */
   #cutAfter: number | undefined;
-  /** How often it was cut. */
+  /** Number of dropped connections. */
   cuts = 0;
-  /** Bytes of the longest answer that came through whole. */
+  /** Bytes of the longest response that was forwarded completely. */
   longestAnswer = 0;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -46,8 +47,8 @@ export class SlowConnection implements AsyncDisposable {
   }
 
   /**
-   * The next answer that is longer than so many bytes is lost, and its connection with it. Once. An answer is what comes
-   * on one connection between two words of who asks.
+   * Drops the next response that is longer than this, together with its connection. Works once. A response is
+   * all data that the server sends between two writes of the client.
    */
   loseAnswerAfter(bytes: number): void {
     this.#cutAfter = bytes;
@@ -76,7 +77,7 @@ export class SlowConnection implements AsyncDisposable {
     void this.#carry(far, near, (bytes) => this.#isLost((answered += bytes)));
   }
 
-  /** In order, and each piece as late as the last one: what is long takes no longer for that. */
+  /** Forwards data in order, each chunk after the same delay. Long data is not slowed down further. */
   async #carry(from: Socket, to: Socket, isLost: (bytes: number) => boolean): Promise<void> {
     let underWay = 0;
     let handedOver = Promise.resolve();
@@ -96,13 +97,13 @@ export class SlowConnection implements AsyncDisposable {
         }
         underWay += piece.length;
         handedOver = handOver(piece, handedOver, performance.now() + this.delayMs);
-        handedOver.catch(() => to.destroy()); // also where nothing comes any more
+        handedOver.catch(() => to.destroy()); // handles the rejection at once, because no later chunk may come
         if (underWay > MOST_BYTES) await handedOver;
       }
       await handedOver;
       to.end();
     } catch {
-      to.destroy(); // the other end has gone
+      to.destroy(); // the other end has closed the connection
     }
   }
 

@@ -6,10 +6,10 @@ import { parse, stringify } from 'yaml';
 import type { Harness, CliResult } from '../../machines/harness.ts';
 import { etcdctlArgv, eventually } from './node-shell.ts';
 
-/** Lines of "NAME STATUS TIME": what each kubelet said last of itself, and when. */
+/** Lines of "NAME STATUS TIME": the Ready condition of each node, and when its kubelet last reported it. */
 export const READY = `jsonpath={range .items[*]}{.metadata.name} {range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}{"\\n"}{end}`;
 
-/** What `--output json` ends with. */
+/** Runs a command with `--output json`, and returns the data of its result line. */
 export async function cliJson<T>(bench: Harness, ...args: readonly string[]): Promise<T> {
   const lines = (await bench.must(...args, '--output', 'json')).trim().split('\n');
   const last = JSON.parse(lines.at(-1) ?? '{}') as { readonly type: string; readonly data: T };
@@ -17,11 +17,11 @@ export async function cliJson<T>(bench: Harness, ...args: readonly string[]): Pr
   return last.data;
 }
 
-/** A local cluster of a story, seen from its machines and from the workstation. */
+/** A local cluster of a story, with access to its machines and to the workstation's CLI. */
 export class StoryCluster {
   readonly name: string;
   readonly #bench: Harness;
-  /** Since when machines are on that were off: what their kubelets said before counts for nothing. */
+  /** Start time of each restarted machine. Earlier reports of its kubelet do not count. */
   readonly #onSinceMs = new Map<string, number>();
 
   constructor(bench: Harness, name: string) {
@@ -30,8 +30,7 @@ export class StoryCluster {
   }
 
   /**
-   * Machines that are switched on and wait; their cluster's `cluster.yaml` as `edit` makes it. With empty stores they have
-   * nothing of the bundle and get it from the workstation or from each other.
+   * Starts machines that wait for an init, and edits the `cluster.yaml` of their cluster. With `emptyStores` they have no components and get them from the workstation or from each other.
    */
   async machines(
     counts: { readonly controlPlanes: number; readonly workers: number; readonly emptyStores?: true },
@@ -49,12 +48,12 @@ export class StoryCluster {
     await writeFile(path, change(await readFile(path, 'utf8')));
   }
 
-  /** Init of the first machine; the others join by themselves, and all are Ready. */
+  /** Initializes the first machine; the others join automatically. Returns when all are Ready. */
   async up(): Promise<void> {
     await this.#bench.must('mini', 'up', '--name', this.name);
   }
 
-  /** Init of the first machine alone: the others are let in, or not, by the story. */
+  /** Initializes only the first machine. The story decides whether the others are admitted. */
   async init(): Promise<void> {
     const fingerprint = await this.fingerprint('n1');
     const node = `${await this.address('n1')}:9000`;
@@ -64,7 +63,7 @@ export class StoryCluster {
     );
   }
 
-  /** Of the machine's own key, as its console shows it. */
+  /** The fingerprint of the machine's key, as the console shows it. */
   fingerprint(machine: string): Promise<string> {
     return eventually(
       `${machine} shows its fingerprint`,
@@ -78,7 +77,9 @@ export class StoryCluster {
     return (await this.#bench.cluster(this.name)).paths.workspace;
   }
 
-  /** The workstation's CLI with the workspace of this cluster; the data of its result. */
+  /**
+   * Runs the CLI on the workstation with the workspace of this cluster, and returns the data of its result.
+   */
   async cliJson<T>(...args: readonly string[]): Promise<T> {
     return cliJson<T>(this.#bench, '--workspace', await this.workspace(), ...args);
   }
@@ -87,17 +88,17 @@ export class StoryCluster {
     return (await this.#node(machine)).address;
   }
 
-  /** Of the host, in the network of the machines. */
+  /** The host's address in the network of the machines. */
   async workstation(): Promise<string> {
     return hostAddress((await this.#bench.cluster(this.name)).network);
   }
 
-  /** A program on a machine, whatever becomes of it. */
+  /** Runs a program on a machine. Does not throw if the program fails. */
   try(machine: string, ...argv: readonly string[]): Promise<CliResult> {
     return this.#bench.cli('mini', 'exec', '--name', this.name, machine, '--', ...argv);
   }
 
-  /** What a program that must succeed says on a machine; as fast as it can be had. */
+  /** Runs a program on a machine without the CLI, and returns its output. Throws if the program fails. */
   async run(machine: string, program: string, ...args: readonly string[]): Promise<string> {
     const node = await this.#node(machine);
     return (await node.exec([program, ...args], { signal: this.#bench.signal })).stdout.trim();
@@ -111,18 +112,21 @@ export class StoryCluster {
     return this.run(machine, 'journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat');
   }
 
-  /** As if the plug were pulled, also while `mini up` holds the cluster's lock. */
+  /** Cuts the power of a machine. Works also while `mini up` holds the lock of the cluster. */
   async cutPower(machine: string): Promise<void> {
     await (await this.#node(machine)).cutPower(this.#bench.signal);
   }
 
   async start(machine: string): Promise<void> {
-    // Kubernetes' times are whole seconds.
+    // Kubernetes stores times in whole seconds.
     this.#onSinceMs.set(machine, Math.floor(Date.now() / 1000) * 1000);
     await (await this.#node(machine)).start(this.#bench.signal);
   }
 
-  /** "n1=True n2=True", as a control plane's own kubectl sees it; "n2=stale" where it was said before the machine was on. */
+  /**
+   * The Ready status of each node, "n1=True n2=True", from a control plane's own kubectl. "n2=stale" if the
+   * report is older than the last start of the machine.
+   */
   async readiness(from = 'n1'): Promise<string> {
     const said = await this.run(from, 'kubectl', 'get', 'nodes', '-o', READY);
     const nodes = said.split('\n').map((line) => {
@@ -142,28 +146,28 @@ export class StoryCluster {
     );
   }
 
-  /** The machine's identity in the cluster: of its key, which never changes. */
+  /** A hash of the machine's key. It stays the same while the machine keeps its identity. */
   nodeKey(machine: string): Promise<string> {
     return this.sh(machine, 'sha256sum /var/lib/cluster/machine/key.pem');
   }
 
-  /** How many members the cluster has on record, as etcd says: never two for one machine. */
+  /** The number of node records in etcd. A machine must never have two. */
   async members(from = 'n1'): Promise<number> {
     const got = await this.etcdctl(from, 'get', '--prefix', '--keys-only', '/cluster/nodes/');
     return got.split('\n').filter((line) => line.endsWith('/record')).length;
   }
 
-  /** What etcd's root is told on a machine. */
+  /** Runs etcdctl with the credentials of root on a machine. */
   etcdctl(machine: string, ...args: readonly string[]): Promise<string> {
     return this.run(machine, ...etcdctlArgv('root'), ...args);
   }
 
-  /** Every decision so far, oldest first. */
+  /** All entries of the audit log, oldest first. */
   async audit(): Promise<readonly AuditEntry[]> {
     return (await this.cliJson<{ readonly entries: readonly AuditEntry[] }>('audit', 'ls')).entries;
   }
 
-  /** That machines reach each other and the workstation, and nothing else. */
+  /** Asserts that the machines cannot connect to an address on the internet. */
   async expectNoInternet(machines: readonly string[]): Promise<void> {
     for (const machine of machines)
       for (const away of ['192.0.2.1/80', '1.1.1.1/443']) {
@@ -183,7 +187,7 @@ export class StoryCluster {
   }
 }
 
-/** One of `cluster audit ls`. */
+/** One entry of `cluster audit ls`. */
 export interface AuditEntry {
   readonly seq: number;
   readonly method: string;
@@ -196,13 +200,13 @@ export interface AuditEntry {
   };
 }
 
-/** Of `cluster.yaml`, what says who may come in. */
+/** The settings in `cluster.yaml` that decide which machines may join. */
 export interface JoinSettings {
   readonly join: { policy: string; inventory: { identity: string; name: string; roles: string[] }[] };
   readonly attestation: { readonly policy: Record<string, unknown> };
 }
 
-/** An edit of `cluster.yaml` by its meaning. */
+/** Returns an edit of `cluster.yaml` that changes its join settings. */
 export function editJoinSettings(change: (config: JoinSettings) => void): (yaml: string) => string {
   return (yaml) => {
     const config = parse(yaml) as JoinSettings;
@@ -217,7 +221,7 @@ export const requireApproval = editJoinSettings(({ join: joining }) => {
   joining.inventory = [];
 });
 
-/** Appends what `cluster.yaml` says about lifetimes, minutes. */
+/** Returns an edit of `cluster.yaml` that sets all certificate lifetimes, in minutes. */
 export function withLifetimes(minutes: number): (yaml: string) => string {
   return (yaml) =>
     `${yaml}certificates:\n  nodeMinutes: ${minutes}\n  kubeletMinutes: ${minutes}\n  controlPlaneMinutes: ${minutes}\n  operatorMinutes: ${minutes}\n`;
@@ -229,7 +233,7 @@ export interface JoinLine {
   readonly data?: { readonly stage?: string; readonly nodeName?: string };
 }
 
-/** The operator's program on a machine, from its Debian package: what automation uses there. */
+/** Installs the CLI from its Debian package on a machine, for automation that runs there. */
 export async function installCli(bench: Harness, cluster: string, machine: string): Promise<void> {
   const directory = join(import.meta.dirname, '../../../dist');
   const name = (await readdir(directory)).find((each) => /^cluster_.*\.deb$/.test(each)) ?? '';
@@ -239,7 +243,7 @@ export async function installCli(bench: Harness, cluster: string, machine: strin
   await node.exec(['sh', '-ec', script], { input, signal: bench.signal, timeoutMs: 120_000 });
 }
 
-/** The machine's provisioning as `change` makes it, and its agent with it. */
+/** Changes the machine's provisioning file and restarts its agent. */
 export async function reprovision(
   cluster: StoryCluster,
   machine: string,
@@ -251,7 +255,7 @@ export async function reprovision(
   await cluster.sh(machine, `echo ${base64} | base64 -d > ${path} && systemctl restart bootstrapper`);
 }
 
-/** A machine that does not know where its cluster is. */
+/** Removes the join endpoints from the machine's provisioning, so that it cannot find its cluster. */
 export async function withoutEndpoints(cluster: StoryCluster, machine: string): Promise<void> {
   await reprovision(cluster, machine, ({ joinEndpoints: _, ...rest }) => rest);
 }

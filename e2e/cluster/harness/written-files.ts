@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 
-/** What a program writes into directories, file by file, seen from beside it. Files on their way to their name (`.NAME.…`) don't count. */
+/** Observes which files a program writes into some directories. Temporary files (`.NAME.…`) do not count. */
 export class WrittenFiles {
   readonly #root: string;
   readonly #directories: readonly string[];
@@ -12,7 +12,7 @@ export class WrittenFiles {
     this.#directories = directories;
   }
 
-  /** Made or replaced since the last `settle`, oldest first. */
+  /** Files that were created or replaced since the last `settle`, oldest first. */
   async changed(): Promise<readonly string[]> {
     const now = await this.#read();
     return [...now]
@@ -39,7 +39,7 @@ export class WrittenFiles {
     );
     const files = await Promise.all(
       found.flat().map(async (path) => {
-        const facts = await stat(path).catch(() => undefined); // it was on its way
+        const facts = await stat(path).catch(() => undefined); // the file was renamed or deleted meanwhile
         if (facts === undefined) return undefined;
         const version = `${facts.ino} ${facts.mtimeMs} ${facts.size}`;
         return [relative(this.#root, path), { version, timeMs: facts.mtimeMs }] as const;

@@ -6,7 +6,7 @@ import type { StoryCluster } from './story-cluster.ts';
 const DROP_IN = '/etc/systemd/system/bootstrapper.service.d/clock.conf';
 const LIBRARY = '/usr/lib/shifted-clock.so';
 
-/** A machine whose agent believes in another time. Everything else on the machine has the right one. */
+/** A machine whose agent sees a wrong clock. All other programs on the machine see the right time. */
 export class WrongClock {
   readonly #cluster: StoryCluster;
   readonly #machine: string;
@@ -29,7 +29,7 @@ export class WrongClock {
     return new WrongClock(cluster, machine);
   }
 
-  /** Its agent starts again with a clock that is so many seconds ahead or, negative, behind. */
+  /** Restarts the agent with a clock that is this many seconds ahead; behind if negative. */
   async shift(seconds: number): Promise<void> {
     const environment = `LD_PRELOAD=${LIBRARY} CLOCK_SHIFT_SECONDS=${seconds}`;
     await this.#restart(

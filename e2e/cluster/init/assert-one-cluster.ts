@@ -5,7 +5,10 @@ import type { InitRun } from './init-run.ts';
 import type { WatchedMachine } from './watched-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 
-/** Whatever has happened: one cluster, Ready, each thing made once, and nothing to do for the same command. */
+/**
+ * Asserts that there is exactly one Ready cluster, that nothing was created twice, and that the same command
+ * changes nothing.
+ */
 export async function assertOneCluster(
   bench: Harness,
   machine: WatchedMachine,

@@ -6,7 +6,7 @@ import { InitRun, type OutputLine } from './init-run.ts';
 import { isInside, KILL_MATRIX, type KilledPhases } from './kill-matrix.ts';
 import type { WatchedMachine } from './watched-machine.ts';
 
-/** Steps of the CLI itself, before and behind the phases of the node. */
+/** Steps of the CLI itself, before and after the phases of the node. */
 const OWN_STEPS = [
   'init-connect',
   'init-upload',
@@ -15,7 +15,10 @@ const OWN_STEPS = [
   'chart-flannel',
   'init-node-ready',
 ];
-/** Kills the CLI once in each phase and at each step of its own, and starts the same command again each time. */
+/**
+ * Kills the CLI once in each phase and in each of its own steps, and starts the same command again after each
+ * kill.
+ */
 export class CliKiller {
   readonly stepsLeft = [...OWN_STEPS];
   readonly #bench: Harness;
@@ -30,7 +33,7 @@ export class CliKiller {
     this.#cli = new InitRun(bench, machine.init());
   }
 
-  /** Until an init has ended by itself. */
+  /** Runs until an init ends without being killed. Returns that run. */
   async run(): Promise<InitRun> {
     let over = false;
     const watching = this.#machine.eachStart(
@@ -49,7 +52,7 @@ export class CliKiller {
         this.stepsLeft.splice(this.stepsLeft.indexOf(step.code), 1);
         await this.#again(cli);
       } else if (cli.killed) {
-        while (cli === this.#cli) await delay(5); // the next one is being started
+        while (cli === this.#cli) await delay(5); // the phase watcher has killed the CLI and starts the next one
       } else {
         over = true;
         await watching;
@@ -58,18 +61,22 @@ export class CliKiller {
     }
   }
 
-  /** The machine stands still in the phase, so that it is the CLI that follows it which is killed. */
+  /**
+   * Kills the CLI while the agent is stopped in the phase, so that the kill hits a CLI that follows this
+   * phase.
+   */
   async #strike(phase: PhaseName): Promise<void> {
     const machine = this.#machine;
     const follows = ({ type, code = '' }: OutputLine): boolean =>
       type === 'step-started' && code.startsWith('init-phase-');
     const calls = ({ type, code }: OutputLine): boolean => type === 'step-finished' && code === 'init-upload';
-    // One that is only being started is given the time to attach.
+    // A CLI that has just started gets time to attach, as long as the phase lasts.
     while (phase !== 'preflight' && !this.#cli.lines.some(follows) && isInside(await machine.events(), phase))
       await delay(5);
     const pid = await machine.signalAgent('SIGSTOP');
     const cli = this.#cli;
-    // One that is over within milliseconds ends before the CLI whose call has begun it can have said so.
+    // A phase of a few milliseconds ends before the CLI can report it, so the CLI that started the init
+    // counts as following it.
     const isBrief = KILL_MATRIX[phase]['killed-cli'] === 'beginning' && cli.lines.some(calls);
     const follower = phase === 'preflight' || cli.lines.some(follows) || isBrief;
     const inside = isInside(await machine.events(), phase);
@@ -80,7 +87,7 @@ export class CliKiller {
   }
 
   async #again(cli: InitRun): Promise<InitRun> {
-    if (cli !== this.#cli) return this.#cli; // it was killed already
+    if (cli !== this.#cli) return this.#cli; // the CLI was killed already
     await cli.kill();
     assert.notEqual(cli.outcome()?.type, 'error', cli.said());
     this.#cli = new InitRun(this.#bench, this.#machine.init());

@@ -3,8 +3,11 @@ import { PHASES } from '../../../initproto/phases.ts';
 import { createHarness } from '../../machines/harness.ts';
 import { initOverFaultyConnection } from './cut-connections.ts';
 
-/** The figures of the issue: dead in every phase, a machine that answers after a minute, ten minutes of sleep. */
-await test('dead in every phase, deaf for a minute, asleep for ten: the CLI misses nothing', async (story) => {
+/**
+ * The long durations: a silent connection in every phase, a machine that does not respond for a minute, and a
+ * workstation that sleeps for ten minutes.
+ */
+await test('the CLI misses no event with a silent connection in every phase, an unresponsive machine for a minute and a suspended workstation for ten', async (story) => {
   await using bench = await createHarness();
   const report = await initOverFaultyConnection(bench, 'wireslong', {
     stalls: PHASES.map(({ name }) => name),

@@ -8,20 +8,26 @@ import { FaultyConnection } from './faulty-connection.ts';
 import { InitRun, type OutputLine } from './init-run.ts';
 import { WatchedMachine } from './watched-machine.ts';
 
-/** The CLI takes a connection for dead when it has been silent for this long (a heartbeat comes every 5 s). */
+/**
+ * The CLI treats a connection as dead when it was silent for this long. The machine sends a heartbeat every 5
+ * s.
+ */
 const STALL_MS = 20_000;
-/** It tries each second. */
+/** Time limit until the CLI is attached again. It tries every second. */
 const ATTACHED_MS = 60_000;
 const LAST_PHASE: PhaseName = 'node';
-/** Behind which the init ends soon: they go no further while etcd stands still, and have minutes for it. */
+/**
+ * Phases after which the init ends soon. They cannot finish while etcd is stopped, and they wait minutes for
+ * it.
+ */
 const WITH_ETCD = new Set<PhaseName>(['control-plane', 'settings']);
 
 export interface CutPlan {
-  /** In these phases the cable goes dead for longer than the CLI believes in it. */
+  /** In these phases the connection is silent for longer than the CLI waits. */
   readonly stalls: readonly PhaseName[];
-  /** In this phase the machine does not answer for so long. */
+  /** In this phase the machine does not respond for this long. */
   readonly deaf: { readonly phase: PhaseName; readonly ms: number };
-  /** From the last phase on the workstation sleeps for so long: the machine goes on, and nothing is left to mistreat. */
+  /** Time that the workstation is suspended, starting in the last phase. */
   readonly asleepMs: number;
 }
 
@@ -33,8 +39,9 @@ export interface CutReport {
 }
 
 /**
- * One init over a cable that is cut and reset in every phase, goes dead in some, to a machine that is deaf for a while,
- * from a workstation that falls asleep. One run of the CLI: nobody starts it again.
+ * Runs one init over a connection that is closed and reset in every phase and silent in some. The machine
+ * does not respond for a while, and the workstation is suspended for a while. The CLI runs once and is never
+ * restarted.
  */
 export async function initOverFaultyConnection(
   bench: Harness,
@@ -56,13 +63,14 @@ export async function initOverFaultyConnection(
     async ({ event: { phase } }) => {
       if (cli.over || done.cuts.has(phase)) return cli.over ? 'stop' : 'go on';
       done.cuts.add(phase);
-      const pid = await machine.signalAgent('SIGSTOP'); // the phase stands still while its cable is mistreated
+      const pid = await machine.signalAgent('SIGSTOP'); // keeps the phase from ending during the faults
       cable.cut();
       await anotherConnection();
       cable.reset();
       await anotherConnection();
       if (plan.stalls.includes(phase)) {
-        // What is connected goes dead: the CLI attaches first, and the init cannot end before it has.
+        // The silence must hit an attached CLI, so the agent continues until the CLI is attached. etcd is
+        // stopped to keep the init from ending first.
         const from = cli.lines.length;
         if (WITH_ETCD.has(phase)) await machine.signalEtcd('STOP');
         await machine.signalAgent('SIGCONT', pid);
@@ -77,14 +85,14 @@ export async function initOverFaultyConnection(
         await delay(STALL_MS + 2000);
         cable.setSilent(false);
         done.stalls.add(phase);
-        cable.reset(); // connections that were made meanwhile carry nothing
+        cable.reset(); // connections that were opened during the silence carry nothing
       }
       if (phase === plan.deaf.phase) await delay(plan.deaf.ms);
       await machine.signalAgent('SIGCONT', pid);
       if (phase === LAST_PHASE) {
         cli.child.kill('SIGSTOP');
         await delay(plan.asleepMs);
-        cable.reset(); // nobody keeps a connection for a sleeper
+        cable.reset(); // connections do not survive a suspended workstation
         cli.child.kill('SIGCONT');
       }
       return done.cuts.size === PHASES.length ? 'stop' : 'go on';
@@ -95,7 +103,7 @@ export async function initOverFaultyConnection(
   await watching;
   assert.equal(code, 0, cli.said());
   assert.deepEqual([...done.cuts].toSorted(), PHASES.map(({ name: each }) => each).toSorted());
-  // The machine may be through with its last phase before the CLI is attached in it.
+  // Excludes the last phase, because the machine may finish it before the CLI is attached.
   const before = (phases: Iterable<PhaseName>): readonly PhaseName[] =>
     [...phases].filter((phase) => phase !== LAST_PHASE).toSorted();
   assert.deepEqual(before(done.stalls), before(plan.stalls));
@@ -103,7 +111,7 @@ export async function initOverFaultyConnection(
     connections: number;
     events: number;
   };
-  // The CLI refuses gaps; that it has seen the last event as well is only known here.
+  // The CLI detects gaps itself. Only this check shows that the CLI also saw the last event.
   const kept = await machine.events();
   const last = kept.findLast(({ event }) => event.phase === LAST_PHASE && event.kind === 'finished');
   assert.ok(
@@ -115,7 +123,10 @@ export async function initOverFaultyConnection(
   return { cuts: 2 * done.cuts.size, stalls: done.stalls.size, connections, events };
 }
 
-/** The node's own word, not the CLI's about a lost connection. The last phase may have passed meanwhile. */
+/**
+ * Whether the machine sent this line, and not the CLI about a lost connection. The last phase may have ended
+ * meanwhile.
+ */
 function speaksOfNode({ code = '', text = '' }: OutputLine): boolean {
   return /^init-(phase|acknowledge)/.test(code) && !/connection lost|retrying/.test(text);
 }

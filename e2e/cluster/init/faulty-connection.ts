@@ -7,15 +7,15 @@ interface Wire {
 }
 
 /**
- * The cable between workstation and machine: it can be pulled (FIN), torn (RST) and, worst, go dead without either end
- * being told. It lies on the host's address in the cluster's own network.
+ * A proxy between workstation and machine. It can close its connections (FIN), reset them (RST), or silently
+ * stop forwarding. It listens on the host's address in the cluster's network.
  */
 export class FaultyConnection implements AsyncDisposable {
   readonly #server: Server;
   readonly #wires = new Set<Wire>();
   readonly #address: string;
   #dead = false;
-  /** How many connections were made over it. */
+  /** Number of accepted connections. */
   made = 0;
 
   private constructor(server: Server, address: string) {
@@ -37,12 +37,12 @@ export class FaultyConnection implements AsyncDisposable {
     return cable;
   }
 
-  /** Where the CLI finds the machine. */
+  /** The endpoint at which the CLI connects to the machine through this proxy. */
   get endpoint(): string {
     return this.#address;
   }
 
-  /** Both ends see an orderly end. */
+  /** Closes all connections in order, at both ends. */
   cut(): void {
     for (const { near, far } of this.#wires) {
       near.end();
@@ -59,7 +59,7 @@ export class FaultyConnection implements AsyncDisposable {
     }
   }
 
-  /** No bytes, no close, for what is connected now; new connections are fine. */
+  /** Stops forwarding on existing connections without closing them. New connections work. */
   stall(): void {
     for (const { near, far } of this.#wires) {
       near.unpipe(far).pause();
@@ -67,7 +67,7 @@ export class FaultyConnection implements AsyncDisposable {
     }
   }
 
-  /** New connections are taken and carry nothing either. */
+  /** If true, existing and new connections stay open and carry no data. */
   setSilent(dead: boolean): void {
     this.#dead = dead;
     if (dead) this.stall();

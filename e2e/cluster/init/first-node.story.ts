@@ -14,7 +14,7 @@ import {
   probePort,
 } from '../harness/node-shell.ts';
 
-await test('the first node: its state, its secrets, and its restart', async (story) => {
+await test('the first node of a cluster: its state, its secrets and its restart', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', 'first');
   const cluster = await bench.cluster('first');
@@ -33,39 +33,48 @@ await test('the first node: its state, its secrets, and its restart', async (sto
     assert.equal(await probePort(address, 9000), 'ECONNREFUSED');
   });
 
-  await story.test('the API server answers under its address, loopback and name', async () => {
-    const names = await certificateNames(address, 6443);
-    for (const name of [address, '127.0.0.1', 'DNS:n1', 'DNS:localhost'])
-      assert.match(names, new RegExp(name.replaceAll('.', '\\.')));
-  });
+  await story.test(
+    'the certificate of the API server is valid for its address, loopback and name',
+    async () => {
+      const names = await certificateNames(address, 6443);
+      for (const name of [address, '127.0.0.1', 'DNS:n1', 'DNS:localhost'])
+        assert.match(names, new RegExp(name.replaceAll('.', '\\.')));
+    },
+  );
 
-  await story.test('no bootstrap token, no automatic approval and no super-admin exists', async () => {
-    assert.equal(
-      await node.kubectl(
-        'get',
-        'secrets',
-        '-A',
-        '--field-selector',
-        'type=bootstrap.kubernetes.io/token',
-        '-o',
-        'name',
-      ),
-      '',
-    );
-    const bindings = await node.kubectl('get', 'clusterrolebindings', '-o', 'name');
-    assert.doesNotMatch(bindings, /bootstrap|autoapprove/);
-    assert.equal(await node.exitCode('test', '-e', '/etc/kubernetes/super-admin.conf'), 1);
-  });
+  await story.test(
+    'the cluster has no bootstrap token, no automatic CSR approval and no super-admin',
+    async () => {
+      assert.equal(
+        await node.kubectl(
+          'get',
+          'secrets',
+          '-A',
+          '--field-selector',
+          'type=bootstrap.kubernetes.io/token',
+          '-o',
+          'name',
+        ),
+        '',
+      );
+      const bindings = await node.kubectl('get', 'clusterrolebindings', '-o', 'name');
+      assert.doesNotMatch(bindings, /bootstrap|autoapprove/);
+      assert.equal(await node.exitCode('test', '-e', '/etc/kubernetes/super-admin.conf'), 1);
+    },
+  );
 
-  await story.test('kubelets request no certificates, and the API server verifies theirs', async () => {
-    const kubelet = await kubeletConfiguration(node);
-    assert.equal(kubelet.rotateCertificates, false);
-    assert.notEqual(kubelet.serverTLSBootstrap, true);
-    const argv = await node.run('sh', '-c', 'tr "\\0" "\\n" < /proc/$(pgrep -x kube-apiserver)/cmdline');
-    const [, ca] = /^--kubelet-certificate-authority=(.+)$/m.exec(argv) ?? [];
-    assert.ok(ca !== undefined, argv);
-    assert.match(await node.run('cat', ca), /BEGIN CERTIFICATE/);
-  });
+  await story.test(
+    'kubelets request no certificates, and the API server verifies the certificates of kubelets',
+    async () => {
+      const kubelet = await kubeletConfiguration(node);
+      assert.equal(kubelet.rotateCertificates, false);
+      assert.notEqual(kubelet.serverTLSBootstrap, true);
+      const argv = await node.run('sh', '-c', 'tr "\\0" "\\n" < /proc/$(pgrep -x kube-apiserver)/cmdline');
+      const [, ca] = /^--kubelet-certificate-authority=(.+)$/m.exec(argv) ?? [];
+      assert.ok(ca !== undefined, argv);
+      assert.match(await node.run('cat', ca), /BEGIN CERTIFICATE/);
+    },
+  );
 
   await story.test('secrets are encrypted in etcd', async () => {
     await node.kubectl('create', 'secret', 'generic', 'treasure', '--from-literal=word=plaintext-5c1e');
@@ -84,7 +93,7 @@ await test('the first node: its state, its secrets, and its restart', async (sto
   });
 
   await story.test(
-    'the API server and the curator have an etcd each, and no way into the other’s',
+    'the API server and the curator each have their own etcd and no access to the other etcd',
     async () => {
       assert.equal(
         (await node.etcdctl('apiserver', 'get', '--prefix', '/registry/namespaces/default')).code,
@@ -117,7 +126,7 @@ await test('the first node: its state, its secrets, and its restart', async (sto
   );
 
   await story.test(
-    'a watch without a resource version begins at once, also after a write elsewhere',
+    'a watch without a resource version starts at once, also after a write to another resource',
     async (step) => {
       const waits = await measureWatchOpening(join(workspace, 'kubeconfig'), address, 10);
       step.diagnostic(`first events after ${waits.join(', ')} ms`);
@@ -125,22 +134,25 @@ await test('the first node: its state, its secrets, and its restart', async (sto
     },
   );
 
-  await story.test('status and node ls show the cluster, etcd’s size and quota, and the node', async () => {
-    // Unhealthy, exit code 10, until the last pod is ready.
-    const ask = (): Promise<string> => bench.must('--workspace', workspace, 'status');
-    const status = await eventually('the cluster is healthy', 120, ask, (text) =>
-      /n1 +Healthy +Ready +control-plane,worker /.test(text),
-    );
-    for (const etcd of ['state etcd', 'kube etcd'])
-      assert.match(status, new RegExp(`${etcd} +1 member, has a leader, [\\d.]+ [KM]iB of [\\d.]+ GiB`));
-    const nodes = (await bench.must('--workspace', workspace, '--output', 'json', 'node', 'ls'))
-      .trim()
-      .split('\n');
-    const [first] = nodes
-      .map((line) => JSON.parse(line) as { type: string; data: unknown })
-      .filter(({ type }) => type === 'result');
-    assert.match(JSON.stringify(first), new RegExp(firstNodeId));
-  });
+  await story.test(
+    'status and node ls show the cluster, the size and quota of etcd, and the node',
+    async () => {
+      // The status is unhealthy (exit code 10) until the last pod is ready.
+      const ask = (): Promise<string> => bench.must('--workspace', workspace, 'status');
+      const status = await eventually('the cluster is healthy', 120, ask, (text) =>
+        /n1 +Healthy +Ready +control-plane,worker /.test(text),
+      );
+      for (const etcd of ['state etcd', 'kube etcd'])
+        assert.match(status, new RegExp(`${etcd} +1 member, has a leader, [\\d.]+ [KM]iB of [\\d.]+ GiB`));
+      const nodes = (await bench.must('--workspace', workspace, '--output', 'json', 'node', 'ls'))
+        .trim()
+        .split('\n');
+      const [first] = nodes
+        .map((line) => JSON.parse(line) as { type: string; data: unknown })
+        .filter(({ type }) => type === 'result');
+      assert.match(JSON.stringify(first), new RegExp(firstNodeId));
+    },
+  );
 
   await story.test('no disk of the node has the unlock key or secrets of the owner', async () => {
     const request = await node.run('cat', '/var/lib/cluster/init/request.json');
@@ -162,14 +174,14 @@ await test('the first node: its state, its secrets, and its restart', async (sto
         '-c',
         `{ grep -rhaF ${text} ${directories} 2>/dev/null; journalctl | grep -aF ${text}; } | grep -q .`,
       );
-    // The search finds what is there: the owner's public half, with which the machine was provisioned.
+    // Proves that the search works: it finds the owner's public key, which is in the provisioning file.
     const pubKey = createPublicKey(owner).export({ format: 'der', type: 'spki' }).subarray(-32);
     assert.equal(await search(pubKey.toString('base64')), 0);
     for (const text of [Buffer.from(key, 'base64'), seed].flatMap(spoken))
       assert.equal(await search(text), 1);
   });
 
-  await story.test('workloads outlive the agent', async () => {
+  await story.test('workloads keep running when the agent is killed', async () => {
     const pids = (): Promise<string> =>
       node.run(
         'sh',
@@ -194,7 +206,7 @@ await test('the first node: its state, its secrets, and its restart', async (sto
   });
 
   await story.test(
-    'a machine that is switched off and on is Ready again, with the same id and no admission',
+    'a machine that is switched off and on becomes Ready again with the same ID and without a new admission',
     async () => {
       await bench.must('mini', 'stop', '--name', 'first', 'n1');
       // Probes the port from the start of the boot on: the port must never be open.
@@ -227,7 +239,7 @@ await test('the first node: its state, its secrets, and its restart', async (sto
     },
   );
 
-  await story.test('the same init again changes nothing and says so', async () => {
+  await story.test('the same init command changes nothing and reports that', async () => {
     const said = await bench.must('--workspace', workspace, 'init');
     assert.match(said, /nothing was changed/);
   });

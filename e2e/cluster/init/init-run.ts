@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Harness } from '../../machines/harness.ts';
 
-/** One line of `--output json`. */
+/** One line of the CLI's `--output json`. */
 export interface OutputLine {
   readonly type: string;
   readonly code?: string;
@@ -13,15 +13,15 @@ export interface OutputLine {
   readonly data?: unknown;
 }
 
-/** One run of the CLI with `--output json`, as a program that drives it sees it. */
+/** A run of the CLI with `--output json`, and the lines that it has printed. */
 export class InitRun {
   readonly lines: OutputLine[] = [];
   readonly child: ChildProcess;
-  /** Its exit code; -1 when a signal ended it. */
+  /** Resolves with the exit code; -1 when a signal ended the CLI. */
   readonly ended: Promise<number>;
   readonly #waiting: (() => void)[] = [];
   #over = false;
-  /** By us, whatever it was doing. */
+  /** Whether `kill` was called. */
   killed = false;
 
   constructor(bench: Harness, args: readonly string[], env: Readonly<Record<string, string>> | 'built' = {}) {
@@ -46,7 +46,10 @@ export class InitRun {
     return this.#over;
   }
 
-  /** The first line that fits, from a number of lines on; undefined when the run ends without one. */
+  /**
+   * Returns the first line, starting at index `from`, that matches; undefined if the run ends without such a
+   * line.
+   */
   async until(fits: (line: OutputLine) => boolean, from = 0): Promise<OutputLine | undefined> {
     for (let at = from; ; at++) {
       while (at >= this.lines.length) {
@@ -68,7 +71,7 @@ export class InitRun {
     await this.ended;
   }
 
-  /** What it ended with: its one result, or its one error. */
+  /** The line with the result or the error of the run. */
   outcome(): OutputLine | undefined {
     return this.lines.findLast(({ type }) => type === 'result' || type === 'error');
   }

@@ -8,8 +8,8 @@ import { waitForExit, waitForOutput } from '../harness/program-output.ts';
 
 const CTRL_C = '\u0003';
 /**
- * What a kubelet does for the first pod of a node. In cgroup v1 systemd would take the group away, and what is around it, but
- * for the slices that the kubelet's unit wants.
+ * Creates cgroups as a kubelet does for the first pod of a node. In cgroup v1, systemd would remove the
+ * cgroup and its parents, if the kubelet's unit did not want these slices.
  */
 const MAKE_FIRST_POD = `
   [ -d /sys/fs/cgroup/devices ] || exit 0
@@ -29,9 +29,12 @@ await test('an interrupted init always ends in one cluster', async (story) => {
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'torn');
   const init = ['--workspace', workspace, 'init', '--node', address, '--fingerprint', fingerprint] as const;
 
-  await story.test('the cgroup of a first pod stays when systemd starts another unit', async () => {
-    await node.run('sh', '-ec', MAKE_FIRST_POD);
-  });
+  await story.test(
+    'the cgroup of a first pod stays when systemd starts and stops another slice',
+    async () => {
+      await node.run('sh', '-ec', MAKE_FIRST_POD);
+    },
+  );
 
   await story.test(
     'the node refuses a client with an untrusted owner key before the lock and sends it no log line',
@@ -55,7 +58,7 @@ await test('an interrupted init always ends in one cluster', async (story) => {
     },
   );
 
-  await story.test('a machine with another fingerprint is refused', async () => {
+  await story.test('init refuses a machine whose fingerprint differs from --fingerprint', async () => {
     const other = `sha256:${'0'.repeat(64)}`;
     const refused = await bench.cli(
       '--workspace',
@@ -71,7 +74,7 @@ await test('an interrupted init always ends in one cluster', async (story) => {
   });
 
   await story.test(
-    'Ctrl-C at a terminal leaves the job running on the node and says how to attach again',
+    'Ctrl-C in a terminal leaves the job running on the node, and the CLI prints how to attach again',
     async () => {
       const cli = bench.startCliAtTerminal(...init);
       await waitForOutput(cli, /Installing components/);
@@ -80,7 +83,7 @@ await test('an interrupted init always ends in one cluster', async (story) => {
       const { code, stdout } = await end;
       assert.equal(code, 130, stdout);
       assert.match(stdout, /The init continues on the machine\. To attach again: cluster init/);
-      // Nobody is attached, and the node goes on.
+      // The node continues without an attached CLI.
       await eventually(
         'the job comes to the Kubernetes phase by itself',
         90,
@@ -104,23 +107,26 @@ await test('an interrupted init always ends in one cluster', async (story) => {
     },
   );
 
-  await story.test('another cluster of the same owner is refused and told whose the machine is', async () => {
-    const second = join(bench.directory, 'second');
-    await mkdir(second);
-    await cp(join(workspace, 'owner-key.pem'), join(second, 'owner-key.pem'));
-    await bench.must('--workspace', second, 'config', 'generate', '--local');
-    const refused = await bench.cli(
-      '--workspace',
-      second,
-      'init',
-      '--node',
-      address,
-      '--fingerprint',
-      fingerprint,
-    );
-    assert.equal(refused.code, 5, refused.stderr);
-    assert.match(refused.stderr, new RegExp(clusterId));
-  });
+  await story.test(
+    "an init of another cluster with the same owner key is refused and gets the ID of the machine's cluster",
+    async () => {
+      const second = join(bench.directory, 'second');
+      await mkdir(second);
+      await cp(join(workspace, 'owner-key.pem'), join(second, 'owner-key.pem'));
+      await bench.must('--workspace', second, 'config', 'generate', '--local');
+      const refused = await bench.cli(
+        '--workspace',
+        second,
+        'init',
+        '--node',
+        address,
+        '--fingerprint',
+        fingerprint,
+      );
+      assert.equal(refused.code, 5, refused.stderr);
+      assert.match(refused.stderr, new RegExp(clusterId));
+    },
+  );
 
   await story.test('SIGINT ends a CLI that waits for an agent which was killed', async () => {
     await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');
@@ -133,7 +139,7 @@ await test('an interrupted init always ends in one cluster', async (story) => {
     assert.match(stderr, /cluster init|continues|stopping/);
   });
 
-  await story.test('the same command goes on to the same cluster', async () => {
+  await story.test('the same command resumes the init and completes the same cluster', async () => {
     const done = await bench.cli(...init);
     assert.equal(done.code, 0, done.stderr);
     assert.match(done.stdout, new RegExp(clusterId));
@@ -147,7 +153,7 @@ await test('an interrupted init always ends in one cluster', async (story) => {
     assert.equal(charts, '1', 'the network chart is installed once');
   });
 
-  await story.test('and again: nothing to do', async () => {
+  await story.test('the same command again changes nothing', async () => {
     assert.match(await bench.must(...init), /nothing was changed/);
     const state = JSON.parse(await readFile(join(workspace, 'state.json'), 'utf8')) as object;
     assert.match(JSON.stringify(state), new RegExp(clusterId));

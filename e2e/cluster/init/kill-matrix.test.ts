@@ -8,15 +8,15 @@ const PROJECT = join(import.meta.dirname, '../../..');
 const LISTED = readFileSync(join(PROJECT, '.ci/stories'), 'utf8');
 
 describe('KILL_MATRIX', () => {
-  test('has every phase of the registry, and no other', () => {
+  test('has exactly the phases of the registry', () => {
     expect(Object.keys(KILL_MATRIX)).toEqual(PHASES.map(({ name }) => name));
   });
 
-  test.each(PHASES)('$name has an aim for every kind of kill', ({ name }) => {
+  test.each(PHASES)('phase $name has a target for every kind of kill', ({ name }) => {
     expect(Object.keys(KILL_MATRIX[name])).toEqual([...KILL_KINDS]);
   });
 
-  test.each(KILL_KINDS)('%s has a story that CI runs and that asks for every phase', (strike) => {
+  test.each(KILL_KINDS)('CI runs a story %s that fails unless every phase was hit', (strike) => {
     const file = `e2e/cluster/init/${strike}.story.ts`;
     expect(existsSync(join(PROJECT, file))).toBe(true);
     expect(LISTED).toMatch(new RegExp(`^ci \\d+ ${file}$`, 'm'));
@@ -25,7 +25,7 @@ describe('KILL_MATRIX', () => {
     expect(story).toContain('assert.deepEqual(killed.missing(), []');
   });
 
-  test('every phase of a join has a story that asks for it', () => {
+  test('a story fails unless the agent was killed in every phase of a join', () => {
     const file = 'e2e/cluster/join/joining-killed.story.ts';
     expect(LISTED).toMatch(new RegExp(`^(ci|long) \\d+ ${file}$`, 'm'));
     expect(readFileSync(join(PROJECT, file), 'utf8')).toContain('[...EXPECTED, ...JOINING_PHASES].filter(');

@@ -1,19 +1,24 @@
 import { PHASES, type PhaseName } from '../../../initproto/phases.ts';
 import type { StoredEvent } from './watched-machine.ts';
 
-/** What hits an init. Each has a story that strikes once in every phase of the registry. */
+/**
+ * Ways to interrupt an init. Each has a story that interrupts the init once in every phase of the registry.
+ */
 export const KILL_KINDS = ['killed-cli', 'killed-agent', 'power-cuts'] as const;
 export type KillKind = (typeof KILL_KINDS)[number];
 
 /**
- * How sure a strike is to hit inside the phase. `inside`: the phase has begun and not ended, which the story asserts from
- * the machine's own record. `beginning`: it is over within milliseconds, so the strike falls as soon as its begin is on
- * disk, inside or just behind it; what lies between two writes of such a phase is the subject of the tests with a
- * fault-injecting file port (bootstrapper/initserver/init-job.test.ts).
+ * How precisely a kill can hit a phase. `inside`: the phase has started and not ended; the story asserts this
+ * from the machine's event log. `beginning`: the phase takes only milliseconds, so the kill happens as soon
+ * as its start is on disk, during the phase or just after it. Kills between two writes of such a phase are
+ * tested with a fault-injecting file port (bootstrapper/initserver/init-job.test.ts).
  */
 type Aim = 'inside' | 'beginning';
 
-/** A phase of the registry that is not here does not compile; kill-matrix.test.ts says the rest. */
+/**
+ * The type requires an entry for each phase of the registry; kill-matrix.test.ts checks that stories cover
+ * them.
+ */
 export const KILL_MATRIX: Readonly<Record<PhaseName, Readonly<Record<KillKind, Aim>>>> = {
   preflight: { 'killed-cli': 'beginning', 'killed-agent': 'beginning', 'power-cuts': 'beginning' },
   lock: { 'killed-cli': 'beginning', 'killed-agent': 'beginning', 'power-cuts': 'beginning' },
@@ -28,7 +33,7 @@ export const KILL_MATRIX: Readonly<Record<PhaseName, Readonly<Record<KillKind, A
   node: { 'killed-cli': 'beginning', 'killed-agent': 'beginning', 'power-cuts': 'beginning' },
 };
 
-/** Which of them a control plane that joins goes through; the others are an init's own. */
+/** Whether a joining control plane goes through this phase; the other phases belong to an init only. */
 const JOINING: Readonly<Record<PhaseName, boolean>> = {
   preflight: false,
   lock: false,
@@ -42,10 +47,10 @@ const JOINING: Readonly<Record<PhaseName, boolean>> = {
   settings: true,
   node: true,
 };
-/** joining-killed.story.ts kills the agent in each of them. */
+/** The phases of a join; joining-killed.story.ts kills the agent in each of them. */
 export const JOINING_PHASES = PHASES.map(({ name }) => name).filter((name) => JOINING[name]);
 
-/** Which phases a story has killed, and whether each strike fell inside. */
+/** The phases that a story has hit so far, and whether each kill happened inside the phase. */
 export class KilledPhases {
   readonly #strike: KillKind;
   readonly #hits = new Map<PhaseName, boolean>();
@@ -58,7 +63,7 @@ export class KilledPhases {
     return this.#hits.has(phase);
   }
 
-  /** Takes the strike into account when it hit what the matrix aims at. */
+  /** Records the kill if it hit the phase as precisely as the matrix demands. */
   record(phase: PhaseName, inside: boolean): void {
     if (inside || KILL_MATRIX[phase][this.#strike] === 'beginning') this.#hits.set(phase, inside);
   }
@@ -75,7 +80,7 @@ export class KilledPhases {
   }
 }
 
-/** Whether the last run of a phase, as the machine has kept it, has begun and not ended. */
+/** Whether the last run of this phase has started and not ended, according to the machine's event log. */
 export function isInside(events: readonly StoredEvent[], phase: PhaseName): boolean {
   const last = events.findLast(({ event }) => event.phase === phase && event.kind !== 'progress');
   return last?.event.kind === 'started';

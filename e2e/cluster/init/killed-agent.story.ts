@@ -6,8 +6,11 @@ import { InitRun } from './init-run.ts';
 import { isInside, KilledPhases } from './kill-matrix.ts';
 import { WatchedMachine } from './watched-machine.ts';
 
-/** A second CLI is told who holds the workspace. One init, in each phase of which the agent is killed once. Nobody but systemd does anything about it. */
-await test('kill -9 of the agent in every phase: systemd starts it, and the one init goes on to Ready', async (story) => {
+/**
+ * The agent is killed once in each phase of one init, and only systemd restarts it. A second CLI is refused
+ * with the name of the process that holds the workspace.
+ */
+await test('after kill -9 of the agent in every phase, systemd restarts it and the init continues to Ready', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'kagent');
   const killed = new KilledPhases('killed-agent');

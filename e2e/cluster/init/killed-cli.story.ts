@@ -6,10 +6,10 @@ import { CliKiller } from './cli-killer.ts';
 import { KilledPhases } from './kill-matrix.ts';
 import { WatchedMachine, type StoredEvent } from './watched-machine.ts';
 
-/** A phase that began and ended while the CLI was being started again needs another init. */
+/** A phase that ended while the CLI was restarting must be hit in another init. */
 const MAX_INITS = 3;
 
-await test('kill -9 of the CLI in every phase and step: the same command goes on with the one init', async (story) => {
+await test('after kill -9 of the CLI in every phase and step, the same command continues the same init', async (story) => {
   await using bench = await createHarness();
   const killed = new KilledPhases('killed-cli');
   for (let round = 1; round <= MAX_INITS && (round === 1 || killed.missing().length > 0); round++) {
@@ -28,7 +28,7 @@ await test('kill -9 of the CLI in every phase and step: the same command goes on
   assert.deepEqual(killed.missing(), []);
 });
 
-/** Phases that began again although nothing on the machine had failed in between. */
+/** Phases that started a second time although nothing on the machine had failed. */
 function ranTwice(events: readonly StoredEvent[]): readonly string[] {
   const starts = events.filter(({ event }) => event.kind === 'started' && event.phase !== 'preflight');
   return starts

@@ -10,7 +10,7 @@ import { WatchedMachine } from './watched-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { FaultyConnection } from './faulty-connection.ts';
 
-/** So long a machine is given to answer before a curator is told. */
+/** How long the CLI waits for the machine before it acknowledges at a curator. */
 const MACHINE_MS = 15_000;
 
 await test('an owner acknowledges the init at a curator when the machine does not respond', async (story) => {
@@ -24,13 +24,13 @@ await test('an owner acknowledges the init at a curator when the machine does no
   const init = machine.init(cable.endpoint);
   const state = (path: string): Promise<string> => readFile(machine.state(path), 'utf8').catch(() => '');
 
-  await story.test('the CLI is killed with the result on its disk, before it has acknowledged', async () => {
+  await story.test('the CLI is killed after it stored the result and before it acknowledged', async () => {
     const cli = new InitRun(bench, init);
     const stage = async (): Promise<string | undefined> =>
       /"stage":\s*"([a-z]+)"/.exec(
         await readFile(join(machine.workspace, 'state.json'), 'utf8').catch(() => ''),
       )?.[1];
-    // The handshake before the acknowledgement takes a signature of a TPM.
+    // This state lasts long enough to be seen, because the handshake after it needs a TPM signature.
     while ((await stage()) !== 'granted' && !cli.over) await delay(1);
     await cli.kill();
     assert.equal(await stage(), 'granted', cli.said());
@@ -39,7 +39,7 @@ await test('an owner acknowledges the init at a curator when the machine does no
   });
 
   await story.test(
-    'with a dead connection the same command acknowledges at a curator and succeeds',
+    'with a dead connection to the machine, the same command acknowledges at a curator and succeeds',
     async (step) => {
       cable.setSilent(true);
       cable.reset();
@@ -56,7 +56,7 @@ await test('an owner acknowledges the init at a curator when the machine does no
   );
 
   await story.test(
-    'the machine gets the acknowledgement: it deletes the unlock key and closes its Init port',
+    'the machine learns of the acknowledgement, deletes the unlock key and closes its init port',
     async () => {
       const isWiped = async (): Promise<boolean> =>
         /"clusterUnlockKeyHex":\s*""/.test(await state('init/request.json'));
@@ -66,7 +66,7 @@ await test('an owner acknowledges the init at a curator when the machine does no
     },
   );
 
-  await story.test('machines join: they see the signature of the owner', async () => {
+  await story.test('machines join, because they see the signature of the owner', async () => {
     await bench.must('mini', 'up', '--name', 'unheard', '--workers', '1');
     const table = await bench.must('--workspace', machine.workspace, 'node', 'ls');
     assert.match(table, /^n2 +(?!New|Standby)/m);

@@ -7,7 +7,7 @@ import { InitRun } from './init-run.ts';
 import { isInside, KilledPhases } from './kill-matrix.ts';
 import { WatchedMachine } from './watched-machine.ts';
 
-/** One init, in each phase of which the machine loses its power once. */
+/** The machine loses its power once in each phase of one init. */
 await test('after a power cut in any phase the same command continues to Ready', async (story) => {
   await using bench = await createHarness();
   const machine = await WatchedMachine.create(bench, 'kpower');
@@ -18,11 +18,11 @@ await test('after a power cut in any phase the same command continues to Ready',
     const caught = Promise.withResolvers<PhaseName>();
     let pid: number | undefined;
     let isOver = (): boolean => false;
-    // Before the machine is on: its agent goes on by itself, and a phase may be over when a CLI has come.
+    // The watcher must start before the machine, because its agent resumes the init without a CLI.
     const watching = machine.eachStart(
       async ({ event: { phase } }) => {
         if (killed.has(phase)) return isOver() ? 'stop' : 'go on';
-        await machine.signalAgent('SIGSTOP', pid); // so that the phase does not end while the plug is reached for
+        await machine.signalAgent('SIGSTOP', pid); // keeps the phase from ending before the power is cut
         caught.resolve(phase);
         return 'stop';
       },
@@ -35,7 +35,7 @@ await test('after a power cut in any phase the same command continues to Ready',
     const cli = new InitRun(bench, machine.init());
     isOver = () => cli.over;
     const phase = await Promise.race([caught.promise, cli.ended.then(() => undefined)]);
-    if (phase === undefined) break; // it has ended, which is said below
+    if (phase === undefined) break; // the init has ended; its result is checked below
     await watching;
     const inside = isInside(await machine.events(), phase);
     await bench.must('mini', 'stop', '--power-cut', '--name', machine.name, 'n1');

@@ -10,7 +10,7 @@ import { waitForExit, waitForOutput } from '../harness/program-output.ts';
 
 const STORE = '/var/lib/cluster/store';
 
-await test('a machine with an empty store and no internet gets everything from the workstation', async (story) => {
+await test('the CLI uploads all components to a machine with an empty store and no internet', async (story) => {
   await using bench = await createHarness({ ownCache: true });
   await shareCache(bench);
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(
@@ -22,14 +22,14 @@ await test('a machine with an empty store and no internet gets everything from t
   const storedBytes = async (): Promise<number> =>
     Number((await node.run('sh', '-c', `du -sb ${STORE} 2>/dev/null | cut -f1 || echo 0`)) || 0);
 
-  await story.test('the machine has no components and no internet', async () => {
+  await story.test('the machine starts with no components and no internet', async () => {
     assert.ok((await storedBytes()) < 1024 * 1024);
     const routes = await node.run('ip', '-4', 'route', 'get', '1.1.1.1');
     assert.match(routes, /via 198\.18\.\d+\.254/);
   });
 
   await story.test(
-    'a component with a flipped byte is refused by name, and the machine stays unlocked',
+    'a component with a flipped byte is refused by name, and the machine gets no node lock',
     async () => {
       const { name, path } = await largestImage(bench);
       await flipByte(path);
@@ -60,7 +60,7 @@ await test('a machine with an empty store and no internet gets everything from t
     );
   });
 
-  await story.test('the node runs the uploaded components', async () => {
+  await story.test('the node runs the components that were uploaded', async () => {
     await eventually(
       'the node is Ready',
       60,
@@ -70,7 +70,7 @@ await test('a machine with an empty store and no internet gets everything from t
   });
 });
 
-/** The story's own copy of the bundle, so that it may damage it; what is only read is shared. */
+/** Creates a copy of the bundle that the story may damage. Files that are only read are shared. */
 async function shareCache(bench: Harness): Promise<void> {
   const shared = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
   const own = join(bench.directory, 'cache/cluster');

@@ -4,10 +4,10 @@ import { agentFromKubeconfig, connectToApi } from '../harness/api-counter.ts';
 const WATCHED = '/api/v1/namespaces/kube-system/serviceaccounts?watch=true&timeoutSeconds=10';
 
 /**
- * How long a watch without a resource version takes to its first event, each time right after a write to another
- * resource: the API server answers once it knows that its cache is as new as etcd.
- * @param rounds how many watches are opened, one after the other
- * @returns milliseconds; rejects where a watch begins with anything but an object that is there
+ * Measures the time until the first event of a watch without a resource version. Each watch opens right after
+ * a write to another resource, because the API server responds only when its cache is as new as etcd. @param
+ * rounds number of watches, opened one after the other @returns milliseconds; rejects if a watch begins with
+ * anything but an existing object
  */
 export async function measureWatchOpening(
   kubeconfigFile: string,

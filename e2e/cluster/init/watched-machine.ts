@@ -9,9 +9,9 @@ import type { Harness } from '../../machines/harness.ts';
 import { eventually, machineWithoutCluster, NodeShell } from '../harness/node-shell.ts';
 
 const LOOK_MS = 2;
-/** A machine whose power was cut in between boots first. */
+/** Time limit for the agent to run again, including the boot of a machine whose power was cut. */
 const BACK_MS = 120_000;
-/** Those that are to stay, as units of systemd. */
+/** The systemd units of resident programs. */
 const PROGRAMS = {
   agent: { unit: 'bootstrapper.service', script: 'bootstrapper.mjs' },
   joinservice: { unit: 'cluster-joinservice.service', script: 'joinservice.mjs' },
@@ -19,7 +19,7 @@ const PROGRAMS = {
 } as const;
 type Program = keyof typeof PROGRAMS;
 
-/** An event as the agent keeps it on its disk. */
+/** An event that the agent stored on its disk. */
 export interface StoredEvent {
   readonly sequence: number;
   readonly event: {
@@ -31,10 +31,7 @@ export interface StoredEvent {
   };
 }
 
-/**
- * A machine that waits for its owner, as one sees it who stands beside it: its disk, its processes, its plug. Nothing in
- * the machine knows that it is watched.
- */
+/** A machine that waits for its owner, observed from the host: its disk, its processes and its power. */
 export class WatchedMachine {
   readonly name: string;
   readonly address: string;
@@ -61,7 +58,7 @@ export class WatchedMachine {
     this.#scope = `/${linkName(cluster.number)}-${cluster.machine.name}.scope/`;
   }
 
-  /** A machine of a cluster that is there, which is to join. */
+  /** A machine that is about to join an existing cluster. */
   static async joining(bench: Harness, name: string, machine: string): Promise<WatchedMachine> {
     const cluster = await bench.cluster(name);
     const found = await cluster.node(machine);
@@ -83,17 +80,17 @@ export class WatchedMachine {
     return new WatchedMachine(bench, name, made, { machine: await cluster.node('n1'), number });
   }
 
-  /** The command line of its init, to which `--output json` and the like may be added. */
+  /** The arguments of `cluster init` for this machine. */
   init(endpoint = this.address): readonly string[] {
     return ['--workspace', this.workspace, 'init', '--node', endpoint, '--fingerprint', this.fingerprint];
   }
 
-  /** A file of its state directory. */
+  /** The path of a file in the machine's state directory. */
   state(path: string): string {
     return join(this.#machine.paths.data, 'cluster', path);
   }
 
-  /** A shell in the machine, with what it says. */
+  /** Runs a shell script in the machine, and returns its output. */
   async sh(script: string): Promise<string> {
     const { stdout } = await this.#machine.exec(['sh', '-ec', script], { signal: this.#bench.signal });
     return stdout.trim();
@@ -112,7 +109,7 @@ export class WatchedMachine {
     return text === undefined ? undefined : (JSON.parse(text) as { clusterId: string }).clusterId;
   }
 
-  /** Calls back at the start of each phase, as soon as it is on the machine's disk, until it is told to stop. */
+  /** Calls back when the start of a phase is on the machine's disk, until it is told to stop. */
   async eachStart(
     onStart: (started: StoredEvent) => Promise<'go on' | 'stop'>,
     isOver: () => boolean = () => false,
@@ -131,7 +128,7 @@ export class WatchedMachine {
     }
   }
 
-  /** A resident program's process, by the host's number; undefined while it has none. */
+  /** The PID of a resident program on the host; undefined if it does not run. */
   async pidOf(program: Program): Promise<number | undefined> {
     const { unit, script } = PROGRAMS[program];
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -150,7 +147,7 @@ export class WatchedMachine {
     return target;
   }
 
-  /** Of its etcd, where it has begun. */
+  /** Sends a signal to the etcd of the machine, if it runs. */
   async signalEtcd(signal: 'STOP' | 'CONT'): Promise<void> {
     for (const unit of ['cluster-etcd-state.service', 'cluster-etcd-kubernetes.service'])
       await this.sh(
@@ -158,12 +155,15 @@ export class WatchedMachine {
       );
   }
 
-  /** Waits until another process is the agent than the one that was killed. */
+  /** Waits for an agent process other than the killed one. */
   agentAfter(killed: number | undefined): Promise<number> {
     return this.#after('agent', killed);
   }
 
-  /** `kill -9`, and the process that systemd starts in its place; undefined where it had not begun. */
+  /**
+   * Kills a program with SIGKILL, and returns the PID that systemd starts in its place; undefined if the
+   * program did not run.
+   */
   async kill(program: Program): Promise<number | undefined> {
     const pid = await this.pidOf(program);
     if (pid === undefined) return undefined;
@@ -181,14 +181,17 @@ export class WatchedMachine {
   }
 }
 
-/** A unit's main process does (systemd.exec(5)); a child that is not yet another program looks like it and does not. */
+/**
+ * Whether the process leads its process group. The main process of a unit does (systemd.exec(5)); a forked
+ * child that has not executed yet looks the same, but does not.
+ */
 async function leadsItsGroup(pid: string): Promise<boolean> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   const [, , group] = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return group === pid;
 }
 
-/** Whole lines of a file from an offset on, and the offset behind them. */
+/** Reads the complete lines of a file from an offset on. Returns them with the offset after them. */
 async function tail(path: string, from: number): Promise<{ text: readonly string[]; size: number }> {
   let file;
   try {
@@ -198,7 +201,7 @@ async function tail(path: string, from: number): Promise<{ text: readonly string
   }
   try {
     const { size } = await file.stat();
-    if (size < from) return { text: [], size }; // a torn line was cut off
+    if (size < from) return { text: [], size }; // the agent has cut off an incomplete line
     const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
     const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1;
     const text = buffer.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
