@@ -101,7 +101,7 @@ try {
     },
     {
       provisioning,
-      version: VERSION,
+      agentVersion: VERSION,
       onReady: (status) => tellSystemd('--ready', statusFlag(status)),
       signal: stop.signal,
     },

@@ -22,7 +22,8 @@ export interface AgentPorts extends SystemPorts {
 /** How this agent runs. */
 export interface AgentOptions {
   readonly provisioning: Provisioning;
-  readonly version: string;
+  /** Version of this agent. */
+  readonly agentVersion: string;
   /** Called when all runnables have been started, with one line for `systemctl status`. */
   readonly onReady: (status: string) => Promise<void>;
   readonly signal: AbortSignal;

@@ -1,77 +1,85 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
-import { findCoded } from '../../internal/errors/index.ts';
+import type { CodedError } from '../../internal/errors/index.ts';
+import { type Readable, when } from '../../internal/event/index.ts';
 import { type Runnable, supervise } from '../../internal/supervisor/index.ts';
-import { type Enrolment, untilFileChanges } from '../enrolment/index.ts';
-import type { Membership } from '../membership/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import { openNode } from './open-node.ts';
-import { recoveryRunnable, runPendingRecovery } from '../recovery/index.ts';
+import { enrolmentRunnable } from '../enrolment/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
-import { resetRunnable, runPendingReset } from '../reset/index.ts';
-import { createRunnables } from './runnables.ts';
+import { runPendingRecovery } from '../recovery/index.ts';
+import { runPendingReset } from '../reset/index.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { entryRunnables } from './entry-runnables.ts';
+import { memberRunnables } from './member-runnables.ts';
+import { type Agent, openAgent } from './open-agent.ts';
+import { operatorRunnables } from './operator-runnables.ts';
+import { workloadRunnables } from './workload-runnables.ts';
 
 const GRACE_MS = 10_000;
+/** Time for the response to reach the caller of an order, because its connection closes with the agent. */
+const RESPONSE_MS = 1_000;
 
 /**
  * Runs the agent: enrolment once, then the workers of this machine's roles. Resolves when its signal fires;
  * rejects when enrolment failed in a way that a restart may solve.
  */
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
-  const { log, clock, random } = ports;
-  const { provisioning, version } = options;
   using run = childSignal(options.signal);
-  const outcome = await runPendingReset(ports, provisioning, run.signal);
-  if (outcome === 'restarting') return await untilAborted(run.signal);
+  const { signal } = run;
+  const outcome = await runPendingReset(ports, options.provisioning, signal);
+  if (outcome === 'restarting') return await untilAborted(signal);
   await refuseSingleEtcd(ports.files, AGENT_PATHS.state);
-  await runPendingRecovery(ports, run.signal);
-  const node = await openNode(ports, options, run.signal);
-  const end = (reason: unknown): void => run.abort(reason);
-  const all: Readonly<Record<string, Runnable>> = {
-    enrolment: enrolmentRunnable(node.entry.enrolment, ports, end),
-    reset: resetRunnable({ orders: node.orders.reset, clock }, end),
-    recovery: recoveryRunnable({ orders: node.orders.recovery, clock }, end),
-    ...createRunnables({
-      ...{ ports, node, version },
-      tree: () => supervision.tree(),
-      retryNow: () => supervision.retryNow(),
-    }),
-  };
+  await runPendingRecovery(ports, signal);
+  const agent = await openAgent(ports, {
+    ...{ ...options, signal },
+    tree: () => supervision.tree(),
+    retryNow: () => supervision.retryNow(),
+    end: (reason) => run.abort(reason),
+  });
+  const runnables = createRunnables(agent);
   const root: Runnable = async (scope) => {
-    for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
+    for (const [name, runnable] of Object.entries(runnables)) scope.run(name, runnable);
     scope.healthy();
-    await options.onReady(`fingerprint ${node.machine.identity.fingerprint}`);
+    await options.onReady(`fingerprint ${agent.fingerprint}`);
     await untilAborted(scope.signal);
   };
-  const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: run.signal });
+  const supervision = supervise({ ...ports, root, graceMs: GRACE_MS, signal });
   await supervision.finished;
-  if (!options.signal.aborted && run.signal.aborted) throw run.signal.reason;
+  if (!options.signal.aborted && signal.aborted) throw signal.reason;
 }
 
 /**
- * After a retryable failure the agent ends, and systemd starts it again. After a final failure the agent
- * keeps running to report the reason, until the file that caused the failure has changed.
+ * Everything that the agent runs, by the name that status, logs and metrics show. Only the functions that are
+ * called here decide which worker writes which value.
+ * @throws TypeError when a value has no writer, or two
  */
-function enrolmentRunnable(
-  enrolment: Enrolment<Membership>,
-  ports: AgentPorts,
-  end: (reason: unknown) => void,
+function createRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
+  const runnables = {
+    enrolment: enrolmentRunnable(agent),
+    reset: orderRunnable('reset order', agent.resetOrders, agent),
+    recovery: orderRunnable('recovery order', agent.recovery, agent),
+    ...entryRunnables(agent),
+    ...memberRunnables(agent),
+    ...operatorRunnables(agent),
+    ...workloadRunnables(agent),
+  };
+  const [unclaimed] = agent.valueStore.unclaimed;
+  if (unclaimed !== undefined) throw new TypeError(`value ${unclaimed} has no writer`);
+  return runnables;
+}
+
+/** Ends the agent when an order is on disk. systemd restarts the agent, which then carries out the order first. */
+function orderRunnable(
+  name: string,
+  { ordered, reason }: { readonly ordered: Readable<boolean>; readonly reason: CodedError },
+  { clock, end }: Agent,
 ): Runnable {
   return async (scope) => {
     scope.healthy();
-    await enrolment.run(scope.signal);
-    try {
-      await enrolment.finished(scope.signal);
-    } catch (error) {
-      scope.signal.throwIfAborted();
-      const coded = findCoded(error);
-      if (coded?.retryable === false) {
-        scope.waiting(`an operator: ${coded.message}`);
-        await untilFileChanges(ports, coded, scope.signal);
-      }
-      end(error);
-      scope.signal.throwIfAborted();
-    }
-    scope.done();
+    scope.waiting(name);
+    await when(ordered, (isOrdered) => isOrdered, scope.signal);
+    scope.waiting('response to reach the caller');
+    await clock.sleep(RESPONSE_MS, scope.signal);
+    end(reason);
+    scope.signal.throwIfAborted();
   };
 }

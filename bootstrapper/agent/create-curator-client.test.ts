@@ -45,18 +45,12 @@ test.each([
     clusterRelays: new EventValue<readonly string[] | undefined>(),
   };
   const said: string[] = [];
-  using curators = createCuratorClient(
-    { clock, log, random: () => 0 },
-    {
-      ...{
-        reads,
-        port,
-        operatorEndpoints: { list: said },
-        provisioning: { joinEndpoints: [...provisioned] },
-      },
-      identity: { keyPem: own.tls.keyPem },
-    },
-  );
+  using curators = createCuratorClient({
+    ...{ clock, log, random: () => 0, reads, port },
+    operatorEndpoints: { list: said },
+    provisioning: { joinEndpoints: [...provisioned] },
+    identity: { keyPem: own.tls.keyPem },
+  });
   reads.clusterMembership.set({
     ...{ clusterId: cluster.clusterId, clusterName: 'blue', nodeId: 'node-own', nodeName: 'own' },
     ...{ nodeAddress: '127.0.0.1', nodeCertPem: own.tls.certPem, clusterCaPem: cluster.trust.caPem },

@@ -1,8 +1,6 @@
 import type { Provisioning } from '../../internal/config/index.ts';
 import { hostOf, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import { CuratorClient } from '../curatorclient/index.ts';
-import type { RoleValues } from '../roleserve/index.ts';
-import type { AgentPorts } from './agent-ports.ts';
+import { CuratorClient, type CuratorClientOptions } from '../curatorclient/index.ts';
 import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
 
 /**
@@ -10,9 +8,7 @@ import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
  * uses the configured join endpoints when no curator of the directory responds.
  */
 export function createCuratorClient(
-  { clock, log, random }: Pick<AgentPorts, 'clock' | 'log' | 'random'>,
-  options: {
-    readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'clusterRelays'>;
+  parts: Pick<CuratorClientOptions, 'clock' | 'log' | 'random' | 'reads'> & {
     readonly identity: Pick<MachineIdentity, 'keyPem'>;
     readonly provisioning: Pick<Provisioning, 'joinEndpoints'>;
     readonly operatorEndpoints: Pick<OperatorEndpoints, 'list'>;
@@ -20,12 +16,10 @@ export function createCuratorClient(
     readonly port?: number;
   },
 ): CuratorClient {
-  const { reads, identity, provisioning, operatorEndpoints, port = PORTS.curator } = options;
+  const { identity, provisioning, operatorEndpoints, port = PORTS.curator } = parts;
   return new CuratorClient({
-    ...{ reads, clock, random, port },
-    keyPem: identity.keyPem,
-    relayPort: PORTS.curatorRelay,
-    log: log.child('curators'),
+    ...{ ...parts, keyPem: identity.keyPem, port, relayPort: PORTS.curatorRelay },
+    log: parts.log.child('curators'),
     // Read at each use, because an operator may add endpoints. The newest endpoint comes first.
     staticHosts: () =>
       [...operatorEndpoints.list, ...provisioning.joinEndpoints]

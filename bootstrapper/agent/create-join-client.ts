@@ -1,6 +1,4 @@
-import { attestationSettings, type Provisioning } from '../../internal/config/index.ts';
-import type { MachineEvidence } from '../attest/index.ts';
-import type { CollateralCache } from '../collateral/index.ts';
+import { attestationSettings } from '../../internal/config/index.ts';
 import {
   createJoinUpgrades,
   type EndpointSource,
@@ -15,73 +13,54 @@ import {
   resolveWithSystem,
 } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
-import type { AgentPorts } from './agent-ports.ts';
-import { AGENT_PATHS, type MachineIdentity, type OperatorEndpoints } from '../nodestate/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import type { Agent } from './open-agent.ts';
+
+type Parts = AgentPorts &
+  Pick<AgentOptions, 'provisioning' | 'agentVersion'> &
+  Pick<
+    Agent,
+    'identity' | 'evidence' | 'ownerKeys' | 'operatorEndpoints' | 'ownAddress' | 'checks' | 'collateral'
+  >;
 
 /** Creates the join client from the provisioning of this machine. */
-export function createJoinClient(
-  { files, clock, log, random, machine, environment }: AgentPorts,
-  options: {
-    readonly provisioning: Provisioning;
-    readonly identity: MachineIdentity;
-    readonly evidence: MachineEvidence;
-    readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-    readonly operatorEndpoints: OperatorEndpoints;
-    readonly ownAddress: () => string;
-    readonly version: string;
-    /** Checks the requirements that a machine must meet before it becomes a member. */
-    readonly checkMachine: () => Promise<void>;
-    readonly collateral: CollateralCache;
-  },
-): JoinClient {
-  const { provisioning, identity, evidence, ownerKeys, ownAddress, version, collateral } = options;
-  const { nodeId, pubKeyDer, keyPem } = identity;
-  const attestation =
-    provisioning.attestation === undefined ? undefined : attestationSettings(provisioning.attestation);
+export function createJoinClient(parts: Parts): JoinClient {
+  const { files, log, provisioning, identity, evidence, collateral } = parts;
+  const { nodeId, keyPem } = identity;
+  const { attestation, cluster, nodeName = '', wantedRoles } = provisioning;
   return new JoinClient(
     {
-      ...{ evidence, clock, log: log.child('join'), random, lookUp: resolveWithSystem },
-      checkMachine: options.checkMachine,
+      ...{ ...parts, log: log.child('join'), lookUp: resolveWithSystem },
+      checkMachine: () => parts.checks.checkForJoin(),
       upgrade: createJoinUpgrades({
-        issuers: evidence.issuers,
-        attestation,
+        ...{ ...parts, issuers: evidence.issuers },
+        attestation: attestation === undefined ? undefined : attestationSettings(attestation),
         collateral: async () => {
           await collateral.acceptProvisioned();
           return collateral.current;
         },
-        clock,
       }),
       keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem, evidence }),
     },
     {
-      sources: sourcesOf(options, files),
-      ownerKeys,
-      pinned: provisioning.cluster,
-      proxies: proxiesIn(environment),
-      nodeId,
-      pubKeyDer,
-      ownAddress,
+      ...{ ...parts, ...identity, sources: sourcesOf(parts), pinned: cluster },
+      proxies: proxiesIn(parts.environment),
       keyNames: Object.keys(CONTROL_PLANE_KEY_FILES),
       optionalKeyNames: Object.keys(OPTIONAL_KEY_FILES),
       introduction: () => ({
-        agentVersion: version,
-        hostname: machine.hostname(),
-        address: ownAddress(),
-        wantedName: provisioning.nodeName ?? '',
-        wantedRoles: [...provisioning.wantedRoles],
+        agentVersion: parts.agentVersion,
+        hostname: parts.machine.hostname(),
+        address: parts.ownAddress(),
+        wantedName: nodeName,
+        wantedRoles: [...wantedRoles],
       }),
     },
   );
 }
 
 /** Sources of endpoints: first those of operators, then the provisioning. */
-function sourcesOf(
-  {
-    provisioning,
-    operatorEndpoints,
-  }: { readonly provisioning: Provisioning; readonly operatorEndpoints: OperatorEndpoints },
-  files: AgentPorts['files'],
-): readonly EndpointSource[] {
+function sourcesOf({ provisioning, operatorEndpoints, files }: Parts): readonly EndpointSource[] {
   const { joinEndpoints, metadata } = provisioning;
   return [
     new KnownEndpoints('directed', () => operatorEndpoints.list),

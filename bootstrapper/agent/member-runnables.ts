@@ -19,78 +19,65 @@ import {
 } from '../renewal/index.ts';
 import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
 import { JOINSERVICE_USER } from '../units/index.ts';
-import type { Wiring } from './wiring.ts';
+import type { Agent } from './open-agent.ts';
 
 /**
  * The runnables of every member: they follow roles and directory, report the node's status and renew its
  * certificates.
  */
-export function memberRunnables(wiring: Wiring): Readonly<Record<string, Runnable>> {
-  const { ports, node } = wiring;
-  const { files, commands, clock, random } = ports;
-  const { values: reads, membership, storage } = node;
-  const { curators } = node.cluster;
-  const { state } = storage;
+export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
+  const { membership, state } = agent;
   return {
     rolefetch: roleFetchWorker({
-      ...{ reads, curators },
+      ...agent,
       saveRoles: (roles) => state.roles.save(roles),
       onRolesAssigned: (roles) => membership.assigned(roles),
     }),
     directory: directoryWorker({
-      ...{ reads, curators },
-      writes: node.valueStore.claim('clusterDirectory', 'clusterRelays', 'clusterKeys'),
+      ...agent,
+      writes: agent.valueStore.claim('clusterDirectory', 'clusterRelays', 'clusterKeys'),
       saved: state.directory,
       savedRelays: state.relays,
     }),
-    evidence: evidenceSocketRunnable(
-      { path: EVIDENCE_SOCKET, user: JOINSERVICE_USER },
-      { evidence: node.machine.evidence, files, commands, clock },
-    ),
-    collateral: collateralWorker({ reads, curators, clock, random, cache: storage.collateral }),
-    statuspush: statusPushWorker({ reads, curators, clock, facts: statusFacts(wiring) }),
+    evidence: evidenceSocketRunnable({ path: EVIDENCE_SOCKET, user: JOINSERVICE_USER }, agent),
+    collateral: collateralWorker({ ...agent, cache: agent.collateral }),
+    statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent) }),
     renewal: renewalWorker({
-      ...{ reads, clock, renewals: renewals(wiring) },
+      ...{ ...agent, renewals: renewals(agent) },
       onMembershipRenewed: (renewed) => membership.renewed(renewed),
     }),
   };
 }
 
-function statusFacts({ ports, node, driver, version, tree }: Wiring): StatusFacts {
-  const { files, clock, machine } = ports;
+function statusFacts(agent: Agent): StatusFacts {
+  const { reads, files, clock, machine, driver, keys } = agent;
   const kubernetesEtcd = new KubernetesEtcdHealth({
     etcd: () => driver.etcdMembers()?.kubernetes,
-    controlPlanes: () => (currentValue(node.values.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
+    controlPlanes: () => (currentValue(reads.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
     clock,
   });
   const health = new ControlPlaneHealth({ files, clock, probe: createHealthProbe() });
   return {
-    agentVersion: version,
-    tree,
+    ...agent,
     bootId: () => machine.bootId(),
     certificates: createCertificateExpiryLister(files, clock),
-    holdsKeys: () => node.storage.keys.holdsKeys(),
+    holdsKeys: () => keys.holdsKeys(),
     controlPlane: (query, signal) => health.check(query, signal),
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
   };
 }
 
-function renewals({ ports, node, driver }: Wiring): Readonly<Record<string, Renewal>> {
-  const { files, units, clock, log } = ports;
-  const { values, storage, entry, cluster } = node;
-  const { job, ownAddress } = entry;
+function renewals(agent: Agent): Readonly<Record<string, Renewal>> {
+  const { reads, driver, clock, log } = agent;
   return {
     ticket: ticketRenewal({
-      ...{ files, values, ownAddress, state: storage.state, joinClient: cluster.joinClient },
-      isCreatingCluster: () => job.isInProgress(),
+      ...agent,
       onRenewed: async (membership, signal) => {
-        if (currentValue(values.localControlPlane) !== undefined)
+        if (currentValue(reads.localControlPlane) !== undefined)
           await driver.startCurator(membership, signal);
       },
     }),
-    kubelet: kubeletServingRenewal({ files, units }),
-    ...controlPlaneRenewals({
-      ...{ files, values, driver, nowMs: () => clock.nowMs(), log: log.child('renewal') },
-    }),
+    kubelet: kubeletServingRenewal(agent),
+    ...controlPlaneRenewals({ ...agent, nowMs: () => clock.nowMs(), log: log.child('renewal') }),
   };
 }

@@ -10,7 +10,7 @@ import { createMachineChecks, type MachineChecks, requireUsableTpm } from '../pr
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 
 /** This machine, apart from any cluster: its key, its lock, its evidence, and the owners that it was provisioned with. */
-export interface OpenMachine {
+export interface OpenMachine extends Pick<MachineIdentity, 'nodeId' | 'fingerprint'> {
   readonly identity: MachineIdentity;
   readonly lock: NodeLock;
   /** Proves to others which machine this is: see bootstrapper/attest. */
@@ -34,8 +34,7 @@ export interface OpenMachine {
  */
 export async function openMachine(
   ports: AgentPorts,
-  { provisioning, version }: AgentOptions,
-  signal: AbortSignal,
+  { provisioning, agentVersion: version, signal }: AgentOptions,
 ): Promise<OpenMachine> {
   const { files, log, machine } = ports;
   for (const directory of [AGENT_PATHS.state, AGENT_PATHS.init, AGENT_PATHS.enrolment])
@@ -44,12 +43,11 @@ export async function openMachine(
   const identity = await loadMachineIdentity(files, AGENT_PATHS);
   const { fingerprint, nodeId } = identity;
   log.info('machine key loaded', { fingerprint, nodeId, version });
-  const lockAndEvidence = openLockAndEvidence(ports, { provisioning, identity, signal });
-  const isBound = async (): Promise<boolean> => (await lockAndEvidence.lock.read()) !== undefined;
+  const { lock, evidence } = openLockAndEvidence(ports, { provisioning, identity, signal });
+  const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
   await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
   return {
-    identity,
-    ...lockAndEvidence,
+    ...{ identity, fingerprint, nodeId, lock, evidence },
     checks: createMachineChecks(ports, { provisioning, signal }),
     host: {
       restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
@@ -66,14 +64,11 @@ export async function openMachine(
  * the lock.
  */
 function openLockAndEvidence(
-  { files, kernel, clock }: AgentPorts,
-  options: {
-    readonly provisioning: Provisioning;
-    readonly identity: MachineIdentity;
-    readonly signal: AbortSignal;
-  },
+  ports: AgentPorts,
+  at: Pick<AgentOptions, 'provisioning' | 'signal'> & Pick<OpenMachine, 'identity'>,
 ): Pick<OpenMachine, 'lock' | 'evidence'> {
-  const { provisioning, identity, signal } = options;
+  const { files, clock } = ports;
+  const { provisioning, identity, signal } = at;
   const tpm = createTpm(provisioning.tpm, clock);
   const register =
     tpm === undefined || provisioning.tpm.kind === 'none'
@@ -81,8 +76,7 @@ function openLockAndEvidence(
       : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
   const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs(), ...register });
   const evidence = createMachineEvidence({
-    ...{ provisioning, tpm, files, kernel, clock },
-    machineKeyPem: identity.keyPem,
+    ...{ ...ports, provisioning, tpm, machineKeyPem: identity.keyPem },
     keySecretPath: AGENT_PATHS.keySecret,
     mirrorLock: () => lock.mirrorToRegister(),
   });

@@ -6,16 +6,12 @@ import {
   ProbeResult_Outcome as Outcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { consensusLayout } from '../consensus/index.ts';
-import type { EtcdMembers } from '../controlplane/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import type { TaskPorts } from '../nodestream/index.ts';
-import {
-  RemovalProbeError,
-  type RemovalProbeFiles,
-  type RemovalProbePorts,
-  runRemovalProbe,
-} from '../removalprobe/index.ts';
+import { RemovalProbeError, type RemovalProbeFiles, runRemovalProbe } from '../removalprobe/index.ts';
+import type { Agent } from './open-agent.ts';
 
 const OUTCOMES = {
   refused: Outcome.REFUSED,
@@ -23,19 +19,15 @@ const OUTCOMES = {
   inconclusive: Outcome.UNPROVED,
 } as const;
 
-/** What a removal probe needs from this agent. */
-interface RemovalProbeTaskPorts extends Omit<RemovalProbePorts, 'etcd' | 'listMembers'> {
-  /**
-   * Clients of the local etcd members with root credentials; undefined unless this node is a serving member.
-   */
-  readonly etcd: () => EtcdMembers | undefined;
-}
-
 /** Runs one removal probe at a time for an operator; resolves with the bytes of a `ProbeReport`. */
-export function createRemovalProbeTask(ports: RemovalProbeTaskPorts): TaskPorts['probe'] {
+export function createRemovalProbeTask(
+  agent: Agent,
+  { nodeName, clusterId }: Membership,
+): TaskPorts['probe'] {
+  const log = agent.log.child('removal-probe');
   let isRunning = false;
   return async (request, signal) => {
-    const members = ports.etcd();
+    const members = agent.driver.etcdMembers();
     const doing = `probing for removed node ${request.nodeId}`;
     if (members === undefined) throw new RemovalProbeError('removalprobe-not-control-plane', doing);
     if (isRunning) throw new RemovalProbeError('removalprobe-busy', doing);
@@ -46,7 +38,7 @@ export function createRemovalProbeTask(ports: RemovalProbeTaskPorts): TaskPorts[
         state: await members.state.members.list({ signal }),
         kubernetes: await members.kubernetes.members.list({ signal }),
       });
-      const probePorts = { ...ports, etcd, listMembers };
+      const probePorts = { ...agent, nodeName, clusterId, log, etcd, listMembers };
       const { results, away } = await runRemovalProbe(probePorts, controlPlaneFiles(), request, signal);
       const wire = results.map((result) => ({ ...result, outcome: OUTCOMES[result.outcome] }));
       return toBinary(ProbeReportSchema, create(ProbeReportSchema, { results: wire, away: [...away] }));

@@ -11,13 +11,10 @@ import {
 import { nodeKeysWorker, rotationWorker } from '../keyrotation/index.ts';
 import {
   APILB_HEALTH_SOCKET,
-  type ControlPlanePorts,
-  type EtcdClientFiles,
   Kubeadm,
   probeNode,
   probeReadyz,
   readBalancerHealth,
-  type RetirePorts,
 } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import {
@@ -26,108 +23,79 @@ import {
   controlPlaneWorker,
   kubernetesWorker,
   relayWorker,
-  type SignerDriver,
   signerWorker,
   strayTaintsWorker,
 } from '../roleserve/index.ts';
-import type { AgentPorts } from './agent-ports.ts';
 import { retirePorts } from './create-control-plane-driver.ts';
-import type { Wiring } from './wiring.ts';
-
-/** What the workloads of this machine share. */
-interface Workloads {
-  readonly apiServerEtcd: EtcdClientFiles;
-  readonly signer: SignerDriver;
-  readonly kubernetes: ControlPlanePorts & RetirePorts;
-}
+import type { Agent } from './open-agent.ts';
 
 /** The workers that run the workloads of a role on this machine. */
-export function workloadRunnables(wiring: Wiring): Readonly<Record<string, Runnable>> {
-  const { ports, node, driver } = wiring;
-  const { files, units, commands, clock } = ports;
-  const { values: reads, valueStore, membership, cluster } = node;
-  const { phases } = node.storage;
-  const workloads = createWorkloads(wiring);
-  return {
-    ...keyRotation(wiring, workloads),
-    components: componentsWorker({
-      ...{ reads, phases, host: node.machine.host },
-      writes: valueStore.claim('localComponents'),
-      ports: { ...cluster.components, commands, files, units },
-    }),
-    balancer: balancerWorker({
-      reads,
-      ports: { files, units, clock, balancerHealth: balancerHealth(ports) },
-    }),
-    relay: relayWorker({ reads, ports: { files, units, clock } }),
-    signer: signerWorker({ reads, clock, driver: workloads.signer }),
-    straytaints: strayTaintsWorker({ reads, clock, commands, curators: cluster.curators }),
-    controlplane: controlPlaneWorker({
-      ...{ reads, phases, driver },
-      writes: valueStore.claim('localControlPlane'),
-      onClusterCreated: (state) => membership.created(state),
-    }),
-    kubernetes: kubernetesWorker({
-      ...{ reads, phases, host: node.machine.host, apiServerEtcd: workloads.apiServerEtcd },
-      writes: valueStore.claim('kubernetesStatus'),
-      nodeId: node.machine.identity.nodeId,
-      ownAddress: node.entry.ownAddress,
-      isCreatingCluster: () => node.entry.job.isInProgress(),
-      isKeyChangePending: () => node.storage.keys.isActivationPending(),
-      ports: workloads.kubernetes,
-    }),
-  };
-}
-
-function createWorkloads({ ports, node }: Wiring): Workloads {
-  const { files, units, commands, log } = ports;
-  const cluster = () => signerClusterOf({ ownerKeys: node.machine.ownerKeys, values: node.values });
-  return {
+export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
+  const { clock, log, valueStore, ownerKeys, reads, keys } = agent;
+  const signer = signerDriver({ ...agent, cluster: () => signerClusterOf({ ownerKeys, values: reads }) });
+  const kubeadm = new Kubeadm({ ...agent, log: log.child('kubeadm') });
+  const kubernetes = {
+    ...{ ...agent, ...retirePorts(agent), probe: probeReadyz, probeNode, kubeadm },
     apiServerEtcd: {
       endpoint: `https://127.0.0.1:${ETCD_PORTS.kubernetes.client}`,
       ...consensusLayout(AGENT_PATHS.state, 'kubernetes').user('apiserver'),
     },
-    signer: signerDriver({ files, commands, units, cluster }),
-    kubernetes: {
-      ...{ ...retirePorts(ports), units, probe: probeReadyz, probeNode },
-      kubeadm: new Kubeadm({ commands, log: log.child('kubeadm') }),
-    },
+  };
+  return {
+    ...keyRotation(agent, signer, kubernetes),
+    components: componentsWorker({
+      ...{ ...agent, ports: { ...agent, ...agent.components } },
+      writes: valueStore.claim('localComponents'),
+    }),
+    balancer: balancerWorker({
+      reads,
+      ports: {
+        ...agent,
+        balancerHealth: (signal) => readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal }),
+      },
+    }),
+    relay: relayWorker({ reads, ports: agent }),
+    signer: signerWorker({ ...agent, driver: signer }),
+    straytaints: strayTaintsWorker(agent),
+    controlplane: controlPlaneWorker({
+      ...agent,
+      writes: valueStore.claim('localControlPlane'),
+      onClusterCreated: (state) => agent.membership.created(state),
+    }),
+    kubernetes: kubernetesWorker({
+      ...{ ...kubernetes, ports: kubernetes },
+      writes: valueStore.claim('kubernetesStatus'),
+      isKeyChangePending: () => keys.isActivationPending(),
+    }),
   };
 }
 
+type Kubernetes = Agent &
+  Pick<Parameters<typeof kubernetesWorker>[0], 'apiServerEtcd'> &
+  Parameters<typeof kubernetesWorker>[0]['ports'];
+
 /** The part of this node in rotating the keys that all control planes share. */
 function keyRotation(
-  { ports, node, driver }: Wiring,
-  { signer, kubernetes, apiServerEtcd }: Workloads,
+  agent: Agent,
+  signer: ReturnType<typeof signerDriver>,
+  kubernetes: Kubernetes,
 ): Readonly<Record<'keys' | 'advance', Runnable>> {
-  const { files, clock } = ports;
-  const { values, valueStore, machine } = node;
-  const { curators, joinClient } = node.cluster;
-  const { nodeId } = machine.identity;
-  const store = node.storage.keys;
+  const { files, valueStore, driver, reads, keys: store } = agent;
   const refreshSigner = async (signal: AbortSignal): Promise<void> => {
     await signer.start(signal);
   };
   return {
     keys: nodeKeysWorker({
-      ...{ reads: values, curators, store, clock },
-      writes: valueStore.claim('localKeys'),
+      ...{ ...agent, store, writes: valueStore.claim('localKeys') },
       driver: createKeyRotationDriver({
-        ...{ files, clock, store, values, joinClient, refreshSigner, controlPlane: driver },
-        kubernetes: {
-          ...{ ports: kubernetes, host: machine.host, nodeId, etcd: apiServerEtcd },
-          ownAddress: node.entry.ownAddress,
-        },
+        ...{ ...agent, store, values: reads, refreshSigner, controlPlane: driver },
+        kubernetes: { ...kubernetes, ports: kubernetes, etcd: kubernetes.apiServerEtcd },
       }),
     }),
     advance: rotationWorker({
-      ...{ store, clock, nodeId, refreshSigner, clusterKeys: values.clusterKeys },
+      ...{ ...agent, store, refreshSigner, clusterKeys: reads.clusterKeys },
       etcd: () => driver.etcd && new Namespace(driver.etcd, CLUSTER_PREFIX),
       readInitialKeys: () => readInitialKeys(files),
     }),
   };
-}
-
-function balancerHealth({ clock }: AgentPorts) {
-  return (signal: AbortSignal) => readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal });
 }

@@ -11,4 +11,4 @@ export { Enrolment, type EnrolmentHandlers, type EnrolmentStatus, type Transitio
 export { type EnrolmentErrorCode } from './errors.ts';
 export { refuseLostMachineKey } from './resume-point.ts';
 export { type EnrolmentState, type TransientState } from './states.ts';
-export { untilFileChanges } from './until-file-changes.ts';
+export { enrolmentRunnable } from './enrolment-runnable.ts';

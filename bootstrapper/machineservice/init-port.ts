@@ -1,5 +1,4 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import { when } from '../../internal/event/index.ts';
 import { implement } from '../../internal/rpc/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
@@ -9,50 +8,44 @@ import type { Membership } from '../membership/index.ts';
 import { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
 import { Machine } from '../../initproto/gen/machine_pb.js';
 import { PORTS } from '../../internal/endpoint/index.ts';
-import { createInitServer, type InitJob, type InitServicePorts } from '../initserver/index.ts';
-import type { MachineIdentity } from '../nodestate/index.ts';
+import { createInitServer, type InitServicePorts } from '../initserver/index.ts';
 import { untilInitIsOver } from './until-init-is-over.ts';
 
 /** Time for the response to the acknowledgement. */
 const CLOSE_MS = 2_000;
 
 /** What the init port serves, and when. */
-export interface InitServerOptions {
-  readonly job: InitJob;
+export type InitServerOptions = InitServicePorts & MachineServicePorts & {
   readonly enrolment: Enrolment<Membership>;
-  readonly identity: MachineIdentity;
   readonly evidence: MachineEvidence;
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  readonly service: InitServicePorts;
-  readonly machineService: MachineServicePorts;
-  readonly clock: Clock;
   /**
    * Whether this machine is a member or joining. If so, the port is opened only if the machine has accepted
    * an init.
    */
   readonly isJoinedOrJoining: () => Promise<boolean>;
-}
+};
 
 /** Serves the init port until the owner has acknowledged the result, and again when enrolment has failed. */
 export function initServerRunnable(options: InitServerOptions): Runnable {
-  const { job, clock, identity } = options;
+  const { job, enrolment, evidence, ownerKeys, clock, fingerprint } = options;
   return async (scope) => {
     scope.waiting('state of earlier runs');
-    if (await hasReasonToServe(scope.signal)) await serveInit(options, scope);
+    if (await hasReasonToServe(scope.signal)) await serveInit(scope);
     else scope.healthy();
     scope.waiting('nothing: no init to serve');
     // After a final failure, owners can still read the reason at this port.
-    await when(options.enrolment.status, ({ state }) => state === 'Failed', scope.signal);
-    await listen(options, scope, () => untilAborted(scope.signal));
+    await when(enrolment.status, ({ state }) => state === 'Failed', scope.signal);
+    await listen(scope, () => untilAborted(scope.signal));
   };
 
   /** Whether an init is in progress, this machine belongs to no cluster, or it has to report why enrolment failed. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
-    const status = options.enrolment.status.peek();
+    const status = enrolment.status.peek();
     if (status.set && status.value.state === 'Failed') return false; // a damaged file: no value follows
     using waiting = childSignal(signal);
     const restored = when(job.restored, () => true, waiting.signal).then(() => 'restored' as const);
-    const failed = options.enrolment.finished(waiting.signal).then(
+    const failed = enrolment.finished(waiting.signal).then(
       () => restored,
       () => 'failed' as const,
     );
@@ -64,29 +57,21 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isJoinedOrJoining()));
   }
 
-  async function serveInit(options: InitServerOptions, scope: Scope): Promise<void> {
-    const { signal } = scope;
-    await listen(options, scope, async () => {
+  async function serveInit(scope: Scope): Promise<void> {
+    await listen(scope, async () => {
       scope.healthy();
-      await untilInitIsOver({ job, enrolment: options.enrolment, clock }, signal);
+      await untilInitIsOver(options, scope.signal);
     });
     scope.log.info('init port closed', { port: PORTS.init });
   }
 
-  async function listen(
-    { service, ownerKeys, evidence, machineService }: InitServerOptions,
-    scope: Scope,
-    until: () => Promise<unknown>,
-  ): Promise<void> {
-    await using server = createInitServer(service, {
-      shows: evidence.issuers,
-      ownerKeys,
-      also: [implement(Machine, machineHandlers(machineService))],
-      clock,
-      log: scope.log,
+  async function listen(scope: Scope, until: () => Promise<unknown>): Promise<void> {
+    await using server = createInitServer(options, {
+      ...{ shows: evidence.issuers, ownerKeys, clock, log: scope.log },
+      also: [implement(Machine, machineHandlers(options))],
     });
     await server.listen('0.0.0.0', PORTS.init);
-    scope.log.info('waiting for an owner', { port: PORTS.init, fingerprint: identity.fingerprint });
+    scope.log.info('waiting for an owner', { port: PORTS.init, fingerprint });
     scope.waiting('an owner');
     await until();
     await server.close(CLOSE_MS);

@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { combine, follow, type Readable } from '../../internal/event/index.ts';
+import { combine, follow } from '../../internal/event/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Machine } from '../../initproto/gen/machine_pb.js';
 import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
@@ -7,7 +7,7 @@ import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
 import type { PhaseLog } from '../phases/index.ts';
-import type { KubernetesStatus, RoleSet } from '../roleserve/index.ts';
+import type { RoleValues } from '../roleserve/index.ts';
 import { enrolmentEvent } from './enrolment-event.ts';
 import { MachineServiceError } from './errors.ts';
 
@@ -52,8 +52,7 @@ export interface MachineServicePorts {
     add(endpoints: readonly string[]): Promise<void>;
   };
   readonly phases: Pick<PhaseLog, 'length' | 'after'>;
-  readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
-  readonly localRoles: Readable<RoleSet | undefined>;
+  readonly reads: Pick<RoleValues, 'kubernetesStatus' | 'localRoles'>;
   readonly fingerprint: string;
   readonly nodeId: string;
   readonly clock: Clock;
@@ -63,8 +62,7 @@ export interface MachineServicePorts {
  * Handlers of the Machine contract. They do not authorize callers, because each listener has already done so.
  */
 export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Machine, unknown> {
-  const { enrolment, joinClient, operatorEndpoints, phases, kubernetesStatus, localRoles, clock, recovery } =
-    ports;
+  const { enrolment, joinClient, operatorEndpoints, phases, reads, clock, recovery } = ports;
   const { fingerprint, nodeId } = ports;
   return {
     direct: async ({ endpoints }) => {
@@ -103,8 +101,8 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       const inputs = combine({
         enrolment: enrolment.status,
         join: joinClient.status,
-        kubernetes: kubernetesStatus,
-        roles: localRoles,
+        kubernetes: reads.kubernetesStatus,
+        roles: reads.localRoles,
         length: phases.length,
       });
       for await (const now of follow(inputs, signal)) {

@@ -91,8 +91,7 @@ test('root sets the join endpoints of the machine over a Unix socket and watches
   const ports = {
     ...{
       enrolment: { status: enrolment },
-      kubernetesStatus,
-      localRoles,
+      reads: { kubernetesStatus, localRoles },
       fingerprint: 'sha256:1',
       nodeId: 'n',
     },

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { ETCD_NAMES, type EtcdName } from '../consensus/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
@@ -29,9 +29,9 @@ export interface RecoveryOrder {
  * still a request.
  */
 export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
-  const bytes = await files.read(AGENT_PATHS.recoveryOrder, MAX_BYTES);
-  if (bytes === undefined) return undefined;
-  const { clusterName, decided, done } = shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  const text = await readText(files, AGENT_PATHS.recoveryOrder, MAX_BYTES);
+  if (text === undefined) return undefined;
+  const { clusterName, decided, done } = shape.parse(JSON.parse(text));
   return { clusterName, decided, done: done ?? [] };
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../internal/testing/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { createFakeRoleValues } from '../roleserve/fake-role-values.ts';
 import { RecoveryService, runPendingRecovery } from './recovery.ts';
 
 const never = new AbortController().signal;
@@ -27,7 +28,9 @@ async function createMachine(isControlPlane = true) {
     ...{ files, commands: new FakeCommands(), units: new FakeUnits(), clock: new FakeClock() },
     log: createMemoryLogger().log,
   };
-  const service = new RecoveryService(ports, { membership: () => membership, directory: () => undefined });
+  const reads = createFakeRoleValues();
+  reads.clusterMembership.set(membership);
+  const service = new RecoveryService({ ...ports, reads });
   return { files, ports, service };
 }
 

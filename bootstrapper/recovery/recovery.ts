@@ -1,6 +1,6 @@
-import { EventValue, type Readable, when } from '../../internal/event/index.ts';
+import { dirname } from 'node:path';
+import { currentValue, EventValue, type Readable } from '../../internal/event/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
-import type { Runnable } from '../../internal/supervisor/index.ts';
 import {
   clientEndpointsOf,
   ConsensusError,
@@ -24,10 +24,11 @@ import type { QuorumRecovery } from '../machineservice/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { PORTS, urlHost } from '../../internal/endpoint/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import type { RoleValues } from '../roleserve/index.ts';
 import {
   encodeRecoveryOrder,
   readRecoveryOrder,
@@ -36,8 +37,6 @@ import {
 } from './recovery-order.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** Time for the response to reach the caller, because its socket closes with the agent. */
-const RESPONSE_MS = 500;
 
 /** Ports of a recovery. */
 export interface RecoveryPorts {
@@ -46,6 +45,11 @@ export interface RecoveryPorts {
   readonly units: UnitPort;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+/** Ports of `RecoveryService`. */
+interface RecoveryServicePorts extends RecoveryPorts {
+  readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
 }
 
 /** Configuration of this etcd member and of the others, from the membership and the directory. */
@@ -72,40 +76,30 @@ function configOf(
 
 /** Shows root on this machine whether the quorum can be recovered, and accepts the request to do so. */
 export class RecoveryService implements QuorumRecovery {
-  readonly #ports: RecoveryPorts;
-  readonly #membership: () => Membership | undefined;
-  readonly #directory: () => ClusterDirectory | undefined;
+  /** Whether a recovery was requested. If so, the agent has to end. */
+  readonly ordered: Readable<boolean>;
+  /** Why the agent then ends. */
+  readonly reason = new ConsensusError('consensus-recovering', 'ending the agent');
+  readonly #ports: RecoveryServicePorts;
   readonly #ordered = new EventValue<boolean>();
 
-  constructor(
-    ports: RecoveryPorts,
-    now: {
-      readonly membership: () => Membership | undefined;
-      readonly directory: () => ClusterDirectory | undefined;
-    },
-  ) {
+  constructor(ports: RecoveryServicePorts) {
     this.#ports = ports;
-    this.#membership = now.membership;
-    this.#directory = now.directory;
+    this.ordered = this.#ordered;
     this.#ordered.set(false);
   }
 
-  get ordered(): Readable<boolean> {
-    return this.#ordered;
-  }
-
   async survey(signal: AbortSignal): ReturnType<QuorumRecovery['survey']> {
-    const { files } = this.#ports;
+    const { files, reads } = this.#ports;
     const membership = await this.#member();
     const survey = (name: EtcdName) =>
-      surveyMembers(this.#ports, configOf(name, membership, this.#directory()), signal);
+      surveyMembers(this.#ports, configOf(name, membership, currentValue(reads.clusterDirectory)), signal);
     const surveys = { state: await survey('state'), kubernetes: await survey('kubernetes') };
     const { refusals, losses } = judgeRecoveries(surveys);
-    const failure = await files.read(AGENT_PATHS.recoveryFailure, MAX_BYTES);
     const { clusterName, nodeName } = membership;
     return {
       ...{ clusterName, nodeName, surveys, refusals, losses },
-      lastFailure: Buffer.from(failure ?? []).toString('utf8'),
+      lastFailure: (await readText(files, AGENT_PATHS.recoveryFailure, MAX_BYTES)) ?? '',
       isOrdered: (await files.stat(AGENT_PATHS.recoveryOrder)) !== undefined,
     };
   }
@@ -118,7 +112,7 @@ export class RecoveryService implements QuorumRecovery {
         'consensus-not-recoverable',
         `this machine belongs to cluster ${membership.clusterName}, not to ${JSON.stringify(clusterName.slice(0, 80))}`,
       );
-    await files.makeDirectory(directoryOf(AGENT_PATHS.recoveryOrder));
+    await files.makeDirectory(dirname(AGENT_PATHS.recoveryOrder));
     await files.remove(AGENT_PATHS.recoveryFailure);
     await files.createExclusive(
       AGENT_PATHS.recoveryOrder,
@@ -128,7 +122,7 @@ export class RecoveryService implements QuorumRecovery {
   }
 
   async #member(): Promise<Membership> {
-    const membership = this.#membership();
+    const membership = currentValue(this.#ports.reads.clusterMembership);
     const hasData = await this.#ports.files.stat(consensusLayout(AGENT_PATHS.state, 'state').memberData);
     if (membership === undefined || hasData === undefined)
       throw new ConsensusError('consensus-not-recoverable', 'no etcd data found on this machine');
@@ -204,26 +198,4 @@ async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): P
       `cannot recover from ${surveys.state.own.nodeId}: ${refusals.join('; ')}`,
     );
   return lost;
-}
-
-/**
- * Ends the agent when a recovery was requested. systemd restarts the agent, which then carries out the
- * request first.
- */
-export function recoveryRunnable(
-  { orders, clock }: { readonly orders: Pick<RecoveryService, 'ordered'>; readonly clock: Clock },
-  end: (reason: unknown) => void,
-): Runnable {
-  return async (scope) => {
-    scope.healthy();
-    scope.waiting('recovery order');
-    await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
-    await clock.sleep(RESPONSE_MS, scope.signal);
-    end(new ConsensusError('consensus-recovering', 'ending the agent'));
-    scope.signal.throwIfAborted();
-  };
-}
-
-function directoryOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/'));
 }

@@ -23,7 +23,7 @@ export interface ControlPlaneRenewalPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
   readonly log: Logger;
-  readonly values: Pick<RoleValues, 'clusterSettings' | 'localControlPlane'>;
+  readonly reads: Pick<RoleValues, 'clusterSettings' | 'localControlPlane'>;
   readonly driver: {
     renewConsensus(signal: AbortSignal): Promise<void>;
     renewCurator(signal: AbortSignal): Promise<void>;
@@ -45,9 +45,9 @@ export function certificateLifetimes({
 export function controlPlaneRenewals(
   ports: ControlPlaneRenewalPorts,
 ): Readonly<Record<'etcd' | 'kubernetes' | 'curator', Renewal>> {
-  const { files, nowMs, log, values, driver } = ports;
+  const { files, nowMs, log, reads, driver } = ports;
   const serves = (): boolean => {
-    const now = values.localControlPlane.peek();
+    const now = reads.localControlPlane.peek();
     return now.set && now.value !== undefined;
   };
   return {
@@ -60,7 +60,7 @@ export function controlPlaneRenewals(
       name: 'Kubernetes control plane',
       certificateTimes: async () => (serves() ? controlPlaneCertificateTimes(files) : []),
       prepare: local(async () => {
-        const renewed = await renewControlPlaneCertificates({ files, nowMs }, certificateLifetimes(values));
+        const renewed = await renewControlPlaneCertificates({ files, nowMs }, certificateLifetimes(reads));
         log.info('control plane certificates renewed', { renewed });
       }),
     },

@@ -86,7 +86,7 @@ async function createMember(options: {
     },
   };
   const ports = {
-    ...{ files, state, values, joinClient, nowMs, log: createMemoryLogger().log },
+    ...{ files, state, reads: values, joinClient, nowMs, log: createMemoryLogger().log },
     machine: { pubKeyDer },
     lifetimes: () => DEFAULT_CERTIFICATES,
     ownAddress: () => '198.18.0.12',

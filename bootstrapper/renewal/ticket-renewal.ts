@@ -34,10 +34,7 @@ const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 export interface TicketRenewalPorts {
   readonly files: FilePort;
   readonly state: NodeState;
-  readonly values: Pick<
-    RoleValues,
-    'clusterMembership' | 'clusterDirectory' | 'clusterRelays' | 'localRoles'
-  >;
+  readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'clusterRelays' | 'localRoles'>;
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
   readonly ownAddress: () => string;
   /** Whether this node is creating the cluster. If so, it creates the shared keys itself. */
@@ -48,13 +45,13 @@ export interface TicketRenewalPorts {
 
 /** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
-  const { files, values } = ports;
+  const { files, reads } = ports;
   // Requested only once in a run of the agent, because signers of older releases issue no such certificate.
   let hasAskedForName = false;
   return {
     name: 'node and kubelet',
     certificateTimes: async () => {
-      const membership = currentValue(values.clusterMembership);
+      const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return [];
       const kubelet = await Promise.all(
         [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readTimes(files, path)),
@@ -70,7 +67,7 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
       ];
     },
     prepare: async (waiting) => {
-      const membership = currentValue(values.clusterMembership);
+      const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return () => Promise.resolve(undefined);
       const ticket = await requestTicket(ports, membership, waiting);
       hasAskedForName = true;
@@ -99,7 +96,7 @@ async function applyTicket(
  * itself with the cluster CA. Any other node requests a new ticket until it gets one.
  */
 export async function ensureValidCertificates(
-  ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'values' | 'joinClient'> & {
+  ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'reads' | 'joinClient'> & {
     readonly machine: Pick<MachineIdentity, 'pubKeyDer'>;
     readonly nowMs: () => number;
     readonly lifetimes: () => CertificatesConfig;
@@ -139,15 +136,15 @@ async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Pro
 
 /** Requests a new ticket for this member. */
 async function requestTicket(
-  { files, joinClient, state, values }: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'values'>,
+  { files, joinClient, state, reads }: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'reads'>,
   membership: Membership,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
   // A resuming member has not published the saved records yet, so they are read from disk. A damaged record
   // is ignored.
-  const told = currentValue(values.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
-  const relays = currentValue(values.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
-  const roles = currentValue(values.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
+  const told = currentValue(reads.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
+  const relays = currentValue(reads.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
+  const roles = currentValue(reads.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
   const { clusterId, nodeAddress, nodeCertPem } = membership;
   const ticket = await joinClient.rejoin(
     {
@@ -177,8 +174,8 @@ async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: Opened
 }
 
 /** Whether the shared keys are missing because this node became a control plane after its last ticket. */
-async function lacksSharedKeys({ files, values, isCreatingCluster }: TicketRenewalPorts): Promise<boolean> {
-  const roles: readonly Role[] = [...(currentValue(values.localRoles) ?? [])];
+async function lacksSharedKeys({ files, reads, isCreatingCluster }: TicketRenewalPorts): Promise<boolean> {
+  const roles: readonly Role[] = [...(currentValue(reads.localRoles) ?? [])];
   if (!isControlPlane(roles) || isCreatingCluster()) return false;
   const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
   return stats.includes(undefined);
@@ -188,8 +185,8 @@ async function lacksSharedKeys({ files, values, isCreatingCluster }: TicketRenew
  * Whether the certificate of this control plane does not yet identify it as one. Operators and members
  * require that.
  */
-function lacksName({ values }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
-  if (!isControlPlane([...(currentValue(values.localRoles) ?? [])])) return false;
+function lacksName({ reads }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
+  if (!isControlPlane([...(currentValue(reads.localRoles) ?? [])])) return false;
   try {
     return !isControlPlaneCertificate(new X509Certificate(nodeCertPem));
   } catch {

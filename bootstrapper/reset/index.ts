@@ -10,6 +10,6 @@
  * the agent continues the reset. Nothing else removes the one-way node lock.
  */
 export { type ResetErrorCode } from './errors.ts';
-export { resetRunnable, runPendingReset } from './pending-reset.ts';
+export { runPendingReset } from './pending-reset.ts';
 export { ResetOrders, type ResetPaths } from './reset-orders.ts';
 export { type ResetPorts } from './run-reset.ts';

@@ -1,18 +1,11 @@
-import { when } from '../../internal/event/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import type { Runnable } from '../../internal/supervisor/index.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
 import { JOINSERVICE_UNIT, RELAY_UNIT, SIGNER_STATE_DIRECTORY, SIGNER_UNIT } from '../units/index.ts';
 import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT, METADATA_GUARD_UNIT } from '../kubernetes/index.ts';
 import { type ResetPorts, runReset } from './run-reset.ts';
-import { ResetError } from './errors.ts';
-import type { ResetOrders } from './reset-orders.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-/** Time for the response to reach the owner, because its stream ends with the agent. */
-const RESPONSE_MS = 1_000;
 /** Directories outside the agent's state that contain data of the node's workloads. */
 const DIRECTORIES = [
   '/etc/kubernetes',
@@ -40,9 +33,9 @@ export async function runPendingReset(
   provisioning: Pick<Provisioning, 'tpm'>,
   signal: AbortSignal,
 ): ReturnType<typeof runReset> {
-  const { files, commands, units, log, machine } = ports;
+  const { log, machine } = ports;
   return runReset(
-    { files, commands, units, log: log.child('reset') },
+    { ...ports, log: log.child('reset') },
     {
       paths: AGENT_PATHS,
       unitsToStop: [
@@ -57,23 +50,4 @@ export async function runPendingReset(
       signal,
     },
   );
-}
-
-/**
- * Ends the agent when an owner has requested a reset. systemd restarts the agent, which then carries out the
- * request first.
- */
-export function resetRunnable(
-  { orders, clock }: { readonly orders: Pick<ResetOrders, 'ordered'>; readonly clock: Clock },
-  end: (reason: unknown) => void,
-): Runnable {
-  return async (scope) => {
-    scope.healthy();
-    scope.waiting('reset order');
-    await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
-    scope.waiting('response to reach the owner');
-    await clock.sleep(RESPONSE_MS, scope.signal);
-    end(new ResetError('reset-started', 'ending the agent'));
-    scope.signal.throwIfAborted();
-  };
 }

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import {
   isSignedByRawEd25519Key,
@@ -30,6 +31,8 @@ export interface ResetPaths {
 export class ResetOrders {
   /** Whether a reset was requested. If so, the agent has to end. */
   readonly ordered: Readable<boolean>;
+  /** Why the agent then ends. */
+  readonly reason = new ResetError('reset-started', 'ending the agent');
   readonly #ordered = new EventValue<boolean>();
   readonly #options: ResetOrdersOptions;
 
@@ -54,7 +57,7 @@ export class ResetOrders {
         'reset-not-authorized',
         `order to reset ${nodeId} of cluster ${clusterId} not signed by an owner of this machine`,
       );
-    await files.makeDirectory(paths.resetOrder.slice(0, paths.resetOrder.lastIndexOf('/')));
+    await files.makeDirectory(dirname(paths.resetOrder));
     const record = { version: VERSION, clusterId, nodeId };
     await files.createExclusive(paths.resetOrder, `${JSON.stringify(record)}\n`);
     this.#ordered.set(true);
