@@ -15,16 +15,17 @@ import { untilInitIsOver } from './until-init-is-over.ts';
 const CLOSE_MS = 2_000;
 
 /** What the init port serves, and when. */
-export type InitServerOptions = InitServicePorts & MachineServicePorts & {
-  readonly enrolment: Enrolment<Membership>;
-  readonly evidence: MachineEvidence;
-  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
-  /**
-   * Whether this machine is a member or joining. If so, the port is opened only if the machine has accepted
-   * an init.
-   */
-  readonly isJoinedOrJoining: () => Promise<boolean>;
-};
+export type InitServerOptions = InitServicePorts &
+  MachineServicePorts & {
+    readonly enrolment: Enrolment<Membership>;
+    readonly evidence: MachineEvidence;
+    readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+    /**
+     * Whether this machine is a member or joining. If so, the port is opened only if the machine has accepted
+     * an init.
+     */
+    readonly isJoinedOrJoining: () => Promise<boolean>;
+  };
 
 /** Serves the init port until the owner has acknowledged the result, and again when enrolment has failed. */
 export function initServerRunnable(options: InitServerOptions): Runnable {
