@@ -5,6 +5,7 @@ import {
   encodeBundle,
   keepCurrentCrls,
   MAX_UPLOAD_BYTES,
+  NO_COLLATERAL,
   parseBundle,
   verifyBundle,
   type ManufacturerTrust,
@@ -13,6 +14,7 @@ import {
 import { CodedError, describeError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import type { ChecksummedFile } from '../membership/index.ts';
 import { NodeCollateralError } from './errors.ts';
 
 /** Content of the cache file on disk. */
@@ -27,10 +29,7 @@ export interface CachedCollateral {
 
 /** Ports (injected dependencies) of the cache. */
 export interface CollateralCachePorts {
-  readonly saved: {
-    load(): Promise<CachedCollateral | undefined>;
-    save(cached: CachedCollateral): Promise<void>;
-  };
+  readonly saved: Pick<ChecksummedFile<CachedCollateral>, 'load' | 'save'>;
   readonly files: Pick<FilePort, 'read'>;
   /**
    * Path of the bundle next to the provisioning. The file may appear later, and may be replaced while the
@@ -49,7 +48,7 @@ export interface CollateralCachePorts {
  */
 export class CollateralCache {
   readonly #ports: CollateralCachePorts;
-  #verified: VerifiedBundle = { bundle: { assembledMs: 0, items: [] }, evaluationNumber: 0 };
+  #verified = NO_COLLATERAL;
   #givenSha256 = '';
   #current: Pick<Collateral, 'snp' | 'tdx'> = {};
   /**
@@ -84,7 +83,7 @@ export class CollateralCache {
       const cached = await this.#ports.saved.load();
       if (cached === undefined) return;
       const { bundle, evaluationNumber, givenSha256 } = cached;
-      this.#activate({ bundle: parseBundle(bundle), evaluationNumber }, givenSha256);
+      this.#activate({ ...parseBundle(bundle), evaluationNumber }, givenSha256);
     } catch (error) {
       // The collateral can be delivered again. Until then, evidence of AMD and Intel processors is refused.
       this.#ports.log.error('saved collateral unusable', { error });
@@ -119,37 +118,36 @@ export class CollateralCache {
   }
 
   async #accept(given: Uint8Array): Promise<void> {
+    const { saved, log } = this.#ports;
     if (given.length > MAX_UPLOAD_BYTES)
-      throw new NodeCollateralError(
-        'collateral-refused',
-        `collateral has ${given.length} bytes, more than ${MAX_UPLOAD_BYTES}`,
-      );
+      throw refused(`collateral has ${given.length} bytes, more than ${MAX_UPLOAD_BYTES}`);
     const givenSha256 = createHash('sha256').update(given).digest('hex');
     if (givenSha256 === this.#givenSha256) return;
     const verified = this.#verify(given);
-    const { bundle, evaluationNumber } = verified;
-    await this.#ports.saved.save({ bundle: encodeBundle(bundle), givenSha256, evaluationNumber });
+    const { items, evaluationNumber } = verified;
+    await saved.save({ bundle: encodeBundle(verified), givenSha256, evaluationNumber });
     this.#activate(verified, givenSha256);
-    this.#ports.log.info('collateral updated', { documents: bundle.items.length, evaluationNumber });
+    log.info('collateral updated', { documents: items.length, evaluationNumber });
   }
 
   #verify(given: Uint8Array): VerifiedBundle {
-    const { trust } = this.#ports;
     const nowMs = this.#ports.nowMs();
     const previous = this.#verified;
     try {
-      const { bundle, evaluationNumber } = verifyBundle(given, { trust, nowMs, previous });
-      const items = keepCurrentCrls(previous.bundle.items, bundle.items, nowMs);
-      return { bundle: { ...bundle, items }, evaluationNumber };
+      const verified = verifyBundle(given, { trust: this.#ports.trust, nowMs, previous });
+      return { ...verified, items: keepCurrentCrls(previous.items, verified.items, nowMs) };
     } catch (cause) {
-      if (!(cause instanceof CodedError)) throw cause;
-      throw new NodeCollateralError('collateral-refused', 'verifying collateral', { cause });
+      throw cause instanceof CodedError ? refused('verifying collateral', cause) : cause;
     }
   }
 
   #activate(verified: VerifiedBundle, givenSha256: string): void {
     this.#verified = verified;
     this.#givenSha256 = givenSha256;
-    this.#current = collateralFrom(verified.bundle.items, verified.evaluationNumber);
+    this.#current = collateralFrom(verified.items, verified.evaluationNumber);
   }
+}
+
+function refused(why: string, cause?: CodedError): NodeCollateralError {
+  return new NodeCollateralError('collateral-refused', why, { cause });
 }

@@ -37,42 +37,32 @@ export function collateralWorker(options: CollateralWorkerOptions): Runnable {
   });
 }
 
-async function pollCurators(options: CollateralWorkerOptions, scope: Scope): Promise<void> {
-  const { clock, random } = options;
-  scope.healthy();
-  for (let problem = ''; ;) {
-    problem = await pollOnce(options, scope, problem);
-    await clock.sleep(POLL_MS * (0.5 + random()), scope.signal);
-  }
-}
-
-/**
- * Polls once. Resolves with the problem, or '' if there is none. The problem is logged only if it differs
- * from `logged`.
- */
-async function pollOnce(
-  { curators, cache }: CollateralWorkerOptions,
+/** Polls until the signal of the scope fires. A problem is logged once, not at each poll. */
+async function pollCurators(
+  { curators, cache, clock, random }: CollateralWorkerOptions,
   scope: Scope,
-  logged: string,
-): Promise<string> {
+): Promise<void> {
   const { signal, log } = scope;
-  const knownSha256 = Buffer.from(cache.givenSha256, 'hex');
-  try {
-    const { bundle } = await curators.use(
-      (curator, work) => curator.of(Distribution).fetchCollateral({ knownSha256 }, { signal: work }),
-      { signal },
-    );
-    if (bundle.length > 0) await cache.accept(bundle);
-    scope.waiting(undefined);
-    return '';
-  } catch (error) {
-    if (isAbort(error, signal)) throw error;
-    const problem = describeError(error);
-    scope.waiting(`usable collateral: ${findCoded(error)?.code ?? 'internal'}`);
-    if (problem === logged) return problem;
-    if (error instanceof NodeCollateralError)
-      log.error('collateral of the cluster refused, keeping the current one', { error });
-    else log.info('fetching the collateral of the cluster failed', { error });
-    return problem;
+  scope.healthy();
+  for (let logged = ''; ; await clock.sleep(POLL_MS * (0.5 + random()), signal)) {
+    const knownSha256 = Buffer.from(cache.givenSha256, 'hex');
+    try {
+      const { bundle } = await curators.use(
+        (curator, work) => curator.of(Distribution).fetchCollateral({ knownSha256 }, { signal: work }),
+        { signal },
+      );
+      if (bundle.length > 0) await cache.accept(bundle);
+      scope.waiting(undefined);
+      logged = '';
+    } catch (error) {
+      if (isAbort(error, signal)) throw error;
+      scope.waiting(`usable collateral: ${findCoded(error)?.code ?? 'internal'}`);
+      const problem = describeError(error);
+      if (problem === logged) continue;
+      logged = problem;
+      if (error instanceof NodeCollateralError)
+        log.error('collateral of the cluster refused, keeping the current one', { error });
+      else log.info('fetching the collateral of the cluster failed', { error });
+    }
   }
 }

@@ -1,6 +1,5 @@
 import {
-  ageOf,
-  checkCollateral,
+  verifyBundle,
   withoutDuplicates,
   type ManufacturerTrust,
 } from '../../internal/attestation/collateral/index.ts';
@@ -40,13 +39,13 @@ export async function runCollateralRefresh(
     return withoutDuplicates(fetched);
   });
   const nowMs = clock.nowMs();
-  const seenEvaluationNumber = await store.seenEvaluationNumber();
-  const previous = (await store.bundle())?.items ?? [];
-  const evaluationNumber = await host.step('attest-collateral-verify', 'Verifying collateral', () =>
-    Promise.try(() => checkCollateral(items, { trust, nowMs, seenEvaluationNumber, previous })),
+  const previous = await store.verified();
+  const verified = await host.step('attest-collateral-verify', 'Verifying collateral', () =>
+    Promise.try(() => verifyBundle({ assembledMs: nowMs, items }, { trust, nowMs, previous })),
   );
-  await store.replace({ assembledMs: nowMs, items }, evaluationNumber);
-  const { data, text } = collateralTable(items.map((item) => ageOf(item, nowMs)));
+  await store.replace(verified);
+  const { evaluationNumber } = verified;
+  const { data, text } = collateralTable(items, nowMs);
   host.result({ ...data, evaluationNumber }, () => text);
 }
 

@@ -4,8 +4,10 @@ import type { Collateral } from '../../internal/attestation/index.ts';
 import {
   collateralFrom,
   encodeBundle,
+  NO_COLLATERAL,
   parseBundle,
   type CollateralBundle,
+  type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { AttestError } from './errors.ts';
@@ -54,14 +56,21 @@ export class CollateralStore {
     return bundle === undefined ? {} : collateralFrom(bundle.items, await this.seenEvaluationNumber());
   }
 
-  /** Saves a bundle. `evaluationNumber` comes from documents in it whose signatures have been verified. */
-  async replace(bundle: CollateralBundle, evaluationNumber: number): Promise<void> {
+  /** What the next bundle has to be newer than. */
+  async verified(): Promise<VerifiedBundle> {
+    const evaluationNumber = await this.seenEvaluationNumber();
+    return { ...((await this.bundle()) ?? NO_COLLATERAL), evaluationNumber };
+  }
+
+  /** Saves a bundle. */
+  async replace(verified: VerifiedBundle): Promise<void> {
     await this.#files.makeDirectory(this.#directory);
-    const highest = Math.max(evaluationNumber, await this.seenEvaluationNumber());
-    const seen = `${JSON.stringify({ version: 1, evaluationNumber: highest })}\n`;
-    await this.#files.writeAtomic(join(this.#directory, 'seen.json'), seen, { mode: 0o644 });
-    await this.#files.writeAtomic(join(this.#directory, 'bundle.json'), encodeBundle(bundle), {
-      mode: 0o644,
-    });
+    const evaluationNumber = Math.max(verified.evaluationNumber, await this.seenEvaluationNumber());
+    await this.#write('seen.json', `${JSON.stringify({ version: 1, evaluationNumber })}\n`);
+    await this.#write('bundle.json', encodeBundle(verified));
+  }
+
+  #write(name: string, text: string): Promise<void> {
+    return this.#files.writeAtomic(join(this.#directory, name), text, { mode: 0o644 });
   }
 }

@@ -6,6 +6,7 @@ import {
   readCollateralFile,
   withoutDuplicates,
   type CollateralAge,
+  type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readFile } from './inputs.ts';
@@ -27,27 +28,34 @@ export async function runAttestCollateral(
   const reading = { files: ports.files, base: paths.workspace, nowMs };
   const files = await Promise.all(options.files.map((path) => readFile(path, reading)));
   const items = withoutDuplicates(files.flatMap(readCollateralFile));
-  const ages = items.map((item) => ageOf(item, nowMs));
   if (options.out !== undefined) {
     const path = isAbsolute(options.out) ? options.out : join(paths.workspace, options.out);
     await ports.files.writeAtomic(path, encodeBundle({ assembledMs: nowMs, items }), { mode: 0o644 });
     host.say('attest-collateral-written', `Wrote ${items.length} documents to ${options.out}.`, { path });
   }
-  const { data, text } = collateralTable(ages);
+  const { data, text, exit } = collateralTable(items, nowMs);
   host.result(data, () => text);
-  return ages.every((age) => age.state === 'current') ? 'ok' : 'unhealthy';
+  return exit;
 }
 
-/** Age and state of each document, for `-o json` and as text. */
-export function collateralTable(ages: readonly CollateralAge[]): {
-  readonly data: { readonly documents: readonly Record<string, unknown>[] };
+/** Age and state of each document, for `-o json` and as text; `unhealthy` unless all are current. */
+export function collateralTable(
+  items: readonly CollateralItem[],
+  nowMs: number,
+): {
+  readonly data: { readonly documents: readonly object[] };
   readonly text: string;
+  readonly exit: ExitName;
 } {
-  return { data: { documents: ages.map(forJson) }, text: `${ages.map(line).join('\n')}\n` };
+  const ages = items.map((item) => ageOf(item, nowMs));
+  return {
+    data: { documents: ages.map(forJson) },
+    text: `${ages.map(line).join('\n')}\n`,
+    exit: ages.every(({ state }) => state === 'current') ? 'ok' : 'unhealthy',
+  };
 }
 
-function forJson(age: CollateralAge): Record<string, unknown> {
-  const { issuedMs, expiresMs, ...rest } = age;
+function forJson({ issuedMs, expiresMs, ...rest }: CollateralAge): object {
   return { ...rest, issued: new Date(issuedMs).toISOString(), expires: new Date(expiresMs).toISOString() };
 }
 

@@ -58,7 +58,7 @@ export function sourcesOf(
 }
 
 /**
- * All documents of one response. Their form is checked here, their signatures by `checkCollateral()`.
+ * All documents of one response. Their form is checked here, their signatures by `verifyBundle()`.
  * @throws AttestError `attest-collateral-unreachable`
  */
 export async function fetchDocuments(

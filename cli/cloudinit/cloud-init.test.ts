@@ -108,7 +108,7 @@ describe('cluster node cloud-init', () => {
     await using office = await createOffice('');
     const { harness, print, asked } = office;
     const own = { assembledMs: 0, items: [crl()] };
-    await new CollateralStore(harness.files, '/owner').replace(own, 0);
+    await new CollateralStore(harness.files, '/owner').replace({ ...own, evaluationNumber: 0 });
     const { answer } = await print(['192.0.2.1']);
     expect(answer.collateral).toBe(encodeBundle(own));
     expect(asked).toEqual([]);

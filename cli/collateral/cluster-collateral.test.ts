@@ -40,7 +40,11 @@ async function createCluster() {
     },
   );
   const keep = () =>
-    new CollateralStore(workstation.files, '/owner').replace({ assembledMs: UPLOADED_MS, items }, 17);
+    new CollateralStore(workstation.files, '/owner').replace({
+      assembledMs: UPLOADED_MS,
+      items,
+      evaluationNumber: 17,
+    });
   return { workstation, cluster, keep, [Symbol.asyncDispose]: () => workstation[Symbol.asyncDispose]() };
 }
 

@@ -40,15 +40,14 @@ export async function runCollateralShow(context: CommandContext): Promise<ExitNa
     );
     return 'ok';
   }
-  const ages = parseBundle(bundle).items.map((item) => ageOf(item, ports.clock.nowMs()));
-  const { data, text } = collateralTable(ages);
+  const { data, text, exit } = collateralTable(parseBundle(bundle).items, ports.clock.nowMs());
   const updated = new Date(Number(answer.updatedMs)).toISOString();
   const updatedBy = printable(answer.updatedBy);
   host.result(
     { ...data, evaluationNumber, updated, updatedBy },
     () => `${text}Uploaded ${updated} by ${updatedBy}.`,
   );
-  return ages.every(({ state }) => state === 'current') ? 'ok' : 'unhealthy';
+  return exit;
 }
 
 /**

@@ -18,6 +18,7 @@ export {
   put,
   remove,
   unchanged,
+  watchKey,
   type CallOptions,
   type Change,
   type Condition,

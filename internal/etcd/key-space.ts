@@ -115,3 +115,18 @@ export const put = (key: string, value: Uint8Array, leaseId?: bigint): Write => 
 });
 /** Deletes a key. */
 export const remove = (key: string): Write => ({ kind: 'delete', key });
+
+/** Calls `apply` with the entry of one key at the start, undefined if there is none, and after each write. */
+export async function watchKey(
+  etcd: Pick<KeySpace, 'watch'>,
+  key: string,
+  options: { readonly signal: AbortSignal; readonly apply: (entry: Entry | undefined) => void },
+): Promise<never> {
+  for await (const event of etcd.watch(key, { signal: options.signal })) {
+    if (event.kind === 'relist') options.apply(event.entries.find((entry) => entry.key === key));
+    else if (event.kind === 'changes')
+      for (const change of event.changes)
+        if (change.kind === 'put' && change.entry.key === key) options.apply(change.entry);
+  }
+  throw new Error(`the watch of ${key} ended`);
+}

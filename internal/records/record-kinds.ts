@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { Condition, Entry, KeySpace } from '../etcd/index.ts';
 import { RecordError } from './errors.ts';
 import {
   auditHeadShape,
@@ -32,6 +33,16 @@ export interface RecordKind<T> {
   encode(record: T): Uint8Array;
   /** @throws RecordError `records-invalid` */
   decode(key: string, value: Uint8Array): T;
+  /** Reads one record. @throws EtcdError; RecordError `records-invalid` */
+  read(etcd: KeySpace, key: string, signal: AbortSignal): Promise<StoredRecord<T>>;
+}
+
+/** What etcd has under the key of a record. Both parts are undefined where the key does not exist. */
+export interface StoredRecord<T> {
+  readonly entry: Entry | undefined;
+  readonly record: T | undefined;
+  /** Holds while nobody has written or deleted the key since. */
+  readonly unchanged: Condition;
 }
 
 /** All kinds of records. */
@@ -119,15 +130,22 @@ export function parseNodeKey(key: string): { readonly nodeId: string; readonly p
 }
 
 function kindOf<S extends z.ZodType>(prefix: string, shape: S, suffix = ''): RecordKind<z.infer<S>> {
+  const decode = (key: string, value: Uint8Array): z.infer<S> => {
+    try {
+      return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)));
+    } catch (error) {
+      throw new RecordError('records-invalid', `reading ${key}`, { cause: error });
+    }
+  };
   return {
     key: (name) => prefix + name + suffix,
     encode: (record) => new TextEncoder().encode(JSON.stringify(shape.parse(record))),
-    decode: (key, value) => {
-      try {
-        return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)));
-      } catch (error) {
-        throw new RecordError('records-invalid', `reading ${key}`, { cause: error });
-      }
+    decode,
+    read: async (etcd, key, signal) => {
+      const entry = await etcd.get(key, { signal });
+      if (entry === undefined) return { entry, record: undefined, unchanged: { kind: 'absent', key } };
+      const { value, modRevision } = entry;
+      return { entry, record: decode(key, value), unchanged: { kind: 'unchanged', key, modRevision } };
     },
   };
 }

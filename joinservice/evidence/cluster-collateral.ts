@@ -1,24 +1,35 @@
 import { createHash } from 'node:crypto';
-import { collateralFrom, parseBundle } from '../../internal/attestation/collateral/index.ts';
-import type { Collateral } from '../../internal/attestation/index.ts';
-import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import {
+  collateralFrom,
+  parseBundle,
+  type ProcessorCollateral,
+  type VerifiedBundle,
+} from '../../internal/attestation/collateral/index.ts';
+import { watchKey, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { COLLATERAL_KEY, records } from '../../internal/records/index.ts';
+import { COLLATERAL_KEY, records, type CollateralRecord } from '../../internal/records/index.ts';
 
-/** A collateral record for validators, which verify each document again. @throws for a record that cannot be read */
-export function collateralFromRecord(entry: Entry): Pick<Collateral, 'snp' | 'tdx'> {
-  return decode(entry).collateral;
+/** The bundle of a collateral record, as it was verified when it was uploaded. @throws CollateralError */
+export function bundleIn({ bundle, evaluationNumber }: CollateralRecord): VerifiedBundle {
+  return { ...parseBundle(Buffer.from(bundle, 'base64')), evaluationNumber };
 }
 
-interface DecodedCollateral {
-  readonly collateral: Pick<Collateral, 'snp' | 'tdx'>;
+/** A collateral record for validators, which verify each document again. @throws CollateralError */
+export function collateralIn(record: CollateralRecord): ProcessorCollateral {
+  const { items, evaluationNumber } = bundleIn(record);
+  return collateralFrom(items, evaluationNumber);
+}
+
+/** The newest upload in the forms in which it is used. */
+interface ActiveCollateral {
+  readonly collateral: Partial<ProcessorCollateral>;
   readonly sha256: Uint8Array;
   /** One object for all nodes: it is encoded once, and thousands of nodes fetch it. */
   readonly message: { readonly bundle: Uint8Array };
 }
 
-const NONE: DecodedCollateral = {
+const NONE: ActiveCollateral = {
   collateral: {},
   sha256: new Uint8Array(),
   message: Object.freeze({ bundle: new Uint8Array() }),
@@ -26,18 +37,16 @@ const NONE: DecodedCollateral = {
 
 /** Watches the collateral that operators upload, for the validators of this node and for the nodes that fetch it. */
 export class ClusterCollateral {
-  readonly #etcd: KeySpace;
-  readonly #log: Logger;
+  readonly #ports: { readonly etcd: KeySpace; readonly log: Logger };
   /** Unset until etcd has been read for the first time. */
-  readonly #active = new EventValue<DecodedCollateral>();
+  readonly #active = new EventValue<ActiveCollateral>();
 
   constructor(ports: { readonly etcd: KeySpace; readonly log: Logger }) {
-    this.#etcd = ports.etcd;
-    this.#log = ports.log;
+    this.#ports = ports;
   }
 
   /** For validators; empty before the first upload. The policy limits the age of documents. */
-  get current(): Pick<Collateral, 'snp' | 'tdx'> {
+  get current(): Partial<ProcessorCollateral> {
     const active = this.#active.peek();
     return active.set ? active.value.collateral : {};
   }
@@ -50,32 +59,29 @@ export class ClusterCollateral {
   }
 
   /** Watches until the signal fires. */
-  async run(signal: AbortSignal): Promise<void> {
-    for await (const event of this.#etcd.watch(COLLATERAL_KEY, { signal })) {
-      if (event.kind === 'relist') this.#swap(event.entries.find(({ key }) => key === COLLATERAL_KEY));
-      else if (event.kind === 'changes')
-        for (const change of event.changes) if (change.kind === 'put') this.#swap(change.entry);
-    }
+  run(signal: AbortSignal): Promise<never> {
+    return watchKey(this.#ports.etcd, COLLATERAL_KEY, { signal, apply: (entry) => this.#swap(entry) });
   }
 
   #swap(entry: Entry | undefined): void {
+    const { log } = this.#ports;
     try {
       if (entry !== undefined) {
-        this.#active.set(decode(entry));
-        this.#log.info('collateral updated', { revision: entry.modRevision });
+        this.#active.set(activeFrom(entry));
+        log.info('collateral updated', { revision: entry.modRevision });
       }
     } catch (error) {
-      this.#log.error('collateral record unusable, keeping the previous one', { error });
+      log.error('collateral record unusable, keeping the previous one', { error });
     }
     if (!this.#active.peek().set) this.#active.set(NONE);
   }
 }
 
-function decode({ key, value }: Entry): DecodedCollateral {
-  const { bundle: base64, evaluationNumber } = records.collateral.decode(key, value);
-  const bundle = Buffer.from(base64, 'base64');
+function activeFrom({ key, value }: Entry): ActiveCollateral {
+  const record = records.collateral.decode(key, value);
+  const bundle = Buffer.from(record.bundle, 'base64');
   return {
-    collateral: collateralFrom(parseBundle(bundle).items, evaluationNumber),
+    collateral: collateralIn(record),
     sha256: createHash('sha256').update(bundle).digest(),
     message: Object.freeze({ bundle }),
   };

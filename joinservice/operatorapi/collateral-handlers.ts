@@ -1,36 +1,31 @@
 import {
   MAX_UPLOAD_BYTES,
-  parseBundle,
+  NO_COLLATERAL,
   verifyBundle,
   type ManufacturerTrust,
   type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import { absent, put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { put } from '../../internal/etcd/index.ts';
 import { COLLATERAL_KEY, records, type CollateralRecord } from '../../internal/records/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
-import { mutationFrom, nameOfCaller, refuseField, type Caller, type Mutations } from '../curator/index.ts';
-import { PutCollateralRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
+import { mutationFrom, nameOfCaller, refuseField } from '../curator/index.ts';
+import { PutCollateralRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
+import { bundleIn } from '../evidence/index.ts';
 import { OperatorApiError } from './errors.ts';
-
-/** What the handlers of collateral work with. */
-export interface CollateralHandlerParts {
-  readonly etcd: KeySpace;
-  readonly mutations: Mutations;
-  readonly clock: Clock;
-  /** Roots of the manufacturers whose documents are accepted. */
-  readonly manufacturers: ManufacturerTrust;
-}
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 /** Stores the collateral that operators upload. A bundle is verified as a whole before it replaces the previous one. */
-export function collateralHandlers(
-  parts: CollateralHandlerParts,
-): Pick<Handlers<typeof OperatorApi, Caller>, 'getCollateral' | 'putCollateral'> {
-  const { etcd, mutations, clock } = parts;
+export function collateralHandlers({
+  etcd,
+  mutations,
+  clock,
+  manufacturers: trust,
+}: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'manufacturers'>): HandlersOf<
+  'getCollateral' | 'putCollateral'
+> {
   return {
     getCollateral: async (_request, { signal }) => {
-      const { record } = await read(etcd, signal);
+      const { record } = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
       if (record === undefined) return {};
       const { bundle, evaluationNumber, updatedMs, updatedBy } = record;
       return {
@@ -40,63 +35,47 @@ export function collateralHandlers(
         updatedBy,
       };
     },
-    putCollateral: async (request, { peer, signal }) => {
+    putCollateral: async (request, call) => {
       const { bundle } = request;
+      const { signal } = call;
       if (bundle.length > MAX_UPLOAD_BYTES) refuseField('bundle', `at most ${MAX_UPLOAD_BYTES} bytes`);
-      const mutation = mutationFrom(PutCollateralRequestSchema, request, {
-        peer,
-        signal,
-        subject: 'collateral',
-      });
+      const mutation = mutationFrom(PutCollateralRequestSchema, request, { ...call, subject: 'collateral' });
       await mutations.run(mutation, async () => {
-        const { entry, record: previous } = await read(etcd, signal);
+        const before = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
         const nowMs = clock.nowMs();
-        const { evaluationNumber, bundle: verified } = verify(bundle, { parts, nowMs, previous });
+        const { items, evaluationNumber } = verify(bundle, { trust, nowMs, previous: before.record });
         const record: CollateralRecord = {
           version: 1,
           bundle: Buffer.from(bundle).toString('base64'),
           evaluationNumber,
           updatedMs: nowMs,
-          updatedBy: nameOfCaller(peer),
+          updatedBy: nameOfCaller(call.peer),
         };
         return {
-          when: [entry === undefined ? absent(COLLATERAL_KEY) : unchanged(entry)],
+          when: [before.unchanged],
           then: [put(COLLATERAL_KEY, records.collateral.encode(record))],
-          detail: { evaluationNumber, documents: verified.items.length },
+          detail: { evaluationNumber, documents: items.length },
         };
       });
-      return { evaluationNumber: (await read(etcd, signal)).record?.evaluationNumber ?? 0 };
+      const { record: now } = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
+      return { evaluationNumber: now?.evaluationNumber ?? 0 };
     },
   };
-}
-
-async function read(etcd: KeySpace, signal: AbortSignal) {
-  const entry = await etcd.get(COLLATERAL_KEY, { signal });
-  return { entry, record: entry && records.collateral.decode(entry.key, entry.value) };
 }
 
 /** Validators verify every document again; this check keeps a bad bundle from replacing a good one. */
 function verify(
   bundle: Uint8Array,
-  {
-    parts,
-    nowMs,
-    previous,
-  }: {
-    readonly parts: CollateralHandlerParts;
+  options: {
+    readonly trust: ManufacturerTrust;
     readonly nowMs: number;
     readonly previous: CollateralRecord | undefined;
   },
 ): VerifiedBundle {
-  const before = {
-    bundle:
-      previous === undefined
-        ? { assembledMs: 0, items: [] }
-        : parseBundle(Buffer.from(previous.bundle, 'base64')),
-    evaluationNumber: previous?.evaluationNumber ?? 0,
-  };
+  const { previous } = options;
+  const before = previous === undefined ? NO_COLLATERAL : bundleIn(previous);
   try {
-    return verifyBundle(bundle, { trust: parts.manufacturers, nowMs, previous: before });
+    return verifyBundle(bundle, { ...options, previous: before });
   } catch (cause) {
     if (!(cause instanceof CodedError)) throw cause;
     throw new OperatorApiError('operatorapi-collateral-refused', 'verifying uploaded collateral', { cause });

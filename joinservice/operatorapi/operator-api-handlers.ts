@@ -1,21 +1,15 @@
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
 import type { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
-import { collateralHandlers, type CollateralHandlerParts } from './collateral-handlers.ts';
+import { collateralHandlers } from './collateral-handlers.ts';
 import { auditHandlers } from './audit-handlers.ts';
 import { documentHandlers } from './document-handlers.ts';
 import { joinDecisionHandlers } from './join-handlers.ts';
-import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
-import { keysHandlers, type KeysHandlerParts } from './keys-handlers.ts';
+import { kubeconfigHandlers } from './kubeconfig-handlers.ts';
+import { keysHandlers } from './keys-handlers.ts';
+import type { OperatorApiParts } from './operator-api-parts.ts';
 import { ownershipHandlers } from './ownership-handlers.ts';
-import { operatorHandlers, type OperatorHandlerParts } from './operator-handlers.ts';
-
-/** What the handlers of the contract `OperatorApi` work with. */
-export type OperatorApiParts = Omit<OperatorHandlerParts, 'signer'> &
-  CollateralHandlerParts &
-  KeysHandlerParts & {
-    readonly signer: OperatorHandlerParts['signer'] & KubeconfigSigner;
-  };
+import { operatorHandlers } from './operator-handlers.ts';
 
 /** Handlers of the contract `OperatorApi`. */
 export function operatorApiHandlers(parts: OperatorApiParts): Handlers<typeof OperatorApi, Caller> {

@@ -2,7 +2,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { CLUSTER_PREFIX, COLLATERAL_KEY } from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, COLLATERAL_KEY, records } from '../../internal/records/index.ts';
 import {
   implement,
   localUpgrade,
@@ -12,7 +12,7 @@ import {
 } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
-import { collateralFromRecord } from '../evidence/index.ts';
+import { collateralIn } from '../evidence/index.ts';
 import type { ReservedNetworks } from './check-address.ts';
 import type { SignerConfig } from './signer-config.ts';
 import { SignerError } from './errors.ts';
@@ -97,8 +97,8 @@ function createReads(
       attestation: async (signal) => (await configuration.now(signal)).attestation(),
       // Read for each request instead of watched, since the connection to etcd may be down between requests.
       collateral: async (signal) => {
-        const entry = await etcd.get(COLLATERAL_KEY, { signal });
-        return entry === undefined ? {} : collateralFromRecord(entry);
+        const { record } = await records.collateral.read(etcd, COLLATERAL_KEY, signal);
+        return record === undefined ? {} : collateralIn(record);
       },
       ...{ clusterId, nowMs },
     }),

@@ -2,7 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import { readFixture, TestAmd, TestIntel } from '../../testing/evidence/index.ts';
 import { generateKey, issueCertificate, issueCrl, TEST_NOW_MS } from '../../testing/pki/index.ts';
 import { amdTrust } from '../snp/index.ts';
-import { checkCollateral, readCollateralFile, keepCurrentCrls, type CollateralItem } from './index.ts';
+import {
+  keepCurrentCrls,
+  NO_COLLATERAL,
+  readCollateralFile,
+  verifyBundle,
+  type CollateralItem,
+} from './index.ts';
 
 const DAY_MS = 86_400_000;
 const amd = new TestAmd('Milan');
@@ -41,10 +47,11 @@ const whole = (replaced: Partial<Record<string, CollateralItem>> = {}): readonly
 
 function check(items: readonly CollateralItem[], before: readonly CollateralItem[] = [], seen = 17): number {
   const trust = { amd: amd.trust, intel: intel.trust };
-  return checkCollateral(items, { trust, nowMs: TEST_NOW_MS, seenEvaluationNumber: seen, previous: before });
+  const previous = { assembledMs: 0, items: before, evaluationNumber: seen };
+  return verifyBundle({ assembledMs: 1, items }, { trust, nowMs: TEST_NOW_MS, previous }).evaluationNumber;
 }
 
-describe('checkCollateral()', () => {
+describe('verifyBundle()', () => {
   test('answers the number of what both manufacturers signed', () => {
     expect(check(whole(), [], 3)).toBe(17);
     expect(check([...whole(), certificate(amd.chip().der), certificate(amd.ask.der)])).toBe(17);
@@ -53,8 +60,10 @@ describe('checkCollateral()', () => {
   test('takes a chip’s certificate whose authorities the program knows', () => {
     const [vcek] = readCollateralFile(readFixture('snp', 'milan.vcek'));
     const trust = { amd: amdTrust(), intel: intel.trust };
-    const options = { trust, nowMs: Date.UTC(2025, 0, 1), seenEvaluationNumber: 4, previous: [] };
-    expect(checkCollateral(vcek === undefined ? [] : [vcek], options)).toBe(4);
+    const previous = { ...NO_COLLATERAL, evaluationNumber: 4 };
+    const given = { assembledMs: 1, items: vcek === undefined ? [] : [vcek] };
+    const options = { trust, nowMs: Date.UTC(2025, 0, 1), previous };
+    expect(verifyBundle(given, options)).toEqual({ ...given, evaluationNumber: 4 });
   });
 
   /** Another key each time. */

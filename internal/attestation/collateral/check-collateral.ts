@@ -23,80 +23,85 @@ export interface ManufacturerTrust {
   readonly intel: TdxTrust;
 }
 
-/** Inputs of `checkCollateral()`. */
-export interface CollateralCheckOptions {
-  readonly trust: ManufacturerTrust;
-  readonly nowMs: number;
-  readonly seenEvaluationNumber: number;
-  /** The documents that are replaced; empty if there were none. */
-  readonly previous: readonly CollateralItem[];
-}
-
-/**
- * Verifies new documents before they replace older ones. Each must be signed by its manufacturer, current and not revoked,
- * and not older than the document that it replaces. Returns the evaluation number to remember. Throws the error of the
- * first check that fails.
- */
-export function checkCollateral(items: readonly CollateralItem[], options: CollateralCheckOptions): number {
-  const { trust, nowMs, seenEvaluationNumber, previous: before } = options;
-  const cache = new CertificateCache();
-  checkCertificatesAndLists(items, { trust, cache, nowMs });
-  const evaluationNumber = checkIntelDocuments(items, { trust, cache, nowMs, seenEvaluationNumber });
-  refuseOlderCollateral(items, before);
-  return evaluationNumber;
-}
-
-/** A bundle that passed every check, and the highest evaluation number that was ever used with it or before it. */
-export interface VerifiedBundle {
-  readonly bundle: CollateralBundle;
+/** A bundle that passed every check. */
+export interface VerifiedBundle extends CollateralBundle {
+  /** The highest evaluation number of Intel that was ever used with this bundle or an earlier one. */
   readonly evaluationNumber: number;
 }
 
-/** Parses and verifies an encoded bundle that is to replace `previous`. @throws the refusal of the check */
+/** What is replaced where no bundle was used before. */
+export const NO_COLLATERAL: VerifiedBundle = { assembledMs: 0, items: [], evaluationNumber: 0 };
+
+/** More CAs than a manufacturer has; limits the cost of building chains. */
+const MAX_AUTHORITIES = 64;
+
+/**
+ * Verifies a bundle, encoded or parsed, that is to replace `previous`. Each document must be signed by its manufacturer, current
+ * and not revoked, and not older than the document that it replaces. Throws the error of the first check that fails.
+ */
 export function verifyBundle(
-  encoded: Uint8Array,
-  options: Pick<CollateralCheckOptions, 'trust' | 'nowMs'> & { readonly previous: VerifiedBundle },
+  given: Uint8Array | CollateralBundle,
+  options: {
+    readonly trust: ManufacturerTrust;
+    readonly nowMs: number;
+    readonly previous: VerifiedBundle;
+  },
 ): VerifiedBundle {
-  const { evaluationNumber: seen, bundle: previous } = options.previous;
-  const bundle = parseBundle(encoded);
-  const number = checkCollateral(bundle.items, {
-    ...options,
-    seenEvaluationNumber: seen,
-    previous: previous.items,
-  });
-  return { bundle, evaluationNumber: Math.max(seen, number) };
+  const { trust, nowMs, previous } = options;
+  const bundle = given instanceof Uint8Array ? parseBundle(given) : given;
+  const checking = { cache: new CertificateCache(), nowMs };
+  checkCertificatesAndLists(bundle.items, trust, checking);
+  const seen = previous.evaluationNumber;
+  const number = checkIntelDocuments(bundle.items, { ...checking, roots: trust.intel.roots, seen });
+  refuseOlderCollateral(bundle.items, previous.items);
+  return { ...bundle, evaluationNumber: Math.max(seen, number) };
 }
 
+interface Checking {
+  readonly cache: CertificateCache;
+  readonly nowMs: number;
+}
+
+/** The evaluation number of the documents; `seen` if there are none. */
 function checkIntelDocuments(
   items: readonly CollateralItem[],
-  options: Omit<CollateralCheckOptions, 'previous'> & { readonly cache: CertificateCache },
+  { cache, nowMs, roots, seen }: Checking & { readonly roots: Roots; readonly seen: number },
 ): number {
-  const { trust, cache, nowMs, seenEvaluationNumber } = options;
-  const { tdx } = collateralFrom(items);
-  if (tdx.tcbInfos.length + tdx.qeIdentities.length === 0) return seenEvaluationNumber;
-  return new IntelCollateral({ ...tdx, seenEvaluationNumber }, cache).evaluationNumber({
+  const { tdx } = collateralFrom(items, seen);
+  if (tdx.tcbInfos.length + tdx.qeIdentities.length === 0) return seen;
+  return new IntelCollateral(tdx, cache).evaluationNumber({
     cache,
-    isPinned: (root) => trust.intel.roots.has(root.fingerprint),
+    isPinned: (root) => roots.has(root.fingerprint),
     nowMs,
     checks: new CheckList(tdxErrors, 'checking collateral of Intel'),
   });
 }
 
-/** More CAs than a manufacturer has; limits the cost of building chains. */
-const MAX_AUTHORITIES = 64;
+type Roots = Pick<ReadonlySet<string>, 'has'>;
 
-interface Maker {
-  readonly isPinned: (root: Certificate) => boolean;
+/** A manufacturer, and what its documents are verified with. */
+interface Maker extends Checking {
+  readonly roots: Roots;
   readonly authorities: readonly Certificate[];
-  readonly cache: CertificateCache;
-  readonly nowMs: number;
 }
 
-type Checking = Pick<CollateralCheckOptions, 'trust' | 'nowMs'> & { readonly cache: CertificateCache };
-
 /** Each certificate and CRL must lead to a root of its manufacturer. */
-function checkCertificatesAndLists(items: readonly CollateralItem[], checking: Checking): void {
-  const makers = makersOf(items, checking);
+function checkCertificatesAndLists(
+  items: readonly CollateralItem[],
+  { amd, intel }: ManufacturerTrust,
+  checking: Checking,
+): void {
+  const { snp, tdx } = collateralFrom(items);
+  const maker = ({ roots }: { readonly roots: Roots }, ders: readonly Uint8Array[]): Maker => {
+    const authorities = ders.map((der) => checking.cache.parse(der)).filter(({ isCa }) => isCa);
+    if (authorities.length > MAX_AUTHORITIES)
+      throw malformed(`checking collateral: ${authorities.length} authorities of one manufacturer`);
+    return { ...checking, roots, authorities };
+  };
+  const makers = {
+    amd: maker(amd, [...snp.certificates, ...amd.authorities]),
+    intel: maker(intel, tdx.certificates),
+  };
   for (const item of items) {
     if (!('der' in item)) continue;
     const name = manufacturerOf(item);
@@ -106,28 +111,10 @@ function checkCertificatesAndLists(items: readonly CollateralItem[], checking: C
   }
 }
 
-function makersOf(
-  items: readonly CollateralItem[],
-  { trust, cache, nowMs }: Checking,
-): Record<'amd' | 'intel', Maker> {
-  const { snp, tdx } = collateralFrom(items);
-  const maker = (roots: Pick<ReadonlySet<string>, 'has'>, ders: readonly Uint8Array[]): Maker => {
-    const authorities = ders.map((der) => cache.parse(der)).filter(({ isCa }) => isCa);
-    if (authorities.length > MAX_AUTHORITIES)
-      throw malformed(`checking collateral: ${authorities.length} authorities of one manufacturer`);
-    return { isPinned: (root) => roots.has(root.fingerprint), authorities, cache, nowMs };
-  };
-  return {
-    amd: maker(trust.amd.roots, [...snp.certificates, ...trust.amd.authorities]),
-    intel: maker(trust.intel.roots, tdx.certificates),
-  };
-}
-
-function checkCertificate(certificate: Certificate, maker: Maker): void {
-  const { authorities, isPinned, cache, nowMs } = maker;
+function checkCertificate(certificate: Certificate, { authorities, roots, cache, nowMs }: Maker): void {
   const chain = buildChain(certificate, authorities, cache);
   const verify = certificate.isCa ? verifyAuthorityPath : verifyPath;
-  verify({ chain, isPinned, atMs: nowMs, cache });
+  verify({ chain, isPinned: (root) => roots.has(root.fingerprint), atMs: nowMs, cache });
 }
 
 /** Several CAs may have the name of the issuer; one of them must have issued the CRL. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseJson } from '../bytes.ts';
 import type { Collateral } from '../rules.ts';
 import {
   attributeOf,
@@ -65,16 +66,6 @@ export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
     );
   }
   return { assembledMs: parsed.data.assembled, items: parsed.data.items };
-}
-
-/** undefined for invalid JSON, which no schema accepts. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 /** What the validators of processor evidence take. */

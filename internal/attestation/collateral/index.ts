@@ -4,11 +4,10 @@
  *
  *   files of the manufacturers ─readCollateralFile─▶ items ─encodeBundle─▶ bundle ─collateralFrom─▶ validators
  *                                                       ├─ageOf─▶ the table of ages
- *                                                       └─checkCollateral─▶ may replace the active bundle
+ *                                                       └─verifyBundle─▶ may replace the active bundle
  *
  * No document is trusted because of where it is stored: each has the signature of its manufacturer and its own dates.
  */
-export { ageOf, type CollateralAge } from './collateral-age.ts';
 export {
   collateralFrom,
   encodeBundle,
@@ -19,13 +18,12 @@ export {
   type ProcessorCollateral,
 } from './collateral-bundle.ts';
 export {
-  checkCollateral,
+  NO_COLLATERAL,
   verifyBundle,
-  type CollateralCheckOptions,
   type ManufacturerTrust,
   type VerifiedBundle,
 } from './check-collateral.ts';
 export { type CollateralErrorCode } from './errors.ts';
-export { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
+export { ageOf, withoutDuplicates, type CollateralAge, type CollateralItem } from './collateral-item.ts';
 export { readCollateralFile } from './read-collateral-file.ts';
 export { keepCurrentCrls } from './replacement.ts';

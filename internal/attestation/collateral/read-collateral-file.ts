@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { parseJson } from '../bytes.ts';
 import { parseCertificate, parseCrl, parsePem, X509Error } from '../x509/index.ts';
-import { parseBundle, parseJson } from './collateral-bundle.ts';
+import { parseBundle } from './collateral-bundle.ts';
 import { CollateralError } from './errors.ts';
 import type { CollateralItem } from './collateral-item.ts';
 

@@ -1,14 +1,5 @@
-import { describeName, parseCrl } from '../x509/index.ts';
-import { parseJson } from './collateral-bundle.ts';
 import { CollateralError } from './errors.ts';
-import type { CollateralItem } from './collateral-item.ts';
-
-/** One of the documents that a manufacturer issued about the same subject. */
-interface Issue {
-  readonly subject: string;
-  readonly issuedMs: number;
-  readonly expiresMs: number;
-}
+import { issueOf, type CollateralIssue, type CollateralItem } from './collateral-item.ts';
 
 /**
  * Refuses documents that are older than the active ones about the same subject (the CRLs of a CA, the TCB infos of a platform,
@@ -41,34 +32,18 @@ export function keepCurrentCrls(
   const told = newestIssues(items);
   const kept = before.filter((item) => {
     if (item.kind !== 'crl') return false;
-    const issue = issueOf(item);
-    return issue !== undefined && !told.has(issue.subject) && issue.expiresMs >= nowMs;
+    const { subject = '', expiresMs } = issueOf(item);
+    return !told.has(subject) && expiresMs >= nowMs;
   });
   return [...items, ...kept];
 }
 
-function newestIssues(items: readonly CollateralItem[]): ReadonlyMap<string, Issue> {
-  const newest = new Map<string, Issue>();
-  for (const item of items) {
-    const issue = issueOf(item);
-    if (issue === undefined) continue;
+function newestIssues(items: readonly CollateralItem[]): ReadonlyMap<string, CollateralIssue> {
+  const newest = new Map<string, CollateralIssue>();
+  for (const issue of items.map(issueOf)) {
+    if (issue.subject === undefined) continue;
     const known = newest.get(issue.subject);
     if (known === undefined || known.issuedMs < issue.issuedMs) newest.set(issue.subject, issue);
   }
   return newest;
-}
-
-/** undefined for certificates, which are replaced only through their dates and CRLs. */
-function issueOf(item: CollateralItem): Issue | undefined {
-  if (!('der' in item)) return issueOfText(item);
-  if (item.kind === 'certificate') return undefined;
-  const { issuer, thisUpdateMs, nextUpdateMs } = parseCrl(item.der);
-  return { subject: `the CRL of ${describeName(issuer)}`, issuedMs: thisUpdateMs, expiresMs: nextUpdateMs };
-}
-
-function issueOfText({ kind, text }: Extract<CollateralItem, { readonly text: string }>): Issue {
-  const { id, fmspc, issueDate, nextUpdate } = parseJson(text) as Partial<Record<string, unknown>>;
-  const platform = kind === 'tcb-info' ? ` ${String(fmspc).toLowerCase()}` : '';
-  const [issuedMs = NaN, expiresMs = NaN] = [issueDate, nextUpdate].map((date) => Date.parse(String(date)));
-  return { subject: `${kind} ${String(id)}${platform}`, issuedMs, expiresMs };
 }

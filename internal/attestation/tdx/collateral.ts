@@ -15,7 +15,7 @@ import {
   type CertificateCache,
   type Crl,
 } from '../x509/index.ts';
-import { equalBytes, toHex } from '../bytes.ts';
+import { equalBytes, parseJson, toHex } from '../bytes.ts';
 import type { TdxErrorCode } from './errors.ts';
 import {
   qeIdentitySchema,
@@ -173,14 +173,4 @@ export class IntelCollateral {
 
 function newest<T extends IntelDocument>(documents: readonly T[]): T | undefined {
   return documents.toSorted((a, b) => b.issueDate - a.issueDate)[0];
-}
-
-/** undefined for invalid JSON, which no schema accepts. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }

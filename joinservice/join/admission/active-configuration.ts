@@ -1,5 +1,5 @@
 import { parseClusterConfig, type ClusterConfig } from '../../../internal/config/index.ts';
-import type { Entry, KeySpace } from '../../../internal/etcd/index.ts';
+import { watchKey, type Entry, type KeySpace } from '../../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../../internal/event/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
@@ -17,22 +17,21 @@ export interface ActiveConfiguration {
   readonly sha256: string;
 }
 
+/** What the source reads, and whom it tells. */
+interface ConfigurationSourceOptions {
+  readonly etcd: KeySpace;
+  readonly log: Logger;
+  /** May throw, which makes the document invalid: the previous one stays. */
+  readonly onChange?: (active: ActiveConfiguration) => void;
+}
+
 /** Watches the configuration in etcd and provides the newest valid one. */
 export class ActiveConfigurationSource {
-  readonly #etcd: KeySpace;
-  readonly #log: Logger;
-  readonly #onChange: (active: ActiveConfiguration) => void;
+  readonly #options: ConfigurationSourceOptions;
   readonly #current = new EventValue<ActiveConfiguration>();
 
-  /** @param options `onChange` may throw, which makes the document invalid: the previous one stays */
-  constructor(options: {
-    readonly etcd: KeySpace;
-    readonly log: Logger;
-    readonly onChange?: (active: ActiveConfiguration) => void;
-  }) {
-    this.#etcd = options.etcd;
-    this.#log = options.log;
-    this.#onChange = options.onChange ?? (() => undefined);
+  constructor(options: ConfigurationSourceOptions) {
+    this.#options = options;
   }
 
   /** Unset until the first valid document. */
@@ -41,33 +40,26 @@ export class ActiveConfigurationSource {
   }
 
   /** Watches until the signal fires. */
-  async run(signal: AbortSignal): Promise<void> {
-    for await (const event of this.#etcd.watch(CONFIGURATION_KEY, { signal })) {
-      const entries =
-        event.kind === 'relist'
-          ? event.entries
-          : event.kind === 'changes'
-            ? event.changes.flatMap((change) => (change.kind === 'put' ? [change.entry] : []))
-            : [];
-      const newest = entries.filter(({ key }) => key === CONFIGURATION_KEY).at(-1);
-      if (newest !== undefined) this.#apply(newest);
-    }
+  run(signal: AbortSignal): Promise<never> {
+    return watchKey(this.#options.etcd, CONFIGURATION_KEY, { signal, apply: (entry) => this.#apply(entry) });
   }
 
-  #apply(entry: Entry): void {
+  #apply(entry: Entry | undefined): void {
+    const { log, onChange } = this.#options;
     const before = this.#current.peek();
+    if (entry === undefined) return;
     if (before.set && before.value.revision === entry.modRevision) return;
     try {
       const now = activeConfigurationFrom(entry);
-      this.#onChange(now);
+      onChange?.(now);
       this.#current.set(now);
-      this.#log.info('configuration applied', {
+      log.info('configuration applied', {
         version: now.policy.version,
         policy: now.policy.policy,
       });
     } catch (error) {
       const kept = before.set ? before.value.policy.version : 'none';
-      this.#log.error('configuration invalid, keeping the previous one', {
+      log.error('configuration invalid, keeping the previous one', {
         revision: entry.modRevision,
         kept,
         error,
