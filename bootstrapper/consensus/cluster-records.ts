@@ -24,6 +24,8 @@ export interface NewCluster {
   readonly caPem: string;
   readonly node: {
     readonly name: string;
+    /** Reserved for this node: nobody else gets a certificate for it. */
+    readonly address: string;
     /** SubjectPublicKeyInfo, DER. A node is a member if the records contain its key. */
     readonly pubKeyDer: Uint8Array;
     readonly roles: readonly Role[];
@@ -153,6 +155,7 @@ function nodeWrites({ node, nowMs }: NewCluster, nodeId: string) {
     ),
     ...(node.admission === undefined ? [] : [identityWrite(node.admission, nodeId)]),
     put(nodeNameKey(node.name), new TextEncoder().encode(nodeId)),
+    put(records.address.key(node.address), records.address.encode({ version: 1, nodeId })),
   ];
 }
 

@@ -191,6 +191,7 @@ describe('start()', () => {
 describe('createClusterRecords()', () => {
   const node = {
     name: 'n1',
+    address: '192.0.2.1',
     pubKeyDer: pubKeyDerOf(generateKeyPem()),
     roles: ['ConsensusMember'] as const,
     labels: {},
@@ -226,6 +227,7 @@ describe('createClusterRecords()', () => {
     const { entries, revision } = await etcd.list('', { signal });
     expect(entries.map(({ key }) => key.replace(/\/.*/, '')).sort()).toEqual([
       'configuration',
+      'control-plane-addresses',
       'meta',
       'meta',
       'node-names',

@@ -31,7 +31,8 @@ export async function createFirstRecords(
   const roles = firstNodeRoles({ singleNode: spec.singleNode });
   const nowMs = ports.nowMs();
   const admission = await firstNodeAdmission(evidence, machine, { nowMs, signal });
-  const node = { name: spec.nodeName, pubKeyDer: machine.pubKeyDer, roles, labels: {}, admission };
+  const { nodeName: name } = spec;
+  const node = { name, address, pubKeyDer: machine.pubKeyDer, roles, labels: {}, admission };
   const { cluster } = await createClusterRecords(
     new Namespace(ports.admin, CLUSTER_PREFIX),
     {

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import type { CertificatesConfig } from '../../internal/config/index.ts';
+import { kubeletServingMinutes, type CertificatesConfig } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { KeyCertificateSigner, type LeafSpec, nodeLeaf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -58,7 +58,7 @@ async function renewKubelet(
   ];
   const pairs = [
     [clients, KUBELET_FILES.clientKey, KUBELET_FILES.clientCert, { usages: ['client'], names: [] }],
-    [servers, KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names }],
+    [servers, KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names, validDays: kubeletServingMinutes(at.lifetimes) / MINUTES_PER_DAY }],
   ] as const;
   const whom = {
     commonName: `system:node:${nodeName}`,

@@ -19,7 +19,7 @@ export const certificatesSchema = z.strictObject({
     ),
   kubeletMinutes: minutes
     .default(DEFAULTS.kubeletCertificateMinutes)
-    .describe('Lifetime of the client and serving certificates of the kubelet; default: one year.'),
+    .describe('Lifetime of the client certificate of the kubelet; default: one year. Its serving certificate is valid for at most 7 days.'),
   controlPlaneMinutes: minutes
     .default(DEFAULTS.controlPlaneCertificateMinutes)
     .describe(

@@ -24,6 +24,7 @@ export { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from './defa
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export {
   DEFAULT_CERTIFICATES,
+  kubeletServingMinutes,
   nodeSettingsFrom,
   operatorMinutesFrom,
   type NodeSettings,

@@ -44,6 +44,18 @@ export function operatorMinutesFrom(document: string): number {
 /** The default lifetimes. */
 export const DEFAULT_CERTIFICATES: CertificatesConfig = ofNodes(certificatesSchema.parse({}));
 
+const MAX_SERVING_MINUTES = 7 * 24 * 60;
+
+/**
+ * The lifetime of the kubelet's serving certificate: at most 7 days. It names an address, and nobody can revoke it when another machine
+ * gets that address.
+ */
+export function kubeletServingMinutes({
+  kubeletMinutes,
+}: Pick<CertificatesConfig, 'kubeletMinutes'>): number {
+  return Math.min(kubeletMinutes, MAX_SERVING_MINUTES);
+}
+
 function parse(document: string): z.output<typeof schema> {
   return schema.parse(document === '' ? {} : JSON.parse(document));
 }

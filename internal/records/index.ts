@@ -12,6 +12,7 @@
  * nodes/ID/status       status report of a node            curator, for the node
  * nodes/ID/heartbeat    exists while its lease is valid    curator, for the node
  * node-names/NAME       → ID, so that names are unique       with the node
+ * control-plane-addresses/IP → ID, also while it is off    with the ticket of a control plane
  * operators/KEY         an operator                        curator
  * configuration/current the operator's document              curator
  * attestation/collateral uploaded by an operator         curator
@@ -28,6 +29,7 @@
  */
 export { RecordError, type RecordErrorCode } from './errors.ts';
 export {
+  ADDRESSES_PREFIX,
   AUDIT_HEAD_KEY,
   AUDIT_PREFIX,
   auditKey,

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { Condition, Entry, KeySpace } from '../etcd/index.ts';
 import { RecordError } from './errors.ts';
 import {
+  addressShape,
   auditHeadShape,
   auditShape,
   clusterShape,
@@ -26,6 +27,9 @@ import {
 
 /** The prefix of the cluster's records in etcd. All other keys are relative to it. */
 export const CLUSTER_PREFIX = '/cluster/';
+
+/** Prefix of the reserved addresses of control planes. */
+export const ADDRESSES_PREFIX = 'control-plane-addresses/';
 
 /** Key and encoding of one kind of record. */
 export interface RecordKind<T> {
@@ -64,6 +68,7 @@ export const records = {
   audit: kindOf('audit/', auditShape),
   join: kindOf('joins/', joinShape),
   identity: kindOf('identities/', identityShape),
+  address: kindOf(ADDRESSES_PREFIX, addressShape),
   trace: kindOf('traces/', traceShape),
   removed: kindOf('removed/', removedShape),
   document: kindOf('documents/', documentShape),

@@ -128,6 +128,12 @@ export const identityShape = z.strictObject({
     .optional(),
 });
 
+/**
+ * The address of a control plane: `control-plane-addresses/ADDRESS`. It holds while the node is on record as a control plane, also
+ * while that is off: nobody else gets a certificate for the address.
+ */
+export const addressShape = z.strictObject({ version, nodeId: z.string() });
+
 /** The states of a request to join. */
 export const JOIN_STATES = ['pending', 'approved', 'refused', 'joined'] as const;
 /** See `JOIN_STATES`. */

@@ -10,4 +10,5 @@ export {
   type EvidenceIdentity,
 } from './evidence-identity.ts';
 export { canonicalAddress, whyAddressReserved } from './node-address.ts';
+export { controlPlaneAt, reserveAddress } from './reserved-address.ts';
 export { joinValidators, readAttestation, type ActiveAttestation } from './read-attestation.ts';

@@ -104,8 +104,8 @@ export const joinErrors = defineErrors({
     'Set the address in the provisioning of the machine.',
   ),
   'join-address-taken': retryable.operator.refused(
-    'Another node that is alive has the address that this machine reports.',
-    'Give the machines different addresses.',
+    'Another node has the address that this machine reports: a node that is alive, or a control plane, also while that is off.',
+    'Give the machines different addresses. If the control plane will not come back, remove it: `cluster node remove NODE --lost`.',
   ),
   'join-not-admitted': retryable.peer.refused(
     'The machine requests a ticket without having been admitted, or after its admission was withdrawn.',

@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign } from 'node:crypto';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
@@ -8,6 +8,7 @@ import { machineKeyStatement } from '../../internal/crypto/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { generateKeyPem, nodeIdOf, spkiDerOf } from '../../internal/pki/index.ts';
 import {
+  ADDRESSES_PREFIX,
   CLUSTER_KEY,
   CONFIGURATION_KEY,
   records,
@@ -16,6 +17,8 @@ import {
 } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
+import { NodeStore } from '../curator/index.ts';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { IssueRejoinTicketRequestSchema, type Join } from '../joinproto/gen/join_pb.js';
 import { JoinService } from './join-service.ts';
@@ -27,6 +30,7 @@ const session = new Uint8Array(64).fill(5);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');
 const pubKeyDer = spkiDerOf(publicKey);
 const nodeId = nodeIdOf(pubKeyDer);
+const OTHER = nodeIdOf(spkiDerOf(generateKeyPairSync('ed25519').publicKey));
 const ZERO = new Uint8Array(32);
 
 const node: NodeRecord = {
@@ -92,7 +96,7 @@ beforeEach(async () => {
     clusterId: CLUSTER_ID,
     collateral: { current: {} },
     own: { nodeId: 'n', address: '192.0.2.9' },
-    listNodes: () => Promise.resolve([]),
+    listNodes: async (signal) => (await new NodeStore(etcd).list(signal)).nodes,
     clock: new FakeClock(),
     log: createMemoryLogger().log,
   });
@@ -166,6 +170,52 @@ async function rejoin(peer: AttestedPeer): Promise<string> {
   const { code, message } = error as { readonly code?: string; readonly message: string };
   return code ?? message;
 }
+
+/** A control plane on record that is off: it has no heartbeat. */
+function recordControlPlane(roles: NodeRecord['roles'] = ['ConsensusMember', 'KubernetesController']): void {
+  const { admission: _, ...rest } = node;
+  const record = { ...rest, nodeId: OTHER, name: 'c2', roles };
+  write(records.node.key(OTHER), records.node.encode(record));
+}
+
+describe('the address of a control plane that is off', () => {
+  test('is refused for a worker from the first ticket of that control plane on', async () => {
+    recordControlPlane();
+    write(records.address.key('192.0.2.1'), records.address.encode({ version: 1, nodeId: OTHER }));
+    expect(await rejoin(sessionOf())).toBe('join-address-taken');
+    expect(signed).toBe(0);
+  });
+
+  test('is refused for a worker if only the last status of that control plane names it', async () => {
+    recordControlPlane();
+    const status = toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '192.0.2.1' }));
+    const text = Buffer.from(status).toString('base64');
+    write(records.status.key(OTHER), records.status.encode({ version: 1, status: text, updatedMs: 1 }));
+    expect(await rejoin(sessionOf())).toBe('join-address-taken');
+    expect(signed).toBe(0);
+  });
+
+  test('is free again for others after it was removed or demoted', async () => {
+    write(records.address.key('192.0.2.1'), records.address.encode({ version: 1, nodeId: OTHER }));
+    expect(await rejoin(sessionOf())).toBe('signed 1');
+    recordControlPlane(['KubernetesWorker']);
+    expect(await rejoin(sessionOf())).toBe('signed 2');
+  });
+
+  test('is reserved before its certificates are signed, and its previous address is free', async () => {
+    const roles: NodeRecord['roles'] = ['ConsensusMember', 'KubernetesController'];
+    write(records.node.key(nodeId), records.node.encode({ ...node, roles }));
+    write(records.address.key('192.0.2.7'), records.address.encode({ version: 1, nodeId }));
+    expect(await rejoin(sessionOf())).toBe('signed 1');
+    const { entries } = await etcd.list(ADDRESSES_PREFIX, { signal: stop.signal });
+    expect(entries.map(({ key }) => key)).toEqual([`${ADDRESSES_PREFIX}192.0.2.1`]);
+  });
+
+  test('is not reserved by a worker for itself', async () => {
+    expect(await rejoin(sessionOf())).toBe('signed 1');
+    expect((await etcd.list(ADDRESSES_PREFIX, { signal: stop.signal })).entries).toEqual([]);
+  });
+});
 
 describe('the ticket of a long session', () => {
   test('is requested from the signer if nothing has changed', async () => {

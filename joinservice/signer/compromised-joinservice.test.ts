@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
 import { put, remove } from '../../internal/etcd/index.ts';
 import {
   createCertificateRequest,
@@ -30,6 +31,10 @@ function granted(name = 'c2'): SignerMachine {
   signer.put(record);
   signer.write(signer.owner.grantWrite(record));
   return machine;
+}
+
+function reservation(address: string, nodeId: string) {
+  return put(records.address.key(address), records.address.encode({ version: 1, nodeId }));
 }
 
 /** A machine of the attacker, whose etcd records the attacker writes. */
@@ -396,6 +401,24 @@ describe('addresses and names', () => {
     signer.put(worker.record('c2', ['KubernetesWorker']));
     const named = await signer.request(worker, { address: '192.0.2.3' });
     await expect(signer.sign(named)).rejects.toEqual(coded('signer-address-other'));
+  });
+
+  test('the reserved address of a control plane that another signer signed for is refused for a worker', async () => {
+    const other = new SignerMachine();
+    signer.put(other.record('c3', CONTROL_PLANE));
+    signer.write(reservation('192.0.2.3', other.nodeId));
+    const worker = forged(['KubernetesWorker']);
+    const request = await signer.request(worker, { address: '192.0.2.3' });
+    await expect(signer.sign(request)).rejects.toEqual(coded('signer-address-other'));
+    signer.put(other.record('c3', ['KubernetesWorker']));
+    expect(await signer.sign(request)).toHaveProperty('kubeletServingCertPem');
+  });
+
+  test('a serving certificate is valid for days, even if `kubeletMinutes` is a year', async () => {
+    const { kubeletServingCertPem } = await signer.sign(await signer.request(forged(['KubernetesWorker'])));
+    const { validFrom, validTo } = new X509Certificate(kubeletServingCertPem);
+    const days = (Date.parse(validTo) - Date.parse(validFrom)) / 86_400_000;
+    expect(days).toBeLessThan(8);
   });
 
   test('malformed addresses and names are refused', async () => {

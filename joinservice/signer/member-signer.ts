@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/index.ts';
 import { seal, type Sealed } from '../../internal/crypto/index.ts';
+import { kubeletServingMinutes } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeIdOf,
@@ -14,6 +15,7 @@ import {
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
+import { controlPlaneAt } from '../evidence/index.ts';
 import { isListedAs } from '../ownerdocs/index.ts';
 import { checkAddress, type ReservedNetworks, type ReservedNode } from './check-address.ts';
 import { SignerError } from './errors.ts';
@@ -100,6 +102,7 @@ export class MemberSigner {
     await this.#refuseReplay(node, statement);
     const controlPlanes = [cluster.own, ...(await memory.controlPlanes()).values()];
     const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
+    await this.#refuseReserved(node, address, signal);
     const made = { statement: statement.bytes, evidence: request.evidence };
     const shows = await this.#reads.evidence.verify(node, made, signal);
     const approval = isControlPlane(node.roles)
@@ -129,6 +132,16 @@ export class MemberSigner {
     const asked = { ...request, clusterId: cluster.clusterId, nodePubKeyDer };
     const by = { nodeId: node.nodeId, signature: request.signature, nowMs: clock.nowMs() };
     return verifyStatement(asked, by);
+  }
+
+  /** Other signers have signed for control planes that this one does not know; their addresses are reserved in etcd. */
+  async #refuseReserved({ nodeId }: NodeRecord, address: string, signal: AbortSignal): Promise<void> {
+    const holder = await controlPlaneAt(this.#reads.etcd, address, signal);
+    if (holder === undefined || holder.nodeId === nodeId) return;
+    throw new SignerError(
+      'signer-address-other',
+      `signing for ${nodeId} at ${address}: it is the address of control plane ${holder.name}`,
+    );
   }
 
   /**
@@ -237,21 +250,25 @@ export class MemberSigner {
       await keys.certificateAuthority('kubernetes-ca'),
     ];
     const clients = await keys.kubernetesClients();
-    const { nodeMinutes, kubeletMinutes } = await lifetimes.now(signal);
-    const kubeletDays = kubeletMinutes / MINUTES_PER_DAY;
+    const certificates = await lifetimes.now(signal);
+    const [nodeDays, clientDays, servingDays] = [
+      certificates.nodeMinutes / MINUTES_PER_DAY,
+      certificates.kubeletMinutes / MINUTES_PER_DAY,
+      kubeletServingMinutes(certificates) / MINUTES_PER_DAY,
+    ];
     const leaf = nodeLeaf({
       clusterId: cluster.clusterId,
       pubKeyDer: Buffer.from(node.pubKey, 'base64'),
       addresses: [address],
-      validDays: nodeMinutes / MINUTES_PER_DAY,
+      validDays: nodeDays,
       isControlPlane: isControlPlane(node.roles),
     });
     const names: readonly SubjectName[] = [
       { type: 'dns', value: node.name },
       { type: 'ip', value: address },
     ];
-    const asClient = { usage: 'client', names: [], validDays: kubeletDays } as const;
-    const asServer = { usage: 'server', names, validDays: kubeletDays } as const;
+    const asClient = { usage: 'client', names: [], validDays: clientDays } as const;
+    const asServer = { usage: 'server', names, validDays: servingDays } as const;
     return {
       nodeCertPem: await clusterCa.issue(leaf),
       kubernetesCaPem: kubernetesCa.caPem,

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { kubeletServingMinutes } from '../../../internal/config/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { LeafSpec } from '../../../internal/pki/index.ts';
 import {
@@ -46,7 +47,12 @@ export async function createKubeletCredentials(
   await ensureKeyPair(files, servers, {
     keyFile: KUBELET_FILES.servingKey,
     certFile: KUBELET_FILES.servingCert,
-    leaf: { ...subject, usages: ['server'], names },
+    leaf: {
+      ...subject,
+      usages: ['server'],
+      names,
+      validDays: kubeletServingMinutes(certificates) / MINUTES_PER_DAY,
+    },
   });
 }
 

@@ -54,7 +54,7 @@ export class CompromisedMachine {
 
   async attack(
     attack: Attack,
-    more: Partial<Pick<AttackRequest, 'own' | 'others' | 'victim'>> = {},
+    more: Partial<Pick<AttackRequest, 'own' | 'others' | 'victim' | 'address'>> = {},
   ): Promise<AttackResult> {
     const orders: AttackRequest = { ...this.#orders, attack, own: this.stolen, ...more };
     const inside = ['nsenter', `--net=${this.#network}`, '--'] as const;

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
 import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
+import { CompromisedMachine } from './compromised-machine.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 
 const NAME = 'lostnode';
+const DAY_MS = 86_400_000;
 const ENDPOINTS = [
   ...['Kubernetes', 'state'].flatMap((etcd) => [`${etcd} etcd client port`, `${etcd} etcd peer port`]),
   'API server',
@@ -19,11 +22,36 @@ await test('after the loss of a control plane, node remove tests its credentials
   const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
 
   await story.test(
+    'a worker gets no certificate for the address of a control plane that is off',
+    async (step) => {
+      const endpoint = `${await cluster.address('n1')}:9090`;
+      const worker = await CompromisedMachine.compromise(bench, cluster, 'n4', endpoint);
+      const [own, address] = [await cluster.address('n4'), await cluster.address('n3')];
+      await cluster.cutPower('n3');
+      await eventually(
+        'the cluster counts n3 as off',
+        60,
+        () => must('node', 'ls'),
+        (said) => /n3 +\S*NotResponding/.test(said),
+      );
+      const refused = await worker.attack('certificates', { address });
+      step.diagnostic(JSON.stringify(refused));
+      assert.deepEqual(refused, { refused: 'join-address-taken' });
+      const granted = await worker.attack('certificates', { address: own });
+      assert.ok('granted' in granted, 'it gets certificates for its own address');
+      for (const node of ['n1', 'n2', 'n4']) {
+        const pem = await cluster.run(node, 'cat', '/var/lib/cluster/kubernetes/kubelet-serving.crt');
+        const daysLeft = (Date.parse(new X509Certificate(pem).validTo) - Date.now()) / DAY_MS;
+        assert.ok(daysLeft < 8, `the serving certificate of ${node} is valid for ${daysLeft} days`);
+      }
+    },
+  );
+
+  await story.test(
     'every endpoint refuses the credentials of the lost node, and the CLI lists where its CA keys still work',
     async (step) => {
       const shown = await must('node', 'show', 'n3');
       const [nodeId = ''] = /node-[0-9a-f]{32}/.exec(shown) ?? [];
-      await cluster.cutPower('n3');
       const said = await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys');
       step.diagnostic(said);
       for (const node of ['n1', 'n2'])

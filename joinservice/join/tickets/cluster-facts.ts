@@ -15,7 +15,7 @@ import {
 import { isControlPlane, isMemberState } from '../../../internal/role/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { nodeStatusOf, type NodeView } from '../../curator/index.ts';
-import { canonicalAddress } from '../../evidence/index.ts';
+import { canonicalAddress, controlPlaneAt } from '../../evidence/index.ts';
 import { JoinError } from '../errors.ts';
 import { SharedRead } from './shared-read.ts';
 
@@ -104,8 +104,7 @@ export class ClusterFacts {
     signal.throwIfAborted();
     const name = nodes.find(({ record }) => record.nodeId === own.nodeId)?.record.name ?? own.nodeId;
     const others = nodes
-      .filter(({ record }) => record.nodeId !== own.nodeId && isMemberState(record.state))
-      .filter(({ record }) => isControlPlane(record.roles))
+      .filter((view) => view.record.nodeId !== own.nodeId && isActiveControlPlane(view))
       .flatMap((view) => {
         const address = addressOf(view);
         return address === '' ? [] : [{ nodeId: view.record.nodeId, name: view.record.name, address }];
@@ -113,17 +112,28 @@ export class ClusterFacts {
     return [{ ...own, name }, ...others];
   }
 
-  /** The ID of the node that is alive and reports this address as its own. */
+  /** The ID of the node that has this address: a control plane, also while it is off, or another node that is alive. */
   async nodeIdAt(address: string, signal: AbortSignal): Promise<string | undefined> {
+    const { etcd, own } = this.#ports;
+    if (canonicalAddress(own.address) === address) return own.nodeId;
+    const reservedFor = await controlPlaneAt(etcd, address, signal);
+    if (reservedFor !== undefined) return reservedFor.nodeId;
     const nodes = await this.#nodes.get();
     signal.throwIfAborted();
-    return nodes.find((view) => view.isAlive && canonicalAddress(addressOf(view)) === address)?.record.nodeId;
+    const holds = (view: NodeView): boolean =>
+      // The status names the address of a control plane that has not requested a ticket since reservations exist.
+      (view.isAlive || isActiveControlPlane(view)) && canonicalAddress(addressOf(view)) === address;
+    return nodes.find(holds)?.record.nodeId;
   }
 }
 
 interface OwnedCluster {
   readonly cluster: ClusterRecord;
   readonly ownership: OwnershipRecord;
+}
+
+function isActiveControlPlane({ record }: NodeView): boolean {
+  return isMemberState(record.state) && isControlPlane(record.roles);
 }
 
 function addressOf(view: NodeView): string {

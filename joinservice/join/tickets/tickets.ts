@@ -11,7 +11,7 @@ import {
   type NodeRecord,
 } from '../../../internal/records/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
-import { evidenceIdentityOf, isSameMachine, whyAddressReserved } from '../../evidence/index.ts';
+import { evidenceIdentityOf, isSameMachine, reserveAddress, whyAddressReserved } from '../../evidence/index.ts';
 import type {
   IssueJoinTicketRequest,
   IssueRejoinTicketRequest,
@@ -119,6 +119,7 @@ export class Tickets {
       facts.controlPlanes(signal),
     ]);
     const { nodeId, name, roles, labels } = node;
+    await this.#reserve(node, parseAddress(to.keys.address), signal);
     // The signer verifies everything that the machine sent. Only the session value comes from this process.
     const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = to.keys;
     const signed = await signer.signMember(
@@ -149,6 +150,14 @@ export class Tickets {
       kubeletServingCertificatePem: signed.kubeletServingCertPem,
       ...(signed.controlPlaneKeys === undefined ? {} : { controlPlaneKeys: signed.controlPlaneKeys }),
     };
+  }
+
+  /** Other nodes get no certificate for the address of a control plane, also while that is off. @throws JoinError */
+  async #reserve({ nodeId, roles }: NodeRecord, address: string, signal: AbortSignal): Promise<void> {
+    if (!isControlPlane(roles) || (await reserveAddress(this.#ports.etcd, { nodeId, address }, signal)))
+      return;
+    const doing = `issuing ticket to ${nodeId}`;
+    throw new JoinError('join-address-taken', `${doing}: another node reserved ${address} in the meantime`);
   }
 
   async #member(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
