@@ -58,7 +58,12 @@ async function renewKubelet(
   ];
   const pairs = [
     [clients, KUBELET_FILES.clientKey, KUBELET_FILES.clientCert, { usages: ['client'], names: [] }],
-    [servers, KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names, validDays: kubeletServingMinutes(at.lifetimes) / MINUTES_PER_DAY }],
+    [
+      servers,
+      KUBELET_FILES.servingKey,
+      KUBELET_FILES.servingCert,
+      { usages: ['server'], names, validDays: kubeletServingMinutes(at.lifetimes) / MINUTES_PER_DAY },
+    ],
   ] as const;
   const whom = {
     commonName: `system:node:${nodeName}`,

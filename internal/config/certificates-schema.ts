@@ -19,7 +19,9 @@ export const certificatesSchema = z.strictObject({
     ),
   kubeletMinutes: minutes
     .default(DEFAULTS.kubeletCertificateMinutes)
-    .describe('Lifetime of the client certificate of the kubelet; default: one year. Its serving certificate is valid for at most 7 days.'),
+    .describe(
+      'Lifetime of the client certificate of the kubelet; default: one year. Its serving certificate is valid for at most 7 days.',
+    ),
   controlPlaneMinutes: minutes
     .default(DEFAULTS.controlPlaneCertificateMinutes)
     .describe(

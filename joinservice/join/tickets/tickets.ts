@@ -11,7 +11,12 @@ import {
   type NodeRecord,
 } from '../../../internal/records/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
-import { evidenceIdentityOf, isSameMachine, reserveAddress, whyAddressReserved } from '../../evidence/index.ts';
+import {
+  evidenceIdentityOf,
+  isSameMachine,
+  reserveAddress,
+  whyAddressReserved,
+} from '../../evidence/index.ts';
 import type {
   IssueJoinTicketRequest,
   IssueRejoinTicketRequest,
