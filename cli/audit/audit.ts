@@ -1,4 +1,4 @@
-import { OperatorApi, type AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import type { Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
@@ -102,9 +102,9 @@ async function readVerified(context: CommandContext) {
     const known = await checkpoints.list();
     const shown: ChainEntry[] = [];
     let head: AuditHead | undefined;
-    await callCurator(context, async (_, { signal }, of) => {
+    await callCurator(context, async ({ operatorApi }) => {
       shown.length = 0;
-      for await (const { message } of of(OperatorApi).listAudit({}, { signal })) {
+      for await (const { message } of operatorApi.listAudit({})) {
         if (message.case === 'entry')
           shown.push({ seq: Number(message.value.seq), record: message.value.record });
         else if (message.case === 'head') head = message.value;

@@ -1,6 +1,5 @@
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
-import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
 import { formatEndpoint, hostOf, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -124,6 +123,6 @@ function endpointOf(text: string): string {
 
 /** Join endpoints of all current control planes. */
 async function currentJoinEndpoints(context: CommandContext): Promise<readonly string[]> {
-  const { directory } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
+  const { directory } = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
   return directory.map(({ curatorEndpoint }) => formatEndpoint(hostOf(curatorEndpoint), PORTS.join));
 }

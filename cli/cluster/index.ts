@@ -10,12 +10,7 @@ export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidat
 export type { GenerateOptions } from './config/config.ts';
 export { apiServerUrlOf } from './curator/api-servers.ts';
 export { findNode, newMutation, withKubernetes } from './curator/cluster-access.ts';
-export {
-  callCurator,
-  type CuratorCallOptions,
-  type CuratorClient,
-  type CuratorClients,
-} from './curator/call-curator.ts';
+export { callCurator } from './curator/call-curator.ts';
 export { ClusterError, clusterErrors } from './errors.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init/init.ts';
 export { saveKnownCurators } from './curator/known-curators.ts';

@@ -1,7 +1,6 @@
 import { ageOf, encodeBundle, parseBundle } from '../../internal/attestation/collateral/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { AttestError, CollateralStore, collateralTable } from '../attest/index.ts';
 import { callCurator, newMutation } from '../cluster/index.ts';
@@ -17,8 +16,8 @@ export async function runCollateralUpload(context: CommandContext): Promise<void
     );
   const bundle = Buffer.from(encodeBundle(kept), 'utf8');
   const mutation = newMutation();
-  const { evaluationNumber } = await callCurator(context, (_, call, of) =>
-    of(OperatorApi).putCollateral({ bundle, mutation }, call),
+  const { evaluationNumber } = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.putCollateral({ bundle, mutation }),
   );
   const documents = kept.items.length;
   host.result(
@@ -30,8 +29,8 @@ export async function runCollateralUpload(context: CommandContext): Promise<void
 /** `cluster attest collateral show`: the collateral that the cluster uses, its age, and who uploaded it. */
 export async function runCollateralShow(context: CommandContext): Promise<ExitName> {
   const { host, ports } = context;
-  const { bundle, evaluationNumber, ...answer } = await callCurator(context, (_, call, of) =>
-    of(OperatorApi).getCollateral({}, call),
+  const { bundle, evaluationNumber, ...answer } = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.getCollateral({}),
   );
   if (bundle.length === 0) {
     host.result(
@@ -79,7 +78,7 @@ export async function collateralForMachine(
 }
 
 async function readFromCluster(context: CommandContext): Promise<string | undefined> {
-  const { bundle } = await callCurator(context, (_, call, of) => of(OperatorApi).getCollateral({}, call));
+  const { bundle } = await callCurator(context, ({ operatorApi }) => operatorApi.getCollateral({}));
   return bundle.length === 0 ? undefined : Buffer.from(bundle).toString('utf8');
 }
 

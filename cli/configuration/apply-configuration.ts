@@ -143,9 +143,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
       const document = Buffer.from(canonicalJson(merged), 'utf8');
       const documents = policyFor(await openSigner(context), document);
       const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
-      const { revision } = await callCurator(context, (curator, call) =>
-        curator.updateConfiguration(request, call),
-      );
+      const { revision } = await callCurator(context, ({ curator }) => curator.updateConfiguration(request));
       return { revision, changes, losses };
     } catch (error) {
       const isStale = error instanceof CodedError && error.code === 'curator-configuration-stale';

@@ -37,7 +37,7 @@ export async function runConfigShow(context: CommandContext): Promise<void> {
 
 /** Reads the configuration of the cluster. */
 export async function readCurrentConfiguration(context: CommandContext): Promise<CurrentConfiguration> {
-  const answer = await callCurator(context, (curator, call) => curator.getConfiguration({}, call));
+  const answer = await callCurator(context, ({ curator }) => curator.getConfiguration({}));
   const text = Buffer.from(answer.document).toString('utf8');
   return {
     text,

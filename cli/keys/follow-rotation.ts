@@ -58,7 +58,7 @@ function progressOf({ generation, phase, awaited }: KeysView): string {
 /** Undefined if nobody answered: curators and etcd restart during a rotation. */
 async function readKeys(context: CommandContext, progress: StepProgress): Promise<KeysView | undefined> {
   try {
-    return await callCurator(context, (_, call, of) => fetchKeysView(of, call));
+    return await callCurator(context, fetchKeysView);
   } catch (error) {
     context.signal.throwIfAborted();
     if (!(error instanceof CodedError) || !error.retryable) throw error;

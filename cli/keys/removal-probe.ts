@@ -2,7 +2,6 @@ import { describeError } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
-  NodeStreams,
   ProbeResult_Outcome as Outcome,
   type ProbeReport,
   type ProbeResult,
@@ -66,18 +65,17 @@ export async function runRemovalProbe(
   removedNodeId: string,
   held: HeldKeys | undefined,
 ): Promise<ProbeResults> {
-  const { nodes } = await callCurator(context, (curator, call) => curator.listNodes({}, call));
+  const { nodes } = await callCurator(context, ({ curator }) => curator.listNodes({}));
   const probe = {
     removedNodeId,
     heldKeys: held !== undefined,
     generation: BigInt(held?.generation ?? 0),
   };
-  const call = { signal: context.signal, timeoutMs: PROBE_TIMEOUT_MS };
   const failures: string[] = [];
   for (const { nodeId, name } of nodes.filter(isHealthyControlPlane)) {
     try {
-      const { report } = await callCurator(context, (_, _call, of) =>
-        of(NodeStreams).probeRemoved({ node: nodeId, probe }, call),
+      const { report } = await callCurator(context, ({ nodeStreams }) =>
+        nodeStreams.probeRemoved({ node: nodeId, probe }, { timeoutMs: PROBE_TIMEOUT_MS }),
       );
       if (report !== undefined) return probeResultsFrom(report, held);
       failures.push(`${name}: no report`);

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { formatDuration } from '../../internal/clock/index.ts';
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { AppError } from '../app/errors.ts';
 import {
@@ -120,15 +119,15 @@ export async function requestRotation(
   { reason, replaces }: { readonly reason: string; readonly replaces: number },
 ): Promise<{ readonly generation: number; readonly isDone: boolean }> {
   const request = { reason, replaces: BigInt(replaces), mutation: newMutation() };
-  const { generation, isDone } = await callCurator(context, (_, call, of) =>
-    of(OperatorApi).rotateKeys(request, call),
+  const { generation, isDone } = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.rotateKeys(request),
   );
   return { generation: Number(generation), isDone };
 }
 
 /** @throws KeysError `keys-rotation-unsupported` */
 async function readKeys(context: CommandContext): Promise<KeysView> {
-  const keys = await callCurator(context, (_, call, of) => fetchKeysView(of, call));
+  const keys = await callCurator(context, fetchKeysView);
   if (keys === undefined)
     throw new KeysError('keys-rotation-unsupported', 'the curator does not support key rotation');
   return keys;

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
@@ -96,11 +95,8 @@ async function readSnapshot(context: CommandContext, kube: KubeClient): Promise<
   };
   const [{ nodes, joins }, kubeNodes] = await Promise.all([
     orElse({ nodes: [], joins: [] }, () =>
-      callCurator(context, async (curator, call, clients) => {
-        const [listed, requests] = await Promise.all([
-          curator.listNodes({}, call),
-          clients(OperatorApi).listJoins({}, call),
-        ]);
+      callCurator(context, async ({ curator, operatorApi }) => {
+        const [listed, requests] = await Promise.all([curator.listNodes({}), operatorApi.listJoins({})]);
         return { nodes: listed.nodes, joins: requests.joins };
       }),
     ),
@@ -114,11 +110,8 @@ async function approve(context: CommandContext, machine: JoiningMachine, joinId:
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
   const mutation = { idempotencyKey: randomUUID() };
   const documents = await grantForJoin(context, joinId, value.roles);
-  await callCurator(context, (_, call, clients) =>
-    clients(OperatorApi).decideJoin(
-      { join: joinId, decision: { case: 'approve', value }, documents, mutation },
-      call,
-    ),
+  await callCurator(context, ({ operatorApi }) =>
+    operatorApi.decideJoin({ join: joinId, decision: { case: 'approve', value }, documents, mutation }),
   );
 }
 

@@ -11,8 +11,8 @@ export async function runLabel(
   const { set, remove } = parseLabelChanges(words);
   const { nodeId } = await findNode(context, name);
   const mutation = newMutation();
-  const { node } = await callCurator(context, (curator, call) =>
-    curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation }, call),
+  const { node } = await callCurator(context, ({ curator }) =>
+    curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation }),
   );
   const labels = node?.labels ?? {};
   context.host.result({ node: name, labels }, () =>

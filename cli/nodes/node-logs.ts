@@ -1,4 +1,3 @@
-import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { callCurator, findNode } from '../cluster/index.ts';
@@ -22,11 +21,8 @@ export async function runNodeLogs(context: CommandContext, name: string, options
       ? { case: 'units' as const, value: { names: units.map(unitName) } }
       : { case: 'path' as const, value: path };
   if (path !== '' && units.length === 0) await requireRunnable(context, name, path);
-  await callCurator(context, async (_, { signal }, of) => {
-    const stream = of(NodeStreams).streamLogs(
-      { node: name, logs: { source, backlog, follow, exact } },
-      { signal },
-    );
+  await callCurator(context, async ({ nodeStreams }) => {
+    const stream = nodeStreams.streamLogs({ node: name, logs: { source, backlog, follow, exact } });
     let rest = '';
     for await (const { lines, dropped } of stream) {
       if (dropped > 0n)

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   AttestationError,
@@ -71,8 +70,8 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
     'verify-evidence',
     `Requesting fresh evidence from ${node.name}`,
     () =>
-      callCurator(context, (_, { signal }, of) =>
-        of(NodeStreams).getEvidence({ node: node.nodeId, nonce }, { signal, timeoutMs: ANSWER_MS }),
+      callCurator(context, ({ nodeStreams }) =>
+        nodeStreams.getEvidence({ node: node.nodeId, nonce }, { timeoutMs: ANSWER_MS }),
       ),
   );
   const binding = bindingOfVerifyRequest({ clusterId, nodeId: node.nodeId, nonce });

@@ -1,4 +1,3 @@
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
@@ -14,7 +13,7 @@ export async function confirmOperatorRemoval(
   { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
 ): Promise<boolean> {
   if (yes && !dryRun) return false;
-  const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
+  const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
   const known = operators.find((each) => each.name === name);
   const losses =
     known === undefined

@@ -2,7 +2,6 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import { OPERATOR_ROLES } from '../../internal/records/index.ts';
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
@@ -21,7 +20,7 @@ const END = '-----END CERTIFICATE REQUEST-----';
 
 /** `cluster operator ls`: lists operators. */
 export async function runOperatorList(context: CommandContext): Promise<void> {
-  const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
+  const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
   const views = operators.map(({ name, role, fingerprint, createdMs }) => ({
     name: printable(name),
     role: printable(role),
@@ -65,12 +64,15 @@ export async function runOperatorAdd(
   const { clusterId, clusterCaPem } = member;
   const mutation = newMutation();
   const documents = await documentsFor(context, { name, role: options.role, certificateRequest });
-  const { answer, curatorEndpoints } = await callCurator(context, async (curator, call, of) => {
-    const made = await of(OperatorApi).putOperator(
-      { name, role: options.role, certificateRequest, documents, mutation },
-      call,
-    );
-    const { directory } = await curator.getClusterInfo({}, call);
+  const { answer, curatorEndpoints } = await callCurator(context, async ({ curator, operatorApi }) => {
+    const made = await operatorApi.putOperator({
+      name,
+      role: options.role,
+      certificateRequest,
+      documents,
+      mutation,
+    });
+    const { directory } = await curator.getClusterInfo({});
     return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
   });
   // The CA that the operator will trust comes from here, not from the response.
@@ -141,9 +143,7 @@ export async function runOperatorRemove(
   const mutation = newMutation();
   const documents = await signedOperators(context, { kind: 'remove', name });
   const remove = () =>
-    callCurator(context, (_, call, of) =>
-      of(OperatorApi).deleteOperator({ name, documents, mutation }, call),
-    );
+    callCurator(context, ({ operatorApi }) => operatorApi.deleteOperator({ name, documents, mutation }));
   let hasSigned = false;
   try {
     await remove();

@@ -7,7 +7,6 @@ import {
 } from '../../internal/crypto/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 
@@ -27,7 +26,7 @@ export interface CallingOwner {
 export async function readCallingOwner(context: CommandContext): Promise<CallingOwner> {
   const member = await readCaller(context);
   const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
-  const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
+  const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
   const own = operators.find((each) => each.fingerprint === fingerprint);
   return { ownerPubKey: rawKeyOf(member), isOwner: own?.role === 'owner' };
 }
@@ -37,11 +36,11 @@ export async function signOwnership(context: CommandContext): Promise<void> {
   const member = await readCaller(context);
   const { clusterId, clusterCaPem, keyPem } = member;
   const mutation = newMutation();
-  await callCurator(context, async (curator, call, of) => {
-    const { epoch } = await curator.getClusterInfo({}, call);
+  await callCurator(context, async ({ curator, operatorApi }) => {
+    const { epoch } = await curator.getClusterInfo({});
     const signature = signEd25519(keyPem, ownershipStatement({ clusterId, clusterCaPem, epoch }));
     const signed = { ownerPublicKey: rawKeyOf(member), epoch, signature, mutation };
-    return of(OperatorApi).putOwnership(signed, call);
+    return operatorApi.putOwnership(signed);
   });
 }
 
@@ -70,9 +69,7 @@ export async function ownerKeysToProvision(
 
 async function signerNow(context: CommandContext): Promise<Uint8Array> {
   try {
-    const { ownerPublicKey } = await callCurator(context, (_, call, of) =>
-      of(OperatorApi).getOwnership({}, call),
-    );
+    const { ownerPublicKey } = await callCurator(context, ({ operatorApi }) => operatorApi.getOwnership({}));
     return ownerPublicKey;
   } catch (error) {
     if (!(error instanceof RpcError && error.code === 'rpc-not-served')) throw error;

@@ -14,10 +14,9 @@ import {
 } from '../../internal/ownerdocument/index.ts';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
-import {
-  OperatorApi,
-  type ListDocumentsResponse,
-  type RemovedMachine,
+import type {
+  ListDocumentsResponse,
+  RemovedMachine,
 } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readCaller, type Caller } from '../cluster/index.ts';
@@ -58,7 +57,7 @@ export function policyFor(signer: DocumentSigner | undefined, configuration: Uin
 
 async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {
   try {
-    return await callCurator(context, (_, call, of) => of(OperatorApi).listDocuments({}, call));
+    return await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;

@@ -1,6 +1,6 @@
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
-import { OperatorApi, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
@@ -68,7 +68,7 @@ export async function grantForJoin(
   if (!isControlPlane(wanted)) return [];
   const signer = await openSigner(context);
   if (signer === undefined) return [];
-  const { joins } = await callCurator(context, (_, call, of) => of(OperatorApi).listJoins({}, call));
+  const { joins } = await callCurator(context, ({ operatorApi }) => operatorApi.listJoins({}));
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // the curator refuses the name
   const { joinId: nodeId, fingerprint, identity } = join;

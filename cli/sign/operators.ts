@@ -5,7 +5,7 @@ import {
   type DocumentKind,
 } from '../../internal/ownerdocument/index.ts';
 import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
-import { OperatorApi, type Operator } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { Operator } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
 import { openSigner, type DocumentSigner } from './document-signer.ts';
@@ -52,7 +52,7 @@ export async function signedOperators(
 
 /** Operators on record, in the form that is signed. */
 export async function operatorsOnRecord(context: CommandContext): Promise<readonly SignedOperator[]> {
-  const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
+  const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
   return operators.flatMap((each) => signedFrom(each) ?? []);
 }
 

@@ -1,6 +1,5 @@
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
 import { parseClusterConfig } from '../../internal/config/index.ts';
-import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { randomUUID } from 'node:crypto';
 import type { CommandContext } from '../app/command.ts';
@@ -46,7 +45,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
     ),
   ];
   const mutation = { idempotencyKey: randomUUID() };
-  await callCurator(context, (_, call, of) => of(OperatorApi).putDocuments({ documents, mutation }, call));
+  await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
   context.host.result({ revision: now.revision, documents: documents.length }, () =>
     [`Signed ${documents.length} documents.`, ...lines].join('\n'),
   );
@@ -54,10 +53,10 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
 
 async function onRecord(context: CommandContext): Promise<OnRecord> {
   const operators = await operatorsOnRecord(context);
-  return callCurator(context, async (curator, call) => {
+  return callCurator(context, async ({ curator }) => {
     const [configuration, { nodes }] = await Promise.all([
-      curator.getConfiguration({}, call),
-      curator.listNodes({}, call),
+      curator.getConfiguration({}),
+      curator.listNodes({}),
     ]);
     return {
       configuration: configuration.document,

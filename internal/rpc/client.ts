@@ -26,7 +26,7 @@ import { errorFromStatus } from './errors.ts';
 export interface CallOptions {
   readonly signal: AbortSignal;
   /** Deadline of the whole call; default: none. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Sent as gRPC metadata; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -59,10 +59,41 @@ export function createClient<S extends DescService>(service: S, channel: RpcChan
   return Object.fromEntries(methods) as Client<S>;
 }
 
+/** Typed methods of one service with default options. */
+export type BoundClient<S extends DescService> = {
+  readonly [K in keyof S['method']]: Bound<Client<S>[K]>;
+};
+
+type Bound<C> = C extends (request: infer R, options: CallOptions) => infer A
+  ? (request: R, options?: Partial<CallOptions>) => A
+  : never;
+
+/**
+ * A client of `service` over `channel` whose calls take `defaults` for the options that they do not set. A stream has no
+ * time limit unless its call sets one.
+ */
+export function bindClient<S extends DescService>(
+  service: S,
+  channel: RpcChannel,
+  defaults: CallOptions,
+): BoundClient<S> {
+  const bound = service.methods.map((method) => {
+    const call = createMethod(method, channel);
+    const own = method.methodKind === 'unary' ? defaults : { ...defaults, timeoutMs: undefined };
+    return [
+      method.localName,
+      (request: never, options = {}) => call(request, { ...own, ...options }),
+    ] as const;
+  });
+  return Object.fromEntries(bound) as BoundClient<S>;
+}
+
 type Init = MessageInitShape<DescMethod['input']>;
 type Message = MessageShape<DescMethod['output']>;
 
-function createMethod(method: DescMethod, channel: RpcChannel): unknown {
+type Method = (request: never, options: CallOptions) => unknown;
+
+function createMethod(method: DescMethod, channel: RpcChannel): Method {
   const { path, requestSerialize, responseDeserialize } = methodDefinition(method);
   const fail = (error: unknown, signal: AbortSignal): unknown =>
     callError(`calling ${method.name} of ${channel.endpoint}`, channel, error, signal);

@@ -8,7 +8,7 @@
  * peers can reach limits the connections whose peer has not done so yet (`ConnectionLimiter`).
  */
 export { RpcChannel, type ChannelOptions } from './channel.ts';
-export { createClient, type CallOptions, type Client } from './client.ts';
+export { bindClient, createClient, type BoundClient, type CallOptions, type Client } from './client.ts';
 export { RemoteError, RpcError, type Disclosure, type RpcErrorCode } from './errors.ts';
 export { FairQueue } from './fair-queue.ts';
 export { sourcePathOf } from './source-path.ts';

@@ -1,6 +1,5 @@
 import { formatEndpoint, hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { KubeClient, KubeError, type KubeAccess } from '../../../internal/kube/index.ts';
-import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from './call-curator.ts';
 
@@ -49,9 +48,7 @@ export function knownApiServers(context: CommandContext): ApiServers {
     },
     list: async () => {
       try {
-        const { directory } = await callCurator(context, (_, call, of) =>
-          of(Curator).getClusterInfo({}, call),
-        );
+        const { directory } = await callCurator(context, ({ curator }) => curator.getClusterInfo({}));
         return directory
           .filter(({ curatorEndpoint }) => curatorEndpoint !== '')
           .map(({ curatorEndpoint }) => apiServerUrlOf(curatorEndpoint));

@@ -1,15 +1,15 @@
-import type { DescService } from '@bufbuild/protobuf';
 import type { X509Certificate } from 'node:crypto';
 import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { CodedError } from '../../../internal/errors/index.ts';
 import { verifyControlPlaneCertificate } from '../../../internal/pki/index.ts';
 import {
-  createClient,
+  bindClient,
   RpcChannel,
   RpcError,
   tlsClientUpgrade,
-  type Client,
+  type BoundClient,
 } from '../../../internal/rpc/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
@@ -19,19 +19,14 @@ import { certificateAge, keyOnlyCertificate, renewCertificate } from './operator
 
 const ANSWER_MS = 10_000;
 
-/** Client of the curator's own contract. */
-export type CuratorClient = Client<typeof Curator>;
-
-/** Creates clients of the contracts that the curator serves, on the connection of the call. */
-export type CuratorClients = <S extends DescService>(service: S) => Client<S>;
-
-/** Options of a unary call; a stream takes only the signal. */
-export interface CuratorCallOptions {
-  readonly signal: AbortSignal;
-  readonly timeoutMs: number;
+/** Clients of the contracts that a curator serves, on one connection. A unary call ends after 10 s unless it sets a limit. */
+export interface CuratorClients {
+  readonly curator: BoundClient<typeof Curator>;
+  readonly operatorApi: BoundClient<typeof OperatorApi>;
+  readonly nodeStreams: BoundClient<typeof NodeStreams>;
 }
 
-type Call<T> = (curator: CuratorClient, options: CuratorCallOptions, clients: CuratorClients) => Promise<T>;
+type Call<T> = (clients: CuratorClients) => Promise<T>;
 
 /**
  * Calls the first curator that responds: every curator with an etcd quorum serves every call. The program authenticates with
@@ -86,9 +81,9 @@ async function callWithRenewal<T>(
   const age = certificateAge(caller.certPem, nowMs);
   let { certPem } = caller;
   if (age !== 'valid') {
-    const renew: Call<string> = (_, call, clients) =>
+    const renew: Call<string> = ({ operatorApi }) =>
       renewCertificate(context, caller, async (certificateRequest) => {
-        const { certificatePem } = await clients(OperatorApi).renewOperator({ certificateRequest }, call);
+        const { certificatePem } = await operatorApi.renewOperator({ certificateRequest });
         return certificatePem;
       });
     const keyOnly = await keyOnlyCertificate(caller, nowMs);
@@ -124,9 +119,13 @@ async function callOnce<T>(
     }),
   });
   try {
-    const options = { signal: context.signal, timeoutMs: ANSWER_MS };
-    const clients: CuratorClients = (service) => createClient(service, channel);
-    return { kind: 'response', value: await run(createClient(Curator, channel), options, clients) };
+    const limits = { signal: context.signal, timeoutMs: ANSWER_MS };
+    const clients = {
+      curator: bindClient(Curator, channel, limits),
+      operatorApi: bindClient(OperatorApi, channel, limits),
+      nodeStreams: bindClient(NodeStreams, channel, limits),
+    };
+    return { kind: 'response', value: await run(clients) };
   } catch (error) {
     context.signal.throwIfAborted();
     const kind = failureKind(error, channel.connectError);

@@ -8,7 +8,7 @@ import { reachableAccess, knownApiServers } from './api-servers.ts';
 
 /** A node by its name or id. @throws RemoteError `curator-node-unknown` */
 export async function findNode(context: CommandContext, name: string): Promise<Node> {
-  const { node } = await callCurator(context, (curator, call) => curator.getNode({ node: name }, call));
+  const { node } = await callCurator(context, ({ curator }) => curator.getNode({ node: name }));
   if (node === undefined) throw new Error(`curator sent no node ${JSON.stringify(name)}`);
   return node;
 }

@@ -4,7 +4,6 @@ import { describeError } from '../../../internal/errors/index.ts';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import type { Issuer } from '../../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
-import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import type { StepProgress } from '../../host/index.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../../workspace/index.ts';
@@ -124,12 +123,11 @@ async function isRecorded(
   try {
     const { clusterId } = await readCaller(context);
     if (clusterId !== init.result?.clusterId) return 'the identity in use belongs to a different cluster';
-    return await callCurator(context, async (_, call, clients) => {
-      const admission = clients(OperatorApi);
-      const known = await admission.getOwnership({}, call);
+    return await callCurator(context, async ({ operatorApi }) => {
+      const known = await operatorApi.getOwnership({});
       if (known.ownerPublicKey.length > 0) return true;
       if (!writes) return 'the owner is not on record';
-      await admission.putOwnership({ ownerPublicKey, epoch, signature, mutation }, call);
+      await operatorApi.putOwnership({ ownerPublicKey, epoch, signature, mutation });
       return true;
     });
   } catch (error) {

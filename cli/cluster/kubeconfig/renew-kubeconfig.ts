@@ -10,7 +10,6 @@ import {
 } from '../../../internal/kube/index.ts';
 import { createCertificateRequest, generateKeyPem, spkiDerOf } from '../../../internal/pki/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
-import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, type KubernetesEndpoint } from '../../workspace/index.ts';
 import { callCurator } from '../curator/call-curator.ts';
@@ -46,8 +45,8 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     signature: signEd25519(caller.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
     mutation: { idempotencyKey: randomUUID() },
   };
-  const { certificatePem } = await callCurator(context, (_, call, clients) =>
-    clients(OperatorApi).issueKubeconfig(asked, call),
+  const { certificatePem } = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.issueKubeconfig(asked),
   );
   // The server is verified against the CA from the init or the grant: the response cannot change it.
   const { caPem } = kubernetes;

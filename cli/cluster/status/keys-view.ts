@@ -1,7 +1,7 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import { OperatorApi, type GetKeysResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { GetKeysResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { RpcError } from '../../../internal/rpc/index.ts';
-import type { CuratorCallOptions, CuratorClients } from '../curator/call-curator.ts';
+import type { CuratorClients } from '../curator/call-curator.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
 /** The phases of a key rotation (internal/keyset), in order. */
@@ -44,12 +44,9 @@ function keysViewFrom(response: GetKeysResponse): KeysView {
 }
 
 /** undefined from a curator of a version without key rotation. */
-export async function fetchKeysView(
-  clients: CuratorClients,
-  call: CuratorCallOptions,
-): Promise<KeysView | undefined> {
+export async function fetchKeysView({ operatorApi }: CuratorClients): Promise<KeysView | undefined> {
   try {
-    return keysViewFrom(await clients(OperatorApi).getKeys({}, call));
+    return keysViewFrom(await operatorApi.getKeys({}));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;

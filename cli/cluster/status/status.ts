@@ -1,4 +1,4 @@
-import { OperatorApi, JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { CodedError, describeError, type ExitName } from '../../../internal/errors/index.ts';
 import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -70,8 +70,8 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 /** `cluster node ls`. */
 export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
   const { curatorsPath } = await readCaller(context);
-  const nodes = await callCurator(context, async (curator, call) => {
-    const [list, info] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
+  const nodes = await callCurator(context, async ({ curator }) => {
+    const [list, info] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
     await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
     return list.nodes;
   });
@@ -98,12 +98,12 @@ function codesOf(error: unknown): readonly string[] {
 }
 
 async function readCurator(context: CommandContext, { curatorsPath }: Caller): Promise<CuratorPart> {
-  return callCurator(context, async (curator, call, clients) => {
+  return callCurator(context, async (clients) => {
     const [info, { nodes }, { joins }, keys] = await Promise.all([
-      curator.getClusterInfo({}, call),
-      curator.listNodes({}, call),
-      clients(OperatorApi).listJoins({ states: [JoinState.PENDING] }, call),
-      fetchKeysView(clients, call),
+      clients.curator.getClusterInfo({}),
+      clients.curator.listNodes({}),
+      clients.operatorApi.listJoins({ states: [JoinState.PENDING] }),
+      fetchKeysView(clients),
     ]);
     await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
     const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];

@@ -1,9 +1,5 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import {
-  OperatorApi,
-  TraceFact_Outcome,
-  type TraceFact,
-} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { TraceFact_Outcome, type TraceFact } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { ExitName } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { fixOfCode } from '../../app/explain.ts';
@@ -43,7 +39,7 @@ const SYMBOLS: Readonly<Record<FactView['outcome'], string>> = {
  * only the address is on record. Exits `unhealthy` while a failed check keeps it out.
  */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
-  const trace = await callCurator(context, (_, call, of) => of(OperatorApi).getTrace({ subject }, call));
+  const trace = await callCurator(context, ({ operatorApi }) => operatorApi.getTrace({ subject }));
   const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
   const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
   const nodeName = printable(trace.nodeName);

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import { OperatorApi, JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
@@ -69,7 +69,7 @@ export async function runJoinList(
   context: CommandContext,
   options: { readonly wide: boolean },
 ): Promise<void> {
-  const { joins, dropped } = await callCurator(context, (_, call, of) => of(OperatorApi).listJoins({}, call));
+  const { joins, dropped } = await callCurator(context, ({ operatorApi }) => operatorApi.listJoins({}));
   const views = joins.map(joinViewFrom);
   if (dropped > 0n)
     context.host.warn(
@@ -166,8 +166,8 @@ async function decide(
   documents: Uint8Array[] = [],
 ): Promise<void> {
   const mutation = newMutation();
-  const { join } = await callCurator(context, (_, call, of) =>
-    of(OperatorApi).decideJoin({ join: which, decision, documents, mutation }, call),
+  const { join } = await callCurator(context, ({ operatorApi }) =>
+    operatorApi.decideJoin({ join: which, decision, documents, mutation }),
   );
   const view = join === undefined ? undefined : joinViewFrom(join);
   context.host.result({ join: view }, () => {

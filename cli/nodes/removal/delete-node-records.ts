@@ -54,7 +54,7 @@ export async function deleteNodeRecords(
       ...(deletesEntries ? withoutEntries(signer, current, entries) : {}),
     };
     try {
-      await callCurator(context, (curator, call) => curator.deleteNode(request, call));
+      await callCurator(context, ({ curator }) => curator.deleteNode(request));
     } catch (error) {
       if (error instanceof CodedError && CONFLICTS.includes(String(error.code)) && tries < TRIES) continue;
       throw error;

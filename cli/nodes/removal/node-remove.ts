@@ -138,7 +138,7 @@ export async function drainAndTakeRoles(
   const { name, nodeId, roles } = node;
   if (!options.isLost) await drainNode(context, name, options.drain);
   const mutation = newMutation();
-  await callCurator(context, (curator, call) => curator.setNodeRoles({ nodeId, roles: [], mutation }, call));
+  await callCurator(context, ({ curator }) => curator.setNodeRoles({ nodeId, roles: [], mutation }));
   // A node without roles may have been a control plane when an earlier run was interrupted.
   if ((roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER)) && !options.isLost)
     await awaitRoleChange(context, { name, voters: votersAfter });
@@ -150,7 +150,7 @@ export async function deleteNode(context: CommandContext, node: Node, options: D
   await context.host.step('node-delete', `Deleting the records of ${name}`, async () => {
     const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: newMutation() };
     if (state === NodeState.NEW || state === NodeState.STANDBY || state === NodeState.UP)
-      await callCurator(context, (curator, call) => curator.setNodeState(gone, call));
+      await callCurator(context, ({ curator }) => curator.setNodeState(gone));
     if (!isRecordDeleted({ state })) await deleteNodeRecords(context, node, options);
     await withKubernetes(context, (client) => deleteNodeObject(client, name, context.signal));
   });

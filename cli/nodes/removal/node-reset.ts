@@ -1,6 +1,5 @@
 import { resetStatement, signEd25519, type OwnerVoucher } from '../../../internal/crypto/index.ts';
 import { NodeHealth, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator, currentKubeAccess, readCaller } from '../../cluster/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
@@ -133,10 +132,10 @@ async function resetOrderSigner(context: CommandContext): Promise<(node: Node) =
 async function sendOrder(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
   await context.host.step('node-order', `Sending the reset order to ${name}`, async () => {
     await savePendingRemoval(context, { nodeId, name, order: 'sent' });
-    await callCurator(context, (_, { signal }, of) =>
-      of(NodeStreams).resetNode(
+    await callCurator(context, ({ nodeStreams }) =>
+      nodeStreams.resetNode(
         { node: nodeId, order: { ...signed, vouchers: [...signed.vouchers] } },
-        { signal, timeoutMs: ORDER_TIMEOUT_MS },
+        { timeoutMs: ORDER_TIMEOUT_MS },
       ),
     );
     await savePendingRemoval(context, { nodeId, name, order: 'taken' });

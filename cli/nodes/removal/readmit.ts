@@ -1,7 +1,7 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
 import { randomUUID } from 'node:crypto';
 import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
-import { OperatorApi, type RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
@@ -13,7 +13,7 @@ const MIN_PREFIX = 8;
 
 /** `cluster node ls --removed`: machines that were removed, which every policy refuses until an owner readmits them. */
 export async function runRemovedList(context: CommandContext): Promise<void> {
-  const { removed } = await callCurator(context, (_, call, of) => of(OperatorApi).listDocuments({}, call));
+  const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
   const views = removed.map((each) => ({
     identity: printable(each.identity),
     name: printable(each.name),
@@ -50,7 +50,7 @@ export async function runReadmit(context: CommandContext, which: string): Promis
   const documents = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
   const mutation = { idempotencyKey: randomUUID() };
   if (documents.length > 0)
-    await callCurator(context, (_, call, of) => of(OperatorApi).putDocuments({ documents, mutation }, call));
+    await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
   const identities = found.map(({ identity }) => printable(identity));
   context.host.result({ identities, readmitted: open.length }, () =>
     [

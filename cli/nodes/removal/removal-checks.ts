@@ -2,18 +2,14 @@ import { CodedError, describeError } from '../../../internal/errors/index.ts';
 import { listNodes, reviewKubelet } from '../../../internal/kube/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import {
-  Curator,
   NodeHealth,
   type DirectoryEntry,
   type EtcdStatus,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { apiServerUrlOf, callCurator, kubernetesEtcdOf, withKubernetes } from '../../cluster/index.ts';
 import type { RemovalCheck } from '../../keys/index.ts';
-
-const STREAM_TIMEOUT_MS = 10_000;
 
 /** Whether the check has passed, and what was found. */
 type Finding = readonly [ok: boolean, actual: string];
@@ -24,11 +20,8 @@ type Finding = readonly [ok: boolean, actual: string];
  */
 export async function checkRemoved(context: CommandContext, node: Node): Promise<readonly RemovalCheck[]> {
   const { nodeId, name } = node;
-  const { directory, nodes, etcd } = await callCurator(context, async (curator, call, of) => {
-    const [info, list] = await Promise.all([
-      of(Curator).getClusterInfo({}, call),
-      curator.listNodes({}, call),
-    ]);
+  const { directory, nodes, etcd } = await callCurator(context, async ({ curator }) => {
+    const [info, list] = await Promise.all([curator.getClusterInfo({}), curator.listNodes({})]);
     return { ...info, nodes: list.nodes };
   });
   const { reachable, unreachable } = controlPlanesFrom(directory, nodes);
@@ -66,20 +59,18 @@ function checksAt(context: CommandContext, node: Node, curator: string): readonl
   return [
     check(context, `record at ${curator}`, () =>
       unknownNode(
-        () => callCurator(context, (client, call) => client.getNode({ node: nodeId }, call), only),
+        () => callCurator(context, (clients) => clients.curator.getNode({ node: nodeId }), only),
         [false, 'still exists'],
         [true, 'not found: its key is refused'],
       ),
     ),
-    check(context, `stream to ${curator}`, () => {
-      const call = { signal, timeoutMs: STREAM_TIMEOUT_MS };
-      return unknownNode(
-        () =>
-          callCurator(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), only),
+    check(context, `stream to ${curator}`, () =>
+      unknownNode(
+        () => callCurator(context, ({ nodeStreams }) => nodeStreams.getMetrics({ node: nodeId }), only),
         [false, 'still open'],
         [true, 'closed'],
-      );
-    }),
+      ),
+    ),
     check(context, `kubelet at ${server}`, () =>
       withKubernetes(
         context,

@@ -31,7 +31,7 @@ export async function startKeyReplacement(
   node: Node,
   choice: KeyReplacementOptions,
 ): Promise<KeyReplacement> {
-  const now = await callCurator(context, (_, call, of) => fetchKeysView(of, call));
+  const now = await callCurator(context, fetchKeysView);
   const held = heldGeneration(node, now);
   if (held === undefined) return { outcome: 'none', held: undefined };
   // Control planes keep only the previous generation; nothing trusts an older one.

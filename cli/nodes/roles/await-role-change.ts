@@ -73,9 +73,9 @@ export async function awaitRoleChange(context: CommandContext, wanted: ExpectedR
 /** A call may fail while a control plane starts or stops. */
 async function look(context: CommandContext, wanted: ExpectedRoleState): Promise<Missing | undefined> {
   try {
-    return await callCurator(context, async (curator, call) => {
-      const info = await curator.getClusterInfo({}, call);
-      const { nodes } = await curator.listNodes({}, call);
+    return await callCurator(context, async ({ curator }) => {
+      const info = await curator.getClusterInfo({});
+      const { nodes } = await curator.listNodes({});
       const node = nodes.find(({ name }) => name === wanted.name);
       return missingOfEtcd(etcdMembersFrom(info), wanted.voters) ?? (node && missingOfNode(node, wanted));
     });

@@ -1,4 +1,4 @@
-import { Curator, NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { grantForNode } from '../../sign/index.ts';
@@ -74,8 +74,8 @@ export async function runSetRole(
     await drainNode(context, node.name, { ...options.drain, cordonedBy: CORDONED_BY_SET_ROLE });
   const mutation = newMutation();
   const documents = await grantForNode(context, node, wanted);
-  await callCurator(context, (curator, call) =>
-    curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], documents, mutation }, call),
+  await callCurator(context, ({ curator }) =>
+    curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], documents, mutation }),
   );
   await awaitRoleChange(context, expected);
   await awaitScheduling(context, pods);
@@ -92,9 +92,8 @@ export async function readRolePlan(
   node: Node,
   wanted: ReturnType<typeof rolesFromNames>,
 ): Promise<RolePlan> {
-  const { nodes, info } = await callCurator(context, async (_, call, of) => {
-    const curator = of(Curator);
-    const [list, now] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
+  const { nodes, info } = await callCurator(context, async ({ curator }) => {
+    const [list, now] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
     return { nodes: list.nodes, info: now };
   });
   // Save the current curators: the only known one may be the node that leaves.
