@@ -1,4 +1,5 @@
 import tseslint from 'typescript-eslint';
+import { unknownMembers } from './.ci/unknown-members.ts';
 
 /**
  * R8 of the house: one port per outside thing. A row names what is outside, the folders that may touch
@@ -57,7 +58,9 @@ export default tseslint.config(
     files: ['**/*.ts'],
     extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    plugins: { house: { rules: { 'unknown-members': unknownMembers } } },
     rules: {
+      'house/unknown-members': 'error',
       // Nothing runs unwatched.
       '@typescript-eslint/no-floating-promises': [
         'error',
