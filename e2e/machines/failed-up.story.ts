@@ -5,14 +5,14 @@ import { test } from 'node:test';
 import { waitForExit, waitForOutput } from '../cluster/harness/program-output.ts';
 import { buildPlaceholder, createHarness } from './harness.ts';
 
-await test('up fails on an invalid agent package; down restores the host', async () => {
+await test('mini up fails on an invalid agent package; mini down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   const broken = join(bench.directory, 'cluster-agent_broken.deb');
   await writeFile(broken, 'no package');
   const failed = await bench.cli('mini', 'up', '--nodes-only', '--name', 'broken', '--agent', broken);
   assert.notEqual(failed.code, 0);
-  // Before anything is made: the machines get what the package says that it depends on.
+  // The command fails before it creates a machine, because it first reads the package's dependencies.
   assert.match(failed.stderr, /Preparing the root file system: stopped/);
   assert.match(failed.stderr, /cluster-agent_broken\.deb/);
   await bench.must('mini', 'down', '--name', 'broken');
@@ -20,7 +20,7 @@ await test('up fails on an invalid agent package; down restores the host', async
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
 });
 
-await test('up fails on an agent package that cannot be installed; down restores the host', async () => {
+await test('mini up fails on an agent package that cannot be installed; mini down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   const broken = join(bench.directory, 'cluster-agent_broken.deb');
@@ -33,14 +33,14 @@ await test('up fails on an agent package that cannot be installed; down restores
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
 });
 
-await test('up fails after Kubernetes runs: the same command completes, and down restores the host', async () => {
+await test('mini up fails after Kubernetes runs: the same command completes, and mini down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   await bench.must('mini', 'up', '--nodes-only', '--name', 'failed');
   const cluster = await bench.cluster('failed');
   const config = join(cluster.paths.workspace, 'cluster.yaml');
   const good = await readFile(config, 'utf8');
-  // A chart of a repository where nobody answers (RFC 6761 §6.4).
+  // A chart from a repository whose domain never resolves (RFC 6761 §6.4).
   const chart = { name: 'lost', chart: 'lost', repository: 'http://charts.invalid', version: '1.0.0' };
   await writeFile(config, good.replace(/^charts: .*$/m, `charts: ${JSON.stringify([chart])}`));
 
@@ -60,7 +60,7 @@ await test('up fails after Kubernetes runs: the same command completes, and down
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
 });
 
-await test('kill -9 of up while Kubernetes starts; down restores the host', async () => {
+await test('after kill -9 of mini up during the start of Kubernetes, mini down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   const cli = bench.startCli('mini', 'up', '--name', 'shot');

@@ -17,11 +17,11 @@ import {
 } from '../../internal/localmachines/index.ts';
 
 const CLI = join(import.meta.dirname, '../../cli/main.ts');
-/** As it is shipped: starts in a fraction of the time. */
+/** The built CLI. It starts faster than the sources. */
 const BUILT_CLI = join(import.meta.dirname, '../../dist/cluster/main.mjs');
 const SEARCH_PATH = env['PATH'] ?? '';
 
-/** A key that nobody has: no agent is to obey anybody here. */
+/** A public key whose private key nobody has, so no agent in these stories obeys an owner. */
 export const OWNER_KEY = Buffer.alloc(32, 1).toString('base64');
 
 export interface CliResult {
@@ -31,8 +31,8 @@ export interface CliResult {
 }
 
 /**
- * A story's own corner of this machine: a data directory, a placeholder of the agent's package and the
- * real CLI. It goes with all clusters in it when the story ends, however it ends.
+ * The environment of a story: a data directory, a placeholder of the agent's package, and the real CLI. All
+ * of it is removed with its clusters when the story ends or fails.
  */
 export class Harness implements AsyncDisposable {
   readonly directory: string;
@@ -57,12 +57,12 @@ export class Harness implements AsyncDisposable {
     };
   }
 
-  /** `<data>/mini`, as the CLI knows it. */
+  /** The directory `<data>/mini` of the CLI. */
   get root(): string {
     return join(this.directory, 'data/cluster/mini');
   }
 
-  /** Runs the CLI to its end. */
+  /** Runs the CLI and waits until it ends. */
   async cli(...args: readonly string[]): Promise<CliResult> {
     const child = this.startCli(...args);
     let stdout = '';
@@ -76,14 +76,17 @@ export class Harness implements AsyncDisposable {
     return { code, stdout, stderr };
   }
 
-  /** The answer of a CLI call that must succeed; its messages are the error when it does not. */
+  /**
+   * Runs a CLI command that must succeed, and returns its stdout. Throws an error with its messages
+   * otherwise.
+   */
   async must(...args: readonly string[]): Promise<string> {
     const { code, stdout, stderr } = await this.cli(...args);
     if (code !== 0) throw new Error(`cluster ${args.join(' ')} ended with ${code}: ${stderr}`);
     return stdout;
   }
 
-  /** `mini up --nodes-only` with the placeholder agent. */
+  /** Runs `mini up --nodes-only` with the placeholder agent. */
   up(name: string): Promise<string> {
     return this.must('mini', 'up', '--nodes-only', '--name', name, '--agent', this.agent);
   }
@@ -92,13 +95,13 @@ export class Harness implements AsyncDisposable {
     return this.startCliIn({}, ...args);
   }
 
-  /** The CLI with more in its environment. */
+  /** Starts the CLI with additional environment variables. */
   startCliIn(more: Readonly<Record<string, string>>, ...args: readonly string[]): ChildProcess {
     const environment = { ...this.#environment, ...more };
     return spawn(execPath, [CLI, ...args], { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
-  /** The CLI as it is built. */
+  /** Starts the built CLI. */
   startBuiltCli(...args: readonly string[]): ChildProcess {
     return spawn(execPath, [BUILT_CLI, ...args], {
       env: this.#environment,
@@ -106,18 +109,18 @@ export class Harness implements AsyncDisposable {
     });
   }
 
-  /** The CLI where there is no network at all, not even loopback. */
+  /** Starts the CLI in a network namespace without any network, not even loopback. */
   startCliOffline(...args: readonly string[]): ChildProcess {
     const argv = ['--net', '--', execPath, CLI, ...args];
     return spawn('unshare', argv, { env: this.#environment, stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
-  /** The CLI at a terminal of its own; what is written to its stdin is typed there. */
+  /** Starts the CLI in a terminal. Data that is written to its stdin is typed there. */
   startCliAtTerminal(...args: readonly string[]): ChildProcess {
     return this.startCliAtTerminalIn({}, ...args);
   }
 
-  /** The same with more in its environment. */
+  /** Like `startCliAtTerminal`, with additional environment variables. */
   startCliAtTerminalIn(more: Readonly<Record<string, string>>, ...args: readonly string[]): ChildProcess {
     const command = [execPath, CLI, ...args].map((word) => `'${word}'`).join(' ');
     const argv = ['--quiet', '--return', '--flush', '--command', command, '/dev/null'];
@@ -135,7 +138,10 @@ export class Harness implements AsyncDisposable {
     return readHostFacts(this.machines, { markers: [this.directory], signal: this.signal });
   }
 
-  /** What changed on the host, leaving out what other clusters of this machine did meanwhile. */
+  /**
+   * Differences between two states of the host, without changes by clusters of other stories. @param mine
+   * network numbers of this story's clusters
+   */
   changes(before: HostFacts, after: HostFacts, mine: readonly number[] = []): readonly string[] {
     return compareHostFacts(before, after).filter((line) => {
       const owner = /\bclu(\d+)\b/.exec(line)?.[1];
@@ -151,7 +157,10 @@ export class Harness implements AsyncDisposable {
   }
 }
 
-/** `cache` is a cache directory of the story's own; the user's is shared otherwise, so that the root file system is built once. */
+/**
+ * @param options `ownCache` gives the story its own cache directory. By default it shares the user's cache,
+ * so that the root file system is built only once.
+ */
 export async function createHarness(options: { readonly ownCache?: true } = {}): Promise<Harness> {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-story-'));
   const agent = join(directory, 'cluster-agent_0.0.0_all.deb');
@@ -163,7 +172,10 @@ function othersRun(after: HostFacts): boolean {
   return (after['folders'] ?? []).some((line) => line.startsWith('/var/lib/cluster-mini/'));
 }
 
-/** A package with the agent's name whose unit sleeps: machines are the subject here, not what runs on them. */
+/**
+ * Builds a package with the agent's name whose unit only sleeps, for stories about machines and not about the
+ * agent.
+ */
 export async function buildPlaceholder(
   directory: string,
   target: string,
@@ -196,7 +208,7 @@ export async function buildPlaceholder(
   const runner = new ExecaRunner({ path: SEARCH_PATH });
   await runner.run({
     argv: ['dpkg-deb', '--root-owner-group', '--build', tree, target],
-    // The same bytes each time, so that all stories share one layer in the cache.
+    // A fixed time gives the same bytes each time, so that all stories share one layer in the cache.
     env: { PATH: SEARCH_PATH, SOURCE_DATE_EPOCH: '1767225600' },
     signal: new AbortController().signal,
   });

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findCluster } from '../../internal/localmachines/index.ts';
 import { createHarness, type Harness } from './harness.ts';
 
-/** When `up` is killed: the message it has come to, and how long after it. */
+/** When `up` is killed: this long after this message. */
 const MOMENTS = [
   { after: 'Installing the agent package', ms: 100 },
   { after: 'Starting machine', ms: 0 },
@@ -16,7 +16,7 @@ const MOMENTS = [
 ] as const;
 
 for (const { after, ms } of MOMENTS) {
-  await test(`kill -9 ${ms} ms after "${after}": down restores the host`, async () => {
+  await test(`after kill -9 ${ms} ms after "${after}", mini down restores the host`, async () => {
     await using bench = await createHarness();
     const before = await bench.facts();
     await killedUp(bench, after, ms);
@@ -28,7 +28,7 @@ for (const { after, ms } of MOMENTS) {
   });
 }
 
-await test('kill -9 of up: the same command continues and creates nothing twice', async () => {
+await test('after kill -9 of mini up, the same command continues and creates nothing twice', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
   await killedUp(bench, 'Starting machine', 900);
@@ -45,7 +45,7 @@ await test('kill -9 of up: the same command continues and creates nothing twice'
   assert.deepEqual(bench.changes(before, await bench.facts(), [cluster.network.number]), []);
 });
 
-await test('kill -9 while the root file system is built: neither processes nor mounts stay, the next build starts over', async () => {
+await test('kill -9 during the build of the root file system leaves no processes or mounts, and the next build starts from the beginning', async () => {
   await using bench = await createHarness({ ownCache: true });
   const before = await bench.facts();
   await killedUp(bench, 'Preparing the root file system', 6000);
@@ -65,7 +65,7 @@ await test('a second command is refused while the first one holds the lock', asy
   assert.match(refused.stderr, /localmachines-locked/);
 });
 
-/** Starts `mini up` and kills it, and waits until the kernel has let go of it. */
+/** Starts `mini up`, kills it, and waits until it has ended. */
 async function killedUp(bench: Harness, after: string, ms: number): Promise<void> {
   const child = bench.startCli('mini', 'up', '--nodes-only', '--name', 'torn', '--agent', bench.agent);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));

@@ -19,7 +19,7 @@ await test('machines reach each other and the workstation, and nothing else', as
   const other = await blue.node('n1');
   assert.notEqual(other.address, n1.address);
 
-  // Each machine listens; so does the workstation, on its address in the network of `red`.
+  // All machines listen, and also the workstation on its address in the network of `red`.
   for (const node of [n1, n2, other]) await listen(node, bench.signal);
   const host = hostAddress(red.network);
   await using _server = await listenAt(host, 9100);
@@ -32,7 +32,8 @@ await test('machines reach each other and the workstation, and nothing else', as
   assert.equal(await connectFromHost(n1.address, bench), CONNECTED);
   assert.equal(await connectFromHost(other.address, bench), CONNECTED);
 
-  // Not the other cluster, not the workstation's other addresses, not the internet, not a resolver.
+  // A machine must not reach the other cluster, other addresses of the workstation, the internet or a DNS
+  // resolver.
   const elsewhere: readonly (readonly [string, number])[] = [
     [other.address, 9100],
     [hostAddress(blue.network), 9100],
@@ -44,7 +45,7 @@ await test('machines reach each other and the workstation, and nothing else', as
   for (const answer of answers) assert.match(answer, /No route to host|timed out/);
   assert.match(await from(n1, host, 53), /Connection refused/);
 
-  // A cable pulled at the switch, and put back.
+  // Takes a machine's network link down or up at the switch.
   const cable = async (state: 'up' | 'down'): Promise<void> => {
     const at = `--net=${namespaceFile(red.network, undefined)}`;
     const argv = ['nsenter', at, 'ip', 'link', 'set', portName(n2.address), state] as const;
@@ -55,7 +56,8 @@ await test('machines reach each other and the workstation, and nothing else', as
   await cable('up');
   assert.equal(await from(n1, n2.address, 9100), CONNECTED);
 
-  // While they run, the host has one link a cluster, and firewall, tunables and bridges as before.
+  // While the clusters run, the host has one more link per cluster. Its firewall, sysctls and bridges are
+  // unchanged.
   const during = bench.changes(before, await bench.facts(), [red.network.number, blue.network.number]);
   assert.deepEqual(
     during.filter((line) => /firewall|sysctls/.test(line)),
@@ -63,7 +65,7 @@ await test('machines reach each other and the workstation, and nothing else', as
   );
   assert.equal(during.filter((line) => line.startsWith('+ links:')).length, 2);
 
-  // Side by side: what goes with one leaves the other alone.
+  // Removing one cluster does not affect the other.
   await bench.must('mini', 'down', '--name', 'red');
   assert.equal(await other.isRunning(bench.signal), true);
   assert.equal(await connectFromHost(other.address, bench), CONNECTED);
@@ -82,7 +84,7 @@ async function listen(node: LocalNode, signal: AbortSignal): Promise<void> {
   await node.exec(['sh', '-c', listening], { signal });
 }
 
-/** `connected`, or what the kernel said. */
+/** Returns `connected`, or the error of the kernel. */
 async function tryConnect(
   node: LocalNode,
   address: string,
@@ -118,7 +120,7 @@ async function listenAt(address: string, port: number): Promise<AsyncDisposable>
   return { [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())) };
 }
 
-/** Addresses of the host outside of local clusters' networks. */
+/** Addresses of the host outside of the networks of local clusters. */
 async function otherHostAddresses(
   bench: Awaited<ReturnType<typeof createHarness>>,
 ): Promise<readonly string[]> {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { OWNER_KEY, createHarness } from './harness.ts';
 import { extendRegister, readRegister } from './tpm-client.ts';
 
-await test('a machine keeps its disk and identity over power cycles, and nothing else', async () => {
+await test('a machine keeps only its disk and identity over power cycles', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
 
@@ -34,13 +34,13 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
   await run('test', '-d', '/var/lib/cluster-seed/blobs');
   await run('test', '-S', '/run/cluster-tpm/tpm.sock');
 
-  // What a kubelet needs and no host may notice.
+  // Settings that a kubelet needs and that must not affect the host.
   assert.equal(await run('cat', '/proc/sys/vm/overcommit_memory'), '1');
   assert.equal(await run('findmnt', '--noheadings', '--output', 'PROPAGATION', '/'), 'shared');
   await run('sh', '-c', 'for c in /sys/fs/cgroup/*/; do mkdir -p $c/probe && rmdir $c/probe || exit 1; done');
   await run('test', '-c', '/dev/kmsg');
 
-  // Exit code and streams pass through the CLI.
+  // The CLI passes the exit code and the streams of the program.
   const exec = await bench.cli(
     'mini',
     'exec',
@@ -89,7 +89,7 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
   assert.equal(await run('cat', '/var/lib/cluster/kept', '/etc/kept'), 'kept\nkept');
   await assert.rejects(run('cat', '/run/lost'));
 
-  // A pulled plug: no orderly stop is seen by what runs there, all of it is gone at once.
+  // A power cut: programs in the machine get no signal and lose everything that is not on disk.
   await run(
     'systemd-run',
     '--unit=witness',
@@ -103,7 +103,7 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
   await assert.rejects(run('cat', '/var/lib/cluster/witness'));
   assert.equal(await run('cat', '/var/lib/cluster/kept'), 'kept');
 
-  // The same command again finds what it made.
+  // The same command again does not restart the machine.
   const again = await run('cat', '/proc/sys/kernel/random/boot_id');
   await bench.up('one');
   assert.equal(await run('cat', '/proc/sys/kernel/random/boot_id'), again);
@@ -112,7 +112,7 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
   assert.deepEqual(bench.changes(before, await bench.facts(), [cluster.network.number]), []);
 });
 
-await test('fault knobs: another swap table, a small disk, more files', async () => {
+await test('a machine can be created with another swap table, a small disk and additional files, to inject faults', async () => {
   await using bench = await createHarness();
   await bench.up('knobs');
   const cluster = await bench.cluster('knobs');

@@ -9,11 +9,12 @@ import { runVirtualMachine } from './virtual-machine.ts';
 const DIST = join(import.meta.dirname, '../../dist');
 
 /**
- * Kubernetes on the other kind of host: systemd as process 1 and cgroup v2 alone, where kubelet and containerd need none
- * of the crutches of older hosts. The whole `mini up`, with the real agent and the bundle, inside a QEMU machine. What is
- * not proved here: that such a cluster outlives a power cycle; a machine does (systemd-host.story.ts).
+ * Kubernetes on a host with systemd and only cgroup v2, where kubelet and containerd need none of the
+ * workarounds for older hosts. Runs the whole `mini up` with the real agent and the bundle inside a QEMU
+ * machine. It does not test that such a cluster survives a power cycle; systemd-host.story.ts tests that for
+ * a machine.
  */
-await test('a cluster on a host with systemd and cgroup v2', async () => {
+await test('mini up creates a working cluster on a host with systemd and cgroup v2', async () => {
   await using bench = await createHarness();
   await bench.up('any'); // so that the root file system is in the cache
   await bench.must('mini', 'down', '--name', 'any');
@@ -37,7 +38,7 @@ await test('a cluster on a host with systemd and cgroup v2', async () => {
     assert.equal(said('up'), '0');
     assert.match(said('nodes') ?? '', /^n1 +Ready +control-plane/);
     assert.match(said('hello') ?? '', /pod=hello-.* node=n1 /);
-    // kubelet and containerd as they are without crutches: systemd keeps the pods' cgroups, and it refuses cgroup v1.
+    // Without workarounds, systemd manages the cgroups of pods, and the kubelet does not accept cgroup v1.
     assert.equal(said('cgroup-driver'), 'systemd');
     assert.match(said('pod-cgroups') ?? '', /kubepods\.slice/);
     const provisioning = JSON.parse(said('provisioning') ?? '') as Record<string, unknown>;

@@ -7,11 +7,11 @@ import { createHarness } from './harness.ts';
 import { runVirtualMachine } from './virtual-machine.ts';
 
 /**
- * The other kind of host: systemd as process 1 and cgroup v2 alone, which this machine may not be. So it runs in a
- * QEMU machine, with the built CLI. Machines alone, with a placeholder of the agent; Kubernetes on such a host is
- * systemd-cluster.story.ts.
+ * Local machines on a host with systemd and only cgroup v2. The host of the tests may be different, so the
+ * story runs in a QEMU machine with the built CLI. The agent is a placeholder; systemd-cluster.story.ts runs
+ * Kubernetes on such a host.
  */
-await test('local machines on a host with systemd and cgroup v2', async () => {
+await test('local machines run on a host with systemd and cgroup v2', async () => {
   await using bench = await createHarness();
   await bench.up('any'); // so that the root file system is in the cache
   await bench.must('mini', 'down', '--name', 'any');
@@ -27,7 +27,7 @@ await test('local machines on a host with systemd and cgroup v2', async () => {
     const said = (name: string): string | undefined => facts.get(name);
     assert.equal(said('done'), 'yes');
     assert.deepEqual([said('pid1'), said('cgroups')], ['systemd', 'cgroup2fs']);
-    // A fresh host lacks one kernel module, and preflight says which; then it is content.
+    // A fresh host lacks one kernel module. Preflight names it, and passes after the module is loaded.
     assert.deepEqual([said('preflight-before'), said('preflight-after')], ['3', '0']);
     for (const step of ['up-one', 'up-two', 'stop', 'start', 'cut', 'start-again'])
       assert.equal(said(step), '0', step);

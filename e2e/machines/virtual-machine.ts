@@ -11,26 +11,30 @@ import { hostRequirements, requiredPackages } from '../../internal/localmachines
 const PROJECT = join(import.meta.dirname, '../..');
 const SEARCH_PATH = env['PATH'] ?? '';
 const ENV = { PATH: SEARCH_PATH, HOME: homedir() };
-/** All that QEMU can emulate, AES among it, but for page tables of five levels: they cost, and bring nothing here. */
+/**
+ * All CPU features that QEMU emulates (AES among them), except five-level page tables, which only slow it
+ * down.
+ */
 const CPU = 'max,la57=off';
 const signal = new AbortController().signal;
 const commands = new ExecaRunner({ path: SEARCH_PATH });
 
 export interface VirtualMachineOptions {
-  /** What runs in the virtual machine, and says what it sees: one "FACT NAME VALUE" a line. */
+  /** A script that runs in the virtual machine and prints its results, one "FACT NAME VALUE" per line. */
   readonly script: string;
   /** Debian package of the agent. */
   readonly agent: string;
-  /** Directories of the cache that the virtual machine is given: `rootfs`, `blobs`, `bundles`. */
+  /** Directories of the cache that are copied into the virtual machine: `rootfs`, `blobs`, `bundles`. */
   readonly cache: readonly string[];
   readonly memoryMib: number;
-  /** Kept when the story ends; all that the virtual machine says. */
+  /** File with the console output of the virtual machine. It is kept when the story ends. */
   readonly log: string;
 }
 
 /**
- * Boots a Debian with its own kernel, systemd and cgroup v2 in QEMU (emulated: slow, but the same everywhere), with
- * everything that local machines need and the built CLI. Answers the facts of its script when it has powered off.
+ * Boots Debian with its own kernel, systemd and cgroup v2 in QEMU. The emulation is slow, but the same
+ * everywhere. The machine has everything that local machines need, and the built CLI. Returns the facts that
+ * the script printed when the machine has powered off.
  */
 export async function runVirtualMachine(
   directory: string,
@@ -73,7 +77,7 @@ async function buildRoot(directory: string, options: VirtualMachineOptions): Pro
   return root;
 }
 
-/** Boots the virtual machine and gathers its facts until it powers off. */
+/** Boots the virtual machine and collects its facts until it powers off. */
 async function boot(
   directory: string,
   root: string,

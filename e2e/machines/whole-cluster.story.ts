@@ -18,11 +18,12 @@ await test('mini up creates two working clusters side by side, and mini down rem
   assert.match(one.demo.answer, /pod=hello-.* node=n1 /);
   assert.match(await nodes(bench, 'one'), /^n1 +Ready +control-plane/);
 
-  // The same command again changes nothing and says so.
+  // The same command again changes nothing and reports that.
   const again = await up(bench, 'one');
   assert.equal(again.unchanged, true);
 
-  // A second one on the same host: same node names, same ports, same pod network, and neither notices.
+  // A second cluster on the same host has the same node names, ports and pod network, and does not affect the
+  // first.
   const two = await up(bench, 'two');
   assert.notEqual(two.address, one.address);
   assert.match(await nodes(bench, 'two'), /^n1 +Ready/);
@@ -35,7 +36,7 @@ await test('mini up creates two working clusters side by side, and mini down rem
     'Kubernetes on the machines changes neither firewall nor tunables of the host',
   );
 
-  // The plug is pulled and put back: the cluster comes back by itself.
+  // After a power cut the cluster recovers by itself.
   await bench.must('mini', 'stop', '--power-cut', '--name', 'one', 'n1');
   assert.match(await ask(two.demo.url, 5), /node=n1/);
   await bench.must('mini', 'start', '--name', 'one', 'n1');
@@ -62,7 +63,7 @@ function nodes(bench: Harness, name: string): Promise<string> {
   return bench.must('mini', 'exec', '--name', name, 'n1', '--', 'kubectl', 'get', 'nodes', '--no-headers');
 }
 
-/** What the sample chart says within so many seconds. */
+/** Calls the sample chart until it responds, for at most this many seconds. */
 async function ask(url: string, withinSeconds: number): Promise<string> {
   const deadline = Date.now() + withinSeconds * 1000;
   for (;;) {

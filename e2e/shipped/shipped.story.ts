@@ -9,7 +9,7 @@ import { test } from 'node:test';
 const PROJECT = join(import.meta.dirname, '../..');
 const DIST = join(PROJECT, 'dist');
 
-/** Runs a program where neither Node nor npm nor anything else can be found. */
+/** Runs a program in an environment without Node, npm or any other program in the PATH. */
 function alone(directory: string, file: string, ...args: readonly string[]): { code: number; text: string } {
   try {
     const env = { HOME: directory, PATH: join(directory, 'nothing') };
@@ -30,7 +30,7 @@ await test('the shipped programs run on a machine without npm', async (story) =>
     };
     const built = (pattern: RegExp): Promise<string> => newest(DIST, pattern);
 
-    await story.test('the CLI as a single executable', async () => {
+    await story.test('the single executable of the CLI runs', async () => {
       const program = await built(/^cluster-linux-/);
       assert.deepEqual(alone(directory, program, '--version'), { code: 0, text: `${version}\n` });
       assert.equal(alone(directory, program, 'config', 'generate').code, 0);
@@ -51,15 +51,16 @@ await test('the shipped programs run on a machine without npm', async (story) =>
       assert.equal(alone(directory, program, 'status').code, 5, 'there is no cluster yet');
     });
 
-    await story.test('the agent as a single executable', async () => {
-      // Without a provisioning file it says what it lacks, and starts nothing. /run is not the host's.
+    await story.test('the single executable of the agent runs', async () => {
+      // Without a provisioning file the agent reports what is missing and starts nothing. A private /run
+      // keeps it away from the host's.
       const inside = `/bin/mount -t tmpfs none /run && exec ${await built(/^bootstrapper-linux-/)}`;
       const { code, text } = alone(directory, '/usr/bin/unshare', '--mount', '/bin/sh', '-c', inside);
       assert.equal(code, 2);
       assert.match(text, /config-provisioning-invalid/);
     });
 
-    await story.test('the CLI from its Debian package', async () => {
+    await story.test('the CLI from its Debian package runs', async () => {
       const root = join(directory, 'root');
       execFileSync('dpkg-deb', ['--extract', await built(/^cluster_.*\.deb$/), root]);
       const lib = join(root, 'usr/lib/cluster-cli');
@@ -67,7 +68,7 @@ await test('the shipped programs run on a machine without npm', async (story) =>
       assert.deepEqual([code, /is valid/.test(text)], [0, true], text);
     });
 
-    await story.test('the agent’s Debian package has its unit, its Node and its programs', async () => {
+    await story.test("the agent's Debian package has its unit, Node and its programs", async () => {
       const listed = execFileSync('dpkg-deb', ['--contents', await built(/^cluster-agent_.*\.deb$/)], {
         encoding: 'utf8',
       });

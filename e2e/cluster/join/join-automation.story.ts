@@ -13,7 +13,10 @@ import { eventually } from '../harness/node-shell.ts';
 const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
 const DIST = join(import.meta.dirname, '../../../dist');
 const PROVISIONING = '/etc/cluster/provisioning.json';
-/** Only what the example needs: no data source of a cloud, no network of its own, nothing of the machine changed. */
+/**
+ * The cloud-init configuration has only what the example needs: no cloud data source, and no changes of the
+ * network or the machine.
+ */
 const CLOUD_CONFIG = {
   datasource_list: ['NoCloud'],
   network: { config: 'disabled' },
@@ -24,7 +27,10 @@ const CLOUD_CONFIG = {
   cloud_final_modules: ['package-update-upgrade-install', 'scripts-user'],
 };
 
-/** Debian packages that a machine lacks, fetched here for what it has: machines have no way out. */
+/**
+ * Installs Debian packages on a machine. The host downloads the packages that the machine lacks, because the
+ * machine has no internet access.
+ */
 async function installDebian(
   bench: Harness,
   cluster: StoryCluster,
@@ -63,7 +69,9 @@ interface UserData {
   readonly runcmd: readonly unknown[];
 }
 
-/** The agent's package on a machine, as an operator's image would have it; its path there. */
+/**
+ * Copies the agent's package to a machine, as an operator's image would contain it. Returns its path there.
+ */
 async function placeAgent(bench: Harness, cluster: StoryCluster, machine: string): Promise<string> {
   const name = (await readdir(DIST)).find((file) => /^cluster-agent_.*\.deb$/.test(file)) ?? '';
   const { paths } = await (await bench.cluster(cluster.name)).node(machine);
@@ -71,13 +79,13 @@ async function placeAgent(bench: Harness, cluster: StoryCluster, machine: string
   return '/var/lib/cluster/agent.deb';
 }
 
-/** A file on a machine. */
+/** Writes a file on a machine. */
 async function place(cluster: StoryCluster, machine: string, path: string, text: string): Promise<void> {
   const base64 = Buffer.from(text).toString('base64');
   await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
 }
 
-/** A metadata service as clouds have it: it answers every client of its network. */
+/** A metadata service like that of a cloud: it responds to every client of its network. */
 async function metadataService(
   host: string,
   answer: () => { readonly status: number; readonly body: string },
@@ -111,9 +119,12 @@ await test('the documented automation examples work', async (story) => {
     installDebian(bench, cluster, 'n3', ['ansible-core']),
   ]);
   const made = cluster.up();
-  made.catch(() => undefined); // told below, by who waits for it
+  made.catch(() => undefined); // the tests below await it and report its error
 
-  /** What is not the cluster's but the machine's: these have no TPM of their own at /dev, and a store beside it. */
+  /**
+   * The provisioning fields that describe the machine and not its cluster. Local machines need them, because
+   * they have no TPM device in /dev and an external component store.
+   */
   const ownOf = async (machine: string): Promise<object> => {
     const own = JSON.parse(await cluster.run(machine, 'cat', PROVISIONING)) as Record<string, unknown>;
     const { ownerKeys: _keys, joinEndpoints: _endpoints, cluster: _cluster, ...rest } = own;
@@ -121,7 +132,7 @@ await test('the documented automation examples work', async (story) => {
   };
 
   await story.test(
-    'cloud-init: what `cluster node cloud-init` prints makes the machine a node; the example waits for it',
+    'cloud-init: with the output of `cluster node cloud-init` the machine becomes a node, and the example waits for it',
     async () => {
       const example = parse(await readFile(join(EXAMPLES, 'cloud-init.yaml'), 'utf8')) as UserData;
       const flags = ['--endpoint', first, '--package', `file://${await placeAgent(bench, cluster, 'n2')}`];
@@ -164,7 +175,7 @@ await test('the documented automation examples work', async (story) => {
     },
   );
 
-  await story.test('Ansible: the play joins the machine, and played again it changes nothing', async () => {
+  await story.test('Ansible: the playbook joins the machine, and a second run changes nothing', async () => {
     const example = parse(await readFile(join(EXAMPLES, 'ansible.yml'), 'utf8')) as {
       tasks: Record<string, { content?: string }>[];
     }[];
@@ -197,7 +208,7 @@ await test('the documented automation examples work', async (story) => {
     assert.match(again.stdout, /localhost\s+: ok=\d+\s+changed=0\s/);
   });
 
-  await story.test('a metadata service: the machine asks it until it knows its cluster', async () => {
+  await story.test('metadata service: the machine polls it until it learns its cluster', async () => {
     const answers = [503, 200];
     await using service = await metadataService(await cluster.workstation(), () => ({
       status: answers.shift() ?? 200,
@@ -208,7 +219,7 @@ await test('the documented automation examples work', async (story) => {
     assert.match(await cluster.log('n4'), /endpoint source not usable.*HTTP 503/);
   });
 
-  await story.test('all of them are Ready, each joined once', async () => {
+  await story.test('all machines are Ready, and each joined once', async () => {
     await made;
     await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 60);
     assert.equal(await cluster.members(), 4);

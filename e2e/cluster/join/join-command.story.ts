@@ -17,48 +17,57 @@ await test('automation joins a machine with one command', async (story) => {
     return { code, stderr, lines: lines.map((line) => JSON.parse(line) as JoinLine) };
   };
 
-  await story.test('the wait of a machine without a cluster ends with its own error code', async () => {
-    const { code, lines, stderr } = await join('--wait', '--timeout', '3s');
-    assert.equal(code, EXIT.unreachable, stderr);
-    const said = JSON.stringify(lines) + stderr;
-    assert.match(said, /join-stage-idle/);
-    assert.match(said, /cluster-join-wait-timeout/);
-  });
+  await story.test(
+    '`cluster join --wait` on a machine without a cluster times out with its own error code',
+    async () => {
+      const { code, lines, stderr } = await join('--wait', '--timeout', '3s');
+      assert.equal(code, EXIT.unreachable, stderr);
+      const said = JSON.stringify(lines) + stderr;
+      assert.match(said, /join-stage-idle/);
+      assert.match(said, /cluster-join-wait-timeout/);
+    },
+  );
 
-  await story.test('a duration without unit is a usage error, and only root may call the agent', async () => {
-    assert.equal((await join('--wait', '--timeout', '10')).code, EXIT.usage);
-    const unprivileged = await cluster.try(
-      'n2',
-      'runuser',
-      '-u',
-      'nobody',
-      '--',
-      'cluster',
-      'join',
-      '--wait',
-    );
-    assert.equal(unprivileged.code, EXIT.precondition, unprivileged.stderr);
-  });
+  await story.test(
+    'a duration without a unit is a usage error, and only root may call the agent',
+    async () => {
+      assert.equal((await join('--wait', '--timeout', '10')).code, EXIT.usage);
+      const unprivileged = await cluster.try(
+        'n2',
+        'runuser',
+        '-u',
+        'nobody',
+        '--',
+        'cluster',
+        'join',
+        '--wait',
+      );
+      assert.equal(unprivileged.code, EXIT.precondition, unprivileged.stderr);
+    },
+  );
 
   const first = `${await cluster.address('n1')}:9090`;
-  await story.test('it waits for a cluster that is being created, shows each stage, and ends', async () => {
-    const made = cluster.up();
-    const dead = `${(await cluster.address('n1')).replace(/\d+$/, '99')}:9090`;
-    const { code, lines, stderr } = await join(
-      ...['--endpoint', dead, '--endpoint', first, '--wait', '--timeout', '10m'],
-    );
-    await made;
-    assert.equal(code, 0, stderr);
-    const said = JSON.stringify(lines);
-    for (const stage of ['join-directed', 'join-stage-asking', 'join-stage-member', 'join-stage-running'])
-      assert.ok(said.includes(stage), `${stage} is not in ${said}`);
-    const last = lines.at(-1);
-    assert.equal(last?.type, 'result');
-    assert.deepEqual([last.data?.stage, last.data?.nodeName], ['running', 'n2']);
-    await cluster.allReady(['n1', 'n2'], 60);
-  });
+  await story.test(
+    '`cluster join --wait` waits for a cluster that is being created, shows each stage, and succeeds',
+    async () => {
+      const made = cluster.up();
+      const dead = `${(await cluster.address('n1')).replace(/\d+$/, '99')}:9090`;
+      const { code, lines, stderr } = await join(
+        ...['--endpoint', dead, '--endpoint', first, '--wait', '--timeout', '10m'],
+      );
+      await made;
+      assert.equal(code, 0, stderr);
+      const said = JSON.stringify(lines);
+      for (const stage of ['join-directed', 'join-stage-asking', 'join-stage-member', 'join-stage-running'])
+        assert.ok(said.includes(stage), `${stage} is not in ${said}`);
+      const last = lines.at(-1);
+      assert.equal(last?.type, 'result');
+      assert.deepEqual([last.data?.stage, last.data?.nodeName], ['running', 'n2']);
+      await cluster.allReady(['n1', 'n2'], 60);
+    },
+  );
 
-  await story.test('the same again, with or without the wait, changes nothing', async () => {
+  await story.test('the same command again, with or without --wait, changes nothing', async () => {
     const key = await cluster.nodeKey('n2');
     const pid = await cluster.pidOf('n2', 'kubelet.service');
     for (const flags of [['--endpoint', first, '--wait'], ['--endpoint', first], []]) {
@@ -72,7 +81,7 @@ await test('automation joins a machine with one command', async (story) => {
   });
 
   await story.test(
-    'its agent killed, the machine is the same member, and nobody approves it again',
+    'after its agent was killed, the machine is the same member without another approval',
     async () => {
       const [key, members] = [await cluster.nodeKey('n2'), await cluster.members()];
       await cluster.run('n2', 'systemctl', 'kill', '--signal', 'KILL', 'bootstrapper');

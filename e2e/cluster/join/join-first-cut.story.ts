@@ -6,7 +6,7 @@ import { eventually } from '../harness/node-shell.ts';
 
 const MACHINES = ['n1', 'n2', 'n3', 'n4'];
 
-await test('the power of the first machine is cut while three others join', async (story) => {
+await test('four machines become a cluster although the first one loses its power while the others join', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, 'firstcut');
   await cluster.machines({ controlPlanes: 3, workers: 1 });
@@ -15,7 +15,7 @@ await test('the power of the first machine is cut while three others join', asyn
     (error: unknown) => String(error),
   );
 
-  await story.test('while they join', async () => {
+  await story.test('the first machine loses its power when one of the others is admitted', async () => {
     await eventually(
       'one of them is on its way in',
       300,
@@ -26,7 +26,7 @@ await test('the power of the first machine is cut while three others join', asyn
   });
 
   await story.test(
-    'when it is back the same command goes on, and all four become members, once each',
+    'after the first machine is back, the same command completes, and each machine is a member once',
     async () => {
       await cluster.start('n1');
       story.diagnostic(`the first command: ${await made}`);
@@ -46,7 +46,7 @@ await test('the power of the first machine is cut while three others join', asyn
     },
   );
 
-  await story.test('no admission is left over, and no machine reached the internet', async () => {
+  await story.test('no admission is pending, and no machine reached the internet', async () => {
     await cluster.expectNoInternet(MACHINES);
     const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
     assert.deepEqual(

@@ -6,7 +6,7 @@ import { eventually, kubeletConfiguration, NodeShell } from '../harness/node-she
 const NAME = 'joins';
 const SECONDS = 1000;
 
-/** What a machine says of itself, over the agent's socket or in its log. */
+/** Reads a worker's state from the agent's socket and from its log. */
 class Worker {
   readonly #bench: Harness;
   constructor(bench: Harness) {
@@ -25,7 +25,7 @@ class Worker {
     await this.run('systemctl', 'kill', '--signal', 'KILL', 'bootstrapper');
   }
 
-  /** When the node's certificate runs out, ms. */
+  /** Expiry of the node's certificate, in ms. */
   async notAfterMs(): Promise<number> {
     const text = await this.run('cat', '/var/lib/cluster/credentials/node.crt');
     const { X509Certificate } = await import('node:crypto');
@@ -43,7 +43,7 @@ await test('a worker joins while its agent is killed, renews, and recovers from 
   const first = new NodeShell(bench, NAME);
   const worker = new Worker(bench);
 
-  await story.test('certificates of two minutes, as the configuration says', async () => {
+  await story.test('certificates are valid for two minutes, as the configuration says', async () => {
     const got = await first.etcdctl('root', 'get', '--print-value-only', '/cluster/configuration/current');
     assert.equal(got.code, 0, got.stderr);
     const record = JSON.parse(got.stdout) as { document: string };
@@ -59,7 +59,7 @@ await test('a worker joins while its agent is killed, renews, and recovers from 
 
   let key = '';
   await story.test(
-    'the machine waits for an operator and shows its fingerprint; killed, it waits again',
+    'the machine waits for approval and shows its fingerprint, also after its agent was killed',
     async () => {
       await bench.must(
         'mini',
@@ -91,33 +91,36 @@ await test('a worker joins while its agent is killed, renews, and recovers from 
     },
   );
 
-  await story.test('approved and killed repeatedly it becomes one member with the same key', async () => {
-    const up = bench.cli('mini', 'up', '--name', NAME);
-    for (let kill = 0; kill < 6; kill++) {
-      await worker.killAgent();
-      await eventually(
-        'the agent is back',
-        30,
-        () => worker.run('systemctl', 'is-active', 'bootstrapper'),
-        (state) => state === 'active',
-      );
-    }
-    const { code, stderr } = await up;
-    assert.equal(code, 0, stderr);
-    assert.equal(await worker.nodeId(), key);
-    const nodes = await first.etcdctl('root', 'get', '--prefix', '--keys-only', '/cluster/nodes/');
-    assert.equal(nodes.stdout.split('\n').filter((line) => line.endsWith('/record')).length, 2);
-    const ready = await first.kubectl('get', 'nodes', '--no-headers');
-    assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);
-  });
+  await story.test(
+    'an approved machine becomes one member with the same key, although its agent is killed repeatedly',
+    async () => {
+      const up = bench.cli('mini', 'up', '--name', NAME);
+      for (let kill = 0; kill < 6; kill++) {
+        await worker.killAgent();
+        await eventually(
+          'the agent is back',
+          30,
+          () => worker.run('systemctl', 'is-active', 'bootstrapper'),
+          (state) => state === 'active',
+        );
+      }
+      const { code, stderr } = await up;
+      assert.equal(code, 0, stderr);
+      assert.equal(await worker.nodeId(), key);
+      const nodes = await first.etcdctl('root', 'get', '--prefix', '--keys-only', '/cluster/nodes/');
+      assert.equal(nodes.stdout.split('\n').filter((line) => line.endsWith('/record')).length, 2);
+      const ready = await first.kubectl('get', 'nodes', '--no-headers');
+      assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);
+    },
+  );
 
-  await story.test('its kubelet requests no certificates', async () => {
+  await story.test('the kubelet of the worker requests no certificates', async () => {
     const kubelet = await kubeletConfiguration(new NodeShell(bench, NAME, 'n2'));
     assert.equal(kubelet.rotateCertificates, false);
     assert.notEqual(kubelet.serverTLSBootstrap, true);
   });
 
-  await story.test('its certificate is renewed before it expires, each time', async () => {
+  await story.test('the certificate of the worker is renewed before each expiry', async () => {
     const before = await worker.notAfterMs();
     const renewed = await eventually(
       'a new certificate',
@@ -135,7 +138,7 @@ await test('a worker joins while its agent is killed, renews, and recovers from 
   });
 
   await story.test(
-    'off until its certificate ran out, it comes back with the same key and fresh evidence',
+    'a worker that was off until its certificate expired returns with the same key and fresh evidence',
     async () => {
       await worker.run('systemctl', 'stop', 'bootstrapper');
       const endsMs = await worker.notAfterMs();

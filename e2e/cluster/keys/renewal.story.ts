@@ -182,12 +182,15 @@ await test('every certificate of a cluster is renewed while it works', async (st
     assert.match(await bench.must('--workspace', await cluster.workspace(), 'audit', 'ls'), /RenewOperator/);
   });
 
-  await story.test('the kubeconfig gets a new key and certificate on request', async () => {
-    const { kubeconfig: was } = await cluster.cliJson<{ kubeconfig: string }>('kubeconfig');
-    const { kubeconfig: is } = await cluster.cliJson<{ kubeconfig: string }>('kubeconfig', '--renew');
-    const keyIn = (text: string) => /client-key-data: (\S+)/.exec(text)?.[1];
-    assert.notEqual(keyIn(is), keyIn(was));
-    const { kubernetes } = await cluster.cliJson<{ kubernetes: { ok: boolean } }>('status');
-    assert.equal(kubernetes.ok, true);
-  });
+  await story.test(
+    '`cluster kubeconfig --renew` writes a new key and certificate into the kubeconfig',
+    async () => {
+      const { kubeconfig: was } = await cluster.cliJson<{ kubeconfig: string }>('kubeconfig');
+      const { kubeconfig: is } = await cluster.cliJson<{ kubeconfig: string }>('kubeconfig', '--renew');
+      const keyIn = (text: string) => /client-key-data: (\S+)/.exec(text)?.[1];
+      assert.notEqual(keyIn(is), keyIn(was));
+      const { kubernetes } = await cluster.cliJson<{ kubernetes: { ok: boolean } }>('status');
+      assert.equal(kubernetes.ok, true);
+    },
+  );
 });

@@ -8,12 +8,18 @@ import { CredentialThief } from './stolen-credentials.ts';
 
 const NAME = 'keys';
 const LEFT = ['n1', 'n2', 'n4'];
-/** A pod's own API server is started again twice: its balancer goes to the next one. */
+/**
+ * Maximum time without the API. The API server of a pod's node restarts twice; then the node's balancer uses
+ * another server.
+ */
 const PAUSE_MS = 8_000;
-/** A watch goes on where it was, but for an API server that has just started and does not know that far back. */
+/**
+ * A watch resumes at its last version. Only an API server that has just started may not have this version and
+ * require a new list.
+ */
 const MAX_RELISTS = 8;
 
-await test('after the loss of a control plane the keys are rotated, and a copy of its keys is useless', async (story) => {
+await test('after the loss of a control plane its keys are replaced, and a copy of its disk is useless', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);
@@ -36,7 +42,7 @@ await test('after the loss of a control plane the keys are rotated, and a copy o
     ).flat();
 
   await story.test(
-    'credentials forged with a copy of its disk work everywhere except at curators',
+    'credentials that are forged with a copy of the lost disk work everywhere except at curators',
     async () => {
       for (const line of await answers())
         assert.match(line, line.startsWith('curator') ? /: refused$/ : /: accepted$/);
@@ -55,7 +61,7 @@ await test('after the loss of a control plane the keys are rotated, and a copy o
       );
   };
 
-  await story.test('its removal rotates the keys and says so', async (step) => {
+  await story.test('the removal of the lost control plane rotates the keys and reports it', async (step) => {
     await cluster.cutPower('n3');
     await eventually(
       'it counts as gone',
@@ -63,7 +69,7 @@ await test('after the loss of a control plane the keys are rotated, and a copy o
       () => must('node', 'ls'),
       (table) => /^n3 +NotResponding /m.test(table),
     );
-    // What a machine that is off costs is not the subject here.
+    // Starts the measurement only now, so that it excludes the effects of the machine that is off.
     await allSee(2);
     const startMs = Date.now();
     const said = await must('node', 'remove', '--yes', 'n3', '--lost');
@@ -94,7 +100,7 @@ await test('after the loss of a control plane the keys are rotated, and a copy o
     await allSee(3);
   });
 
-  await story.test('the kubeconfig of the workstation is accepted, and everything is healthy', async () => {
+  await story.test("the workstation's kubeconfig still works, and everything is healthy", async () => {
     await eventually(
       'the cluster is healthy',
       60,
@@ -115,31 +121,34 @@ await test('after the loss of a control plane the keys are rotated, and a copy o
       );
   });
 
-  await story.test('the machine, reset, joins again as a control plane with the new keys', async () => {
-    await cluster.start('n3');
-    await cluster.sh('n3', 'install -D /dev/null /var/lib/cluster/reset/order.json');
-    await cluster.try('n3', 'systemctl', 'restart', 'bootstrapper');
-    await eventually(
-      'the machine has ended',
-      120,
-      () => cluster.try('n3', 'true'),
-      ({ stderr }) => /node is not running/.test(stderr),
-    );
-    await cluster.start('n3');
-    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 240);
-    await eventually(
-      'three voters',
-      120,
-      () => must('status'),
-      (text) => /of 3 voters needed, 3 healthy/.test(text),
-    );
-    await eventually(
-      'its API server answers',
-      120,
-      () => cluster.try('n3', 'kubectl', '--server', 'https://127.0.0.1:6443', 'get', '--raw', '/readyz'),
-      ({ stdout }) => stdout.includes('ok'),
-    );
-    for (const line of await thief.atControlPlane(await cluster.address('n3')))
-      assert.match(line, /: refused$/);
-  });
+  await story.test(
+    'the lost machine joins again as a control plane with the new keys after a reset',
+    async () => {
+      await cluster.start('n3');
+      await cluster.sh('n3', 'install -D /dev/null /var/lib/cluster/reset/order.json');
+      await cluster.try('n3', 'systemctl', 'restart', 'bootstrapper');
+      await eventually(
+        'the machine has ended',
+        120,
+        () => cluster.try('n3', 'true'),
+        ({ stderr }) => /node is not running/.test(stderr),
+      );
+      await cluster.start('n3');
+      await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 240);
+      await eventually(
+        'three voters',
+        120,
+        () => must('status'),
+        (text) => /of 3 voters needed, 3 healthy/.test(text),
+      );
+      await eventually(
+        'its API server answers',
+        120,
+        () => cluster.try('n3', 'kubectl', '--server', 'https://127.0.0.1:6443', 'get', '--raw', '/readyz'),
+        ({ stdout }) => stdout.includes('ok'),
+      );
+      for (const line of await thief.atControlPlane(await cluster.address('n3')))
+        assert.match(line, /: refused$/);
+    },
+  );
 });

@@ -1,23 +1,26 @@
 import assert from 'node:assert/strict';
 import { eventually, type NodeShell } from '../harness/node-shell.ts';
 
-/** What the app says every second. */
+/** The report that the app prints every second. */
 export interface AppReport {
-  /** Answers of the API to its service account. */
+  /** Number of successful responses of the API. */
   readonly good: number;
-  /** Those that did not take its token. */
+  /** Number of responses that refused the token. */
   readonly refused: number;
-  /** The longest time without an answer since the newest count came, with the one that lasts. */
+  /**
+   * The longest time without a response since the counter last changed; includes a pause that still lasts.
+   */
   readonly longestMs: number;
-  /** The newest count that its watch has brought. */
+  /** The newest count that the watch has received. */
   readonly watched: number;
-  /** How often that watch could not go on from where it was. */
+  /** How often the watch could not resume at its last version and had to list again. */
   readonly relists: number;
 }
 
 /**
- * Asks the API twice a second as its service account, reading its token again as client libraries do, and watches a
- * ConfigMap from the version on that it saw last. Runs with the agent's Node: the image of the bundle has no shell.
+ * Calls the API twice a second with the token of its service account, which it reads again each time like
+ * client libraries do. It also watches a ConfigMap from the last version that it saw. It runs with the
+ * agent's Node, because the image of the bundle has no shell.
  */
 const PROGRAM = `
 const https = require('node:https'), fs = require('node:fs');
@@ -82,7 +85,7 @@ const LIBRARIES = '/host/lib/x86_64-linux-gnu';
 const meta = { name: 'app', namespace: 'default' };
 const labels = { app: 'app' };
 const OBJECTS = [
-  // It borrows the node's own Node.js by a host path, which Pod Security would refuse.
+  // Uses Node from the host through a host path. Pod Security would refuse that.
   {
     apiVersion: 'v1',
     kind: 'Namespace',
@@ -135,7 +138,7 @@ const OBJECTS = [
   },
 ];
 
-/** On every node of the cluster. */
+/** Deploys the app on every node, and waits until it works on the given nodes. */
 export async function deployApp(node: NodeShell, nodes: readonly string[]): Promise<void> {
   const base64 = Buffer.from(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: OBJECTS })).toString(
     'base64',
@@ -157,7 +160,7 @@ export async function reportOf(node: NodeShell, name: string): Promise<AppReport
   return JSON.parse(line.trim()) as AppReport;
 }
 
-/** The count that all apps' watches are to bring. */
+/** Changes the count in the ConfigMap that all apps watch. */
 export async function change(node: NodeShell, count: number): Promise<void> {
   const patch = JSON.stringify({ data: { count: String(count) } });
   await node.kubectl('patch', 'configmap', '-n', 'default', 'story', '--type=merge', '-p', patch);
@@ -173,7 +176,10 @@ interface Pods {
   }[];
 }
 
-/** "NODE POD CONTAINER RESTARTS" of all pods but the static ones, which are what a control plane is made of. */
+/**
+ * Lines of "NODE POD CONTAINER RESTARTS" of all pods on these nodes. Excludes the static pods of control
+ * planes, because a rotation restarts them.
+ */
 export async function containersOf(node: NodeShell, nodes: readonly string[]): Promise<readonly string[]> {
   const { items } = JSON.parse(await node.kubectl('get', 'pods', '-A', '-o', 'json')) as Pods;
   const own = items.filter(

@@ -6,7 +6,7 @@ import { StoryCluster } from '../harness/story-cluster.ts';
 import { certificateNames } from '../harness/node-shell.ts';
 import { FaultyConnection } from '../init/faulty-connection.ts';
 
-/** A name that certificates can carry beside the address; nobody has to resolve it. */
+/** An additional name in the certificate. It need not resolve. */
 const SAN = 'api.example.test';
 
 await test('a cluster with an external load balancer of the API servers', async (story) => {
@@ -14,7 +14,7 @@ await test('a cluster with an external load balancer of the API servers', async 
   const cluster = new StoryCluster(bench, 'ownlb');
   await cluster.machines({ controlPlanes: 1, workers: 0 });
   const node = await cluster.address('n1');
-  // The host's address in the machines' network: what passes connections on lies outside of every machine.
+  // The host's address in the machines' network; the load balancer runs outside of every machine.
   const outside = node.replace(/\.\d+$/, '.1');
   await using balancer = await FaultyConnection.open(outside, { host: node, port: 6443 });
   const { endpoint } = balancer;
@@ -23,14 +23,17 @@ await test('a cluster with an external load balancer of the API servers', async 
   );
   await cluster.up();
 
-  await story.test('its address and its names are in the API server’s certificate', async () => {
-    const names = await certificateNames(node, 6443);
-    assert.ok(names.includes(`IP Address:${outside}`) && names.includes(`DNS:${SAN}`), names);
-    const [host = '', port = ''] = endpoint.split(':');
-    assert.equal(await certificateExpiryMs(host, Number(port)), await certificateExpiryMs(node, 6443));
-  });
+  await story.test(
+    'the certificate of the API server has the address and the name of the load balancer',
+    async () => {
+      const names = await certificateNames(node, 6443);
+      assert.ok(names.includes(`IP Address:${outside}`) && names.includes(`DNS:${SAN}`), names);
+      const [host = '', port = ''] = endpoint.split(':');
+      assert.equal(await certificateExpiryMs(host, Number(port)), await certificateExpiryMs(node, 6443));
+    },
+  );
 
-  await story.test('kubelet, proxy and every kubeconfig use it', async () => {
+  await story.test('kubelet, kube-proxy and every kubeconfig use the load balancer', async () => {
     for (const path of ['/etc/kubernetes/kubelet.conf', '/etc/kubernetes/admin.conf'])
       assert.ok((await cluster.run('n1', 'cat', path)).includes(`https://${endpoint}`), path);
     const proxy = await cluster.sh('n1', 'kubectl -n kube-system get configmap kube-proxy -o yaml');

@@ -21,7 +21,7 @@ await test('an interrupted command succeeds when it is run again', async (story)
   const must = (...args: readonly string[]) => bench.must(...words(...args));
   const nodes = async () => (await first.kubectl('get', 'nodes', '-o', 'name')).trim().split('\n').sort();
 
-  /** `kill -9` as soon as the program says that it has come to a step. */
+  /** Kills the CLI with SIGKILL as soon as it prints that it has reached a step. */
   const killAt = async (step: RegExp, ...args: readonly string[]): Promise<void> => {
     const cli = start(...args);
     const end = waitForExit(cli);
@@ -29,7 +29,7 @@ await test('an interrupted command succeeds when it is run again', async (story)
     cli.kill('SIGKILL');
     await end;
   };
-  /** The reader of both its outputs ends at a step, as `| head` does. */
+  /** Closes both outputs of the CLI at a step, as `| head` does. Returns the exit code. */
   const leaveAt = async (step: RegExp, ...args: readonly string[]): Promise<number> => {
     const cli = start(...args);
     const end = waitForExit(cli);
@@ -38,7 +38,7 @@ await test('an interrupted command succeeds when it is run again', async (story)
     cli.stderr?.destroy();
     return (await end).code;
   };
-  /** At a terminal, until it has come to a step. */
+  /** Starts the CLI in a terminal, and waits until it has reached a step. */
   const terminalAt = async (step: RegExp, ...args: readonly string[]): Promise<ChildProcess> => {
     const cli = bench.startCliAtTerminal(...words(...args));
     await waitForOutput(cli, step);
@@ -63,45 +63,54 @@ await test('an interrupted command succeeds when it is run again', async (story)
     assert.match(dry, /This deletes:[^]*all data of the cluster on the machine/);
   });
 
-  await story.test('drain: kill -9', async () => {
+  await story.test('drain: after kill -9 the same command succeeds', async () => {
     await killAt(/Draining node n2/, 'node', 'drain', 'n2', '--force', '--delete-emptydir-data');
     assert.match(await must('node', 'drain', 'n2', '--force', '--delete-emptydir-data'), /n2/);
     await must('node', 'uncordon', 'n2');
   });
 
-  await story.test('set-role: SIGHUP, and Ctrl-C when the role is changed back', async () => {
-    const promote = ['node', 'set-role', 'n2', '--control-plane', '--worker'];
-    const closed = await terminalAt(/Waiting for n2 to change its roles/, ...promote);
-    const gone = waitForExit(closed);
-    closed.kill('SIGKILL'); // script(1) holds the terminal
-    await gone;
-    await must(...promote);
-    const demote = ['node', 'set-role', 'n2', '--worker', ...FORCED];
-    const left = await terminalAt(/Waiting for n2 to change its roles/, ...demote);
-    const end = waitForExit(left);
-    left.stdin?.write(CTRL_C);
-    assert.equal((await end).code, EXIT_INTERRUPTED);
-    await must(...demote);
-  });
+  await story.test(
+    'set-role: after SIGHUP, and after Ctrl-C while the role is changed back, the same command succeeds',
+    async () => {
+      const promote = ['node', 'set-role', 'n2', '--control-plane', '--worker'];
+      const closed = await terminalAt(/Waiting for n2 to change its roles/, ...promote);
+      const gone = waitForExit(closed);
+      closed.kill('SIGKILL'); // hangs up the terminal, which script(1) holds
+      await gone;
+      await must(...promote);
+      const demote = ['node', 'set-role', 'n2', '--worker', ...FORCED];
+      const left = await terminalAt(/Waiting for n2 to change its roles/, ...demote);
+      const end = waitForExit(left);
+      left.stdin?.write(CTRL_C);
+      assert.equal((await end).code, EXIT_INTERRUPTED);
+      await must(...demote);
+    },
+  );
 
-  await story.test('reset: runs to its end when its output is closed', async () => {
+  await story.test('reset: completes although its output is closed', async () => {
     assert.equal(await leaveAt(/Draining node n2/, 'node', 'reset', 'n2', ...FORCED), 0);
     assert.ok(!(await nodes()).includes('node/n2'));
     assert.match(await must('node', 'reset', 'n2', ...FORCED), /Node n2 is removed/);
   });
 
-  await story.test('reset: kill -9 after the machine got the order', async () => {
-    await killAt(/Deleting the records of n3/, 'node', 'reset', 'n3', ...FORCED);
-    assert.match(await must('node', 'reset', 'n3', ...FORCED), /Node n3 is removed/);
-    assert.ok(!(await nodes()).includes('node/n3'));
-  });
+  await story.test(
+    'reset: after kill -9 when the machine has its order, the same command succeeds',
+    async () => {
+      await killAt(/Deleting the records of n3/, 'node', 'reset', 'n3', ...FORCED);
+      assert.match(await must('node', 'reset', 'n3', ...FORCED), /Node n3 is removed/);
+      assert.ok(!(await nodes()).includes('node/n3'));
+    },
+  );
 
-  await story.test('remove: Ctrl-C while the record is deleted', async () => {
-    const left = await terminalAt(/Deleting the records of n4/, 'node', 'remove', 'n4', ...FORCED);
-    const end = waitForExit(left);
-    left.stdin?.write(CTRL_C);
-    assert.equal((await end).code, EXIT_INTERRUPTED);
-    assert.match(await must('node', 'remove', 'n4', ...FORCED), /is removed/);
-    assert.deepEqual(await nodes(), ['node/n1']);
-  });
+  await story.test(
+    'remove: after Ctrl-C during the deletion of the records, the same command succeeds',
+    async () => {
+      const left = await terminalAt(/Deleting the records of n4/, 'node', 'remove', 'n4', ...FORCED);
+      const end = waitForExit(left);
+      left.stdin?.write(CTRL_C);
+      assert.equal((await end).code, EXIT_INTERRUPTED);
+      assert.match(await must('node', 'remove', 'n4', ...FORCED), /is removed/);
+      assert.deepEqual(await nodes(), ['node/n1']);
+    },
+  );
 });

@@ -5,7 +5,10 @@ import { createHarness } from '../../machines/harness.ts';
 import { StoryCluster, withLifetimes } from '../harness/story-cluster.ts';
 import { eventually } from '../harness/node-shell.ts';
 
-/** Shorter, and Kubernetes' own clients, which look at their files every five minutes, are late at times. */
+/**
+ * Certificate lifetime. Kubernetes clients look at their files only every five minutes, so with a shorter
+ * lifetime they would sometimes be late.
+ */
 const MINUTES = 6;
 const CONTROL_PLANES = ['n1', 'n2', 'n3'];
 const MACHINES = ['n1', 'n2', 'n3', 'n4'];
@@ -33,7 +36,7 @@ await test('a cluster that was off until all certificates expired recovers by it
     );
   });
 
-  await story.test('started in any order, they are Ready as the same nodes', async () => {
+  await story.test('machines that are started in any order become Ready as the same nodes', async () => {
     const order = [...MACHINES];
     for (let last = order.length - 1; last > 0; last--) {
       const other = randomInt(last + 1);
@@ -47,7 +50,7 @@ await test('a cluster that was off until all certificates expired recovers by it
     assert.equal(await cluster.sh('n1', 'kubectl get configmap kept -o jsonpath={.data.x}'), '1');
   });
 
-  await story.test('control planes renewed their certificates before their etcd started', async () => {
+  await story.test('control planes renewed their certificates before they started their etcd', async () => {
     for (const machine of CONTROL_PLANES) {
       assert.match(await cluster.log(machine), /expired while the node was off/);
       const etcd = await cluster.sh(
@@ -59,21 +62,28 @@ await test('a cluster that was off until all certificates expired recovers by it
     }
   });
 
-  await story.test('the worker renewed with fresh evidence, and no node joined again', async () => {
-    assert.match(await cluster.log('n4'), /expired while the node was off/);
-    const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
-    assert.deepEqual(
-      joins.map(({ state }) => state),
-      ['joined', 'joined', 'joined'],
-    );
-    // The status may lag behind the nodes by a look or two.
-    await eventually(
-      'the cluster is healthy',
-      90,
-      () => cluster.cliJson<{ healthy: boolean }>('status'),
-      ({ healthy }) => healthy,
-    );
-  });
+  await story.test(
+    'the worker renewed its certificate with fresh evidence, and no node joined again',
+    async () => {
+      assert.match(await cluster.log('n4'), /expired while the node was off/);
+      const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>(
+        'node',
+        'ls',
+        '--joins',
+      );
+      assert.deepEqual(
+        joins.map(({ state }) => state),
+        ['joined', 'joined', 'joined'],
+      );
+      // The status may lag behind the nodes by one or two heartbeats.
+      await eventually(
+        'the cluster is healthy',
+        90,
+        () => cluster.cliJson<{ healthy: boolean }>('status'),
+        ({ healthy }) => healthy,
+      );
+    },
+  );
 
   await story.test('no machine reaches the internet', () => cluster.expectNoInternet(MACHINES));
 });

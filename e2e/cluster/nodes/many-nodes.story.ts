@@ -6,7 +6,9 @@ import { StoryCluster } from '../harness/story-cluster.ts';
 import { JOINING_PHASES } from '../init/kill-matrix.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 
-/** One in the quick suite; the long one repeats it, because what races shows in one of many. */
+/**
+ * Number of rounds. The short suite runs one; the long suite repeats it, because races show only sometimes.
+ */
 const ROUNDS = Number(env['MANY_NODES_ROUNDS'] ?? '1');
 const NAME = 'many';
 const MACHINES = ['n1', 'n2', 'n3', 'n4', 'n5'];
@@ -19,7 +21,7 @@ interface NodeJson {
   readonly health: string;
 }
 
-/** The answer of a command with `--output json`: the last of its lines. */
+/** The data of a command's result line with `--output json`. */
 async function answer<T>(bench: Harness, ...args: readonly string[]): Promise<T> {
   const lines = (await bench.must(...args, '--output', 'json')).trim().split('\n');
   const last = JSON.parse(lines.at(-1) ?? '{}') as { readonly type: string; readonly data: T };
@@ -28,7 +30,7 @@ async function answer<T>(bench: Harness, ...args: readonly string[]): Promise<T>
 }
 
 for (let round = 1; round <= ROUNDS; round++)
-  await test(`three control planes and two workers, switched on in the same second (${round} of ${ROUNDS})`, async (story) => {
+  await test(`three control planes and two workers are switched on in the same second and become a cluster (${round} of ${ROUNDS})`, async (story) => {
     await using bench = await createHarness();
     await bench.must(
       'mini',
@@ -45,7 +47,7 @@ for (let round = 1; round <= ROUNDS; round++)
     const globalFlags = ['--workspace', cluster.paths.workspace];
     const first = new NodeShell(bench, NAME);
 
-    await story.test('all are members, healthy and Ready', async () => {
+    await story.test('all machines are members, healthy and Ready', async () => {
       const { nodes } = await answer<{ nodes: NodeJson[] }>(bench, 'node', 'ls', ...globalFlags);
       assert.deepEqual(nodes.map(({ name }) => name).toSorted(), MACHINES);
       for (const { state, health } of nodes) assert.deepEqual([state, health], ['up', 'healthy']);
@@ -61,7 +63,7 @@ for (let round = 1; round <= ROUNDS; round++)
       );
     });
 
-    await story.test('etcd has three voting members and no learner, started all', async () => {
+    await story.test('etcd has three started voting members and no learner', async () => {
       const { stdout } = await first.etcdctl('root', 'member', 'list', '--write-out', 'json');
       const { members } = JSON.parse(stdout) as {
         members: readonly { readonly name?: string; readonly isLearner?: boolean }[];
@@ -73,7 +75,7 @@ for (let round = 1; round <= ROUNDS; round++)
       );
     });
 
-    await story.test('each machine joined once, at its first try, and none was refused', async () => {
+    await story.test('each machine joined at its first attempt, and none was refused', async () => {
       const { joins } = await answer<{ joins: { state: string; name: string }[] }>(
         bench,
         'node',
@@ -97,20 +99,20 @@ for (let round = 1; round <= ROUNDS; round++)
       await bench.must('audit', 'verify', ...globalFlags);
     });
 
-    await story.test('no first pod was delayed by its cgroup', async () => {
+    await story.test('no pod was delayed by a missing cgroup', async () => {
       const machines = new StoryCluster(bench, NAME);
       const log = 'journalctl --no-pager --output cat --unit kubelet';
       for (const name of MACHINES)
         assert.doesNotMatch(await machines.sh(name, log), /failed to ensure that the pod/, name);
     });
 
-    await story.test('each shows fresh evidence, and none reaches the internet', async () => {
+    await story.test('each machine verifies with fresh evidence, and none reaches the internet', async () => {
       for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...globalFlags);
       await new StoryCluster(bench, NAME).expectNoInternet(MACHINES);
     });
 
     await story.test(
-      'first and later control planes name the same phases, also in another life',
+      'first and later control planes log the same phases, also after a restart of the agent',
       async () => {
         const machines = new StoryCluster(bench, NAME);
         /** Those that the agent has begun in the life it has now, but for what only an init does. */

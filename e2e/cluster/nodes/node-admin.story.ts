@@ -9,7 +9,7 @@ const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
 const SETTLED_MS = 5_000;
 
-/** A budget that lets nothing go, around two pods that must be on different machines or the same. */
+/** A PodDisruptionBudget that permits no eviction, for two pods. */
 const WORKLOAD = JSON.stringify({
   apiVersion: 'v1',
   kind: 'List',
@@ -68,27 +68,30 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
       assert.match(before, new RegExp(`${unit}.service`));
     for (const node of ['n1', 'n2'])
       assert.match(await must('node', 'label', node, 'zone=a', 'absent-'), /zone=a/);
-    // It is pushed to the node within a second; what would restart because of it has the time to.
+    // A change reaches the node within a second; the rest of this time would show a restart.
     await delay(SETTLED_MS);
     assert.equal(await units(), before);
   });
 
-  await story.test('logs of a runnable with backlog, of a unit, and of no other unit', async () => {
-    const logs = async (...flags: readonly string[]): Promise<readonly string[]> =>
-      (await must('node', 'logs', 'n2', ...flags)).split('\n').filter((line) => line !== '');
-    const said = await logs('--path', 'root.rolefetch', '--backlog', '5');
-    assert.ok(said.length > 0 && said.length <= 5, `${said.length} lines`);
-    for (const line of said) assert.match(line, / root\.rolefetch\.watch the cluster assigns roles /);
-    assert.deepEqual(await logs('--path', 'root.rolefetch.watch', '--exact', '--backlog', '5'), said);
-    assert.deepEqual(await logs('--path', 'root.rolefetch', '--exact', '--backlog', '5'), []);
-    assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
-    const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
-    assert.notEqual(refused.code, 0);
-    assert.match(refused.stderr, /nodestream-unit-unknown/);
-  });
+  await story.test(
+    'node logs shows the backlog of a runnable or unit, and refuses a unit of another program',
+    async () => {
+      const logs = async (...flags: readonly string[]): Promise<readonly string[]> =>
+        (await must('node', 'logs', 'n2', ...flags)).split('\n').filter((line) => line !== '');
+      const said = await logs('--path', 'root.rolefetch', '--backlog', '5');
+      assert.ok(said.length > 0 && said.length <= 5, `${said.length} lines`);
+      for (const line of said) assert.match(line, / root\.rolefetch\.watch the cluster assigns roles /);
+      assert.deepEqual(await logs('--path', 'root.rolefetch.watch', '--exact', '--backlog', '5'), said);
+      assert.deepEqual(await logs('--path', 'root.rolefetch', '--exact', '--backlog', '5'), []);
+      assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
+      const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
+      assert.notEqual(refused.code, 0);
+      assert.match(refused.stderr, /nodestream-unit-unknown/);
+    },
+  );
 
   await story.test(
-    'a control plane takes ordinary pods and refuses them again, nothing restarts, and who follows its path is told',
+    'a control plane admits ordinary pods and excludes them again without restarts, and a follower of its log sees both changes',
     async () => {
       const before = await first.run('sh', '-c', LIST_RUNNING_UNITS);
       const scheduling = () => first.kubectl('get', 'node', 'n1', '-o', SCHEDULING);
@@ -128,36 +131,42 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
     },
   );
 
-  await story.test('show has the tree with the state of each runnable', async () => {
+  await story.test('node show prints the tree of runnables with their states', async () => {
     const shown = await must('node', 'show', 'n2');
     assert.match(shown, /kubernetes +running/);
     assert.match(shown, /controlplane +idle .*role absent/);
   });
 
-  await story.test('metrics of the programs on a node come through the curator', async () => {
-    const text = await must('node', 'metrics', 'n1');
-    assert.match(text, /cluster_program_info\{program="agent"/);
-    assert.match(text, /cluster_program_info\{program="joinservice"/);
-    for (const etcd of ['state', 'kubernetes'])
-      assert.match(text, new RegExp(`etcd_server_has_leader\\{etcd="${etcd}"\\} 1`));
-  });
+  await story.test(
+    'node metrics shows the metrics of the programs on a node through the curator',
+    async () => {
+      const text = await must('node', 'metrics', 'n1');
+      assert.match(text, /cluster_program_info\{program="agent"/);
+      assert.match(text, /cluster_program_info\{program="joinservice"/);
+      for (const etcd of ['state', 'kubernetes'])
+        assert.match(text, new RegExp(`etcd_server_has_leader\\{etcd="${etcd}"\\} 1`));
+    },
+  );
 
-  await story.test('drain respects the budget, names what it waits for, and times out', async () => {
-    await first.run('sh', '-c', `echo '${WORKLOAD}' | kubectl apply -f -`);
-    await eventually(
-      'both pods run',
-      120,
-      () => first.kubectl('get', 'deployment', 'sleepers', '-o', 'jsonpath={.status.readyReplicas}'),
-      (ready) => ready === '2',
-    );
-    const blocked = await cli('node', 'drain', 'n2', '--timeout', '10s');
-    assert.equal(blocked.code === 0, false);
-    assert.match(blocked.stderr, /default\/sleepers-.*disruption budget/s);
-    await first.kubectl('delete', 'poddisruptionbudget', 'sleepers');
-    await first.kubectl('delete', 'deployment', 'sleepers');
-    await must('node', 'drain', 'n2', '--timeout', '5m');
-    await must('node', 'uncordon', 'n2');
-  });
+  await story.test(
+    'node drain respects the budget, names the pods that it waits for, and times out',
+    async () => {
+      await first.run('sh', '-c', `echo '${WORKLOAD}' | kubectl apply -f -`);
+      await eventually(
+        'both pods run',
+        120,
+        () => first.kubectl('get', 'deployment', 'sleepers', '-o', 'jsonpath={.status.readyReplicas}'),
+        (ready) => ready === '2',
+      );
+      const blocked = await cli('node', 'drain', 'n2', '--timeout', '10s');
+      assert.equal(blocked.code === 0, false);
+      assert.match(blocked.stderr, /default\/sleepers-.*disruption budget/s);
+      await first.kubectl('delete', 'poddisruptionbudget', 'sleepers');
+      await first.kubectl('delete', 'deployment', 'sleepers');
+      await must('node', 'drain', 'n2', '--timeout', '5m');
+      await must('node', 'uncordon', 'n2');
+    },
+  );
 
   await story.test('the last control plane can neither change its role nor leave', async () => {
     for (const args of [

@@ -6,15 +6,15 @@ import { eventually, NodeShell } from '../harness/node-shell.ts';
 const NAME = 'older';
 const VERSION = 'v1.34.4';
 
-await test(`Kubernetes ${VERSION} is built, verified and makes a cluster`, async (story) => {
+await test(`Kubernetes ${VERSION} can be built, verified and installed as a cluster`, async (story) => {
   await using bench = await createHarness();
 
-  await story.test('built from its modules, and each component is what its hash says', async () => {
+  await story.test('each component is built from its modules and has the recorded hash', async () => {
     await bench.must('bundle', 'build', '--kubernetes-version', VERSION);
     await bench.must('bundle', 'verify', '--kubernetes-version', VERSION);
   });
 
-  await story.test('the sample chart answers', async () => {
+  await story.test('the sample chart responds', async () => {
     const out = await bench.must('mini', 'up', '--name', NAME, '--kubernetes-version', VERSION, '--demo');
     assert.match(out, /says: pod=hello-/);
   });

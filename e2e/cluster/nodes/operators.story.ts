@@ -10,7 +10,7 @@ const NAME = 'operators';
 const EXIT_REFUSED = 4;
 const EXIT_PRECONDITION = 5;
 
-/** Somebody at a workstation of their own. */
+/** A person with a workspace of their own. */
 class Person {
   readonly name: string;
   readonly directory: string;
@@ -38,7 +38,7 @@ class Person {
     return this.#bench.must('--workspace', this.directory, ...args);
   }
 
-  /** Leaves only one curator to ask, so that its answer is what is seen. */
+  /** Removes all curator endpoints but one from the workspace, so that this curator must respond. */
   async askOnly(endpoint: string): Promise<void> {
     const path = join(this.directory, 'identity.json');
     const identity = JSON.parse(await readFile(path, 'utf8')) as { grant: { curatorEndpoints: string[] } };
@@ -78,7 +78,7 @@ await test('operators with their own keys may do what their role allows', async 
   });
 
   await story.test(
-    'a viewer looks and changes nothing, from any directory with the identity named',
+    'a viewer can read and cannot change anything; --identity works from any directory',
     async () => {
       const identity = join(ann.directory, 'identity.json');
       assert.match(await bench.must('--identity', identity, 'operator', 'ls'), /ann +viewer/);
@@ -139,16 +139,19 @@ await test('operators with their own keys may do what their role allows', async 
     );
   });
 
-  await story.test('with a second owner the first one can go; the last one cannot', async () => {
-    const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
-    assert.match(await bob.must('operator', 'remove', '--yes', first), /now signed with your key/);
-    assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
-    const last = await bob.cli('operator', 'remove', '--yes', 'bob');
-    assert.equal(last.code, EXIT_PRECONDITION);
-    assert.match(last.stderr, /operatorapi-last-owner/);
-  });
+  await story.test(
+    'the first owner can be removed when there is a second one; the last owner cannot',
+    async () => {
+      const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
+      assert.match(await bob.must('operator', 'remove', '--yes', first), /now signed with your key/);
+      assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
+      const last = await bob.cli('operator', 'remove', '--yes', 'bob');
+      assert.equal(last.code, EXIT_PRECONDITION);
+      assert.match(last.stderr, /operatorapi-last-owner/);
+    },
+  );
 
-  await story.test('then machines of the new owner join and accept a reset order', async () => {
+  await story.test('machines of the new owner join and accept a reset order', async () => {
     await cluster.allReady(['n1', 'n2', 'n3'], 240);
     assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is removed/);
   });
@@ -174,7 +177,7 @@ function ownersOf(table: string): readonly string[] {
   return table.split('\n').flatMap((line) => /^(\S+) +owner /.exec(line)?.[1] ?? []);
 }
 
-/** Where each control-plane node's curator answers, when all of them do. */
+/** The endpoint of the curator on each control plane; waits until all of them respond. */
 async function curatorsOf(
   owner: (...args: readonly string[]) => Promise<string>,
 ): Promise<readonly string[]> {

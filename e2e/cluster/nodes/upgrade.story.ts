@@ -29,7 +29,7 @@ async function newerPackage(bench: Harness): Promise<string> {
   return target;
 }
 
-/** "NAME PID START" a line: the process and when it started, so that a pid that was used again is no disguise. */
+/** Lines of "NAME PID START" for each process; the start time exposes a reused PID. */
 const processes = (node: NodeShell): Promise<string> =>
   node.run(
     'sh',
@@ -72,11 +72,14 @@ await test('upgrading the agent on every node affects no workload', async (story
 
   const compared: string[] = [];
   for (const name of ['n1', 'n2'])
-    await story.test(`${name}: etcd, Kubernetes and pods are the same processes as before`, async (step) => {
-      compared.push(await upgrade(step, bench, name, newer));
-    });
+    await story.test(
+      `${name}: etcd, Kubernetes and pods are the same processes as before the upgrade`,
+      async (step) => {
+        compared.push(await upgrade(step, bench, name, newer));
+      },
+    );
 
-  await story.test('the comparison covered every kind of process', () => {
+  await story.test('the comparison included every kind of process', () => {
     const names = new Set(
       compared
         .join('\n')
@@ -94,17 +97,20 @@ await test('upgrading the agent on every node affects no workload', async (story
     services.forEach((unit, index) => assert.notEqual(after[index], before[index], unit));
   });
 
-  await story.test('all nodes are healthy and Ready, and respond to the operator', async () => {
-    await eventually(
-      'both nodes are healthy',
-      60,
-      () => bench.must('--workspace', cluster.paths.workspace, 'node', 'ls'),
-      (table) => (table.match(/\bHealthy\b/g) ?? []).length === 2,
-    );
-    const ready = await first.kubectl('get', 'nodes', '--no-headers');
-    assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);
-    await bench.must('--workspace', cluster.paths.workspace, 'verify', 'n2');
-  });
+  await story.test(
+    'all nodes are healthy and Ready, and their curators respond to the operator',
+    async () => {
+      await eventually(
+        'both nodes are healthy',
+        60,
+        () => bench.must('--workspace', cluster.paths.workspace, 'node', 'ls'),
+        (table) => (table.match(/\bHealthy\b/g) ?? []).length === 2,
+      );
+      const ready = await first.kubectl('get', 'nodes', '--no-headers');
+      assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);
+      await bench.must('--workspace', cluster.paths.workspace, 'verify', 'n2');
+    },
+  );
 
   await story.test('the API never paused for longer than a second', () => {
     const pauseMs = api.longestOutageMs;

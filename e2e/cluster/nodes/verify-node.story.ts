@@ -8,7 +8,7 @@ import { createHarness } from '../../machines/harness.ts';
 const NAME = 'verify';
 const EXIT_REFUSED = 4;
 const FIXTURES = join(import.meta.dirname, '../../../internal/attestation');
-/** A real certificate of a chip, and real documents of Intel that ran out long ago. */
+/** A real certificate of a processor, and real documents of Intel that expired long ago. */
 const VCEK = join(FIXTURES, 'snp/fixtures/milan.vcek');
 const OUT_OF_DATE = join(FIXTURES, 'tdx/fixtures/v4.collateral');
 
@@ -60,22 +60,25 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
     },
   );
 
-  await story.test('a machine that does not show what is expected is refused with exit code 4', async () => {
-    const path = join(workspace, 'cluster.yaml');
-    const before = await readFile(path, 'utf8');
-    const config = parse(before) as { attestation: { policy: Record<string, unknown> } };
-    config.attestation.policy['registers'] = { 4: { expected: 'ee'.repeat(32) } };
-    await writeFile(path, stringify(config));
-    const report = await verify('n1');
-    assert.equal(report.exit, EXIT_REFUSED);
-    assert.equal(report.verdict, 'refused');
-    assert.equal(report.code, 'attestation-register-mismatch');
-    assert.equal(report.registers.find(({ name }) => name === 'pcr4')?.verdict, 'differs');
-    await writeFile(path, before);
-    assert.equal((await verify('n1')).exit, 0);
-  });
+  await story.test(
+    'a machine with another PCR value than the policy expects is refused with exit code 4',
+    async () => {
+      const path = join(workspace, 'cluster.yaml');
+      const before = await readFile(path, 'utf8');
+      const config = parse(before) as { attestation: { policy: Record<string, unknown> } };
+      config.attestation.policy['registers'] = { 4: { expected: 'ee'.repeat(32) } };
+      await writeFile(path, stringify(config));
+      const report = await verify('n1');
+      assert.equal(report.exit, EXIT_REFUSED);
+      assert.equal(report.verdict, 'refused');
+      assert.equal(report.code, 'attestation-register-mismatch');
+      assert.equal(report.registers.find(({ name }) => name === 'pcr4')?.verdict, 'differs');
+      await writeFile(path, before);
+      assert.equal((await verify('n1')).exit, 0);
+    },
+  );
 
-  await story.test('uploaded collateral is shown, and a bad upload changes nothing', async () => {
+  await story.test('uploaded collateral is shown, and a refused upload changes nothing', async () => {
     const show = async () =>
       dataOf<Collateral>(await must('attest', 'collateral', 'show', '--output', 'json'));
     assert.deepEqual((await show()).documents, []);
@@ -103,7 +106,7 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
       const node = await cluster.node(name);
       const run = async (...argv: readonly [string, ...string[]]) =>
         (await node.exec(argv, { signal: bench.signal, timeoutMs: 120_000 })).stdout;
-      // It would ask within a quarter of an hour; an agent that starts asks at once.
+      // An agent fetches collateral at its start, and otherwise every quarter of an hour.
       await run('systemctl', 'restart', 'bootstrapper');
       const kept = async () => run('sh', '-c', 'cat /var/lib/cluster/collateral/collateral.json || true');
       while ((await kept()) === '') await run('sleep', '1');
@@ -127,7 +130,7 @@ interface Collateral {
   readonly updatedBy?: string;
 }
 
-/** Of `--output json`: one record a line, the result among them. */
+/** The data of the result in the output of `--output json`, which has one record per line. */
 function dataOf<T>(stdout: string): T {
   const records = stdout
     .trim()

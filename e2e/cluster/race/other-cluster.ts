@@ -65,7 +65,7 @@ export class OtherCluster implements AsyncDisposable {
     return this.#applicant.left.promise;
   }
 
-  /** How many memberships the cluster has issued to the machine that asked last. */
+  /** The number of tickets that the cluster has issued to the machine that asked last. */
   mintedForWhoAsked(): number | undefined {
     return this.#cluster.minted.get(this.#applicant.nodeId);
   }

@@ -11,23 +11,23 @@ const LOOK_MS = 2;
 const PATIENCE_S = 60;
 const PROVISIONING = '/etc/cluster/provisioning.json';
 
-/** What it has of either of the two. */
+/** Files on the machine that show whether it belongs to the init or to the join. */
 export interface MachineTraces {
-  /** Of the init, with the unlock key of its cluster. */
+  /** The request of the init, with the unlock key of its cluster. */
   readonly request: boolean;
   readonly admission: boolean;
   readonly kubeletCredentials: boolean;
-  /** Which only who creates a cluster makes. */
+  /** The CA key, which only the creator of a cluster has. */
   readonly clusterKeys: boolean;
 }
 
-/** The agent's process as systemd knows it. */
+/** The agent's process according to systemd. */
 export interface AgentProcess {
   readonly pid: string;
   readonly restarts: string;
 }
 
-/** A machine that nobody has, again and again; its disk is looked at from outside. */
+/** A machine that is reset before each round. The story reads the machine's disk from outside. */
 export class RacingMachine {
   readonly node: LocalNode;
   readonly #bench: Harness;
@@ -47,13 +47,13 @@ export class RacingMachine {
     return JSON.parse(await this.sh(`cat ${PROVISIONING}`)) as Readonly<Record<string, unknown>>;
   }
 
-  /** What another life of the agent begins with. */
+  /** Changes the provisioning, which the agent reads at its next start. */
   async provision(change: Readonly<Record<string, unknown>>): Promise<void> {
     const provisioning = JSON.stringify({ ...(await this.provisioning()), ...change });
     await this.sh(`echo ${Buffer.from(provisioning).toString('base64')} | base64 -d > ${PROVISIONING}`);
   }
 
-  /** Its fingerprint, which another key than that of `before` has. */
+  /** Waits for the fingerprint of a new key that differs from `before`. */
   async fingerprint(before: string | undefined): Promise<string> {
     return eventually(
       'the machine has a key of its own',
@@ -63,7 +63,7 @@ export class RacingMachine {
     );
   }
 
-  /** The bytes of its lock, as soon as they are there. */
+  /** Waits for the node lock, and returns its bytes. */
   async locked(): Promise<string> {
     for (const deadline = Date.now() + PATIENCE_S * 1000; Date.now() < deadline; await delay(LOOK_MS)) {
       const text = await this.lock();
@@ -76,7 +76,7 @@ export class RacingMachine {
     return this.#text('enrolment/lock.json');
   }
 
-  /** The cluster that its membership names. */
+  /** The cluster ID in the membership file. */
   async memberOf(): Promise<string | undefined> {
     const text = await this.#text('membership/membership.json');
     return text === undefined ? undefined : (JSON.parse(text) as Member).value.clusterId;
@@ -101,7 +101,7 @@ export class RacingMachine {
     return { pid: shown['MainPID'] ?? '', restarts: shown['NRestarts'] ?? '' };
   }
 
-  /** Another life of the agent, which is ready when this resolves. */
+  /** Restarts the agent. Resolves when the new process is ready. */
   async restart(how: 'kill -9' | 'restart', { pid }: AgentProcess): Promise<void> {
     if (how === 'restart') return void (await this.sh('systemctl restart bootstrapper'));
     await this.sh(`kill -9 ${pid}`);
@@ -114,8 +114,8 @@ export class RacingMachine {
   }
 
   /**
-   * By the agent's own reset: an order of the owner waits on the disk for the next start of the agent. A machine with a
-   * TPM it has restarted for the register, and what was switched off is switched on here.
+   * Resets the machine with the agent's own reset: the agent finds an order of the owner on its disk at its
+   * start. A machine with a TPM shuts down to clear its PCR, and this function starts it again.
    */
   async reset(hasTpm: boolean): Promise<void> {
     const order = 'install -D /dev/null /var/lib/cluster/reset/order.json';
@@ -130,13 +130,13 @@ export class RacingMachine {
     await this.node.start(this.#bench.signal);
   }
 
-  /** Of one life of the agent, or the last lines of all. */
+  /** The log of one agent process, or the last lines of the unit. */
   log(agent?: AgentProcess): Promise<string> {
     const which = agent === undefined ? '-n 60' : `_PID=${agent.pid}`;
     return this.sh(`journalctl -u bootstrapper --no-pager -o cat ${which}`);
   }
 
-  /** Properties of the agent's unit. */
+  /** Reads properties of the agent's unit. */
   async #shown(...names: readonly string[]): Promise<Readonly<Record<string, string>>> {
     const text = await this.sh(`systemctl show --property ${names.join(',')} bootstrapper`);
     return Object.fromEntries(text.split('\n').map((line) => line.split('=') as [string, string]));

@@ -15,7 +15,7 @@ export interface SurveyedEtcd {
   }[];
 }
 
-/** What `cluster recover quorum` shows; `state` and `kubernetes` are the two in `etcd`. */
+/** Output of `cluster recover quorum`; `state` and `kubernetes` are the two etcd clusters. */
 export interface Surveyed extends Omit<SurveyedEtcd, 'name'> {
   readonly clusterName: string;
   readonly state: SurveyedEtcd;
@@ -30,10 +30,10 @@ interface Line {
   readonly data?: unknown;
 }
 
-/** What a run of `cluster recover quorum` came to. */
+/** The result of a run of `cluster recover quorum`. */
 export interface Recovery {
   readonly exit: number;
-  /** The error's. */
+  /** The error code of the command; undefined if it succeeded. */
   readonly code: string | undefined;
   readonly said: string;
   readonly survey: Surveyed | undefined;
@@ -44,7 +44,7 @@ interface Shown extends Pick<Surveyed, 'clusterName' | 'refusals' | 'losses'> {
   readonly etcd: readonly SurveyedEtcd[];
 }
 
-/** The Kubernetes etcd, and the state etcd beside it. */
+/** Converts the CLI's output: the fields of the Kubernetes etcd, and the state etcd as `state`. */
 function surveyFrom(shown: Shown | undefined): Surveyed | undefined {
   if (shown === undefined) return undefined;
   const [state, kubernetes] = ['state', 'kubernetes'].map((each) =>
@@ -54,7 +54,7 @@ function surveyFrom(shown: Shown | undefined): Surveyed | undefined {
   return { ...shown, ...kubernetes, state };
 }
 
-/** One etcd of one machine, asked on that machine alone. */
+/** One etcd member of one machine, which is asked on that machine only. */
 export class LocalEtcd {
   readonly #cluster: StoryCluster;
   readonly #shell: NodeShell;
@@ -69,7 +69,10 @@ export class LocalEtcd {
     this.#machine = machine;
   }
 
-  /** As the member says of itself, with or without a quorum. Ids are too large for numbers. */
+  /**
+   * The status that the member itself reports, with or without a quorum. IDs are strings, because they exceed
+   * safe integers.
+   */
   async status() {
     const text = await this.#ask('endpoint', 'status', '--write-out', 'json');
     const field = (name: string): string => new RegExp(`"${name}":(\\d+)`).exec(text)?.[1] ?? '';
@@ -90,7 +93,7 @@ export class LocalEtcd {
     });
   }
 
-  /** Of everything that etcd held at a revision: the same bytes on each member, or they are not one cluster. */
+  /** A hash of all data of etcd at a revision. Members of the same cluster have the same hash. */
   async hashAt(revision: number): Promise<string> {
     const text = await this.#ask('endpoint', 'hashkv', '--rev', String(revision), '--write-out', 'json');
     const [, hash] = /"hash":(\d+)/.exec(text) ?? [];
@@ -99,7 +102,7 @@ export class LocalEtcd {
     return `${hash} after ${compacted}`;
   }
 
-  /** Why the member does not show what was at a revision; undefined where it does. */
+  /** Why the member refuses to read at a revision; undefined if it does not refuse. */
   async refusalAt(revision: number): Promise<string | undefined> {
     const args = ['get', '--rev', String(revision), '--keys-only', '--limit', '1', '--prefix', '/'];
     const { code, stderr } = await this.#shell.etcdctl(
@@ -115,7 +118,7 @@ export class LocalEtcd {
     );
   }
 
-  /** All that a recovery changes on its machine: processes, orders, what etcd is and how far. */
+  /** Everything that a recovery changes on its machine: processes, orders, and the state of etcd. */
   async traces(): Promise<string> {
     const disk = await this.#cluster.sh(
       this.#machine,
@@ -139,7 +142,7 @@ export class LocalEtcd {
   }
 }
 
-/** `cluster recover quorum` as root on a machine. */
+/** Runs `cluster recover quorum` as root on a machine. */
 export async function recoverQuorum(
   cluster: StoryCluster,
   machine: string,

@@ -11,10 +11,10 @@ interface ConfigMaps {
   readonly items: readonly { readonly metadata: { readonly name: string }; readonly data?: { x?: string } }[];
 }
 
-/** Three control planes, n1 to n3, and a worker, n4; n1 is the one that survives. */
+/** Three control planes (n1 to n3) and a worker (n4). The quorum is recovered from n1. */
 export class RecoveringCluster {
   readonly machines: StoryCluster;
-  /** Of the cluster's owner at the workstation. */
+  /** Path of the owner's kubeconfig on the workstation. */
   readonly kubeconfig: string;
   readonly #bench: Harness;
   readonly #workspace: string;
@@ -49,12 +49,12 @@ export class RecoveringCluster {
     return host;
   }
 
-  /** The Kubernetes etcd unless said otherwise. */
+  /** One etcd member of a machine, by default of the Kubernetes etcd. */
   etcdOf(machine: string, etcd: 'state' | 'kubernetes' = 'kubernetes'): LocalEtcd {
     return new LocalEtcd(this.#bench, this.machines, machine, etcd);
   }
 
-  /** The workstation's CLI, whatever becomes of it. */
+  /** Runs the workstation's CLI. Does not throw if the command fails. */
   cli(...args: readonly string[]): Promise<CliResult> {
     return this.#bench.cli('--workspace', this.#workspace, ...args);
   }
@@ -67,14 +67,17 @@ export class RecoveringCluster {
     return (await this.machines.cliJson<{ labels: Record<string, string> }>('node', 'show', node)).labels;
   }
 
-  /** What is in a ConfigMap as one machine's API server has it; undefined where there is none. */
+  /**
+   * The value in a ConfigMap according to one machine's API server; undefined if the ConfigMap does not
+   * exist.
+   */
   async seenAt(machine: string, name: string): Promise<string | undefined> {
     const api = await connectToApi(this.kubeconfig, [this.hostOf(machine)]);
     const { items } = (await api('GET', CONFIG_MAPS)) as ConfigMaps;
     return items.find(({ metadata }) => metadata.name === name)?.data?.x;
   }
 
-  /** Through one machine's API server, which has acknowledged it when this resolves. */
+  /** Writes through one machine's API server. Resolves when the write is acknowledged. */
   async write(machine: string, name: string, x: string): Promise<void> {
     const api = await connectToApi(this.kubeconfig, [this.hostOf(machine)]);
     const isThere = (await this.seenAt(machine, name)) !== undefined;
