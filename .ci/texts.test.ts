@@ -41,12 +41,18 @@ test('textsOf() shows a test title with its group and with the row of its table'
     '});',
     "const OWNERS = ['ann', 'bob'] as const;",
     "test.each(OWNERS)('%s may ask', () => {});",
+    "describe('an untrusted peer', () => {",
+    "  const OWNERS = ['eve'];",
+    "  test.each(OWNERS)('%s is refused', () => {});",
+    '});',
   ].join('\n');
   expect(textsOf('cli/x.test.ts', source).map(({ where, text }) => [where, text])).toEqual([
     ['cli/x.test.ts:1', 'the lock'],
     ['cli/x.test.ts:2', 'the lock › refuses a second owner'],
     ['cli/x.test.ts:4', 'ann may ask'],
     ['cli/x.test.ts:4', 'bob may ask'],
+    ['cli/x.test.ts:6', 'an untrusted peer'],
+    ['cli/x.test.ts:7', 'an untrusted peer › eve is refused'],
   ]);
 });
 

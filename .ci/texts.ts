@@ -162,19 +162,31 @@ interface Row {
 
 /** The rows of a table: those of an array, or of an array of this file that the expression names. */
 function rowsOf(table: ts.Expression, file: ts.SourceFile): readonly Row[] {
-  const arrays: ts.ArrayLiteralExpression[] = [];
-  if (ts.isArrayLiteralExpression(table)) arrays.push(table);
-  else if (ts.isIdentifier(table))
-    forEachNode(file, (node) => {
-      const isIt = ts.isVariableDeclaration(node) && node.name.getText() === table.text;
-      let value = isIt ? node.initializer : undefined;
-      while (value !== undefined && (ts.isAsExpression(value) || ts.isSatisfiesExpression(value)))
-        value = value.expression;
-      if (value !== undefined && ts.isArrayLiteralExpression(value)) arrays.push(value);
-    });
-  return arrays.flatMap(({ elements }) =>
-    elements.map((row) => ({ at: row.getStart(), values: valuesOf(row) })),
-  );
+  let value: ts.Expression | undefined = ts.isIdentifier(table) ? initializerOf(table, file) : table;
+  while (value !== undefined && (ts.isAsExpression(value) || ts.isSatisfiesExpression(value)))
+    value = value.expression;
+  if (value === undefined || !ts.isArrayLiteralExpression(value)) return [];
+  return value.elements.map((row) => ({ at: row.getStart(), values: valuesOf(row) }));
+}
+
+/** The value of the constant that this name means here: the one in the nearest enclosing scope. */
+function initializerOf(name: ts.Identifier, file: ts.SourceFile): ts.Expression | undefined {
+  let nearest: ts.VariableDeclaration | undefined;
+  let depth = -1;
+  forEachNode(file, (node) => {
+    if (!ts.isVariableDeclaration(node) || node.name.getText() !== name.text) return;
+    const scope = node.parent.parent.parent;
+    const isVisible = scope.pos <= name.pos && name.end <= scope.end;
+    const own = depthOf(scope);
+    if (isVisible && own > depth) [nearest, depth] = [node, own];
+  });
+  return nearest?.initializer;
+}
+
+function depthOf(node: ts.Node): number {
+  let depth = 0;
+  for (let each = node; !ts.isSourceFile(each); each = each.parent) depth++;
+  return depth;
 }
 
 function valuesOf(row: ts.Expression): ReadonlyMap<string, string> {
