@@ -31,7 +31,9 @@ async function hold({ tpm: path, key, sealed }: StolenFiles): Promise<Held> {
   const tpm = new Tpm({ source: socketSource({ path }), clock });
   const hardware = tpmHardware(tpm, sealed === undefined ? undefined : await unseal(tpm, sealed));
   const privKey = key === undefined ? undefined : createPrivateKey(await readFile(key, 'utf8'));
-  return { hardware, machine: new TestMachine(hardware, privKey) };
+  const machine = new TestMachine(hardware, privKey);
+  machine.address = orders.address;
+  return { hardware, machine };
 }
 
 function unseal(tpm: Tpm, path: string): Promise<Secret<Uint8Array>> {
@@ -58,7 +60,7 @@ const attacks: Readonly<Record<Attack, () => Promise<AttackResult>>> = {
   'a second key for one machine': () => admission(new TestMachine(own.hardware), own.hardware),
   'the key of another machine': async () => {
     using session = await new TestMachine(own.hardware, others.machine.privKey).dial(endpoint);
-    return ticketed(await session.rejoin(address));
+    return ticketed(await session.rejoin());
   },
   'the ticket of another machine': async () => {
     using session = await own.machine.dial(endpoint);
@@ -73,7 +75,7 @@ const attacks: Readonly<Record<Attack, () => Promise<AttackResult>>> = {
   },
   certificates: async () => {
     using session = await own.machine.dial(endpoint);
-    return ticketed(await session.rejoin(address));
+    return ticketed(await session.rejoin());
   },
 };
 
