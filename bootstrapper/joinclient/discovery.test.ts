@@ -49,14 +49,14 @@ describe('discover()', () => {
 
 describe('FileEndpoints', () => {
   test.each([
-    { name: 'no file', text: undefined, want: [] },
+    { name: 'no endpoints from a missing file', text: undefined, want: [] },
     {
-      name: 'a list beside other keys',
+      name: 'the list of endpoints, and ignores other keys',
       text: '{"joinEndpoints":["10.0.0.1"],"x":1}',
       want: ['10.0.0.1:9090'],
     },
-    { name: 'a file without the key', text: '{}', want: [] },
-  ])('reads $name', async ({ text, want }) => {
+    { name: 'no endpoints from a file without the key', text: '{}', want: [] },
+  ])('returns $name', async ({ text, want }) => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc/cluster');
     if (text !== undefined) await files.writeAtomic('/etc/cluster/join.json', text);

@@ -30,14 +30,14 @@ const problem = { code: 'join-refused', message: 'no', fix: 'ask', exit: 'refuse
 
 describe('enrolmentEvent()', () => {
   const cases: { name: string; given: Partial<EnrolmentFacts>; want: object }[] = [
-    { name: 'no endpoint is known', given: {}, want: { stage: Stage.IDLE } },
+    { name: 'a machine without endpoints', given: {}, want: { stage: Stage.IDLE } },
     {
-      name: 'no endpoint answers',
+      name: 'a machine whose endpoints do not respond',
       given: { join: { kind: 'asking', endpoints: ['a:1'], sinceMs: 0, lastError: problem } },
       want: { stage: Stage.ASKING, endpoints: ['a:1'], problem: { code: 'join-refused', retryable: true } },
     },
     {
-      name: 'a permanent refusal',
+      name: 'a machine that was refused permanently',
       given: { join: { kind: 'refused', endpoint: 'a:1', problem } },
       want: { stage: Stage.REFUSED, problem: { code: 'join-refused', exit: 'refused', retryable: false } },
     },
@@ -52,7 +52,7 @@ describe('enrolmentEvent()', () => {
       want: { stage: Stage.RUNNING },
     },
   ];
-  test.each(cases)('enrolmentEvent(): $name', ({ given, want }) => {
+  test.each(cases)('reports the stage of $name', ({ given, want }) => {
     expect(enrolmentEvent({ ...facts, ...given })).toMatchObject(want);
   });
 });

@@ -118,7 +118,7 @@ describe('NodeLock', () => {
     beforeEach(() => void (register = new FakeRegister()));
     const locked = Buffer.from(lockedValue(Buffer.alloc(32), init.clusterId));
 
-    test('is extended once, however often the lock is acquired and the agent restarts', async () => {
+    test('extends the PCR once, however often the lock is acquired and the agent restarts', async () => {
       await createLock(register).mirrorToRegister();
       expect(register.extensions).toBe(0);
       await createLock(register).acquire(init);
@@ -127,14 +127,14 @@ describe('NodeLock', () => {
       expect(register).toMatchObject({ value: locked, extensions: 1 });
     });
 
-    test('is extended again after a power cycle', async () => {
+    test('extends the PCR again after a power cycle', async () => {
       await createLock(register).acquire(init);
       register.powerCycle();
       await createLock(register).mirrorToRegister();
       expect(register.value).toEqual(locked);
     });
 
-    test('is extended at the next start after a crash between the file and the register', async () => {
+    test('extends the PCR at the next start after a crash between the writes to file and PCR', async () => {
       const crashed = new FakeRegister();
       crashed.extend = () => Promise.reject(new Error('killed'));
       await expect(createLock(crashed).acquire(init)).rejects.toThrow('killed');
@@ -142,14 +142,14 @@ describe('NodeLock', () => {
       expect(register.value).toEqual(locked);
     });
 
-    test('is extended from the value that the boot left in it', async () => {
+    test('extends the PCR from its value at boot', async () => {
       register.value = createHash('sha256').update('boot').digest();
       const baseline = register.value;
       await createLock(register).acquire(init);
       expect(register.value).toEqual(Buffer.from(lockedValue(baseline, init.clusterId)));
     });
 
-    test('is not extended when another program has extended it', async () => {
+    test('does not extend a PCR that another program has extended', async () => {
       await createLock(register).acquire(init);
       register.value = createHash('sha256').update('other').digest();
       await expect(createLock(register).mirrorToRegister()).rejects.toMatchObject({
@@ -164,7 +164,7 @@ describe('NodeLock', () => {
       expect(await createLock().read()).toBeUndefined();
     });
 
-    test('the counter counts each lock once, also after restarts and power cycles', async () => {
+    test('the NV counter counts each lock once, also after restarts and power cycles', async () => {
       await createLock(register).acquire(init);
       expect(register.counter.value).toBe(6n);
       for (let boot = 0; boot < 3; boot++) {
@@ -174,7 +174,7 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(6n);
     });
 
-    test('the counter counts a lock once when the agent crashes before or after the increment', async () => {
+    test('the NV counter counts a lock once when the agent crashes before or after the increment', async () => {
       const { counter } = register;
       const counting = counter.increment.bind(counter);
       counter.increment = () => Promise.reject(new Error('killed'));
@@ -235,7 +235,7 @@ describe('NodeLock', () => {
       expect(register.value).toEqual(locked);
     });
 
-    test('is not extended for a ticket that lost', async () => {
+    test('does not extend the PCR for a ticket that lost against an init', async () => {
       await createLock(register).acquire(init);
       await expect(createLock(register).acquire(ticket)).rejects.toMatchObject({ code: 'nodelock-held' });
       expect(register.extensions).toBe(1);

@@ -60,7 +60,7 @@ describe('verifyChain()', () => {
         all.splice(1, 1, { seq: 2, record: chain(2, 'Other').shown[1]?.record ?? new Uint8Array() }),
     },
     { name: 'a truncated chain', change: (all: ChainEntry[]) => all.pop() },
-  ])('tells $name', ({ change }) => {
+  ])('reports $name', ({ change }) => {
     const { shown, head } = chain(5);
     change(shown);
     expect(() => verifyChain(shown, [], head)).toThrow(broken('audit-chain-broken'));

@@ -73,12 +73,12 @@ describe('retryConnection()', () => {
 
   const finals = [
     {
-      name: 'a refusal by word, even one that calls itself repeatable',
+      name: 'an error response of the peer, even a retryable one',
       error: new CodedError(refused, 'test-refused', 'x'),
     },
     { name: 'a failed handshake', error: new RpcError('rpc-handshake', 'x') },
     { name: 'a call that is not served', error: new RpcError('rpc-not-served', 'x') },
-    { name: 'a defect', error: new TypeError('x') },
+    { name: 'a programming error', error: new TypeError('x') },
   ];
   test.each(finals)('does not retry after $name', async ({ error: given }) => {
     const { error, lost } = await start(() => Promise.reject(given));

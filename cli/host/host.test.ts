@@ -54,11 +54,11 @@ const HOSTILE = 'x\u001b[2K\u009b1m\u202ey\r';
 
 describe.each([
   { name: 'a pipe', flags: {}, terminal: false },
-  { name: 'a pipe, verbosely', flags: { verbose: true }, terminal: false },
+  { name: 'a pipe with --verbose', flags: { verbose: true }, terminal: false },
   { name: 'a terminal', flags: { verbose: true }, terminal: true },
-  { name: 'programs', flags: { output: 'json' }, terminal: false },
-] as const)('a host for $name', ({ flags, terminal }) => {
-  test('writes no control characters of foreign texts', async () => {
+  { name: 'a program that reads JSON', flags: { output: 'json' }, terminal: false },
+] as const)('Host that writes to $name', ({ flags, terminal }) => {
+  test('replaces control characters in texts of other machines', async () => {
     const { host, out, err } = start(flags, { terminal, env: { NO_COLOR: '1' } });
     host.say('a', HOSTILE, { value: HOSTILE });
     host.warn('b', HOSTILE);
@@ -72,7 +72,7 @@ describe.each([
   });
 });
 
-describe('a host for people', () => {
+describe('Host with human-readable output', () => {
   test('indents further lines of an error', () => {
     const { host, err } = start();
     host.fail({ ...report, message: 'of a node\n✔ verified' });

@@ -100,7 +100,7 @@ describe('probeResultsFrom()', () => {
     expect(tried['service account key']).toBeUndefined();
   });
 
-  describe('when the held keys were replaced', () => {
+  describe('after the keys of the removed node were replaced', () => {
     const replaced = { generation: 1, isReplaced: true };
     const credentials = SHARED_KEYS.flatMap((key) =>
       key.credentials.map((credential) => [key, credential] as const),
@@ -141,7 +141,7 @@ describe('probeResultsFrom()', () => {
     );
   });
 
-  test('a worker had no shared keys', () => {
+  test('lists no shared keys for a removed worker', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
     const { sharedKeys } = probeResultsFrom(report, undefined);
     expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none', generation: 2 })).toEqual([]);

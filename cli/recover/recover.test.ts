@@ -148,7 +148,7 @@ describe('cluster recover quorum', () => {
     expect(ordered).toEqual([]);
   });
 
-  test('only follows an order that is waiting', async () => {
+  test('waits for an order that exists already, and gives no second one', async () => {
     const { run, ordered } = setUp({ ...lost, isOrdered: true }, alone);
     expect(await run(undefined)).toBeUndefined();
     expect(ordered).toEqual([]);

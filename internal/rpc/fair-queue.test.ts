@@ -143,7 +143,10 @@ describe('sourcePathOf', () => {
     { address: '::1', want: ['0:0/32', '0:0:0/48', '0:0:0:0/64'] },
     { address: '', want: ['/16', '/24', ''] },
   ];
-  test.each(paths)('sourcePathOf() of $address', ({ address, want }) => {
-    expect(sourcePathOf(address)).toEqual(want);
-  });
+  test.each(paths)(
+    'sourcePathOf() lists the networks of $address, the largest first',
+    ({ address, want }) => {
+      expect(sourcePathOf(address)).toEqual(want);
+    },
+  );
 });

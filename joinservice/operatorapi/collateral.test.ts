@@ -57,7 +57,7 @@ function upload(bundle: Uint8Array, idempotencyKey: string = randomUUID()) {
 const shown = async () => handlers.getCollateral(create(GetCollateralRequestSchema), call);
 
 describe('collateral that operators upload', () => {
-  test('is nothing before the first time', async () => {
+  test('is empty before the first upload', async () => {
     expect(await shown()).toEqual({});
   });
 

@@ -158,7 +158,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
   });
 });
 
-describe('the slot fact of getTrace()', () => {
+describe('getTrace() and the join slot', () => {
   interface SlotCase {
     readonly name: string;
     readonly over: Partial<JoinRecord>;
@@ -187,15 +187,18 @@ describe('the slot fact of getTrace()', () => {
     },
     { name: 'a machine without a decision', over: {}, queue: [], want: undefined },
   ];
-  test.each(table)('getTrace() shows the slot of $name', async ({ over, queue, want }) => {
-    const office = new Office();
-    office.join(over);
-    for (const nodeId of queue) office.write(SLOT_QUEUE_PREFIX + nodeId, text('{}'));
-    const { facts, join } = await office.trace(ID);
-    const slot = facts.find(({ name }) => name === 'slot');
-    expect(slot && `${TraceFact_Outcome[slot.outcome]} ${slot.actual}`).toBe(want);
-    expect(join?.queue === undefined).toBe(!queue.includes(ID));
-  });
+  test.each(table)(
+    'getTrace() shows whether a machine waits for the slot: $name',
+    async ({ over, queue, want }) => {
+      const office = new Office();
+      office.join(over);
+      for (const nodeId of queue) office.write(SLOT_QUEUE_PREFIX + nodeId, text('{}'));
+      const { facts, join } = await office.trace(ID);
+      const slot = facts.find(({ name }) => name === 'slot');
+      expect(slot && `${TraceFact_Outcome[slot.outcome]} ${slot.actual}`).toBe(want);
+      expect(join?.queue === undefined).toBe(!queue.includes(ID));
+    },
+  );
 });
 
 test('getTrace() finds a node by name, including the first node, which never joined', async () => {

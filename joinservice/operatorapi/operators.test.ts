@@ -168,7 +168,7 @@ describe('operators', () => {
   });
 
   test.each([
-    { name: 'no document that an owner signed', documents: () => [] },
+    { name: 'no signed document', documents: () => [] },
     {
       name: 'another role than the signed one',
       documents: async ({ signed }: Harness, fingerprint: string) => [
@@ -181,7 +181,7 @@ describe('operators', () => {
         await signed('ann', { fingerprint: `sha256:${'0'.repeat(64)}`, role: 'operator' }),
       ],
     },
-  ])('an operator is not added with $name', async ({ documents }) => {
+  ])('putOperator() refuses a new operator with $name', async ({ documents }) => {
     const harness = await createHarness();
     await using _ = harness.curators;
     const keyPem = generateKeyPem();

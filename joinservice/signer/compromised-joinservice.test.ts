@@ -185,8 +185,8 @@ describe('an inventory that lists a control plane', () => {
   });
 });
 
-describe('a statement', () => {
-  test('gets an answer for the same recipient when it is repeated, so that an interrupted join continues', async () => {
+describe('a statement that a machine signs to get a ticket', () => {
+  test('is accepted again with the same sealing key, so that an interrupted join can continue', async () => {
     const machine = granted();
     const request = await signer.request(machine);
     await signer.sign(request);
@@ -212,7 +212,7 @@ describe('a statement', () => {
     await expect(signer.sign(old)).rejects.toEqual(coded('signer-statement-replayed'));
   });
 
-  test('for another recipient is accepted if it is a newer statement of the same machine', async () => {
+  test('with another sealing key is accepted if it is newer than the last statement of the machine', async () => {
     const machine = granted();
     await signer.sign(await signer.request(machine));
     await signer.clock.advance(1_000);
@@ -469,7 +469,7 @@ describe('operator certificates', () => {
   });
 });
 
-test('the signer refuses control planes while its memory is damaged', async () => {
+test('the signer refuses a control plane while the file about its earlier statements is damaged', async () => {
   const machine = granted();
   await signer.sign(await signer.request(machine));
   await signer.files.writeAtomic(`/memory/control-planes/${machine.nodeId}.json`, '{');

@@ -20,35 +20,35 @@ interface Case {
 
 const cases: readonly Case[] = [
   {
-    name: 'both etcd clusters have a leader',
+    name: 'refuses a recovery if both etcd clusters have a leader',
     state: survey(9n, 9n, true),
     kubernetes: survey(9n, 9n, true),
     lost: [],
     refusals: /has a leader/,
   },
   {
-    name: 'only the Kubernetes etcd has lost its quorum',
+    name: 'allows a recovery if only the Kubernetes etcd has lost its quorum',
     state: survey(9n, 9n, true),
     kubernetes: survey(9n, 8n),
     lost: ['kubernetes'],
     refusals: undefined,
   },
   {
-    name: 'another machine has newer data in the only etcd without a quorum',
+    name: 'refuses if another machine has newer data in the only etcd without a quorum',
     state: survey(9n, 9n, true),
     kubernetes: survey(7n, 8n),
     lost: ['kubernetes'],
     refusals: /^kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'another machine has newer data in the state etcd',
+    name: 'refuses if another machine has newer data in the state etcd',
     state: survey(7n, 8n),
     kubernetes: survey(9n, 8n),
     lost: ['state', 'kubernetes'],
     refusals: /^state etcd: b is at raft index 8/,
   },
   {
-    name: 'this machine has newer data in the state etcd and another one in the Kubernetes etcd',
+    name: 'allows and lists the losses if this machine has newer data in the state etcd and another one in the Kubernetes etcd',
     state: survey(9n, 8n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
@@ -56,14 +56,14 @@ const cases: readonly Case[] = [
     losses: /kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'both machines have equal data in the state etcd and another machine has newer data in the Kubernetes etcd',
+    name: 'refuses if the state etcd is equal and another machine has newer data in the Kubernetes etcd',
     state: survey(9n, 9n),
     kubernetes: survey(7n, 8n),
     lost: ['state', 'kubernetes'],
     refusals: /^kubernetes etcd: b is at raft index 8/,
   },
   {
-    name: 'no other member answers',
+    name: 'allows and lists possible losses if no other member answers',
     state: survey(9n, undefined),
     kubernetes: survey(9n, undefined),
     lost: ['state', 'kubernetes'],
@@ -72,7 +72,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-test.each(cases)('judgeRecoveries() if $name', ({ state, kubernetes, lost, refusals, losses }) => {
+test.each(cases)('judgeRecoveries() $name', ({ state, kubernetes, lost, refusals, losses }) => {
   const verdict = judgeRecoveries({ state, kubernetes });
   expect(verdict.lost).toEqual(lost);
   if (refusals === undefined) expect(verdict.refusals).toEqual([]);

@@ -256,20 +256,20 @@ test.each([
   { name: 'a control plane whose agent reports no generation', node: {}, now: view(1), want: 1 },
   { name: 'a control plane', node: { status: { keys: stage(3n) } }, now: view(3), want: 3 },
   {
-    name: 'a demoted node that has not wiped them',
+    name: 'a demoted node that has not deleted the keys',
     node: { roles: [NodeRole.KUBERNETES_WORKER], status: { keys: stage(2n), holdsKeys: true } },
     now: view(2),
     want: 2,
   },
-  { name: 'a node whose roles were taken', node: { roles: [] }, now: view(1), want: 1 },
+  { name: 'a node without roles', node: { roles: [] }, now: view(1), want: 1 },
   {
-    name: 'a node whose roles were taken and that reported keys',
+    name: 'a node without roles that reported keys of generation 2',
     node: { roles: [], status: { keys: stage(2n), holdsKeys: true } },
     now: view(2),
     want: 2,
   },
   {
-    name: 'a node whose roles were taken and that reported none',
+    name: 'a node without roles that reported no keys',
     node: { roles: [], status: { keys: stage(2n) } },
     now: view(2),
     want: undefined,
@@ -286,7 +286,7 @@ test.each([
     now: view(3),
     want: 3,
   },
-])('heldBy() $name is $want', ({ node, now, want }) => {
+])('heldGeneration() of $name is $want', ({ node, now, want }) => {
   expect(heldGeneration(nodeOf(node), now)).toBe(want);
 });
 
@@ -302,11 +302,16 @@ describe('key replacement for a removed node', () => {
   });
 
   test.each([
-    { name: 'left in order', node: {}, choice: { ...lost, isLost: false }, want: 'kept' },
-    { name: 'has a disk that nobody can read', node: {}, choice: { ...lost, keep: true }, want: 'kept' },
-    { name: 'held none', node: { roles: [NodeRole.KUBERNETES_WORKER] }, choice: lost, want: 'none' },
-    { name: 'is deleted', node: { state: NodeState.UNSPECIFIED }, choice: lost, want: 'unknown' },
-  ])('of one that $name nothing is asked', async ({ node, choice, want }) => {
+    { name: 'that left in order', node: {}, choice: { ...lost, isLost: false }, want: 'kept' },
+    { name: 'whose keys the operator keeps', node: {}, choice: { ...lost, keep: true }, want: 'kept' },
+    { name: 'that held no keys', node: { roles: [NodeRole.KUBERNETES_WORKER] }, choice: lost, want: 'none' },
+    {
+      name: 'that is already deleted',
+      node: { state: NodeState.UNSPECIFIED },
+      choice: lost,
+      want: 'unknown',
+    },
+  ])('requests no rotation for a node $name', async ({ node, choice, want }) => {
     await using harness = await createRotating([at(1, 'done')]);
     expect(await startKeyReplacement(harness.owner, nodeOf(node), choice)).toMatchObject({ outcome: want });
     expect(harness.reasons).toEqual([]);

@@ -104,7 +104,7 @@ describe('planRoleChange()', () => {
       name: 'reports that its own is not ready',
       one: node('n1', CONTROL, NodeHealth.HEALTHY, reportedComponents('panic')),
     },
-  ])('who $name takes no API server away, whatever the others have', ({ one }) => {
+  ])('allows removing a node that $name, even if no other API server is ready', ({ one }) => {
     const others = ['n2', 'n3'].map((name) =>
       node(name, CONTROL, NodeHealth.HEALTHY, reportedComponents('starting')),
     );
@@ -194,7 +194,7 @@ describe('role names and labels', () => {
     ['kubernetes.io/os=bsd'],
     ['topology.kubernetes.io/zone=a'],
     ['k8s.io/a=b'],
-  ])('%j changes nothing', (...words) => {
+  ])('parseLabelChanges() refuses %j', (...words) => {
     expect(() => parseLabelChanges(words)).toThrow(expect.objectContaining({ code: 'app-usage' }));
   });
 });

@@ -52,7 +52,7 @@ function check(items: readonly CollateralItem[], before: readonly CollateralItem
 }
 
 describe('verifyBundle()', () => {
-  test('answers the number of what both manufacturers signed', () => {
+  test("accepts documents of both manufacturers and returns the evaluation number of Intel's", () => {
     expect(check(whole(), [], 3)).toBe(17);
     expect(check([...whole(), certificate(amd.chip().der), certificate(amd.ask.der)])).toBe(17);
   });

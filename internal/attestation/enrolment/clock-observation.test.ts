@@ -43,12 +43,32 @@ describe('compareClockObservations()', () => {
   });
 
   test.each([
-    { kind: 'clock-behind', now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 99_999n } }) },
-    { kind: 'clock-behind', now: later(MINUTE_MS, { clock: { ...first.clock, resetCount: 2 } }) },
-    { kind: 'clock-ahead', now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 300_000n } }) },
-    { kind: 'two-nodes', now: later(MINUTE_MS, { nodeKeyId: 'other' }) },
-    { kind: 'other-key', now: later(MINUTE_MS, { attestationKeyNameHex: 'other' }) },
-  ])('finds $kind', ({ kind, now }) => {
+    {
+      name: 'whose clock went back',
+      kind: 'clock-behind',
+      now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 99_999n } }),
+    },
+    {
+      name: 'whose count of restarts went back',
+      kind: 'clock-behind',
+      now: later(MINUTE_MS, { clock: { ...first.clock, resetCount: 2 } }),
+    },
+    {
+      name: 'whose clock ran too fast',
+      kind: 'clock-ahead',
+      now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 300_000n } }),
+    },
+    {
+      name: 'of the same TPM with another node key',
+      kind: 'two-nodes',
+      now: later(MINUTE_MS, { nodeKeyId: 'other' }),
+    },
+    {
+      name: 'with another attestation key',
+      kind: 'other-key',
+      now: later(MINUTE_MS, { attestationKeyNameHex: 'other' }),
+    },
+  ])('reports an observation $name as $kind', ({ kind, now }) => {
     expect(compareClockObservations(first, now)).toEqual([expect.objectContaining({ kind })]);
   });
 

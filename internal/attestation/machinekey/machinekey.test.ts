@@ -38,23 +38,57 @@ describe('MachineKeyValidator', () => {
 
   const pinned = new Set([id]);
   test.each([
-    { code: 'machine-key-unknown', given: evidence, fingerprints: new Set([other]) },
-    { code: 'machine-key-unknown', given: evidence, fingerprints: new Set<string>() },
-    { code: 'machine-key-malformed', given: evidence.subarray(1), fingerprints: pinned },
-    { code: 'machine-key-malformed', given: Buffer.concat([evidence, Buffer.of(0)]), fingerprints: pinned },
     {
+      name: 'of a key that is not listed',
+      code: 'machine-key-unknown',
+      given: evidence,
+      fingerprints: new Set([other]),
+    },
+    {
+      name: 'while no key is listed',
+      code: 'machine-key-unknown',
+      given: evidence,
+      fingerprints: new Set<string>(),
+    },
+    {
+      name: 'without its first byte',
+      code: 'machine-key-malformed',
+      given: evidence.subarray(1),
+      fingerprints: pinned,
+    },
+    {
+      name: 'with a trailing byte',
+      code: 'machine-key-malformed',
+      given: Buffer.concat([evidence, Buffer.of(0)]),
+      fingerprints: pinned,
+    },
+    {
+      name: 'of another version',
       code: 'machine-key-malformed',
       given: Buffer.concat([Buffer.of(2), evidence.subarray(1)]),
       fingerprints: pinned,
     },
     {
-      code: 'machine-key-malformed', // 32 zero bytes are a key under which anybody signs
+      name: 'of a key of 32 zero bytes, with which anybody can forge signatures',
+      code: 'machine-key-malformed',
       given: Buffer.concat([Buffer.of(1), Buffer.alloc(96)]),
       fingerprints: pinned,
     },
-    { code: 'machine-key-signature', given: evidence, fingerprints: pinned, over: randomBytes(64) },
-    { code: 'attestation-binding-length', given: evidence, fingerprints: pinned, over: randomBytes(32) },
-  ])('refuses evidence with error code $code', async ({ code, given, fingerprints, over = binding }) => {
+    {
+      name: 'signed for another session',
+      code: 'machine-key-signature',
+      given: evidence,
+      fingerprints: pinned,
+      over: randomBytes(64),
+    },
+    {
+      name: 'for a binding that is too short',
+      code: 'attestation-binding-length',
+      given: evidence,
+      fingerprints: pinned,
+      over: randomBytes(32),
+    },
+  ])('refuses evidence $name', async ({ code, given, fingerprints, over = binding }) => {
     const validator = new MachineKeyValidator({ fingerprints });
     await expect(validator.validate(given, over, contextOf('any-proved'))).rejects.toMatchObject({ code });
   });

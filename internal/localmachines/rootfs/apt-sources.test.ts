@@ -80,7 +80,10 @@ const cases = [
 ];
 
 describe('sourcesFor()', () => {
-  test.each(cases)('aptSourcesFor(): $name', ({ files, want }) => {
-    expect(aptSourcesFor('bookworm', files)).toEqual(want);
-  });
+  test.each(cases)(
+    'aptSourcesFor() selects the main sources of the release from $name',
+    ({ files, want }) => {
+      expect(aptSourcesFor('bookworm', files)).toEqual(want);
+    },
+  );
 });

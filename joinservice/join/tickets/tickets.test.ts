@@ -184,14 +184,17 @@ describe('a member that rejoins', () => {
 
   test.each([
     { name: 'the service address of the Kubernetes API', address: '10.96.0.1' },
-    { name: 'the operator’s load balancer', address: '203.0.113.5' },
+    { name: 'the address of the operator’s load balancer', address: '203.0.113.5' },
     { name: 'a loopback address', address: '127.0.0.1' },
-  ])('is refused for $name, which would impersonate the API server', async ({ address }) => {
-    await expect(rejoin(peerOf(), address)).rejects.toEqual(coded('join-address-invalid'));
-    expect(signed).toEqual([]);
-  });
+  ])(
+    'is refused if it requests $name as its address, because it could impersonate the API server',
+    async ({ address }) => {
+      await expect(rejoin(peerOf(), address)).rejects.toEqual(coded('join-address-invalid'));
+      expect(signed).toEqual([]);
+    },
+  );
 
-  test('is refused for a TPM key that no processor vouches for any more', async () => {
+  test('is refused if its evidence lacks the processor report that certified its TPM key before', async () => {
     await expect(rejoin(peerOf({ variant: 'tpm' }))).rejects.toEqual(coded('join-identity-changed'));
     expect(signed).toEqual([]);
   });
@@ -251,10 +254,10 @@ describe('an admitted machine', () => {
 
 test.each([
   { name: 'evidence of the recorded machine', shows: {}, want: true },
-  { name: 'another attestation key', shows: { akName: 'cd' }, want: false },
-  { name: 'no attestation key', shows: { akName: undefined }, want: false },
-  { name: 'evidence of its TPM without its processor', shows: { variant: 'tpm' }, want: false },
-])('isSameMachine(): $name', ({ shows, want }) => {
+  { name: 'evidence with another attestation key', shows: { akName: 'cd' }, want: false },
+  { name: 'evidence without an attestation key', shows: { akName: undefined }, want: false },
+  { name: 'evidence of the TPM without the processor', shows: { variant: 'tpm' }, want: false },
+])('isSameMachine() is $want for $name', ({ shows, want }) => {
   const evidence = { akName: AK, identity: CHIP, variant: 'snp+tpm', ...shows };
   expect(isSameMachine(machine, evidence)).toBe(want);
 });
