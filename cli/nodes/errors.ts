@@ -26,6 +26,14 @@ export const nodesErrors = defineErrors({
     'The fresh evidence of a node does not match the policy or its record.',
     'Cordon the node (`cluster node cordon NODE`) and find out what changed on it. If nothing explains it, remove the node.',
   ),
+  'nodes-machine-changed': fault.peer.refused(
+    'The record of the node names another machine, or other keys, than this workspace or its inventory knows. Its evidence was not trusted.',
+    'Find out who replaced the machine or its keys (`cluster audit ls`). If an owner did, run `cluster verify NODE --accept-change`, or correct the inventory in cluster.yaml. Otherwise check who writes records to etcd.',
+  ),
+  'nodes-pin-damaged': fault.operator.precondition(
+    'A file of known machines in the workspace (`machines/NODE.json`) cannot be read.',
+    'Restore the file from a backup of the workspace, or delete it and compare the machine with what you know of it.',
+  ),
 });
 
 /** Code of a `NodesError`. */

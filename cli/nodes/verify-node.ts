@@ -30,8 +30,11 @@ import { formatTable } from '../host/index.ts';
 import { readCaller, callCurator, findNode } from '../cluster/index.ts';
 import { fileOrClusterConfiguration } from '../configuration/index.ts';
 import { NodesError } from './errors.ts';
+import { answerContradictions, inventoryContradictions, MachinePins } from './machine-pins.ts';
 
 const ANSWER_MS = 60_000;
+const FIRST_SEEN =
+  'This workspace saw this machine for the first time: only the record of the cluster names it. Compare its identity with what you know of the machine. From now on another one is refused.';
 
 /** Result of `cluster verify`, printed as it is by `-o json`. */
 interface VerifyReport {
@@ -47,6 +50,8 @@ interface VerifyReport {
   readonly checks: readonly Check[];
   readonly registers: readonly RegisterRow[];
   readonly warnings: readonly string[];
+  /** How the record of the node compares with the machine that this workspace knows. */
+  readonly pin: 'first seen' | 'unchanged' | 'changed' | 'accepted';
 }
 
 /** One register: the values that the policy accepts, and the node's. */
@@ -57,14 +62,28 @@ export interface RegisterRow {
   readonly verdict: 'as expected' | 'differs' | 'not judged' | 'missing';
 }
 
+/** Flags of `cluster verify`. */
+export interface VerifyOptions {
+  /** Expect the machine on record from now on, although it is not the known one. */
+  readonly acceptChange: boolean;
+}
+
 /**
  * `cluster verify NODE`: requests evidence for a fresh nonce and verifies it here, by the configuration of the workspace (or
- * of the cluster) and the machine identity on record. The curator forwards it and can neither forge nor replay it.
+ * of the cluster) and the machine that this workspace knows. The curator forwards it and can neither forge nor replay it.
+ * A record that names another machine is reported, not followed.
  */
-export async function runVerifyNode(context: CommandContext, name: string): Promise<ExitName> {
+export async function runVerifyNode(
+  context: CommandContext,
+  name: string,
+  { acceptChange }: VerifyOptions,
+): Promise<ExitName> {
   const { clusterId } = await readCaller(context);
   const config = await fileOrClusterConfiguration(context);
   const node = await findNode(context, name);
+  const pins = await MachinePins.read(context);
+  const fixed = [...answerContradictions(name, node), ...inventoryContradictions(node, config.join)];
+  const changes = pins.contradictions(node);
   const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
   const response = await context.host.step(
     'verify-evidence',
@@ -78,7 +97,7 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
   const nowMs = context.ports.clock.nowMs();
   const { files } = context.ports;
   const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
-  const report = await judge({
+  const judged = await judge({
     node,
     config,
     clusterId,
@@ -87,7 +106,17 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
     evidence: response.evidence,
     binding,
     nowMs,
+    contradictions: acceptChange ? fixed : [...fixed, ...changes],
   });
+  const isVerified = judged.verdict === 'verified';
+  const state = pinState({ changes: changes.length > 0, complete: pins.isComplete(node) }, isVerified);
+  const isNamed = pins.of(node.name)?.identity !== undefined || isInInventory(node, config);
+  const report: VerifyReport = {
+    ...judged,
+    pin: judged.code === 'nodes-machine-changed' ? 'changed' : state,
+    warnings: [...judged.warnings, ...(isVerified && !isNamed ? [FIRST_SEEN] : [])],
+  };
+  if (isVerified && state !== 'unchanged') await pins.save(node);
   context.host.result(report, () => renderReport(report));
   return report.verdict === 'verified' ? 'ok' : 'refused';
 }
@@ -105,7 +134,9 @@ export async function judge(what: {
   readonly evidence: Uint8Array;
   readonly binding: Uint8Array;
   readonly nowMs: number;
-}): Promise<VerifyReport> {
+  /** Why the record of the node is not to be trusted. */
+  readonly contradictions: readonly string[];
+}): Promise<Omit<VerifyReport, 'pin'>> {
   const { node, config, evidence, binding, nowMs } = what;
   const policy = policyOf(config, what);
   const frame = {
@@ -116,6 +147,7 @@ export async function judge(what: {
     policy: policy.version,
   };
   try {
+    refuseContradictions(node, what.contradictions);
     refuseUnknownMachine(node, what.variant);
     const variant = variantOf(what.variant, node, config);
     const [validator] = createValidators([variant], {
@@ -173,6 +205,24 @@ function policyOf(
     ...(admission === undefined ? {} : { machines: 'any-proved' as const }),
     ...(written.tpm === undefined ? {} : { tpm: { ...written.tpm, attestationKeys: 'enrolled' as const } }),
   };
+}
+
+/** Evidence is judged by the keys on record, so a record of another machine makes its evidence worthless. */
+function refuseContradictions({ name }: Node, contradictions: readonly string[]): void {
+  if (contradictions.length === 0) return;
+  throw new NodesError('nodes-machine-changed', `verifying ${printable(name)}: ${contradictions.join('; ')}`);
+}
+
+function isInInventory({ name, admission }: Node, { join }: ClusterConfig): boolean {
+  return join.inventory.some((entry) => entry.name === name && entry.identity === admission?.identity);
+}
+
+function pinState(
+  is: { readonly changes: boolean; readonly complete: boolean },
+  isVerified: boolean,
+): VerifyReport['pin'] {
+  if (is.changes) return isVerified ? 'accepted' : 'changed';
+  return is.complete ? 'unchanged' : 'first seen';
 }
 
 /** Evidence of some good machine proves nothing if the record does not tell which machine it must be. */
@@ -246,7 +296,7 @@ function renderReport(report: VerifyReport): string {
   return [
     head,
     ...(report.reason === undefined ? [] : [`  ${report.reason}`]),
-    `  machine  ${identity}`,
+    `  machine  ${identity}, ${PIN_TEXTS[report.pin]}`,
     `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': identity verified; software not attested' : ''}`,
     '',
     formatTable(
@@ -266,6 +316,13 @@ function renderReport(report: VerifyReport): string {
     ...report.warnings.map((warning) => `  note: ${printable(warning)}`),
   ].join('\n');
 }
+
+const PIN_TEXTS: Readonly<Record<VerifyReport['pin'], string>> = {
+  'first seen': 'first seen now',
+  unchanged: 'the known one',
+  changed: 'NOT the known one',
+  accepted: 'accepted instead of the known one',
+};
 
 function byNumber(a: string, b: string): number {
   return a.localeCompare(b, 'en', { numeric: true });

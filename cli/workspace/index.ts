@@ -7,6 +7,7 @@
  *     state.json          progress and results              replaced atomically, under the lock
  *     kubeconfig          access for kubectl                from the result of init, then renewed
  *     owner.crt           certificate of the owner          after its first renewal; before, in state.json
+ *     machines/NODE.json  machine of a node, for `verify`    created when it is first verified
  *     identity.json       key of an operator                created once, completed by an owner's grant
  *
  * Every write is atomic, in an order that lets the next run resume after a crash.

@@ -5,13 +5,14 @@ import type { ActionBinder } from '../../app/command.ts';
 export function register(command: Command, action: ActionBinder): void {
   command
     .argument('<node>', 'node name or ID')
+    .option('--accept-change', 'expect the machine on record from now on, if its evidence is valid')
     .addHelpText(
       'after',
-      '\nThe evidence is verified on this workstation. Exit code 4 if it is refused.\n\nExample:\n  cluster verify n2 --output json',
+      '\nThe evidence is verified on this workstation. Exit code 4 if it is refused.\nA node whose record names another machine than this workspace knows is refused (nodes-machine-changed).\n\nExample:\n  cluster verify n2 --output json',
     )
     .action(
-      action<object>(async (context, _flags, name = '') =>
-        (await import('../../nodes/index.ts')).runVerifyNode(context, name),
+      action<{ acceptChange?: true }>(async (context, { acceptChange = false }, name = '') =>
+        (await import('../../nodes/index.ts')).runVerifyNode(context, name, { acceptChange }),
       ),
     );
 }

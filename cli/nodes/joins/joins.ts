@@ -5,6 +5,7 @@ import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
 import { grantForJoin } from '../../sign/index.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from '../roles/role-names.ts';
+import { expectMachine } from '../machine-pins.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 
 const STATES: Readonly<Record<JoinState, string>> = {
@@ -170,6 +171,8 @@ async function decide(
     operatorApi.decideJoin({ join: which, decision, documents, mutation }),
   );
   const view = join === undefined ? undefined : joinViewFrom(join);
+  if (decision.case === 'approve' && view !== undefined && view.name !== '' && view.identity !== '')
+    await expectMachine(context, { name: view.name, nodeId: view.joinId, identity: view.identity });
   context.host.result({ join: view }, () => {
     if (view === undefined) return `Join ${which} decided.`;
     if (decision.case === 'refuse') return `Machine ${view.hostname || view.joinId} refused.`;

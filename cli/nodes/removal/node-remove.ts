@@ -20,6 +20,7 @@ import {
 import { confirmLoss } from '../../loss/index.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
 import { NodesError } from '../errors.ts';
+import { forgetMachine } from '../machine-pins.ts';
 import { awaitRoleChange } from '../roles/await-role-change.ts';
 import { readRolePlan } from '../roles/set-role.ts';
 import {
@@ -152,6 +153,7 @@ export async function deleteNode(context: CommandContext, node: Node, options: D
     if (state === NodeState.NEW || state === NodeState.STANDBY || state === NodeState.UP)
       await callCurator(context, ({ curator }) => curator.setNodeState(gone));
     if (!isRecordDeleted({ state })) await deleteNodeRecords(context, node, options);
+    await forgetMachine(context, node, options);
     await withKubernetes(context, (client) => deleteNodeObject(client, name, context.signal));
   });
 }

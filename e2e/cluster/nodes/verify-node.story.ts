@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { createHarness } from '../../machines/harness.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
 
 const NAME = 'verify';
 const EXIT_REFUSED = 4;
@@ -78,6 +79,26 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
     },
   );
 
+  await story.test('a record that was changed to another machine is reported, not followed', async () => {
+    const shell = new StoryCluster(bench, NAME);
+    const get = async (key: string) => shell.etcdctl('n1', 'get', '--print-value-only', key);
+    const keys = (await shell.etcdctl('n1', 'get', '--prefix', '--keys-only', '/cluster/nodes/')).split('\n');
+    const nodes = await Promise.all(
+      keys
+        .filter((key) => key.endsWith('/record'))
+        .map(async (key) => ({ key, record: JSON.parse(await get(key)) as StoredNode })),
+    );
+    const [first, second] = ['n1', 'n2'].map((name) => nodes.find(({ record }) => record.name === name));
+    assert.ok(first !== undefined && second !== undefined);
+    const forged = { ...second.record, admission: first.record.admission };
+    await shell.etcdctl('n1', 'put', second.key, JSON.stringify(forged));
+    const report = await verify('n2');
+    assert.equal(report.exit, EXIT_REFUSED);
+    assert.equal(report.code, 'nodes-machine-changed');
+    await shell.etcdctl('n1', 'put', second.key, JSON.stringify(second.record));
+    assert.equal((await verify('n2')).exit, 0);
+  });
+
   await story.test('uploaded collateral is shown, and a refused upload changes nothing', async () => {
     const show = async () =>
       dataOf<Collateral>(await must('attest', 'collateral', 'show', '--output', 'json'));
@@ -124,6 +145,11 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
     assert.equal((await verify('n2')).exit, 0);
   });
 });
+
+interface StoredNode {
+  readonly name: string;
+  readonly admission: unknown;
+}
 
 interface Collateral {
   readonly documents: readonly unknown[];

@@ -1,0 +1,224 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { ClusterConfig } from '../../internal/config/index.ts';
+import { nodeIdOf } from '../../internal/pki/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { PROGRAM_VERSION } from '../app/version.ts';
+import { readCaller } from '../cluster/index.ts';
+import { layoutOf, StateFile } from '../workspace/index.ts';
+import { NodesError } from './errors.ts';
+
+const MAX_BYTES = 16 * 1024;
+/** Node names are DNS labels. */
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const pinShape = z.strictObject({
+  version: z.literal(1),
+  clusterId: z.string(),
+  name: z.string().regex(NAME),
+  /** Absent after a removal or a reset that this workspace ordered: the next machine, or its next keys, are pinned again. */
+  identity: z.string().optional(),
+  nodeId: z.string().optional(),
+  akName: z.string().optional(),
+  variant: z.string().optional(),
+});
+
+/** The machine that a node name stands for, as this workspace saw it first: machines/NAME.json. */
+export type MachinePin = Readonly<z.infer<typeof pinShape>>;
+
+/** The parts of a node's record that name its machine. */
+type NamedMachine = Pick<Node, 'nodeId' | 'name' | 'publicKey'> & {
+  readonly admission?: Pick<NonNullable<Node['admission']>, 'identity' | 'akName' | 'variant'> | undefined;
+};
+
+/**
+ * The machines that this workspace knows. Without them `cluster verify` would ask the party that it verifies which machine to
+ * expect: a curator or etcd could answer with the record and the evidence of another genuine machine.
+ */
+export class MachinePins {
+  readonly #context: CommandContext;
+  readonly #directory: string;
+  readonly #clusterId: string;
+  readonly #pins: readonly MachinePin[];
+
+  private constructor(
+    context: CommandContext,
+    of: { readonly directory: string; readonly clusterId: string; readonly pins: readonly MachinePin[] },
+  ) {
+    this.#context = context;
+    this.#directory = of.directory;
+    this.#clusterId = of.clusterId;
+    this.#pins = of.pins;
+  }
+
+  /** Reads the pins, and for the first node what the init has verified. @throws NodesError `nodes-pin-damaged` */
+  static async read(context: CommandContext): Promise<MachinePins> {
+    const { clusterId, directory: workspace } = await readCaller(context);
+    const { files } = context.ports;
+    const directory = join(workspace, 'machines');
+    const names = (await files.list(directory)).filter((name) => name.endsWith('.json'));
+    const all = await Promise.all(names.map((name) => readPin(context, join(directory, name))));
+    const saved = all.filter((pin) => pin.clusterId === clusterId);
+    const first = await pinOfInit(context, clusterId);
+    const pins =
+      first === undefined || saved.some(({ name }) => name === first.name) ? saved : [...saved, first];
+    return new MachinePins(context, { directory, clusterId, pins });
+  }
+
+  /** The pin of a node name, if it names a machine. */
+  of(name: string): MachinePin | undefined {
+    const pin = this.#pins.find((each) => each.name === name);
+    return pin?.identity === undefined && pin?.nodeId === undefined ? undefined : pin;
+  }
+
+  /** How the record of a node contradicts its pin, or the pin of another node; empty if it does not. */
+  contradictions(node: NamedMachine): readonly string[] {
+    const pin = this.of(node.name);
+    const machine = machineOf(node);
+    const parts = [
+      ['machine', pin?.identity, machine.identity],
+      ['node ID', pin?.nodeId, machine.nodeId],
+      ['attestation key', pin?.akName, machine.akName],
+      ['kind of evidence', pin?.variant, machine.variant],
+    ] as const;
+    const changed = parts
+      .filter(([, known, now]) => known !== undefined && known !== now)
+      .map(([what, known = '', now]) => `${what} ${printable(now ?? '') || 'none'}, known is ${known}`);
+    const others = this.#pins
+      .filter(({ name }) => name !== node.name)
+      .filter(
+        ({ identity, nodeId }) =>
+          nodeId === machine.nodeId || (identity !== undefined && identity === machine.identity),
+      )
+      .map(({ name }) => `this machine is known as node ${name}`);
+    return [...changed, ...others];
+  }
+
+  /** Whether a verification of this node adds something to its pin. */
+  isComplete(node: NamedMachine): boolean {
+    const pin = this.of(node.name);
+    const machine = machineOf(node);
+    return pin !== undefined && PARTS.every((part) => pin[part] === machine[part]);
+  }
+
+  /** Saves the machine on record as the one that this name stands for. Call it after its evidence was verified. */
+  async save(node: NamedMachine): Promise<void> {
+    const { name } = node;
+    await this.#write({ version: 1, clusterId: this.#clusterId, name, ...machineOf(node) });
+  }
+
+  /** Expects this machine under this name. */
+  async expect(machine: Required<Pick<MachinePin, 'name' | 'nodeId' | 'identity'>>): Promise<void> {
+    await this.#write({ version: 1, clusterId: this.#clusterId, ...machine });
+  }
+
+  /** After a removal any machine may have the name; after a reset only the same machine, with new keys. */
+  async forget(node: Pick<Node, 'name' | 'nodeId'>, how: { readonly isReset: boolean }): Promise<void> {
+    const pin = this.of(node.name);
+    if (pin === undefined || pin.nodeId !== node.nodeId) return;
+    const { version, clusterId, name, identity } = pin;
+    const kept = how.isReset && identity !== undefined ? { identity } : {};
+    await this.#write({ version, clusterId, name, ...kept });
+  }
+
+  async #write(pin: MachinePin): Promise<void> {
+    if (!NAME.test(pin.name))
+      throw new NodesError('nodes-not-verified', `saving machine ${printable(pin.name)}: not a node name`);
+    const { files } = this.#context.ports;
+    await files.makeDirectory(this.#directory);
+    const path = join(this.#directory, `${pin.name}.json`);
+    await files.writeAtomic(path, `${JSON.stringify(pin)}\n`, { mode: 0o600 });
+  }
+}
+
+const PARTS = ['identity', 'nodeId', 'akName', 'variant'] as const;
+
+/** How a record contradicts the inventory of the workspace's configuration. An owner wrote the inventory, no curator. */
+export function inventoryContradictions(
+  { name, admission }: Pick<NamedMachine, 'name' | 'admission'>,
+  { inventory }: ClusterConfig['join'],
+): readonly string[] {
+  const identity = admission?.identity ?? '';
+  const named = inventory.find((entry) => entry.name === name);
+  const listed = inventory.find((entry) => entry.identity === identity);
+  return [
+    ...(named !== undefined && named.identity !== identity
+      ? [`machine ${printable(identity) || 'none'}, the inventory names ${named.identity}`]
+      : []),
+    ...(listed?.name !== undefined && listed.name !== name
+      ? [`the inventory names this machine ${listed.name}`]
+      : []),
+  ];
+}
+
+/** Why the answer of a curator is not a record of the node that was asked for; empty if it is. */
+export function answerContradictions(asked: string, node: NamedMachine): readonly string[] {
+  const { nodeId, name, publicKey } = node;
+  return [
+    ...(asked === nodeId || asked === name ? [] : [`the answer is about ${printable(name)}`]),
+    ...(nodeIdOf(publicKey) === nodeId ? [] : ['the node key does not belong to the node ID']),
+  ];
+}
+
+/** Forgets the machine of a node that this workspace has removed or reset. Damaged files wait for `cluster verify`. */
+export async function forgetMachine(
+  context: CommandContext,
+  node: Pick<Node, 'name' | 'nodeId'>,
+  how: { readonly isReset: boolean },
+): Promise<void> {
+  await unlessDamaged(async () => (await MachinePins.read(context)).forget(node, how));
+}
+
+/** Expects a machine that an operator has just approved. Its attestation key is added by the first verification. */
+export async function expectMachine(
+  context: CommandContext,
+  machine: Required<Pick<MachinePin, 'name' | 'nodeId' | 'identity'>>,
+): Promise<void> {
+  await unlessDamaged(async () => (await MachinePins.read(context)).expect(machine));
+}
+
+async function unlessDamaged(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof NodesError && error.code === 'nodes-pin-damaged')) throw error;
+  }
+}
+
+function machineOf({ nodeId, admission }: NamedMachine): Partial<MachinePin> {
+  const { identity = '', akName = '', variant = '' } = admission ?? {};
+  return {
+    nodeId,
+    ...(identity === '' ? {} : { identity }),
+    ...(akName === '' ? {} : { akName }),
+    ...(variant === '' ? {} : { variant }),
+  };
+}
+
+async function readPin({ ports }: CommandContext, path: string): Promise<MachinePin> {
+  const bytes = await ports.files.read(path, MAX_BYTES);
+  try {
+    return pinShape.parse(JSON.parse(Buffer.from(bytes ?? []).toString('utf8')));
+  } catch (cause) {
+    throw new NodesError('nodes-pin-damaged', `reading ${path}`, { cause });
+  }
+}
+
+/** The first node: its evidence was verified in the session of the init. */
+async function pinOfInit(
+  { paths, ports }: CommandContext,
+  clusterId: string,
+): Promise<MachinePin | undefined> {
+  const layout = layoutOf(paths.workspace);
+  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  const { machine, result } = value.init ?? {};
+  if (machine === undefined || result?.clusterId !== clusterId) return undefined;
+  const { variant, attestationKey: akName, endorsementKey } = machine;
+  return {
+    ...{ version: 1, clusterId, name: result.nodeName, nodeId: result.nodeId, variant },
+    identity: endorsementKey === undefined ? machine.identity : `tpm-ek:${endorsementKey}`,
+    ...(akName === undefined ? {} : { akName }),
+  };
+}
