@@ -1,24 +1,16 @@
-import type { Clock } from '../../internal/clock/index.ts';
 import type { EtcdClient } from '../../internal/etcd/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import { urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
-import type { EtcdClientName, EtcdInstance } from './etcd-instances.ts';
-import type { ConsensusLayout, EtcdClientFiles } from './consensus-layout.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
+import type { EtcdClientFiles } from './consensus-layout.ts';
+import type { EtcdClientName } from './etcd-instances.ts';
 import type { OwnMember } from './membership/membership.ts';
-import type { ServiceUnits } from '../units/index.ts';
+import { urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
 
 /** Configuration of one member of one etcd cluster. */
-export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
-  readonly etcd: EtcdInstance;
+export interface ConsensusConfig extends EtcdSettings {
   /** Whether this node creates the cluster: it then is the first member and creates the CAs. */
   readonly createsCluster: boolean;
   /** Client endpoints of the other members, "host:port"; empty if this is the only member. */
   readonly peers: readonly string[];
-  readonly etcdBinary: string;
-  /** State directory of the agent, e.g. "/var/lib/cluster". */
-  readonly stateDir: string;
   /** Lifetime of the certificates in days, fractions allowed; default: 365. */
   readonly validDays?: number | undefined;
   /** Milliseconds within which etcd must serve requests; default: 60,000. */
@@ -31,22 +23,17 @@ export interface ConsensusStart extends ConsensusConfig {
    * Whether a running member must not be restarted now. `rekey` then restarts the member when this node holds
    * the membership slot.
    */
-  readonly keepRunning?: boolean;
+  readonly keepRunning?: boolean | undefined;
 }
 
 /** Ports (injected dependencies) of an etcd member. */
-export interface ConsensusPorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: ServiceUnits;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface ConsensusPorts extends SystemPorts {
   /** Called while the member waits, with the reason ("waiting for …") and the last error. */
   readonly onWait?: (what: string, lastError: unknown) => void;
 }
 
 /** Configuration for the removal of lost members while this member serves. */
-export interface RepairConfig extends Pick<ConsensusConfig, 'etcd' | 'nodeId' | 'ports' | 'stateDir'> {
+export interface RepairConfig extends Pick<ConsensusConfig, 'etcd' | 'nodeId' | 'ports' | 'layout'> {
   /** Client port of the local member of the state etcd, which stores the records of the nodes. */
   readonly recordsPort: number;
   /**
@@ -67,16 +54,16 @@ export interface RunningConsensus extends Disposable {
 }
 
 /** Builds a `RunningConsensus` from a member's client and configuration. */
-export function runningFrom(
-  admin: EtcdClient,
-  config: ConsensusConfig,
-  layout: ConsensusLayout,
-): RunningConsensus {
+export function runningFrom(admin: EtcdClient, config: ConsensusConfig): RunningConsensus {
+  const endpoint = ownEndpointOf(config);
   return {
     admin,
-    endpoint: ownEndpointOf(config),
+    endpoint,
     metricsUrl: `http://127.0.0.1:${config.ports.metrics}/metrics`,
-    client: (name) => clientFiles(config, layout, name),
+    client: (name) => {
+      const { caFile, certFile, keyFile } = config.layout.user(name);
+      return { endpoint: `https://${endpoint}`, caFile, certFile, keyFile };
+    },
     [Symbol.dispose]: () => admin[Symbol.dispose](),
   };
 }
@@ -89,13 +76,4 @@ export function ownEndpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
 /** This node as a member of etcd, built from its configuration. */
 export function ownMemberOf({ nodeId, address, ports }: ConsensusConfig): OwnMember {
   return { nodeId, peerUrl: urlOf(address, ports.peer) };
-}
-
-function clientFiles(
-  config: ConsensusConfig,
-  layout: ConsensusLayout,
-  name: EtcdClientName,
-): EtcdClientFiles {
-  const { caFile, certFile, keyFile } = layout.user(name);
-  return { endpoint: `https://${ownEndpointOf(config)}`, caFile, certFile, keyFile };
 }

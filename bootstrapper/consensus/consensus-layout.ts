@@ -34,6 +34,8 @@ export interface EtcdClientFiles extends KeyPairFiles {
  * ```
  */
 export interface ConsensusLayout {
+  /** State directory of the agent, e.g. "/var/lib/cluster". */
+  readonly stateDir: string;
   readonly root: string;
   readonly clientsCa: KeyPairFiles;
   readonly peersCa: KeyPairFiles;
@@ -76,7 +78,7 @@ export function consensusLayout(stateDir: string, etcd: EtcdName): ConsensusLayo
   const etcdHome = `${stateDir}/etcd-${etcd}`;
   const pair = (base: string): KeyPairFiles => ({ certFile: `${base}.crt`, keyFile: `${base}.key` });
   return {
-    root,
+    ...{ stateDir, root },
     clientsCa: pair(`${root}/clients/ca`),
     peersCa: pair(`${root}/peers/ca`),
     clientsTrustBundle: `${root}/clients/believed.crt`,

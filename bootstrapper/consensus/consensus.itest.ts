@@ -17,7 +17,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { createClusterRecords, saveInitResult, type NewCluster } from './cluster-records.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
-import { Consensus } from './consensus.ts';
+import { startMember } from './consensus.ts';
 import { STATE_ETCD } from './etcd-instances.ts';
 import { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';
 
@@ -40,6 +40,7 @@ async function createNode() {
       return { exitCode: 0, stdout: '', stderr: '' };
     },
   };
+  const layout = consensusLayout(stateDir, 'state');
   const config: ConsensusConfig = {
     etcd: STATE_ETCD,
     nodeId: 'node-1',
@@ -50,17 +51,18 @@ async function createNode() {
     createsCluster: true,
     peers: [],
     etcdBinary: await findEtcdBinary(stateDir),
-    stateDir,
+    layout,
     readyTimeoutMs: 20_000,
   };
-  const consensus = (files: FilePort = new DiskFiles()) =>
-    new Consensus({ files, commands, units, clock: new SystemClock(), log: createMemoryLogger().log });
+  const portsOf = (files: FilePort = new DiskFiles()) => ({
+    ...{ files, commands, units, clock: new SystemClock(), log: createMemoryLogger().log },
+  });
   const start = async (files?: FilePort, over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> => {
-    const running = await consensus(files).start({ ...config, ...over }, signal);
+    const running = await startMember(portsOf(files), { ...config, ...over }, signal);
     open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
     return running;
   };
-  return { config, layout: consensusLayout(stateDir, 'state'), units, ran, start, consensus };
+  return { config, layout, units, ran, start, portsOf };
 }
 
 async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
@@ -113,7 +115,7 @@ describe('start()', () => {
     expect((await third.admin.get('kept', { signal }))?.key).toBe('kept');
     expect(units.moves).toEqual([`start ${STATE_ETCD.unit}`, `start ${STATE_ETCD.unit}`]);
     expect(ran.filter(([program]) => program === 'chown')).toContainEqual(
-      expect.arrayContaining([`${config.stateDir}/etcd-state`]),
+      expect.arrayContaining([`${config.layout.stateDir}/etcd-state`]),
     );
   }, 30_000);
 
@@ -127,12 +129,12 @@ describe('start()', () => {
   }, 30_000);
 
   test('completes after a crash between any two writes', async () => {
-    const { start, units, consensus, config } = await createNode();
+    const { start, units, portsOf, config } = await createNode();
     let crashes = 0;
     for (let survivingWrites = 0; ; survivingWrites++) {
       const files = new CrashingFiles(survivingWrites);
       try {
-        const running = await consensus(files).start(config, signal);
+        const running = await startMember(portsOf(files), config, signal);
         running[Symbol.dispose]();
         if (!files.crashed) break;
       } catch (error) {
@@ -168,7 +170,7 @@ describe('start()', () => {
 
   test('rejects after the configured time if etcd does not serve', async () => {
     const { start, config } = await createNode();
-    const etcdBinary = join(config.stateDir, 'deaf-etcd');
+    const etcdBinary = join(config.layout.stateDir, 'deaf-etcd');
     await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
     const startedMs = performance.now();
     await expect(start(undefined, { etcdBinary, readyTimeoutMs: 1_000 })).rejects.toMatchObject({

@@ -4,18 +4,26 @@ import { FakeClock } from '../../internal/testing/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { mayCreateCas, type EtcdDiskState } from './pki/disk-state.ts';
 import { ensureCa, ensureLeaf } from './pki/ensure-certificates.ts';
-import { buildEtcdConfig, buildEtcdUnit, urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
+import {
+  buildEtcdConfig,
+  buildEtcdUnit,
+  urlOf,
+  type EtcdSettings,
+  type MemberOrigin,
+} from './unit/etcd-unit.ts';
 import { ETCD_INSTANCES, ETCD_PORTS, KUBERNETES_ETCD, STATE_ETCD } from './etcd-instances.ts';
 import { consensusLayout } from './consensus-layout.ts';
 
 const layout = consensusLayout('/var/lib/cluster', 'kubernetes');
 const settings: EtcdSettings = {
+  etcd: KUBERNETES_ETCD,
+  etcdBinary: '/opt/cluster/bin/etcd',
+  layout,
   nodeId: 'node-1',
   address: '192.0.2.1',
   clusterId: 'c0ffee',
   ports: ETCD_PORTS.kubernetes,
   quotaBytes: 1024,
-  origin: { kind: 'first' },
 };
 
 describe('mayCreateCas()', () => {
@@ -74,8 +82,8 @@ describe('mayCreateCas()', () => {
 });
 
 describe('buildEtcdConfig()', () => {
-  const configOf = (over: Partial<EtcdSettings> = {}) =>
-    JSON.parse(buildEtcdConfig({ ...settings, ...over }, layout)) as Record<string, unknown>;
+  const configOf = (over: Partial<EtcdSettings> = {}, origin: MemberOrigin = { kind: 'first' }) =>
+    JSON.parse(buildEtcdConfig({ ...settings, ...over }, origin)) as Record<string, unknown>;
 
   test('etcd listens for clients on loopback and node address, for peers on the node address, and requires certificates', () => {
     expect(configOf()).toMatchObject({
@@ -103,7 +111,7 @@ describe('buildEtcdConfig()', () => {
 
   test('the configuration of an added member lists all members and joins the existing cluster', () => {
     const members = { 'node-1': 'https://192.0.2.1:2380', 'node-2': 'https://192.0.2.2:2380' };
-    expect(configOf({ origin: { kind: 'added', members } })).toMatchObject({
+    expect(configOf({}, { kind: 'added', members })).toMatchObject({
       'initial-cluster': 'node-1=https://192.0.2.1:2380,node-2=https://192.0.2.2:2380',
       'initial-cluster-state': 'existing',
     });
@@ -111,9 +119,7 @@ describe('buildEtcdConfig()', () => {
 });
 
 test('buildEtcdUnit() runs etcd without root and capabilities, with access only to its own state directory', () => {
-  const unit = buildEtcdUnit({
-    ...{ etcd: KUBERNETES_ETCD, etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout },
-  });
+  const unit = buildEtcdUnit(settings);
   const value = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1];
   expect(value('User')).toBe('cluster-etcd-kubernetes');
   expect([value('Restart'), value('StartLimitIntervalSec')]).toEqual(['always', '0']); // systemd restarts etcd, no matter how often etcd exits
@@ -167,7 +173,7 @@ describe('certificates of etcd', () => {
   async function createPki() {
     const clock = new FakeClock();
     const kept = new Map<string, string>();
-    const ports = { files: memoryFiles(kept), nowMs: () => clock.nowMs() };
+    const ports = { files: memoryFiles(kept), clock };
     const signer = await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     const ensure = (over: Partial<typeof template> = {}) =>
       ensureLeaf(ports, layout.server, { signer, template: { ...template, ...over }, validDays: 365 });

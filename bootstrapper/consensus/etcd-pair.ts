@@ -1,9 +1,13 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { forBothEtcds } from './for-both-etcds.ts';
 import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
-import { Consensus } from './consensus.ts';
+import { consensusLayout } from './consensus-layout.ts';
+import { renewMember, repairMember, startMember } from './consensus.ts';
 import { ConsensusError } from './errors.ts';
+import { checkLeave, leaveEtcd } from './membership/leave-etcd.ts';
+import { rekey } from './pki/rekey.ts';
 import {
+  ETCD_INSTANCES,
   KUBERNETES_ETCD,
   QUOTA_BYTES,
   STATE_ETCD,
@@ -13,7 +17,12 @@ import {
 } from './etcd-instances.ts';
 
 /** The configuration that both members of this node have in common. */
-export interface EtcdPairConfig extends Omit<ConsensusConfig, 'etcd' | 'ports' | 'quotaBytes' | 'peers'> {
+export interface EtcdPairConfig extends Omit<
+  ConsensusConfig,
+  'etcd' | 'ports' | 'quotaBytes' | 'peers' | 'layout'
+> {
+  /** State directory of the agent, e.g. "/var/lib/cluster". */
+  readonly stateDir: string;
   /** Ports of the two members. All nodes use the same ports. */
   readonly ports: Readonly<Record<EtcdName, ListenPorts>>;
   /** Addresses of the other control planes, IPv6 in brackets; empty if this is the only control plane. */
@@ -38,50 +47,39 @@ export class EtcdPair {
     this.#ports = ports;
   }
 
-  /** Starts both members in parallel. See `Consensus.start`. */
-  async start(
+  /** Starts both members in parallel. See `startMember`. */
+  start(
     { keepRunning, ...config }: EtcdPairConfig & { readonly keepRunning?: boolean },
     signal: AbortSignal,
   ): Promise<RunningEtcdPair> {
-    const started = await forBothEtcds(
-      (etcd, child) =>
-        new Consensus(this.#ports).start(
-          { ...configOf(config, etcd), ...(keepRunning === undefined ? {} : { keepRunning }) },
-          child,
-        ),
+    return runningPair(
+      (etcd, child) => startMember(this.#ports, { ...configOf(config, etcd), keepRunning }, child),
       signal,
-      (running) => running[Symbol.dispose](),
     );
-    return runningPair(started);
   }
 
-  /** See `Consensus.renew`. */
-  async renew(config: EtcdPairConfig, signal: AbortSignal): Promise<RunningEtcdPair> {
-    const renewed = await forBothEtcds(
-      (etcd) => new Consensus(this.#ports).renew(configOf(config, etcd)),
-      signal,
-      (running) => running[Symbol.dispose](),
-    );
-    return runningPair(renewed);
+  /** See `renewMember`. */
+  renew(config: EtcdPairConfig, signal: AbortSignal): Promise<RunningEtcdPair> {
+    return runningPair((etcd) => renewMember(this.#ports, configOf(config, etcd)), signal);
   }
 
-  /** See `Consensus.rekey`. `work` runs once both members serve with the new CAs, while this node holds both slots. */
+  /** See `rekey`. `work` runs once both members serve with the new CAs, while this node holds both slots. */
   async rekey(
     config: EtcdPairConfig,
     work: (signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void> {
-    const one = new Consensus(this.#ports);
     // The order must be the same on all nodes: otherwise two nodes could each hold one slot and wait for the
     // other slot.
-    await one.rekey(
+    await rekey(
+      this.#ports,
       configOf(config, STATE_ETCD),
-      (holding) => one.rekey(configOf(config, KUBERNETES_ETCD), work, holding),
+      (holding) => rekey(this.#ports, configOf(config, KUBERNETES_ETCD), work, holding),
       signal,
     );
   }
 
-  /** See `Consensus.repair`. */
+  /** See `repairMember`. */
   async repair(
     config: Pick<EtcdPairConfig, 'nodeId' | 'stateDir' | 'ports'> & {
       readonly peerHosts: () => readonly string[];
@@ -91,29 +89,28 @@ export class EtcdPair {
     const { nodeId, stateDir, ports, peerHosts } = config;
     await forBothEtcds((etcd, child) => {
       const own = ports[etcd.name];
-      const at = { etcd, nodeId, stateDir, ports: own, recordsPort: ports.state.client };
+      const at = { etcd, nodeId, ports: own, recordsPort: ports.state.client };
+      const layout = consensusLayout(stateDir, etcd.name);
       const peers = (): readonly string[] => clientEndpointsOf(peerHosts(), own);
-      return new Consensus(this.#ports).repair({ ...at, peers }, child);
+      return repairMember(this.#ports, { ...at, layout, peers }, child);
     }, signal);
   }
 
-  /** Throws where one of the two members could not leave. See `Consensus.checkLeave`. */
+  /** Throws where one of the two members could not leave. See `checkLeave`. */
   async checkLeave(config: EtcdPairConfig, signal: AbortSignal): Promise<void> {
     for (const etcd of [KUBERNETES_ETCD, STATE_ETCD])
-      await new Consensus(this.#ports).checkLeave(configOf(config, etcd), signal);
+      await checkLeave(this.#ports, configOf(config, etcd), signal);
   }
 
   /**
-   * See `Consensus.leave`. Leaves the Kubernetes etcd first: after a crash in between, this node is still a
+   * See `leaveEtcd`. Leaves the Kubernetes etcd first: after a crash in between, this node is still a
    * member of the state etcd.
    */
-  async leave(config: EtcdPairConfig, signal: AbortSignal): Promise<boolean> {
+  async leave(config: EtcdPairConfig, signal: AbortSignal): Promise<void> {
     await this.checkLeave(config, signal);
-    let wasHere = false;
     for (const etcd of [KUBERNETES_ETCD, STATE_ETCD])
-      if (await new Consensus(this.#ports).leave(configOf(config, etcd), signal)) wasHere = true;
+      await leaveEtcd(this.#ports, configOf(config, etcd), signal);
     await this.#ports.files.remove(`${config.stateDir}/consensus`);
-    return wasHere;
   }
 }
 
@@ -133,16 +130,14 @@ export function clientEndpointsOf(
 export async function refuseSingleEtcd(files: Pick<FilePort, 'stat'>, stateDir: string): Promise<void> {
   const path = `${stateDir}/etcd/etcd.json`;
   if ((await files.stat(path)) === undefined) return;
-  throw new ConsensusError(
-    'consensus-single-etcd',
-    `starting etcd: ${path} was written by an earlier release`,
-    {
-      details: { path },
-    },
-  );
+  const message = `starting etcd: ${path} was written by an earlier release`;
+  throw new ConsensusError('consensus-single-etcd', message, { details: { path } });
 }
 
-function configOf({ peerHosts, ports, ...config }: EtcdPairConfig, etcd: EtcdInstance): ConsensusConfig {
+function configOf(
+  { peerHosts, ports, stateDir, ...config }: EtcdPairConfig,
+  etcd: EtcdInstance,
+): ConsensusConfig {
   const { name } = etcd;
   return {
     ...config,
@@ -150,10 +145,15 @@ function configOf({ peerHosts, ports, ...config }: EtcdPairConfig, etcd: EtcdIns
     ports: ports[name],
     quotaBytes: QUOTA_BYTES[name],
     peers: clientEndpointsOf(peerHosts, ports[name]),
+    layout: consensusLayout(stateDir, name),
   };
 }
 
-function runningPair({ state, kubernetes }: Readonly<Record<EtcdName, RunningConsensus>>): RunningEtcdPair {
+async function runningPair(
+  run: (etcd: EtcdInstance, signal: AbortSignal) => Promise<RunningConsensus>,
+  signal: AbortSignal,
+): Promise<RunningEtcdPair> {
+  const { state, kubernetes } = await forBothEtcds(run, signal, (running) => running[Symbol.dispose]());
   return {
     state,
     kubernetes,
@@ -162,4 +162,30 @@ function runningPair({ state, kubernetes }: Readonly<Record<EtcdName, RunningCon
       kubernetes[Symbol.dispose]();
     },
   };
+}
+
+/**
+ * Runs `work` for both etcd clusters in parallel. The first failure aborts the work for the other cluster and
+ * is thrown once that work has ended. `dispose` is called for the result that is then not returned.
+ */
+async function forBothEtcds<T>(
+  work: (etcd: EtcdInstance, signal: AbortSignal) => Promise<T>,
+  signal: AbortSignal,
+  dispose: (done: T) => void = () => undefined,
+): Promise<Readonly<Record<EtcdName, T>>> {
+  using running = childSignal(signal);
+  let first: { readonly error: unknown } | undefined;
+  const one = async (name: EtcdName): Promise<T | undefined> => {
+    try {
+      return await work(ETCD_INSTANCES[name], running.signal);
+    } catch (error) {
+      first ??= { error };
+      running.abort(error);
+      return undefined;
+    }
+  };
+  const [state, kubernetes] = await Promise.all([one('state'), one('kubernetes')]);
+  if (first === undefined) return { state: state as T, kubernetes: kubernetes as T };
+  for (const done of [state, kubernetes]) if (done !== undefined) dispose(done);
+  throw first.error;
 }

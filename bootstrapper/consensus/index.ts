@@ -1,7 +1,7 @@
 /**
  * etcd on a control-plane node. etcd starts before Kubernetes and does not depend on it. There are two etcd
  * clusters: the state etcd stores the records of the cluster itself, and the Kubernetes etcd stores the
- * objects of Kubernetes (`etcd-instances.ts`). `EtcdPair` runs both members of this node; `Consensus` runs
+ * objects of Kubernetes (`etcd-instances.ts`). `EtcdPair` runs both members of this node; `startMember` runs
  * one member.
  *
  * ```
@@ -26,8 +26,8 @@ export {
   type NewCluster,
   type NamedKey,
 } from './cluster-records.ts';
-export type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
-export { Consensus } from './consensus.ts';
+export type { RunningConsensus } from './consensus-config.ts';
+export { startMember } from './consensus.ts';
 export {
   clientEndpointsOf,
   EtcdPair,
@@ -36,8 +36,8 @@ export {
   type RunningEtcdPair,
 } from './etcd-pair.ts';
 export { ConsensusError, type ConsensusErrorCode } from './errors.ts';
-export type { RecoverConfig } from './recovery/recover-config.ts';
 export { judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
+export { type RecoverConfig } from './recovery/data-copy.ts';
 export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';
 export type { MemberOrigin } from './unit/etcd-unit.ts';
 export {

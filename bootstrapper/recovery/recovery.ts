@@ -69,7 +69,6 @@ function configOf(
       ETCD_PORTS[name],
     ),
     ...{ etcdBinary: program('etcd'), etcdctlBinary: program('etcdctl'), etcdutlBinary: program('etcdutl') },
-    stateDir: AGENT_PATHS.state,
     layout: consensusLayout(AGENT_PATHS.state, name),
   };
 }

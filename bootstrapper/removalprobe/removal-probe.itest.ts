@@ -20,7 +20,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
-import { Consensus, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
+import { startMember, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
 import { judgeAnswer } from './endpoints.ts';
 import { probeHttps } from './probe-endpoint.ts';
 import { createTestCertificate } from './test-credentials.ts';
@@ -48,8 +48,9 @@ beforeAll(async () => {
   const stateDir = join(directory, 'state');
   await files.makeDirectory(stateDir);
   const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
-  const consensus = new Consensus({ files, commands, units, clock, log: createMemoryLogger().log });
-  running = await consensus.start(
+  const layout = consensusLayout(stateDir, 'kubernetes');
+  running = await startMember(
+    { files, commands, units, clock, log: createMemoryLogger().log },
     {
       etcd: KUBERNETES_ETCD,
       nodeId: HERE,
@@ -60,11 +61,10 @@ beforeAll(async () => {
       createsCluster: true,
       peers: [],
       etcdBinary: await findEtcdBinary(directory),
-      stateDir,
+      layout,
     },
     signal,
   );
-  const layout = consensusLayout(stateDir, 'kubernetes');
   probeFiles = {
     keyFiles: {
       ...(await createKeyFiles()),

@@ -23,12 +23,11 @@ export interface JoinContext extends PeerContext {
  * promoted to a voting member once it has the data of the other members.
  */
 export async function joinEtcd(ports: ConsensusPorts, context: JoinContext): Promise<void> {
-  const { config, layout, admin } = context;
+  const { config, admin } = context;
   await withServingPeers(ports, context, (peers) =>
     withMembershipSlot(ports, peers, context, async (membership, slot) => {
       const { members } = await addLearner(membership, slot, ownMemberOf(config));
-      const settings = { ...config, origin: { kind: 'added', members } } as const;
-      await runEtcd(ports, { ...config, layout, settings }, slot.signal);
+      await runEtcd(ports, config, { origin: { kind: 'added', members } }, slot.signal);
       await promoteOwnMember(membership, slot, ownMemberOf(config));
       await waitUntilServing(ports, admin, config, slot.signal);
     }),
@@ -40,8 +39,9 @@ export async function joinEtcd(ports: ConsensusPorts, context: JoinContext): Pro
  * because a learner does not serve.
  */
 export async function resumeMember(ports: ConsensusPorts, context: JoinContext): Promise<void> {
-  const { config, layout, admin, signal } = context;
-  const wasMember = config.createsCluster || (await ports.files.stat(layout.memberMarker)) !== undefined;
+  const { config, admin, signal } = context;
+  const marker = await ports.files.stat(config.layout.memberMarker);
+  const wasMember = config.createsCluster || marker !== undefined;
   if (!wasMember)
     await withServingPeers(ports, context, (peers) =>
       withMembershipSlot(ports, peers, context, (membership, slot) =>

@@ -1,4 +1,4 @@
-import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
+import type { ConsensusLayout } from '../consensus-layout.ts';
 import { ownMemberOf, type ConsensusConfig, type ConsensusPorts } from '../consensus-config.ts';
 import { checkLeaveGuard, removeOwnMember } from './membership.ts';
 import { countAnswering, withMembershipSlot, withPeers } from './peers.ts';
@@ -14,10 +14,10 @@ export async function checkLeave(
   config: ConsensusConfig,
   signal: AbortSignal,
 ): Promise<void> {
-  const layout = consensusLayout(config.stateDir, config.etcd.name);
+  const { layout } = config;
   if (!(await isCounted(ports, layout))) return;
   if (config.peers.length === 0) return checkLeaveGuard(0, 0);
-  await withPeers(ports, { config, layout }, async ({ members }) => {
+  await withPeers(ports, config, async ({ members }) => {
     const listed = await members.list({ signal, timeoutMs: PROBE_MS });
     const own = listed.find(({ name }) => name === config.nodeId);
     if (own === undefined || own.isLearner) return;
@@ -27,8 +27,9 @@ export async function checkLeave(
 }
 
 /**
- * Removes this node from the members, and then deletes its data and keys. @returns false if this node had no
- * files of etcd
+ * Removes this node from the members, and then deletes its data and keys. Refuses if the other members have no
+ * quorum without this member. May be repeated after any crash.
+ * @returns false if this node had no files of etcd
  */
 export async function leaveEtcd(
   ports: ConsensusPorts,
@@ -36,12 +37,12 @@ export async function leaveEtcd(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { files, units, log } = ports;
-  const layout = consensusLayout(config.stateDir, config.etcd.name);
+  const { layout } = config;
   const found = (await files.stat(layout.root)) ?? (await files.stat(layout.etcdHome));
   if (found === undefined) return false;
   if (await isCounted(ports, layout))
-    await withPeers(ports, { config, layout }, (peers) =>
-      withMembershipSlot(ports, peers, { config, layout, signal }, (membership, slot) =>
+    await withPeers(ports, config, (peers) =>
+      withMembershipSlot(ports, peers, { config, signal }, (membership, slot) =>
         removeOwnMember(membership, slot, ownMemberOf(config), (others) =>
           countAnswering(ports, layout, others, signal),
         ),

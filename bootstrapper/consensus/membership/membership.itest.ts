@@ -12,8 +12,9 @@ import {
   findFreePort,
   ProcessUnits,
 } from '../../../internal/testing/index.ts';
-import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
-import { Consensus } from '../consensus.ts';
+import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from '../consensus-config.ts';
+import { repairMember, startMember } from '../consensus.ts';
+import { checkLeave, leaveEtcd } from './leave-etcd.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
 import { consensusLayout } from '../consensus-layout.ts';
 import { membersOfRemovedNodes } from './repair-members.ts';
@@ -30,7 +31,7 @@ interface TestNode {
   readonly config: ConsensusConfig;
   readonly units: ProcessUnits;
   readonly waits: string[];
-  consensus(files?: FilePort): Consensus;
+  portsOf(files?: FilePort): ConsensusPorts;
   start(files?: FilePort, life?: AbortSignal): Promise<RunningConsensus>;
 }
 
@@ -54,24 +55,23 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
       createsCluster: index === 0,
       peers: clientPorts.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
       etcdBinary: await findEtcdBinary(stateDir),
-      stateDir,
+      layout: consensusLayout(stateDir, 'state'),
       readyTimeoutMs: 30_000,
     };
-    const consensus = (files: FilePort = new DiskFiles()): Consensus =>
-      new Consensus({
-        files,
-        commands: { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) },
-        units,
-        clock,
-        log: createMemoryLogger().log,
-        onWait: (what) => waits.push(what),
-      });
+    const portsOf = (files: FilePort = new DiskFiles()): ConsensusPorts => ({
+      files,
+      commands: { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) },
+      units,
+      clock,
+      log: createMemoryLogger().log,
+      onWait: (what) => waits.push(what),
+    });
     const start: TestNode['start'] = async (files, life = signal) => {
-      const running = await consensus(files).start(config, life);
+      const running = await startMember(portsOf(files), config, life);
       open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
       return running;
     };
-    nodes.push({ config, units, waits, consensus, start });
+    nodes.push({ config, units, waits, portsOf, start });
   }
   const [first, ...more] = nodes;
   if (first === undefined) throw new Error('no node');
@@ -81,10 +81,14 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
 /** Copies the keys that a further control plane gets with its join ticket. */
 async function shareKeys(from: TestNode, to: TestNode): Promise<void> {
   for (const ca of ['state/clients', 'state/peers']) {
-    await mkdir(join(to.config.stateDir, 'consensus', 'state'), { recursive: true });
-    await cp(join(from.config.stateDir, 'consensus', ca), join(to.config.stateDir, 'consensus', ca), {
-      recursive: true,
-    });
+    await mkdir(join(to.config.layout.stateDir, 'consensus', 'state'), { recursive: true });
+    await cp(
+      join(from.config.layout.stateDir, 'consensus', ca),
+      join(to.config.layout.stateDir, 'consensus', ca),
+      {
+        recursive: true,
+      },
+    );
   }
 }
 
@@ -96,7 +100,7 @@ const votersOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
 const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
-describe('Consensus.start() of further members', () => {
+describe('startMember() of further members', () => {
   test('two nodes that join at the same time become voting members one after the other, and all members survive a power cut', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
@@ -203,7 +207,7 @@ describe('Consensus.start() of further members', () => {
   }, 60_000);
 });
 
-describe('Consensus.repair()', () => {
+describe('repairMember()', () => {
   test('removes the member of a lost node once the node’s record is deleted, not before', async () => {
     const nodes = await createNodes(3);
     const [first, second, third] = nodes;
@@ -217,12 +221,11 @@ describe('Consensus.repair()', () => {
     for (const { config } of nodes) await putNode(space, config.nodeId, 'UP');
     const life = new AbortController();
     const repairs = [first, second].map((node) =>
-      node
-        .consensus()
-        .repair(
-          { ...node.config, recordsPort: node.config.ports.client, peers: () => node.config.peers },
-          life.signal,
-        ),
+      repairMember(
+        node.portsOf(),
+        { ...node.config, recordsPort: node.config.ports.client, peers: () => node.config.peers },
+        life.signal,
+      ),
     );
     await third.units.kill(STATE_ETCD.unit);
     // Records of other nodes, or of a node that is only switched off, must not remove a member.
@@ -261,7 +264,7 @@ async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISS
   await etcd.commit({ when: [], then: [put(recordKey(nodeId), value)] }, { signal });
 }
 
-describe('Consensus.leave()', () => {
+describe('leaveEtcd()', () => {
   test('leaves etcd, then deletes data and keys; the node can join again', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
@@ -270,14 +273,15 @@ describe('Consensus.leave()', () => {
     for (let times = 0; times < 3; times++) {
       await second.start();
       expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
-      await second.consensus().checkLeave({ ...second.config, createsCluster: false }, signal);
-      expect(await second.consensus().leave({ ...second.config, createsCluster: false }, signal)).toBe(true);
+      const leaving = { ...second.config, createsCluster: false };
+      await checkLeave(second.portsOf(), leaving, signal);
+      expect(await leaveEtcd(second.portsOf(), leaving, signal)).toBe(true);
       expect(await votersOf(one.admin)).toEqual(['node-1']);
-      const { root, etcdHome } = consensusLayout(second.config.stateDir, 'state');
+      const { root, etcdHome } = second.config.layout;
       await expect(stat(root)).rejects.toThrow('ENOENT');
       await expect(stat(etcdHome)).rejects.toThrow('ENOENT');
       expect((await second.units.status(STATE_ETCD.unit)).active).toBe('inactive');
-      expect(await second.consensus().leave({ ...second.config, createsCluster: false }, signal)).toBe(false);
+      expect(await leaveEtcd(second.portsOf(), leaving, signal)).toBe(false);
       await shareKeys(first, second);
     }
   }, 90_000);
@@ -287,7 +291,7 @@ describe('Consensus.leave()', () => {
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
     const alone = { ...first.config, createsCluster: false, peers: [] };
-    await expect(first.consensus().checkLeave(alone, signal)).rejects.toEqual(
+    await expect(checkLeave(first.portsOf(), alone, signal)).rejects.toEqual(
       expect.objectContaining({ code: 'consensus-last-member' }),
     );
     await shareKeys(first, second);
@@ -296,8 +300,8 @@ describe('Consensus.leave()', () => {
     await third.start();
     await third.units.kill(STATE_ETCD.unit);
     const leaving = { ...second.config, createsCluster: false };
-    for (const ask of ['checkLeave', 'leave'] as const)
-      await expect(second.consensus()[ask](leaving, signal)).rejects.toEqual(
+    for (const leave of [checkLeave, leaveEtcd])
+      await expect(leave(second.portsOf(), leaving, signal)).rejects.toEqual(
         expect.objectContaining({ code: 'consensus-quorum', details: { answering: 1, needed: 2 } }),
       );
     expect((await second.units.status(STATE_ETCD.unit)).active).toBe('active');

@@ -15,7 +15,6 @@ const PROBE_MS = 2_000;
 /** Configuration of the node that calls the other members. */
 export interface PeerContext {
   readonly config: ConsensusConfig;
-  readonly layout: ConsensusLayout;
   readonly signal: AbortSignal;
 }
 
@@ -26,15 +25,11 @@ export interface PeerContext {
  */
 export async function withPeers<T>(
   ports: ConsensusPorts,
-  { config, layout }: Omit<PeerContext, 'signal'>,
+  { peers: [first, ...more], etcd, nodeId, layout }: ConsensusConfig,
   work: (peers: EtcdClient) => Promise<T>,
 ): Promise<T> {
-  const [first, ...more] = config.peers;
   if (first === undefined)
-    throw new ConsensusError(
-      'consensus-no-peers',
-      `changing the members of ${config.etcd.title} as ${config.nodeId}`,
-    );
+    throw new ConsensusError('consensus-no-peers', `changing the members of ${etcd.title} as ${nodeId}`);
   using peers = await connectAsRoot(ports, layout, [first, ...more]);
   return await work(peers);
 }
@@ -45,11 +40,11 @@ export async function withPeers<T>(
  */
 export async function withServingPeers<T>(
   ports: ConsensusPorts,
-  context: PeerContext,
+  { config, signal }: PeerContext,
   work: (peers: EtcdClient) => Promise<T>,
 ): Promise<T> {
-  return withPeers(ports, context, async (peers) => {
-    await peers.get('ready', { signal: context.signal, timeoutMs: PROBE_MS });
+  return withPeers(ports, config, async (peers) => {
+    await peers.get('ready', { signal, timeoutMs: PROBE_MS });
     return work(peers);
   });
 }
@@ -102,8 +97,9 @@ export async function countAnswering(
 export async function findNewestEpoch(
   ports: ConsensusPorts,
   endpoints: readonly string[],
-  { config, layout, signal }: PeerContext,
+  { etcd, layout }: Pick<ConsensusConfig, 'etcd' | 'layout'>,
+  signal: AbortSignal,
 ): Promise<NewestEpoch> {
-  using peers = new PeerEpochs(config.etcd.name, (endpoint) => connectAsRoot(ports, layout, [endpoint]));
+  using peers = new PeerEpochs(etcd.name, (endpoint) => connectAsRoot(ports, layout, [endpoint]));
   return await peers.newest(endpoints, signal);
 }

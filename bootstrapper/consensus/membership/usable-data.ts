@@ -17,7 +17,8 @@ export interface StartContext extends PeerContext {
  * older epoch are not asked, because they may have removed a member that was recovered without them.
  */
 export async function hasUsableData(ports: ConsensusPorts, context: StartContext): Promise<boolean> {
-  const { config, newest, layout } = context;
+  const { config, newest } = context;
+  const { layout } = config;
   const { files, log } = ports;
   if ((await files.stat(layout.memberData)) === undefined) return false;
   const own = await readEpoch(files, layout);
@@ -37,7 +38,7 @@ export async function hasUsableData(ports: ConsensusPorts, context: StartContext
 async function isStillMember(ports: ConsensusPorts, context: StartContext): Promise<boolean | undefined> {
   const { config, signal } = context;
   try {
-    return await withPeers(ports, context, async (peers) => {
+    return await withPeers(ports, config, async (peers) => {
       const listed = await peers.members.list({ signal, timeoutMs: PROBE_MS });
       return findOwnMember(listed, ownMemberOf(config)) !== undefined;
     });
@@ -50,9 +51,9 @@ async function isStillMember(ports: ConsensusPorts, context: StartContext): Prom
 
 async function deleteData(
   { files, units }: ConsensusPorts,
-  { config, layout, signal }: PeerContext,
+  { config: { etcd, layout }, signal }: PeerContext,
 ): Promise<void> {
-  await units.stop(config.etcd.unit, signal);
+  await units.stop(etcd.unit, signal);
   for (const path of [layout.memberData, layout.data, layout.memberMarker, layout.epochFile])
     await files.remove(path);
   await files.makeDirectory(layout.data);

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import {
   certificateTimesOf,
   createCaCertPem,
@@ -10,17 +10,13 @@ import {
   spkiDerOf,
   type LeafSpec,
 } from '../../../internal/pki/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import { ConsensusError } from '../errors.ts';
 import type { KeyPairFiles } from '../consensus-layout.ts';
 
-const MAX_PEM_BYTES = 64 * 1024;
-
 /** Ports (injected dependencies) for the creation of certificates. */
-export interface PkiPorts {
-  readonly files: FilePort;
-  readonly nowMs: () => number;
-}
+export type PkiPorts = Pick<SystemPorts, 'files' | 'clock'>;
 
 /**
  * Loads a CA, or creates it. The key is written before the certificate: after a crash in between, the next
@@ -28,25 +24,22 @@ export interface PkiPorts {
  * @throws ConsensusError `consensus-pki-missing` or `consensus-pki-damaged`
  */
 export async function ensureCa(
-  ports: PkiPorts,
-  at: KeyPairFiles,
-  options: { readonly commonName: string; readonly mayCreate: boolean },
+  { files, clock }: PkiPorts,
+  { certFile, keyFile }: KeyPairFiles,
+  { commonName, mayCreate }: { readonly commonName: string; readonly mayCreate: boolean },
 ): Promise<KeyCertificateSigner> {
-  if (options.mayCreate) {
-    await ports.files.createExclusive(at.keyFile, generateKeyPem().reveal());
+  if (mayCreate) await files.createExclusive(keyFile, generateKeyPem().reveal());
+  const keyPem = new Secret(await requireText(files, keyFile));
+  if (mayCreate) {
+    const certPem = await createCaCertPem({ commonName, keyPem, nowMs: clock.nowMs() });
+    await files.createExclusive(certFile, certPem, { mode: 0o644 });
   }
-  const keyPem = new Secret(await readText(ports.files, at.keyFile));
-  if (options.mayCreate) {
-    const certPem = await createCaCertPem({
-      commonName: options.commonName,
-      keyPem,
-      nowMs: ports.nowMs(),
-    });
-    await ports.files.createExclusive(at.certFile, certPem, { mode: 0o644 });
+  const caPem = await requireText(files, certFile);
+  if (!isPair(caPem, keyPem)) {
+    const message = `${certFile} is damaged: its key is not the one in ${keyFile}`;
+    throw new ConsensusError('consensus-pki-damaged', message, { details: { path: certFile } });
   }
-  const caPem = await readText(ports.files, at.certFile);
-  if (!isPair(caPem, keyPem)) throw damaged(at.certFile, `its key is not the one in ${at.keyFile}`);
-  return new KeyCertificateSigner({ caPem, keyPem, nowMs: ports.nowMs });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
 }
 
 /** The wanted content of a certificate, without its key and lifetime. */
@@ -68,16 +61,11 @@ export async function ensureLeaf(
     readonly validDays: number;
   },
 ): Promise<boolean> {
-  const { files } = ports;
-  const [keyBytes, certBytes] = [
-    await files.read(at.keyFile, MAX_PEM_BYTES),
-    await files.read(at.certFile, MAX_PEM_BYTES),
-  ];
-  const found = keyBytes === undefined ? undefined : keyFrom(textOf(keyBytes));
-  if (found !== undefined && certBytes !== undefined) {
-    const certPem = textOf(certBytes);
-    if (isPair(certPem, found) && isUsable(certPem, options, ports.nowMs())) return false;
-  }
+  const { files, clock } = ports;
+  const found = keyFrom(await readText(files, at.keyFile));
+  const current = await readText(files, at.certFile);
+  if (found !== undefined && current !== undefined)
+    if (isPair(current, found) && isUsable(current, options, clock.nowMs())) return false;
   const keyPem = found ?? generateKeyPem();
   const { signer, template, validDays } = options;
   const certPem = await signer.issue({ ...template, pubKeyDer: pubKeyDerOf(keyPem), validDays });
@@ -87,11 +75,11 @@ export async function ensureLeaf(
 }
 
 /** @throws ConsensusError `consensus-pki-missing` */
-export async function readText(files: FilePort, path: string): Promise<string> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined)
+export async function requireText(files: FilePort, path: string): Promise<string> {
+  const text = await readText(files, path);
+  if (text === undefined)
     throw new ConsensusError('consensus-pki-missing', `${path} is missing`, { details: { path } });
-  return textOf(bytes);
+  return text;
 }
 
 function isUsable(
@@ -115,7 +103,8 @@ function isUsable(
 }
 
 /** Returns undefined if the text is not a private key. */
-function keyFrom(text: string): Secret<string> | undefined {
+function keyFrom(text: string | undefined): Secret<string> | undefined {
+  if (text === undefined) return undefined;
   try {
     const keyPem = new Secret(text);
     pubKeyDerOf(keyPem);
@@ -133,12 +122,4 @@ function isPair(certPem: string, keyPem: Secret<string>): boolean {
   } catch {
     return false; // unreadable: the callers replace a certificate and refuse a CA
   }
-}
-
-function damaged(path: string, why: string): ConsensusError {
-  return new ConsensusError('consensus-pki-damaged', `${path} is damaged: ${why}`, { details: { path } });
-}
-
-function textOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('utf8');
 }

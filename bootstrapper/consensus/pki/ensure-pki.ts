@@ -2,26 +2,16 @@ import { CA_COMMON_NAMES } from '../../../internal/keyset/index.ts';
 import { inspectDisk, mayCreateCas } from './disk-state.ts';
 import { ensureCa, ensureLeaf, type PkiPorts } from './ensure-certificates.ts';
 import type { EtcdInstance } from '../etcd-instances.ts';
+import type { ConsensusConfig } from '../consensus-config.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 import { readTrustBundles } from './shared-keys.ts';
 
 const YEAR_DAYS = 365;
 
-/** Configuration of one etcd member's certificates. */
-export interface PkiConfig {
-  readonly etcd: Pick<EtcdInstance, 'clients' | 'cas'>;
-  readonly nodeId: string;
-  readonly address: string;
-  readonly createsCluster: boolean;
-  readonly peers: readonly string[];
-  /** Lifetime of each certificate in days, fractions allowed; default: 365. */
-  readonly validDays?: number | undefined;
-}
-
 /** Creates or renews every key and certificate that etcd and its clients on this node need. */
-export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: ConsensusLayout): Promise<void> {
+export async function ensurePki(ports: PkiPorts, config: ConsensusConfig): Promise<void> {
   const { files } = ports;
-  const { validDays = YEAR_DAYS, etcd } = config;
+  const { validDays = YEAR_DAYS, etcd, layout, nodeId: commonName } = config;
   const mayCreate = mayCreateCas(await inspectDisk(files, layout), {
     layout,
     createsCluster: config.createsCluster,
@@ -42,13 +32,9 @@ export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: Cons
     { type: 'ip', value: '127.0.0.1' },
     { type: 'dns', value: 'localhost' },
   ] as const;
-  const server = { commonName: config.nodeId, usages: ['server'], names } as const;
+  const server = { commonName, usages: ['server'], names } as const;
   await ensureLeaf(ports, layout.server, { signer: clients, template: server, validDays });
-  const peer = {
-    commonName: config.nodeId,
-    usages: ['server', 'client'],
-    names: names.slice(0, 1),
-  } as const;
+  const peer = { commonName, usages: ['server', 'client'], names: names.slice(0, 1) } as const;
   await ensureLeaf(ports, layout.peer, { signer: peers, template: peer, validDays });
   const trusted = await readTrustBundles(files, layout);
   await files.writeAtomic(layout.trustedClientsCa, trusted.clients, { mode: 0o644 });

@@ -22,8 +22,9 @@ import {
   findFreePort,
   ProcessUnits,
 } from '../../../internal/testing/index.ts';
-import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
-import { Consensus } from '../consensus.ts';
+import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from '../consensus-config.ts';
+import { renewMember, startMember } from '../consensus.ts';
+import { rekey } from './rekey.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
 import { consensusLayout } from '../consensus-layout.ts';
 import { placeEtcdKeys } from './shared-keys.ts';
@@ -44,7 +45,7 @@ afterEach(async () => {
 interface TestNode {
   readonly config: ConsensusConfig;
   readonly units: ProcessUnits;
-  readonly consensus: Consensus;
+  readonly ports: ConsensusPorts;
   start(): Promise<RunningConsensus>;
   settle(set: KeySet): Promise<void>;
 }
@@ -67,25 +68,23 @@ async function createNode(
     createsCluster: index === 0,
     peers: at.clientPorts.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
     etcdBinary: await findEtcdBinary(stateDir),
-    stateDir,
+    layout: consensusLayout(stateDir, 'state'),
     readyTimeoutMs: 30_000,
   };
   const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
-  const { log } = createMemoryLogger();
-  const consensus = new Consensus({ files, commands, units, clock, log });
+  const ports = { files, commands, units, clock, log: createMemoryLogger().log };
   const settle = (set: KeySet): Promise<void> => placeEtcdKeys(files, stateDir, set);
   if (at.set !== undefined) await settle(at.set);
   const start = async (): Promise<RunningConsensus> => {
-    const running = await consensus.start(config, signal);
+    const running = await startMember(ports, config, signal);
     open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
     return running;
   };
-  return { config, units, consensus, start, settle };
+  return { config, units, ports, start, settle };
 }
 
 /** Reads the CAs that the first node created. */
-async function readPrevious({ config }: TestNode): Promise<RotatingPairs> {
-  const layout = consensusLayout(config.stateDir, 'state');
+async function readPrevious({ config: { layout } }: TestNode): Promise<RotatingPairs> {
   const text = async (path: string): Promise<string> =>
     Buffer.from((await files.read(path, 64_000)) ?? []).toString('utf8');
   const pairAt = async ({ certFile, keyFile }: { readonly certFile: string; readonly keyFile: string }) => ({
@@ -161,7 +160,8 @@ test('rekey() restarts three members one after the other while a client writes; 
     await Promise.all(nodes.map((node) => node.settle(at(phase))));
     await Promise.all(
       nodes.map((node) =>
-        node.consensus.rekey(
+        rekey(
+          node.ports,
           node.config,
           async () => {
             expect(++inSlot).toBe(1); // no other node holds the slot
@@ -195,13 +195,14 @@ test('start() before rekey() does not restart a running member with new keys on 
   for (const phase of KEY_PHASES) {
     await node.settle(at(phase)); // the agent is killed at this point
     const before = restarts();
-    using again = await node.consensus.start(
+    using again = await startMember(
+      node.ports,
       { ...node.config, createsCluster: false, keepRunning: true },
       signal,
     );
     await write(again.admin, `/registry/${phase}`);
     const kept = restarts();
-    await node.consensus.rekey(node.config, async () => undefined, signal);
+    await rekey(node.ports, node.config, async () => undefined, signal);
     seen.push([phase, kept - before, restarts() - kept]);
   }
   expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
@@ -214,9 +215,7 @@ test('rekey() that waits for a lost member does not block the removal of that me
   await three.units.kill(STATE_ETCD.unit);
   await one.settle(at('believe'));
   let isDone = false;
-  const waiting = one.consensus
-    .rekey(one.config, () => Promise.resolve(), signal)
-    .then(() => (isDone = true));
+  const waiting = rekey(one.ports, one.config, () => Promise.resolve(), signal).then(() => (isDone = true));
   using admin = await client(two);
   const lost = (await admin.members.list({ signal })).find(({ name }) => name === three.config.nodeId);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
@@ -231,7 +230,7 @@ test('rekey() that waits for a lost member does not block the removal of that me
 
 /** A client that is authenticated as root, with the certificates that are now on the node's disk. */
 async function client(node: TestNode): Promise<EtcdClient> {
-  return (await node.consensus.renew(node.config)).admin;
+  return (await renewMember(node.ports, node.config)).admin;
 }
 
 test.each(KEY_PHASES.slice(1))(
@@ -245,7 +244,7 @@ test.each(KEY_PHASES.slice(1))(
     for (const upTo of KEY_PHASES.slice(0, KEY_PHASES.indexOf(before.phase) + 1))
       for (const node of nodes) {
         await node.settle(at(upTo));
-        await node.consensus.rekey(node.config, () => Promise.resolve(), signal);
+        await rekey(node.ports, node.config, () => Promise.resolve(), signal);
       }
     await two.settle(at(phase));
     await two.units.kill(STATE_ETCD.unit);
@@ -253,8 +252,8 @@ test.each(KEY_PHASES.slice(1))(
     await write(again.admin, '/registry/after');
     // The first member can still talk to the second member, so it can enter the phase too.
     await one.settle(at(phase));
-    await one.consensus.rekey(one.config, () => Promise.resolve(), signal);
-    await two.consensus.rekey(two.config, () => Promise.resolve(), signal);
+    await rekey(one.ports, one.config, () => Promise.resolve(), signal);
+    await rekey(two.ports, two.config, () => Promise.resolve(), signal);
     using admin = await client(one);
     expect(await admin.get('/registry/after', { signal })).toBeDefined();
     expect(running).toHaveLength(2);

@@ -1,11 +1,9 @@
 import { isAbort } from '../../../internal/errors/index.ts';
-import { EtcdError, Namespace, type EtcdClient, type Member } from '../../../internal/etcd/index.ts';
+import { EtcdError, Namespace, type EtcdClient } from '../../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../../internal/records/index.ts';
 import { quorumOf } from '../../../internal/role/index.ts';
 import { ownEndpointOf, type ConsensusConfig, type ConsensusPorts } from '../consensus-config.ts';
 import { waitUntilServing } from '../membership/join-etcd.ts';
-import type { PkiPorts } from './ensure-certificates.ts';
-import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
 import { countAnswering } from '../membership/peers.ts';
 import { ensurePki } from './ensure-pki.ts';
 import { connectAsRoot, originOf, runEtcd } from '../unit/run-etcd.ts';
@@ -26,24 +24,20 @@ export async function rekey(
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, log, files, onWait } = ports;
-  const layout = consensusLayout(config.stateDir, config.etcd.name);
-  const pki: PkiPorts = { files, nowMs: () => clock.nowMs() };
-  await ensurePki(pki, config, layout);
-  using admin = await connectAsRoot(ports, layout, [ownEndpointOf(config)]);
+  await ensurePki(ports, config);
+  using admin = await connectAsRoot(ports, config.layout, [ownEndpointOf(config)]);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
   const onPosition = (position: number): void =>
     onWait?.(`the slot to restart etcd with new keys: position ${position}`, undefined);
-  const at = { config, layout, admin };
   for (;;) {
     try {
       // Check before this node takes the slot, too: waiting inside the slot would block the removal of a lost
       // member.
-      if (await canRestartNow(ports, at, signal)) {
+      if (await canRestartNow(ports, config, admin, signal)) {
         const options = { nodeId: config.nodeId, onPosition, signal };
         const isDone = await withSlot({ etcd, clock, log }, options, async (slot) => {
-          if (!(await canRestartNow(ports, at, slot.signal))) return false;
-          const settings = { ...config, origin: await originOf(files, layout) };
-          await runEtcd(ports, { ...config, layout, settings }, slot.signal);
+          if (!(await canRestartNow(ports, config, admin, slot.signal))) return false;
+          await runEtcd(ports, config, { origin: await originOf(files, config.layout) }, slot.signal);
           await waitUntilServing(ports, admin, config, slot.signal);
           await work(slot.signal);
           return true;
@@ -62,18 +56,16 @@ export async function rekey(
 /** Whether etcd keeps its quorum while this member restarts. */
 async function canRestartNow(
   ports: ConsensusPorts,
-  at: { readonly config: ConsensusConfig; readonly layout: ConsensusLayout; readonly admin: EtcdClient },
+  { nodeId, layout }: ConsensusConfig,
+  admin: EtcdClient,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const others = votersExcept(at.config.nodeId, await at.admin.members.list({ signal, timeoutMs: LIST_MS }));
-  const answering = await countAnswering(ports, at.layout, others, signal);
+  const members = await admin.members.list({ signal, timeoutMs: LIST_MS });
+  const others = members.filter(({ name, isLearner }) => !isLearner && name !== nodeId);
+  const answering = await countAnswering(ports, layout, others, signal);
   if (canRestart({ others: others.length, answering })) return true;
   ports.onWait?.(`${others.length - answering} of ${others.length} other members of etcd`, undefined);
   return false;
-}
-
-function votersExcept(nodeId: string, members: readonly Member[]): readonly Member[] {
-  return members.filter(({ name, isLearner }) => !isLearner && name !== nodeId);
 }
 
 /**

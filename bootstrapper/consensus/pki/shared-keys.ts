@@ -1,12 +1,10 @@
 import { dirname } from 'node:path';
 import { createHash } from 'node:crypto';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
-import { readText } from './ensure-certificates.ts';
+import { requireText } from './ensure-certificates.ts';
 import { ETCD_INSTANCES } from '../etcd-instances.ts';
 import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
-
-const MAX_BYTES = 64 * 1024;
 
 /**
  * Writes the CAs of both etcd clusters to the paths that `ensurePki` reads, for the current phase of a key
@@ -39,10 +37,8 @@ export async function readTrustBundles(
   files: FilePort,
   layout: ConsensusLayout,
 ): Promise<{ readonly clients: string; readonly peers: string }> {
-  const read = async (path: string, otherwise: string): Promise<string> => {
-    const bytes = await files.read(path, MAX_BYTES);
-    return bytes === undefined ? readText(files, otherwise) : Buffer.from(bytes).toString('utf8');
-  };
+  const read = async (path: string, otherwise: string): Promise<string> =>
+    (await readText(files, path)) ?? requireText(files, otherwise);
   return {
     clients: await read(layout.clientsTrustBundle, layout.clientsCa.certFile),
     peers: await read(layout.peersTrustBundle, layout.peersCa.certFile),
@@ -56,13 +52,13 @@ export async function trustDigest(files: FilePort, layout: ConsensusLayout): Pro
   if ((await files.stat(layout.clientsTrustBundle)) === undefined) return undefined;
   const hash = createHash('sha256');
   for (const path of [layout.trustedClientsCa, layout.trustedPeersCa])
-    hash.update(`${await readText(files, path)}\0`);
+    hash.update(`${await requireText(files, path)}\0`);
   return hash.digest('hex');
 }
 
 async function put(files: FilePort, path: string, text: string, mode = 0o644): Promise<void> {
-  const found = await files.read(path, MAX_BYTES);
-  if (found !== undefined && isSame(Buffer.from(found).toString('utf8'), text)) return;
+  const found = await readText(files, path);
+  if (found !== undefined && isSame(found, text)) return;
   await files.writeAtomic(path, text, { mode });
 }
 

@@ -1,11 +1,21 @@
 import type { EtcdClient } from '../../../internal/etcd/index.ts';
 import { buildEtcdConfig, buildEtcdUnit } from '../unit/etcd-unit.ts';
-import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
+import type { ConsensusConfig } from '../consensus-config.ts';
+import type { ListenPorts } from '../etcd-instances.ts';
 import { connectAsRoot } from '../unit/run-etcd.ts';
 
 const UNIT = 'cluster-etcd-recovery.service';
 const COPY_MS = 10 * 60_000;
 const SAVE_MS = 10 * 60_000;
+
+/** Configuration of the member from which the quorum is recovered. */
+export interface RecoverConfig extends Omit<ConsensusConfig, 'createsCluster'> {
+  readonly etcdctlBinary: string;
+  readonly etcdutlBinary: string;
+  /** Free loopback ports for a temporary member. */
+  readonly recoveryPorts: ListenPorts;
+}
 
 /**
  * Runs `work` with a temporary one-member etcd on a copy of this member's data. etcd without a quorum answers
@@ -13,35 +23,32 @@ const SAVE_MS = 10 * 60_000;
  * listens on separate loopback ports, and the copy is deleted afterwards.
  */
 export async function withDataCopy<T>(
-  ports: RecoverPorts,
+  ports: SystemPorts,
   config: RecoverConfig,
   work: (copy: EtcdClient) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
   const { files, commands, units } = ports;
-  const { etcd, layout, etcdBinary, stateDir, recoveryPorts } = config;
+  const { etcd, layout, recoveryPorts } = config;
   await units.stop(UNIT, signal);
   await units.stop(etcd.unit, signal);
   await files.remove(layout.copiedData);
   const run = (...argv: [string, ...string[]]) => commands.run({ argv, timeoutMs: COPY_MS, signal });
   await run('cp', '--archive', '--reflink=auto', layout.data, layout.copiedData);
-  const at = { ...layout, data: layout.copiedData, configFile: `${layout.etcdHome}/recovery.json` };
-  const settings = {
+  const copied = {
     ...config,
     address: '127.0.0.1',
     ports: recoveryPorts,
-    origin: { kind: 'first' },
-  } as const;
-  const written = JSON.parse(buildEtcdConfig(settings, at)) as Record<string, unknown>;
-  await files.writeAtomic(at.configFile, `${JSON.stringify({ ...written, 'force-new-cluster': true })}\n`);
-  await run(
-    'chown',
-    '--recursive',
-    '--no-dereference',
-    `${etcd.systemUser}:${etcd.systemUser}`,
-    layout.etcdHome,
+    layout: { ...layout, data: layout.copiedData, configFile: `${layout.etcdHome}/recovery.json` },
+  };
+  const written = JSON.parse(buildEtcdConfig(copied, { kind: 'first' })) as Record<string, unknown>;
+  await files.writeAtomic(
+    copied.layout.configFile,
+    `${JSON.stringify({ ...written, 'force-new-cluster': true })}\n`,
   );
-  await units.install(UNIT, buildEtcdUnit({ etcd, etcdBinary, stateDir, layout: at }), signal);
+  const owner = `${etcd.systemUser}:${etcd.systemUser}`;
+  await run('chown', '--recursive', '--no-dereference', owner, layout.etcdHome);
+  await units.install(UNIT, buildEtcdUnit(copied), signal);
   await units.start(UNIT, signal);
   try {
     using copy = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);
@@ -56,7 +63,7 @@ export async function withDataCopy<T>(
  * Saves a snapshot of the copied data, with a hash that the restore checks. @returns the path of the snapshot
  */
 export async function saveSnapshot(
-  { files, commands }: RecoverPorts,
+  { files, commands }: SystemPorts,
   { layout, recoveryPorts, etcdctlBinary }: RecoverConfig,
   signal: AbortSignal,
 ): Promise<string> {

@@ -14,10 +14,10 @@ import {
   ProcessUnits,
 } from '../../../internal/testing/index.ts';
 import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
-import { Consensus } from '../consensus.ts';
+import { repairMember, startMember } from '../consensus.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
 import { consensusLayout } from '../consensus-layout.ts';
-import type { RecoverConfig } from './recover-config.ts';
+import type { RecoverConfig } from './data-copy.ts';
 import { judgeRecovery, recoverAlone, surveyMembers } from './recover-member.ts';
 
 const signal = new AbortController().signal;
@@ -41,7 +41,7 @@ class TestControlPlane {
     more: Pick<RecoverConfig, 'etcdctlBinary' | 'etcdutlBinary' | 'recoveryPorts'>,
   ) {
     this.config = config;
-    this.recovering = { ...config, ...more, layout: consensusLayout(config.stateDir, 'state') };
+    this.recovering = { ...config, ...more };
   }
 
   get ports() {
@@ -83,18 +83,18 @@ class TestControlPlane {
   }
 
   async start(over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> {
-    const running = await new Consensus(this.ports).start({ ...this.config, ...over }, signal);
+    const running = await startMember(this.ports, { ...this.config, ...over }, signal);
     open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
     return running;
   }
 
   repair(): Promise<unknown> {
-    return new Consensus(this.ports)
-      .repair(
-        { ...this.config, recordsPort: this.config.ports.client, peers: () => this.config.peers },
-        signal,
-      )
-      .catch((error: unknown) => error);
+    const { config } = this;
+    return repairMember(
+      this.ports,
+      { ...config, recordsPort: config.ports.client, peers: () => config.peers },
+      signal,
+    ).catch((error: unknown) => error);
   }
 
   kill(): Promise<void> {
@@ -126,7 +126,7 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
         createsCluster: index === 0,
         peers: ports.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
         etcdBinary,
-        stateDir,
+        layout: consensusLayout(stateDir, 'state'),
         readyTimeoutMs: 30_000,
       },
       {

@@ -1,11 +1,10 @@
 import { isAbort } from '../../../internal/errors/index.ts';
 import type { EtcdClient } from '../../../internal/etcd/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { raiseEpoch, readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from '../errors.ts';
 import { urlOf } from '../unit/etcd-unit.ts';
-import { saveSnapshot, withDataCopy } from './data-copy.ts';
-import type { EtcdName } from '../etcd-instances.ts';
-import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
+import { saveSnapshot, withDataCopy, type RecoverConfig } from './data-copy.ts';
 import { connectAsRoot, runEtcd } from '../unit/run-etcd.ts';
 
 /**
@@ -44,7 +43,7 @@ export interface Survey {
  * not answer.
  */
 export async function surveyMembers(
-  ports: Pick<RecoverPorts, 'files' | 'clock'>,
+  ports: Pick<SystemPorts, 'files' | 'clock'>,
   config: Pick<RecoverConfig, 'layout' | 'nodeId' | 'ports' | 'peers'>,
   signal: AbortSignal,
 ): Promise<Survey> {
@@ -66,7 +65,7 @@ export async function surveyMembers(
  * stopped afterwards.
  */
 export async function surveyWithDataCopy(
-  ports: RecoverPorts,
+  ports: SystemPorts,
   config: RecoverConfig,
   signal: AbortSignal,
 ): Promise<Survey> {
@@ -117,7 +116,7 @@ export function judgeRecovery({ own, others }: Survey): {
 
 /** Like `recoverMember`, but throws if the recovery would lose more data than necessary. */
 export async function recoverAlone(
-  ports: RecoverPorts,
+  ports: SystemPorts,
   config: RecoverConfig,
   signal: AbortSignal,
 ): Promise<number> {
@@ -134,7 +133,7 @@ export async function recoverAlone(
  * @returns the new epoch
  */
 export async function recoverMember(
-  ports: RecoverPorts,
+  ports: SystemPorts,
   config: RecoverConfig,
   signal: AbortSignal,
 ): Promise<number> {
@@ -165,10 +164,14 @@ export async function recoverMember(
       `recovering ${nodeId}: neither data nor restored data found`,
     );
   // The restored data contains the members, so etcd ignores the origin.
-  const settings = { ...config, origin: { kind: 'first' } } as const;
-  await runEtcd(ports, { ...config, settings }, signal);
+  await runEtcd(ports, config, { origin: { kind: 'first' } }, signal);
   using admin = await connectAsRoot(ports, layout, [`127.0.0.1:${config.ports.client}`]);
-  const epoch = await raiseWhenServing(ports, { admin, before, name: config.etcd.name }, signal);
+  const epoch = await untilAnswered(ports, signal, async () => {
+    const options = { signal, timeoutMs: ANSWER_MS };
+    const raised = await raiseEpoch(admin, { name: config.etcd.name, before }, options);
+    if (raised !== undefined) return raised;
+    throw new ConsensusError('consensus-not-recoverable', 'recovering: etcd has no records of a cluster');
+  });
   await writeEpoch(files, layout, epoch);
   await files.remove(layout.recoveryMarker);
   log.warn('recovered the quorum with this member alone', { etcd: config.etcd.name, epoch });
@@ -176,7 +179,7 @@ export async function recoverMember(
 }
 
 /** Repeats the check at the last moment: the other members may have returned. */
-async function refuseLoss(ports: RecoverPorts, config: RecoverConfig, signal: AbortSignal): Promise<void> {
+async function refuseLoss(ports: SystemPorts, config: RecoverConfig, signal: AbortSignal): Promise<void> {
   const { refusals } = judgeRecovery(await surveyWithDataCopy(ports, config, signal));
   if (refusals.length > 0)
     throw new ConsensusError(
@@ -186,7 +189,7 @@ async function refuseLoss(ports: RecoverPorts, config: RecoverConfig, signal: Ab
 }
 
 async function restore(
-  { files, commands, units }: RecoverPorts,
+  { files, commands, units }: SystemPorts,
   { etcd, layout, nodeId, address, ports, clusterId, etcdutlBinary }: RecoverConfig,
   from: { readonly snapshot: string; readonly epoch: number; readonly signal: AbortSignal },
 ): Promise<void> {
@@ -207,20 +210,7 @@ async function restore(
   });
 }
 
-async function raiseWhenServing(
-  ports: RecoverPorts,
-  { admin, ...of }: { readonly admin: EtcdClient; readonly before: number; readonly name: EtcdName },
-  signal: AbortSignal,
-): Promise<number> {
-  return untilAnswered(ports, signal, async () => {
-    const epoch = await raiseEpoch(admin, of, { signal, timeoutMs: ANSWER_MS });
-    if (epoch === undefined)
-      throw new ConsensusError('consensus-not-recoverable', 'recovering: etcd has no records of a cluster');
-    return epoch;
-  });
-}
-
-async function indexOfCopy(ports: RecoverPorts, copy: EtcdClient, signal: AbortSignal): Promise<bigint> {
+async function indexOfCopy(ports: SystemPorts, copy: EtcdClient, signal: AbortSignal): Promise<bigint> {
   const { raftIndex } = await untilAnswered(ports, signal, () =>
     copy.maintenance.status({ signal, timeoutMs: ANSWER_MS }),
   );
@@ -242,7 +232,7 @@ async function indexOf(
 }
 
 async function untilAnswered<T>(
-  { clock }: RecoverPorts,
+  { clock }: SystemPorts,
   signal: AbortSignal,
   ask: () => Promise<T>,
 ): Promise<T> {
@@ -253,9 +243,7 @@ async function untilAnswered<T>(
     } catch (error) {
       if (isAbort(error, signal) || error instanceof ConsensusError) throw error;
       if (clock.monotonicMs() > endMs)
-        throw new ConsensusError('consensus-not-ready', 'waiting for etcd to answer', {
-          cause: error,
-        });
+        throw new ConsensusError('consensus-not-ready', 'waiting for etcd to answer', { cause: error });
       await clock.sleep(POLL_MS, signal);
     }
   }

@@ -18,8 +18,9 @@ export type MemberOrigin =
    */
   | { readonly kind: 'added'; readonly members: Readonly<Record<string, string>> };
 
-/** Settings in the configuration file of a member. */
+/** The settings of one member that its configuration file and its unit contain. */
 export interface EtcdSettings {
+  readonly etcd: EtcdInstance;
   /** The member's name, which is the id of its node. */
   readonly nodeId: string;
   /** Address at which other nodes reach this one, without port and brackets. */
@@ -27,7 +28,9 @@ export interface EtcdSettings {
   readonly clusterId: string;
   readonly ports: ListenPorts;
   readonly quotaBytes: number;
-  readonly origin: MemberOrigin;
+  readonly etcdBinary: string;
+  /** Paths of the member's files. */
+  readonly layout: ConsensusLayout;
 }
 
 /** Reads the origin from a configuration file; returns `first` for an empty or unreadable file. */
@@ -50,8 +53,8 @@ export function urlOf(address: string, port: number): string {
 }
 
 /** Builds etcd's configuration file. JSON is valid YAML. etcd itself refuses unknown names. */
-export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout): string {
-  const { nodeId, address, ports, origin } = settings;
+export function buildEtcdConfig(settings: EtcdSettings, origin: MemberOrigin): string {
+  const { nodeId, address, ports, layout } = settings;
   const peerUrl = urlOf(address, ports.peer);
   const members = origin.kind === 'first' ? { [nodeId]: peerUrl } : origin.members;
   const clientUrls = [...new Set([urlOf('127.0.0.1', ports.client), urlOf(address, ports.client)])];
@@ -102,19 +105,13 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
  * serves. StartLimitIntervalSec=0, because systemd would otherwise give up after five failures in 10 s. The
  * unit is not enabled at boot: the agent starts it after it has checked the disk and renewed expired
  * certificates.
+ * @param trustBundleSha256 digest of the trusted CAs after a key rotation. etcd reads them only when it
+ * starts, so a new digest restarts the unit.
  */
-export function buildEtcdUnit(options: {
-  readonly etcd: Pick<EtcdInstance, 'name' | 'systemUser'>;
-  readonly etcdBinary: string;
-  readonly stateDir: string;
-  readonly layout: ConsensusLayout;
-  /**
-   * Digest of the trusted CAs after a key rotation. etcd reads them only when it starts, so a new digest
-   * restarts the unit.
-   */
-  readonly trustBundleSha256?: string | undefined;
-}): string {
-  const { trustBundleSha256, etcd } = options;
+export function buildEtcdUnit(
+  { etcd, etcdBinary, layout }: Pick<EtcdSettings, 'etcd' | 'etcdBinary' | 'layout'>,
+  trustBundleSha256?: string,
+): string {
   return `${trustBundleSha256 === undefined ? '' : `# Trusts: ${trustBundleSha256}\n`}[Unit]
 Description=etcd of ${etcd.name === 'state' ? 'the cluster state' : 'Kubernetes'} (cluster)
 After=network.target local-fs.target
@@ -124,7 +121,7 @@ StartLimitIntervalSec=0
 Type=exec
 User=${etcd.systemUser}
 Group=${etcd.systemUser}
-ExecStart=${options.etcdBinary} --config-file ${options.layout.configFile}
+ExecStart=${etcdBinary} --config-file ${layout.configFile}
 Restart=always
 RestartSec=1
 TimeoutStopSec=20
@@ -134,9 +131,9 @@ IOSchedulingClass=best-effort
 IOSchedulingPriority=0
 UMask=0077
 
-TemporaryFileSystem=${options.stateDir}:ro
-BindPaths=${options.layout.etcdHome}
-ReadWritePaths=${options.layout.data}
+TemporaryFileSystem=${layout.stateDir}:ro
+BindPaths=${layout.etcdHome}
+ReadWritePaths=${layout.data}
 ${SERVICE_SANDBOX}
 MemoryDenyWriteExecute=yes
 SystemCallFilter=~@privileged @resources

@@ -13,19 +13,19 @@ import { consensusLayout } from '../consensus-layout.ts';
 import { runEtcd } from './run-etcd.ts';
 
 const signal = new AbortController().signal;
-const stateDir = '/var/lib/cluster';
-const layout = consensusLayout(stateDir, 'state');
+const layout = consensusLayout('/var/lib/cluster', 'state');
 const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
 
 function run(files: FilePort, quotaBytes: number, keepRunning = false): Promise<void> {
   const settings = {
     ...{ nodeId: 'node-1', address: '192.0.2.1', clusterId: 'c0ffee' },
-    ...{ ports: ETCD_PORTS.state, quotaBytes, origin: { kind: 'first' } as const },
+    ...{ ports: ETCD_PORTS.state, quotaBytes, etcd: STATE_ETCD, layout, etcdBinary: '/usr/local/bin/etcd' },
   };
   const units = new SystemdUnits({ files, commands });
   return runEtcd(
     { files, commands, units, log: createMemoryLogger().log },
-    { etcd: STATE_ETCD, settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepRunning },
+    settings,
+    { origin: { kind: 'first' }, keepRunning },
     signal,
   );
 }

@@ -1,11 +1,9 @@
-import type { Clock } from '../../../internal/clock/index.ts';
 import { EtcdClient } from '../../../internal/etcd/index.ts';
-import type { CommandRunner } from '../../../internal/exec/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
-import type { Logger } from '../../../internal/logging/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { ensureSystemUser, ensureUnit, type ServiceUnits } from '../../units/index.ts';
-import { readText } from '../pki/ensure-certificates.ts';
+import { ensureSystemUser, ensureUnit } from '../../units/index.ts';
+import { requireText } from '../pki/ensure-certificates.ts';
 import {
   buildEtcdConfig,
   buildEtcdUnit,
@@ -13,19 +11,8 @@ import {
   type EtcdSettings,
   type MemberOrigin,
 } from './etcd-unit.ts';
-import type { EtcdInstance } from '../etcd-instances.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 import { trustDigest } from '../pki/shared-keys.ts';
-
-const MAX_CONFIG_BYTES = 64 * 1024;
-
-/** Ports (injected dependencies) of the function that runs etcd. */
-export interface RunEtcdPorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: ServiceUnits;
-  readonly log: Logger;
-}
 
 /**
  * Writes the configuration and the unit of an etcd member and starts the member. A running member is
@@ -33,23 +20,19 @@ export interface RunEtcdPorts {
  * member, because the node does not hold the slot yet.
  */
 export async function runEtcd(
-  { files, commands, units, log }: RunEtcdPorts,
-  run: {
-    readonly etcd: EtcdInstance;
-    readonly settings: EtcdSettings;
-    readonly etcdBinary: string;
-    readonly stateDir: string;
-    readonly layout: ConsensusLayout;
-    readonly keepRunning?: boolean;
-  },
+  { files, commands, units, log }: Omit<SystemPorts, 'clock'>,
+  settings: EtcdSettings,
+  {
+    origin,
+    keepRunning = false,
+  }: { readonly origin: MemberOrigin; readonly keepRunning?: boolean | undefined },
   signal: AbortSignal,
 ): Promise<void> {
-  const { etcd, layout, etcdBinary, stateDir } = run;
+  const { etcd, layout } = settings;
   const { unit, systemUser } = etcd;
-  if (run.keepRunning === true && (await units.status(unit, signal)).active === 'active') return;
-  const config = buildEtcdConfig(run.settings, layout);
-  const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
-  if (found === undefined || Buffer.from(found).toString('utf8') !== config) {
+  if (keepRunning && (await units.status(unit, signal)).active === 'active') return;
+  const config = buildEtcdConfig(settings, origin);
+  if ((await readText(files, layout.configFile)) !== config) {
     // Before the write: after a crash in between, the next start of the agent restarts etcd.
     await units.requireRestart(unit);
     await files.writeAtomic(layout.configFile, config);
@@ -60,33 +43,30 @@ export async function runEtcd(
     timeoutMs: 60_000,
     signal,
   });
-  const trustBundleSha256 = await trustDigest(files, layout);
-  const content = buildEtcdUnit({ etcd, etcdBinary, stateDir, layout, trustBundleSha256 });
+  const content = buildEtcdUnit(settings, await trustDigest(files, layout));
   if (await ensureUnit(units, { unit, content }, signal))
     log.info('restarted etcd with a new configuration', { etcd: etcd.name });
 }
 
 /** Reads the origin from the configuration on disk, because a member keeps the origin of its first start. */
 export async function originOf(files: FilePort, layout: ConsensusLayout): Promise<MemberOrigin> {
-  const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
-  return originFromConfig(Buffer.from(found ?? []).toString('utf8'));
+  return originFromConfig((await readText(files, layout.configFile)) ?? '');
 }
 
 /** Connects to these members as etcd's root user. */
 export async function connectAsRoot(
-  ports: { readonly files: FilePort; readonly clock: Clock },
+  { files, clock }: Pick<SystemPorts, 'files' | 'clock'>,
   layout: ConsensusLayout,
   endpoints: readonly [string, ...string[]],
 ): Promise<EtcdClient> {
-  const { files, clock } = ports;
   const root = layout.user('root');
   return new EtcdClient({
     endpoints,
     identity: {
-      certPem: await readText(files, root.certFile),
-      keyPem: new Secret(await readText(files, root.keyFile)),
+      certPem: await requireText(files, root.certFile),
+      keyPem: new Secret(await requireText(files, root.keyFile)),
     },
-    serverCaPem: await readText(files, root.caFile),
+    serverCaPem: await requireText(files, root.caFile),
     clock,
   });
 }
