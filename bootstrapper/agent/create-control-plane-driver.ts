@@ -1,6 +1,5 @@
-import { currentValue } from '../../internal/event/index.ts';
 import { MachineControlPlaneDriver } from '../controlplane/index.ts';
-import { isListening, PATHS, type RetirePorts, StepCheckpoints } from '../kubernetes/index.ts';
+import { isListening, type RetirePorts, StepCheckpoints } from '../kubernetes/index.ts';
 import { certificateLifetimes } from '../renewal/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { Agent } from './open-agent.ts';
@@ -14,13 +13,10 @@ export function createControlPlaneDriver(
   return new MachineControlPlaneDriver(
     { ...parts, log: log.child('consensus'), retire: retirePorts(parts) },
     {
-      ...{ ...parts, machine: identity, blobStores: parts.blobRoots, etcdBinary: `${PATHS.bin}/etcd` },
+      ...{ ...parts, machine: identity, values: reads, blobStores: parts.blobRoots },
       addresses: () => machine.addresses(),
       isKeyChangePending: () => keys.isActivationPending(),
-      certificateMinutes: () => certificateLifetimes(reads).controlPlaneMinutes,
-      nodeMinutes: () => certificateLifetimes(reads).nodeMinutes,
-      membership: () => currentValue(reads.clusterMembership),
-      directory: () => currentValue(reads.clusterDirectory),
+      lifetimes: () => certificateLifetimes(reads),
     },
   );
 }

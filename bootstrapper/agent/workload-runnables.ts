@@ -1,13 +1,6 @@
-import { Namespace } from '../../internal/etcd/index.ts';
-import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
-import {
-  createKeyRotationDriver,
-  readInitialKeys,
-  signerClusterOf,
-  signerDriver,
-} from '../controlplane/index.ts';
+import { createKeyRotationDriver, readInitialKeys, signerDriver } from '../controlplane/index.ts';
 import { nodeKeysWorker, rotationWorker } from '../keyrotation/index.ts';
 import {
   APILB_HEALTH_SOCKET,
@@ -32,7 +25,7 @@ import type { Agent } from './open-agent.ts';
 /** The workers that run the workloads of a role on this machine. */
 export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
   const { clock, log, valueStore, ownerKeys, reads, keys } = agent;
-  const signer = signerDriver({ ...agent, cluster: () => signerClusterOf({ ownerKeys, values: reads }) });
+  const signer = signerDriver(agent, { ownerKeys, values: reads });
   const kubeadm = new Kubeadm({ ...agent, log: log.child('kubeadm') });
   const kubernetes = {
     ...{ ...agent, ...retirePorts(agent), probe: probeReadyz, probeNode, kubeadm },
@@ -94,7 +87,7 @@ function keyRotation(
     }),
     advance: rotationWorker({
       ...{ ...agent, store, refreshSigner, clusterKeys: reads.clusterKeys },
-      etcd: () => driver.etcd && new Namespace(driver.etcd, CLUSTER_PREFIX),
+      etcd: () => driver.records,
       readInitialKeys: () => readInitialKeys(files),
     }),
   };

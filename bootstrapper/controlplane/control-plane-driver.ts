@@ -1,9 +1,7 @@
-import type { Clock } from '../../internal/clock/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
 import { type EtcdClient, Namespace } from '../../internal/etcd/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import type { UnitPort } from '../../internal/platform/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
+import type { CertificatesConfig } from '../../internal/config/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
   ConsensusError,
@@ -17,20 +15,23 @@ import {
   saveInitResult,
   saveOwnership,
 } from '../consensus/index.ts';
-import { CuratorUnit, ETCD_PROXY_SOCKET, SIGNER_SOCKET } from '../units/index.ts';
-import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
+import { ensureCurator, JOINSERVICE_UNIT } from '../units/index.ts';
 import { formatEndpoint, PORTS, urlHost } from '../../internal/endpoint/index.ts';
-import type { ClusterDirectory } from '../curatorclient/index.ts';
-import type { MachineEvidence } from '../attest/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { retireControlPlane, type RetirePorts, writeAuthorizationConfig } from '../kubernetes/index.ts';
+import {
+  PATHS,
+  retireControlPlane,
+  type RetirePorts,
+  writeAuthorizationConfig,
+} from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
 import {
   type BootstrapData,
   type ControlPlaneDriver,
   type ControlPlaneStart,
   type LocalControlPlane,
-  type RoleSet,
+  type MemberState,
+  type RoleValues,
   settingsFromSpec,
 } from '../roleserve/index.ts';
 import {
@@ -39,42 +40,31 @@ import {
   removeCuratorCredentials,
   writeCredentials,
 } from '../credentials/index.ts';
-import { createFirstRecords } from './create-first-records.ts';
+import { createFirstRecords, type FirstEvidence } from './create-first-records.ts';
 import { DisposableHolder } from './disposable-holder.ts';
 import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
 import { RestartableTask } from './restartable-task.ts';
 
 /** Ports of the control plane driver. */
-export interface ControlPlaneDriverPorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: UnitPort;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface ControlPlaneDriverPorts extends SystemPorts {
   readonly state: NodeState;
   /** Ports for removing the Kubernetes control plane from this node. */
   readonly retire: RetirePorts;
 }
 
-/** Facts about this machine and its cluster that the driver needs. */
+/** This machine, and what its workers know about its cluster. */
 export interface ControlPlaneDriverOptions {
   readonly machine: MachineIdentity;
   /** Evidence of this machine. */
-  readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
+  readonly evidence: FirstEvidence;
   readonly owners: readonly [NamedKey, ...NamedKey[]];
-  readonly etcdBinary: string;
   readonly ownAddress: () => string;
-  readonly membership: () => Membership | undefined;
-  /** The current directory of control planes. */
-  readonly directory: () => ClusterDirectory | undefined;
+  readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
   /** Whether new keys are on disk but not active yet. Until they are active, no process is restarted. */
   readonly isKeyChangePending: () => Promise<boolean>;
-  /** Lifetime of certificates of a control plane. */
-  readonly certificateMinutes: () => number;
-  /** Lifetime of the certificate of join service and curator. */
-  readonly nodeMinutes: () => number;
+  readonly lifetimes: () => CertificatesConfig;
   /** Directories of blobs that the join service of this machine distributes to other nodes. */
   readonly blobStores: readonly [string, ...string[]];
 }
@@ -94,9 +84,10 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     this.#options = options;
   }
 
-  /** Client of the local state etcd with root credentials, while it runs. */
-  get etcd(): EtcdClient | undefined {
-    return this.#running.value?.state.admin;
+  /** The cluster's records at the local state etcd, while it runs. */
+  get records(): Namespace | undefined {
+    const admin = this.#running.value?.state.admin;
+    return admin && new Namespace(admin, CLUSTER_PREFIX);
   }
 
   /** Clients of both local etcd members with root credentials, while they run. */
@@ -122,10 +113,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     this.#running.set(await this.#etcdPair(say).start(config, signal));
   }
 
-  async createCluster(
-    data: BootstrapData,
-    signal: AbortSignal,
-  ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }> {
+  async createCluster(data: BootstrapData, signal: AbortSignal): Promise<MemberState> {
     const { admin } = this.#etcd().state;
     const { files, clock, state } = this.#ports;
     const { machine, evidence, ownAddress, owners } = this.#options;
@@ -150,62 +138,47 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const { state, kubernetes } = this.#etcd();
     const { endpoint, metricsUrl } = state;
     const [curator, apiServer] = [state.client('curator'), kubernetes.client('apiserver')];
-    const [store] = this.#options.blobStores;
-    await this.#ports.files.makeDirectory(`${store}/blobs/sha256`, 0o755);
+    const { blobStores: stores, machine, lifetimes, owners, evidence } = this.#options;
     const { files, clock } = this.#ports;
-    const { certFile: nodeCertFile, caFile } = await writeCredentials(files, membership);
+    await files.makeDirectory(`${stores[0]}/blobs/sha256`, 0o755);
+    const { certFile, caFile } = await writeCredentials(files, membership);
     const own = await ensureCuratorCredentials(
       { files, nowMs: () => clock.nowMs() },
-      { membership, machine: this.#options.machine, validMinutes: this.#options.nodeMinutes() },
+      { membership, machine, validMinutes: lifetimes().nodeMinutes },
     );
+    const { clusterId, clusterCaPem, nodeId, nodeAddress } = membership;
     const config = {
-      clusterId: membership.clusterId,
-      nodeId: membership.nodeId,
-      ownerKeys: this.#options.owners.map(({ pubKeyDer }) => rawBase64Of(pubKeyDer)),
-      listen: { host: '0.0.0.0', port: PORTS.curator },
-      etcdEndpoints: [endpoint],
-      metricsUrl,
-      stores: this.#options.blobStores,
-      join: {
-        listen: { host: '0.0.0.0', port: PORTS.join },
-        address: membership.nodeAddress,
-        evidence: { socket: EVIDENCE_SOCKET, variant: this.#options.evidence.variant },
-        signer: { socket: SIGNER_SOCKET, etcdPipe: ETCD_PROXY_SOCKET },
+      ...{ clusterId, nodeId, address: nodeAddress, variant: evidence.variant, stores },
+      ...{ etcdEndpoint: endpoint, metricsUrl, stateDir: AGENT_PATHS.state },
+      ownerKeys: owners.map(({ pubKeyDer }) => rawBase64Of(pubKeyDer)),
+      credentials: {
+        'cluster-ca.crt': caFile,
+        'curator.crt': own.certFile,
+        'curator.key': own.keyFile,
+        'etcd-ca.crt': curator.caFile,
+        'etcd.crt': curator.certFile,
+        'etcd.key': curator.keyFile,
+        'apiserver-ca.crt': apiServer.caFile,
       },
-      command: JOINSERVICE_COMMAND,
-      configFile: '/etc/cluster/joinservice.json',
-      stateDir: AGENT_PATHS.state,
-      files: {
-        clusterCaFile: caFile,
-        ...own,
-        etcdCaFile: curator.caFile,
-        etcdCertFile: curator.certFile,
-        etcdKeyFile: curator.keyFile,
-        apiServerCaFile: apiServer.caFile,
-      },
-      node: { certFile: nodeCertFile, keyFile: AGENT_PATHS.machineKey },
-    } as const;
-    await new CuratorUnit(this.#ports).start(config, signal);
-    const { nodeId, clusterCaPem } = membership;
-    // Written before the API server starts; the API server itself waits for the curator.
-    const place = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
-    await writeAuthorizationConfig(this.#ports.files, place);
-    return {
-      apiServerEtcd: apiServer,
-      curatorEndpoint: formatEndpoint(membership.nodeAddress, PORTS.curator),
+      node: { certFile, keyFile: AGENT_PATHS.machineKey },
     };
+    await ensureCurator(this.#ports, config, signal);
+    // Written before the API server starts; the API server itself waits for the curator.
+    const webhook = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
+    await writeAuthorizationConfig(files, webhook);
+    return { apiServerEtcd: apiServer, curatorEndpoint: formatEndpoint(nodeAddress, PORTS.curator) };
   }
 
   /** Renews the credentials of join service and curator; does nothing when they do not run. */
   async renewCurator(signal: AbortSignal): Promise<void> {
-    const membership = this.#options.membership();
+    const membership = this.#membership();
     if (membership !== undefined && this.#running.value !== undefined)
       await this.startCurator(membership, signal);
   }
 
   /** Renews the certificates of etcd and restarts their users; does nothing when etcd does not run yet. */
   async renewConsensus(signal: AbortSignal): Promise<void> {
-    const [config, membership] = [this.#memberConfig(), this.#options.membership()];
+    const [config, membership] = [this.#memberConfig(), this.#membership()];
     const before = this.#running.value;
     if (config === undefined || membership === undefined || before === undefined) return;
     const renewed = await this.#etcdPair().renew(config, signal);
@@ -230,13 +203,13 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       await this.renewConsensus(slotSignal);
       await work(slotSignal);
     };
-    await this.#etcdPair((what) => say(what)).rekey(config, inSlot, signal);
+    await this.#etcdPair(say).rekey(config, inSlot, signal);
   }
 
   async repairMembers(signal: AbortSignal): Promise<void> {
     const { nodeId } = this.#options.machine;
     const peerHosts = (): readonly string[] => {
-      const membership = this.#options.membership();
+      const membership = this.#membership();
       return membership === undefined ? [] : this.#peersOf(membership);
     };
     for (;;) {
@@ -244,7 +217,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
         const config = { nodeId, stateDir: AGENT_PATHS.state, ports: ETCD_PORTS, peerHosts };
         return await this.#repairs.run((slotSignal) => this.#etcdPair().repair(config, slotSignal), signal);
       } catch (error) {
-        const membership = this.#options.membership();
+        const membership = this.#membership();
         const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';
         if (!isOutdated || membership === undefined) throw error;
         this.#ports.log.warn('control plane has missed a recovery of the quorum, restarting it', { error });
@@ -260,14 +233,14 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
 
   /** Stops in this order: balancer entries, API server and controllers, curator, etcd; then deletes the shared keys. */
   async stop(signal: AbortSignal): Promise<void> {
-    const { files, retire } = this.#ports;
-    const membership = this.#options.membership();
+    const { files, units, retire } = this.#ports;
+    const membership = this.#membership();
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
     // If the file stayed, an agent that restarts in between would restore the keys from it.
     await files.remove(AGENT_PATHS.rotation);
     await retireControlPlane(retire, { ...membership, signal });
-    await new CuratorUnit(this.#ports).stop(signal);
+    await units.stop(JOINSERVICE_UNIT, signal);
     await removeCuratorCredentials(files);
     this.#running.clear();
     await this.#etcdPair().leave(config, signal);
@@ -276,21 +249,30 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
 
   /** Records the owner's signature over the cluster. Every join service shows this record to machines. */
   async saveOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
-    await saveOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), ownership, signal);
+    await saveOwnership(this.#requireRecords(), ownership, signal);
   }
 
   /** The recorded signature of the owner in base64; undefined without one. */
-  loadOwnership(signal: AbortSignal): Promise<string | undefined> {
-    return readOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), signal);
+  async loadOwnership(signal: AbortSignal): Promise<string | undefined> {
+    return readOwnership(this.#requireRecords(), signal);
   }
 
   /** Records the result of the init, so that every curator can give it to the owner. */
   async saveInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void> {
-    await saveInitResult(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), { initId, result }, signal);
+    await saveInitResult(this.#requireRecords(), { initId, result }, signal);
+  }
+
+  #requireRecords(): Namespace {
+    if (this.records === undefined) throw new TypeError('running etcd expected');
+    return this.records;
+  }
+
+  #membership(): Membership | undefined {
+    return currentValue(this.#options.values.clusterMembership);
   }
 
   #memberConfig(): EtcdPairConfig | undefined {
-    const membership = this.#options.membership();
+    const membership = this.#membership();
     if (membership === undefined) return undefined;
     const { clusterId, nodeAddress: address } = membership;
     return { ...this.#configOf({ clusterId, address }, this.#peersOf(membership)), createsCluster: false };
@@ -305,15 +287,15 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       nodeId: this.#options.machine.nodeId,
       ports: ETCD_PORTS,
       peerHosts,
-      etcdBinary: this.#options.etcdBinary,
+      etcdBinary: `${PATHS.bin}/etcd`,
       stateDir: AGENT_PATHS.state,
-      validDays: this.#options.certificateMinutes() / MINUTES_PER_DAY,
+      validDays: this.#options.lifetimes().controlPlaneMinutes / MINUTES_PER_DAY,
     };
   }
 
   /** Hosts of the other control planes in the directory. */
   #peersOf(membership: Membership): readonly string[] {
-    const known = this.#options.directory() ?? membership.directory;
+    const known = currentValue(this.#options.values.clusterDirectory) ?? membership.directory;
     const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);
     return others.map(({ host }) => urlHost(host));
   }
@@ -341,13 +323,3 @@ function rawBase64Of(pubKeyDer: Uint8Array): string {
 }
 
 type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
-
-const JOINSERVICE_COMMAND = [
-  '/usr/lib/cluster/node',
-  '--optimize-for-size',
-  '--no-maglev',
-  '--max-semi-space-size=1',
-  '--heap-growing-percent=40',
-  '--gc-memory-reducer-start-delay-ms=30000',
-  '/usr/lib/cluster/joinservice.mjs',
-] as const;

@@ -1,17 +1,22 @@
+import { createHash } from 'node:crypto';
+import { encodeEnrolmentRequest, endorsementKeyIdOf } from '../../internal/attestation/enrolment/index.ts';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { type CertificateSigner, nodeLeaf } from '../../internal/pki/index.ts';
 import { type EtcdClient, Namespace } from '../../internal/etcd/index.ts';
-import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, type NodeRecord } from '../../internal/records/index.ts';
+import { nameOf, parsePublic } from '../../internal/tpm/index.ts';
 import { firstNodeRoles, type Role } from '../../internal/role/index.ts';
 import { OwnerDocumentError, parseDocument, recordKeyOf } from '../../internal/ownerdocument/index.ts';
 import { createClusterRecords, type NamedKey, type NewCluster } from '../consensus/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { type BootstrapData, settingsFromSpec } from '../roleserve/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
-import { firstNodeAdmission } from './first-node-admission.ts';
 import type { MachineIdentity } from '../nodestate/index.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
+
+/** What the first records need of this machine's evidence. */
+export type FirstEvidence = Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
 
 /** Writes the first records of a new cluster. Resolves to the membership and the roles of the first node. */
 export async function createFirstRecords(
@@ -19,7 +24,7 @@ export async function createFirstRecords(
   options: {
     readonly data: BootstrapData;
     readonly machine: MachineIdentity;
-    readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
+    readonly evidence: FirstEvidence;
     readonly address: string;
     readonly owners: readonly [NamedKey, ...NamedKey[]];
     readonly signal: AbortSignal;
@@ -81,4 +86,40 @@ function readDocuments(documents: readonly string[]): NonNullable<NewCluster['do
       throw error;
     }
   });
+}
+
+/**
+ * The admission in the record of the first node, whose evidence the owner has verified before the init. With
+ * this admission the node renews its certificates like every other node. undefined when only a confidential
+ * processor identifies the machine, because only a verifier can read that identity from the evidence.
+ */
+async function firstNodeAdmission(
+  evidence: FirstEvidence,
+  machine: { readonly fingerprint: string },
+  at: { readonly nowMs: number; readonly signal: AbortSignal },
+): Promise<NodeRecord['admission']> {
+  const { variant } = evidence;
+  const base = {
+    proof: 'pinned',
+    profile: 'identity',
+    policyVersion: 'init',
+    decidedBy: 'init',
+    timeMs: at.nowMs,
+  } as const;
+  if (variant === 'machine-key') {
+    const id = machine.fingerprint.replace('sha256:', '');
+    return { ...base, variant, identity: `machine-key:${id}`, evidenceDigest: id };
+  }
+  const request = variant === 'tpm' ? await evidence.readEnrolment(at.signal) : undefined;
+  if (request === undefined) return undefined;
+  const lockCounter = await evidence.readLockCounter(at.signal);
+  const akName = nameOf(parsePublic(request.attestationKey));
+  return {
+    ...base,
+    variant,
+    identity: `tpm-ek:${endorsementKeyIdOf(request.endorsementKey)}`,
+    akName: Buffer.from(akName).toString('hex'),
+    ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }),
+    evidenceDigest: createHash('sha256').update(encodeEnrolmentRequest(request)).digest('hex'),
+  };
 }

@@ -29,6 +29,7 @@ import {
   isKubeletClientIssuedBy,
   Kubelet,
   type KubernetesSettings,
+  removeRetiredCas,
   restartForServingCertificate,
   ROTATED_FILES,
   writeKubeletClientsCa,
@@ -92,7 +93,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       await ports.controlPlane.rekey(work, say, signal);
       await ports.refreshSigner(signal);
     },
-    removeRetiredKeys: (signal) => controlPlaneOf(ports).removeRetiredCas(signal),
+    removeRetiredKeys: (signal) => removeRetiredCas(ports.kubernetes.ports, signal),
     renewKubeletCertificates: async (issuerPem, signal) => {
       if (await isKubeletClientIssuedBy(files, issuerPem)) return false;
       const ticket = await requestTicket(ports, undefined, signal);

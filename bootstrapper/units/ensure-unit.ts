@@ -3,18 +3,13 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 
 const COMMAND_MS = 20_000;
 
-/** The systemd functions that are needed to start a service. */
-export type ServiceUnits = Pick<UnitPort, 'install' | 'requireRestart' | 'start' | 'restart' | 'stop'> & {
-  status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;
-};
-
 /**
  * Writes a unit file and starts the unit. A running unit is restarted only if the file has changed since the
  * unit started, or if `requireRestart` was called.
  * @returns whether a running unit was restarted
  */
 export async function ensureUnit(
-  units: Pick<ServiceUnits, 'install' | 'start' | 'restart' | 'status'>,
+  units: UnitPort,
   { unit, content }: { readonly unit: string; readonly content: string },
   signal: AbortSignal,
 ): Promise<boolean> {

@@ -1,9 +1,8 @@
 import { dirname } from 'node:path';
-import type { FilePort } from '../../internal/file/index.ts';
-import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
-import { ensureUnit, type ServiceUnits } from './ensure-unit.ts';
+import { readText } from '../../internal/file/index.ts';
+import { NODE_MEMORY, SERVICE_SANDBOX, type SystemPorts } from '../../internal/platform/index.ts';
+import { ensureUnit } from './ensure-unit.ts';
 
-const MAX_CONFIG_BYTES = 64 * 1024;
 const COMMAND =
   '/usr/lib/cluster/node --optimize-for-size --no-maglev --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs';
 
@@ -51,15 +50,14 @@ RestartSec=1
  * previous configuration, the unit is not started.
  */
 export async function ensureForwarder(
-  { files, units }: { readonly files: FilePort; readonly units: ServiceUnits },
+  { files, units }: Pick<SystemPorts, 'files' | 'units'>,
   { unit, content, configFile, config }: Forwarder,
   signal: AbortSignal,
 ): Promise<void> {
-  const found = await files.read(configFile, MAX_CONFIG_BYTES);
+  const found = await readText(files, configFile);
   if (config === undefined && found === undefined) return;
   const text = `${JSON.stringify(config)}\n`;
-  const isCurrent = found !== undefined && Buffer.from(found).toString('utf8') === text;
-  if (config !== undefined && !isCurrent) {
+  if (config !== undefined && found !== text) {
     await files.makeDirectory(dirname(configFile), 0o755);
     await files.writeAtomic(configFile, text, { mode: 0o644 });
   }

@@ -17,22 +17,12 @@
  * the node-local balancer, so that untrusted peers cannot affect services on which this node depends. A peer
  * that is reached through a relay must present a certificate of a node that runs a control plane.
  */
-export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
-export { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';
+export { ensureCurator } from './curator-unit.ts';
+export { ensureSystemUser, ensureUnit } from './ensure-unit.ts';
 export { UnitError, type UnitErrorCode } from './errors.ts';
-export {
-  JOINSERVICE_UNIT,
-  JOINSERVICE_USER,
-  type JoinserviceFiles,
-  type JoinserviceSettings,
-} from './joinservice-unit.ts';
+export { JOINSERVICE_UNIT } from './joinservice-unit.ts';
+export { JOINSERVICE_USER } from './service-unit.ts';
 export { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
 export { ensureRelay, RELAY_UNIT } from './relay-unit.ts';
-export {
-  ETCD_PROXY_SOCKET,
-  SIGNER_SOCKET,
-  SIGNER_STATE_DIRECTORY,
-  SIGNER_UNIT,
-  type SignerCluster,
-} from './signer-config.ts';
-export { SignerUnit, type SignerUnitConfig, type SignerUnitPorts } from './signer-unit.ts';
+export { SIGNER_STATE_DIRECTORY, SIGNER_UNIT, type SignerCluster } from './signer-config.ts';
+export { SignerUnit, type SignerUnitPorts } from './signer-unit.ts';

@@ -9,36 +9,26 @@ const settings: JoinserviceSettings = {
   clusterId: 'c0ffee',
   nodeId: 'node-1',
   ownerKeys: ['b3duZXI='],
-  listen: { host: '0.0.0.0', port: 9091 },
-  etcdEndpoints: ['127.0.0.1:2382'],
+  address: '192.0.2.1',
+  variant: 'tpm',
+  etcdEndpoint: '127.0.0.1:2382',
   metricsUrl: 'http://127.0.0.1:2384/metrics',
   stores: ['/var/lib/cluster/store', '/seed'],
-  join: {
-    listen: { host: '0.0.0.0', port: 9090 },
-    address: '192.0.2.1',
-    evidence: { socket: '/run/cluster/evidence/evidence.sock', variant: 'tpm' },
-    signer: {
-      socket: '/run/cluster-signer/signer.sock',
-      etcdPipe: '/run/cluster-joinservice/etcd.sock',
-    },
-  },
 };
-const files = {
-  clusterCaFile: '/s/ca.crt',
-  certFile: '/s/curator.crt',
-  keyFile: '/s/curator.key',
-  etcdCaFile: '/s/etcd-ca.crt',
-  etcdCertFile: '/s/etcd.crt',
-  etcdKeyFile: '/s/etcd.key',
-  apiServerCaFile: '/s/apiserver-ca.crt',
+const credentials = {
+  'cluster-ca.crt': '/s/ca.crt',
+  'curator.crt': '/s/curator.crt',
+  'curator.key': '/s/curator.key',
+  'etcd-ca.crt': '/s/etcd-ca.crt',
+  'etcd.crt': '/s/etcd.crt',
+  'etcd.key': '/s/etcd.key',
+  'apiserver-ca.crt': '/s/apiserver-ca.crt',
 };
 const unitOf = (credentialsSha256: string): string =>
   buildJoinserviceUnit({
-    command: ['/usr/lib/cluster/node', '/usr/lib/cluster/joinservice.mjs'],
-    configFile: '/etc/cluster/joinservice.json',
     stateDir: '/var/lib/cluster',
     stores: settings.stores,
-    files,
+    credentials,
     credentialsSha256,
   });
 
@@ -50,7 +40,7 @@ test('buildJoinserviceConfig() names only credentials that the unit loads', () =
   const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):(.+)$/gm)];
   expect(named).toHaveLength(7);
   expect(loaded.map(([, name]) => name).sort()).toEqual([...named, 'config.json'].sort());
-  expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
+  expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(credentials)));
 });
 
 test('buildJoinserviceUnit() loads neither the machine key nor a CA key', () => {
@@ -60,6 +50,21 @@ test('buildJoinserviceUnit() loads neither the machine key nor a CA key', () => 
 
 test('buildJoinserviceConfig() contains the owner keys of the provisioning', () => {
   expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
+});
+
+test('buildJoinserviceConfig() contains the sockets of the evidence, of the signer and of its connections to etcd', () => {
+  expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({
+    listen: { host: '0.0.0.0', port: 9091 },
+    join: {
+      listen: { host: '0.0.0.0', port: 9090 },
+      address: '192.0.2.1',
+      evidence: { socket: '/run/cluster/evidence/evidence.sock', variant: 'tpm' },
+      signer: {
+        socket: '/run/cluster-signer/signer.sock',
+        etcdPipe: '/run/cluster-joinservice/etcd.sock',
+      },
+    },
+  });
 });
 
 test('buildJoinserviceUnit() runs the service without root and capabilities, and hides the agent’s state from it', () => {

@@ -1,72 +1,82 @@
+import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
-import { buildCredentialService, credentialsDirectory } from './service-unit.ts';
+import {
+  buildCredentialService,
+  credentialsDirectory,
+  ETCD_PROXY_SOCKET,
+  JOINSERVICE_USER,
+  SIGNER_SOCKET,
+} from './service-unit.ts';
 
 /** Unit of the join service and the curator, which run in one process. */
 export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
-/** System user and group of the join service. */
-export const JOINSERVICE_USER = 'cluster-joinservice';
+/** Configuration file of the join service. */
+export const JOINSERVICE_CONFIG = '/etc/cluster/joinservice.json';
+const COMMAND = [
+  '/usr/lib/cluster/node',
+  '--optimize-for-size',
+  '--no-maglev',
+  '--max-semi-space-size=1',
+  '--heap-growing-percent=40',
+  '--gc-memory-reducer-start-delay-ms=30000',
+  '/usr/lib/cluster/joinservice.mjs',
+] as const;
 
 /** Settings in the configuration of the join service, besides the paths of its credentials. */
 export interface JoinserviceSettings {
   readonly clusterId: string;
   readonly nodeId: string;
+  /** Address at which other nodes reach this node, without a port. */
+  readonly address: string;
   /** Raw Ed25519 public keys (base64) of the owners that are in this machine's provisioning. */
   readonly ownerKeys: readonly string[];
-  readonly listen: { readonly host: string; readonly port: number };
-  /** Members of the state etcd, "host:port", the local one first. */
-  readonly etcdEndpoints: readonly [string, ...string[]];
+  /** The local member of the state etcd, "host:port". */
+  readonly etcdEndpoint: string;
   readonly metricsUrl: string;
   /** Directories of bundle blobs that the service may read. */
   readonly stores: readonly string[];
-  /** Settings for the admission of machines. */
-  readonly join: {
-    readonly listen: { readonly host: string; readonly port: number };
-    /** Address at which other nodes reach this node, without a port. */
-    readonly address: string;
-    /** The agent's evidence socket, and the attestation variant of this machine. */
-    readonly evidence: { readonly socket: string; readonly variant: string };
-    /**
-     * The signer's socket, and the socket at which the join service forwards the signer's connections to
-     * etcd.
-     */
-    readonly signer: { readonly socket: string; readonly etcdPipe: string };
-  };
+  /** The attestation variant of this machine. */
+  readonly variant: string;
 }
 
 /**
- * Paths of the agent's files that the join service gets as systemd credentials. The join service's user
- * cannot read the original files.
+ * Paths of the agent's files that the join service gets as systemd credentials, by the credentials' names. The
+ * join service's user cannot read the original files.
  */
-export interface JoinserviceFiles {
-  readonly clusterCaFile: string;
+export interface JoinserviceCredentials {
+  readonly 'cluster-ca.crt': string;
   /** The join service's own TLS certificate and key. The machine's key is not one of these files. */
-  readonly certFile: string;
-  readonly keyFile: string;
-  readonly etcdCaFile: string;
-  readonly etcdCertFile: string;
-  readonly etcdKeyFile: string;
+  readonly 'curator.crt': string;
+  readonly 'curator.key': string;
+  readonly 'etcd-ca.crt': string;
+  readonly 'etcd.crt': string;
+  readonly 'etcd.key': string;
   /** The CA of the certificate with which this node's API server calls the authorization webhook. */
-  readonly apiServerCaFile: string;
+  readonly 'apiserver-ca.crt': string;
 }
 
 /** Builds the configuration as JSON. It contains the paths of the credentials inside the unit. */
 export function buildJoinserviceConfig(settings: JoinserviceSettings): string {
-  const { etcdEndpoints, metricsUrl, ...rest } = settings;
-  const at = (name: string): string => `${credentialsDirectory(JOINSERVICE_UNIT)}/${name}`;
+  const { clusterId, nodeId, ownerKeys, stores, address, variant, etcdEndpoint, metricsUrl } = settings;
+  const at = (name: keyof JoinserviceCredentials): string =>
+    `${credentialsDirectory(JOINSERVICE_UNIT)}/${name}`;
   const config = {
     version: 1,
-    clusterId: rest.clusterId,
-    nodeId: rest.nodeId,
-    ownerKeys: rest.ownerKeys,
-    listen: rest.listen,
+    ...{ clusterId, nodeId, ownerKeys },
+    listen: { host: '0.0.0.0', port: PORTS.curator },
     clusterCaFile: at('cluster-ca.crt'),
     certFile: at('curator.crt'),
     keyFile: at('curator.key'),
-    stores: rest.stores,
-    join: rest.join,
+    stores,
+    join: {
+      listen: { host: '0.0.0.0', port: PORTS.join },
+      address,
+      evidence: { socket: EVIDENCE_SOCKET, variant },
+      signer: { socket: SIGNER_SOCKET, etcdPipe: ETCD_PROXY_SOCKET },
+    },
     authorize: { port: PORTS.authorization, callersCaFile: at('apiserver-ca.crt') },
     etcd: {
-      endpoints: etcdEndpoints,
+      endpoints: [etcdEndpoint],
       caFile: at('etcd-ca.crt'),
       certFile: at('etcd.crt'),
       keyFile: at('etcd.key'),
@@ -78,33 +88,22 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings): string {
 
 /** Builds the unit file. The service can read only its credentials and the blobs of the bundle. */
 export function buildJoinserviceUnit(options: {
-  readonly command: readonly [string, ...string[]];
-  readonly configFile: string;
   readonly stateDir: string;
   readonly stores: readonly string[];
-  readonly files: JoinserviceFiles;
+  readonly credentials: JoinserviceCredentials;
   readonly credentialsSha256: string;
 }): string {
-  const { files, stores, command, credentialsSha256 } = options;
+  const { stateDir, stores, credentials, credentialsSha256 } = options;
   const blobs = stores.map((store) => `BindReadOnlyPaths=-${store}/blobs\n`).join('');
   return buildCredentialService({
-    ...{ unit: JOINSERVICE_UNIT, command, credentialsSha256 },
+    ...{ unit: JOINSERVICE_UNIT, command: COMMAND, credentialsSha256 },
     description: 'Join service and curator (cluster)',
     after: 'network.target cluster-etcd-state.service',
     user: JOINSERVICE_USER,
     group: JOINSERVICE_USER,
-    credentials: {
-      'config.json': options.configFile,
-      'cluster-ca.crt': files.clusterCaFile,
-      'curator.crt': files.certFile,
-      'curator.key': files.keyFile,
-      'etcd-ca.crt': files.etcdCaFile,
-      'etcd.crt': files.etcdCertFile,
-      'etcd.key': files.etcdKeyFile,
-      'apiserver-ca.crt': files.apiServerCaFile,
-    },
+    credentials: { 'config.json': JOINSERVICE_CONFIG, ...credentials },
     limits: 'LimitNOFILE=65536\n',
-    visibility: `TemporaryFileSystem=${options.stateDir}:ro
+    visibility: `TemporaryFileSystem=${stateDir}:ro
 ${blobs}InaccessiblePaths=-/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
 `,
   });

@@ -1,6 +1,5 @@
 import { PORTS } from '../../internal/endpoint/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { ServiceUnits } from './ensure-unit.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
 
 /**
@@ -36,7 +35,7 @@ const UNIT = buildForwarderUnit({
  * @param controlPlanes hosts of control planes, in order of preference; empty if none is known
  */
 export async function ensureRelay(
-  ports: { readonly files: FilePort; readonly units: ServiceUnits },
+  ports: Pick<SystemPorts, 'files' | 'units'>,
   controlPlanes: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {

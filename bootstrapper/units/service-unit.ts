@@ -1,5 +1,15 @@
 import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 
+/** System user and group of the join service. */
+export const JOINSERVICE_USER = 'cluster-joinservice';
+/** Socket at which the join service calls the signer. systemd deletes its directory when the unit stops. */
+export const SIGNER_SOCKET = '/run/cluster-signer/signer.sock';
+/**
+ * Socket at which the join service forwards the signer's TLS connections to etcd. The TLS session is between
+ * signer and etcd.
+ */
+export const ETCD_PROXY_SOCKET = '/run/cluster-joinservice/etcd.sock';
+
 /** A service of the agent package that runs as a separate user and gets its files as systemd credentials. */
 export interface CredentialService {
   /** "cluster-NAME.service". "cluster-NAME" is also the name of the unit's runtime directory. */

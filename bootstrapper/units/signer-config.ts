@@ -1,18 +1,27 @@
-import { buildCredentialService, credentialsDirectory } from './service-unit.ts';
+import {
+  buildCredentialService,
+  credentialsDirectory,
+  ETCD_PROXY_SOCKET,
+  JOINSERVICE_USER,
+  SIGNER_SOCKET,
+} from './service-unit.ts';
 
 /** Unit of the program that holds the CA keys of the cluster (joinservice/signer). */
 export const SIGNER_UNIT = 'cluster-signer.service';
 /** System user of the signer. */
 export const SIGNER_USER = 'cluster-signer';
-/** Socket at which the join service calls the signer. systemd deletes its directory when the unit stops. */
-export const SIGNER_SOCKET = '/run/cluster-signer/signer.sock';
 /** The signer's StateDirectory. It records which owner documents and epochs the signer has seen. */
 export const SIGNER_STATE_DIRECTORY = '/var/lib/cluster-signer';
-/**
- * Socket at which the join service forwards the signer's TLS connections to etcd. The TLS session is between
- * signer and etcd.
- */
-export const ETCD_PROXY_SOCKET = '/run/cluster-joinservice/etcd.sock';
+/** Configuration file of the signer. */
+export const SIGNER_CONFIG = '/etc/cluster/signer.json';
+const COMMAND = [
+  '/usr/lib/cluster/node',
+  '--optimize-for-size',
+  '--no-maglev',
+  '--max-semi-space-size=1',
+  '--gc-memory-reducer-start-delay-ms=30000',
+  '/usr/lib/cluster/signer.mjs',
+] as const;
 
 /** Paths of the signer's client certificate for etcd. */
 export interface SignerEtcdFiles {
@@ -62,24 +71,20 @@ export function buildSignerConfig(cluster: SignerCluster): string {
  * credentials. The signer shares the join service's group for the two sockets between them.
  */
 export function buildSignerUnit(options: {
-  readonly command: readonly [string, ...string[]];
-  readonly configFile: string;
   readonly stateDir: string;
-  /** The group of the join service. */
-  readonly group: string;
   readonly etcd: SignerEtcdFiles;
   /** Path of each existing key, by its name in the key ring. */
   readonly keys: Readonly<Record<string, string>>;
   readonly credentialsSha256: string;
 }): string {
-  const { command, configFile, stateDir, group, etcd, keys, credentialsSha256 } = options;
+  const { stateDir, etcd, keys, credentialsSha256 } = options;
   return buildCredentialService({
-    ...{ unit: SIGNER_UNIT, command, group, credentialsSha256 },
+    ...{ unit: SIGNER_UNIT, command: COMMAND, group: JOINSERVICE_USER, credentialsSha256 },
     description: 'Signer of certificates (cluster)',
     after: 'local-fs.target',
     user: SIGNER_USER,
     credentials: {
-      'config.json': configFile,
+      'config.json': SIGNER_CONFIG,
       'etcd-ca.crt': etcd.caFile,
       'etcd.crt': etcd.certFile,
       'etcd.key': etcd.keyFile,

@@ -5,10 +5,7 @@ import { SignerUnit, type SignerUnitConfig } from './signer-unit.ts';
 
 const signal = new AbortController().signal;
 const config: SignerUnitConfig = {
-  command: ['/usr/lib/cluster/node', '/usr/lib/cluster/signer.mjs'],
-  configFile: '/etc/cluster/signer.json',
   stateDir: '/var/lib/cluster',
-  joinserviceUser: 'cluster-joinservice',
   cluster: {
     ...{ clusterId: 'c0ffee', epoch: 1, ownerKeys: ['A'.repeat(43) + '='] },
     own: { nodeId: 'node-1', name: 'c1', address: '192.0.2.1' },

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import { ensureSystemUser, ensureUnit, type ServiceUnits } from './ensure-unit.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
+import { ensureSystemUser, ensureUnit } from './ensure-unit.ts';
+import { JOINSERVICE_USER } from './service-unit.ts';
 import {
   buildSignerConfig,
   buildSignerUnit,
+  SIGNER_CONFIG,
   SIGNER_UNIT,
   SIGNER_USER,
   type SignerCluster,
@@ -20,13 +21,7 @@ const UNCHECKED_STARTS = 4;
 
 /** Settings with which the signer runs on this node. */
 export interface SignerUnitConfig {
-  /** e.g. ["/usr/lib/cluster/node", "/usr/lib/cluster/signer.mjs"] */
-  readonly command: readonly [string, ...string[]];
-  /** "/etc/cluster/signer.json" */
-  readonly configFile: string;
   readonly stateDir: string;
-  /** User and group of the join service. */
-  readonly joinserviceUser: string;
   readonly etcd: SignerEtcdFiles;
   readonly cluster: SignerCluster;
   /** Path of each control-plane key, by its name in the key ring. Some keys are created later than others. */
@@ -36,11 +31,7 @@ export interface SignerUnitConfig {
 }
 
 /** Ports (injected dependencies) of the signer's unit. */
-export interface SignerUnitPorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: ServiceUnits;
-}
+export type SignerUnitPorts = Pick<SystemPorts, 'files' | 'commands' | 'units'>;
 
 /**
  * Runs the signer on this node. `start` may be repeated: it restarts the unit only for new or changed keys or
@@ -58,21 +49,15 @@ export class SignerUnit {
   /** @returns names of the required keys that do not exist yet */
   async start(config: SignerUnitConfig, signal: AbortSignal): Promise<readonly string[]> {
     const { files, units } = this.#ports;
-    await this.#ensureUsers(config, signal);
+    await this.#ensureUsers(signal);
     const existing = await this.#existing({ ...config.keys, ...config.optionalKeys });
     const text = buildSignerConfig(config.cluster);
-    const content = buildSignerUnit({
-      ...config,
-      group: config.joinserviceUser,
-      keys: existing,
-      credentialsSha256: await this.#hashOf(text, [
-        ...Object.values({ ...config.etcd }),
-        ...Object.values(existing),
-      ]),
-    });
+    const paths = [...Object.values<string>({ ...config.etcd }), ...Object.values(existing)];
+    const credentialsSha256 = await this.#hashOf(text, paths);
+    const content = buildSignerUnit({ ...config, keys: existing, credentialsSha256 });
     const unchanged = this.#current?.content === content ? this.#current.unchanged + 1 : 0;
     if (unchanged % (UNCHECKED_STARTS + 1) === 0) {
-      await files.writeAtomic(config.configFile, text);
+      await files.writeAtomic(SIGNER_CONFIG, text);
       await ensureUnit(units, { unit: SIGNER_UNIT, content }, signal);
     }
     this.#current = { content, unchanged };
@@ -84,10 +69,10 @@ export class SignerUnit {
     await this.#ports.units.stop(SIGNER_UNIT, signal);
   }
 
-  async #ensureUsers({ joinserviceUser }: SignerUnitConfig, signal: AbortSignal): Promise<void> {
+  async #ensureUsers(signal: AbortSignal): Promise<void> {
     if (this.#hasUsers) return;
     const { commands } = this.#ports;
-    await ensureSystemUser(commands, { user: joinserviceUser, description: 'join service' }, signal);
+    await ensureSystemUser(commands, { user: JOINSERVICE_USER, description: 'join service' }, signal);
     await ensureSystemUser(commands, { user: SIGNER_USER, description: 'signer' }, signal);
     this.#hasUsers = true;
   }

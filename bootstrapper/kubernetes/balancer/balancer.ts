@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { LOCAL_API_ENDPOINT } from '../../../internal/config/index.ts';
 import { PORTS, type HostPort } from '../../../internal/endpoint/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
-import { buildForwarderUnit, ensureForwarder, type ServiceUnits } from '../../units/index.ts';
+import { readText } from '../../../internal/file/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
+import { buildForwarderUnit, ensureForwarder } from '../../units/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 
 /**
@@ -13,7 +14,6 @@ export const APILB_UNIT = 'cluster-apilb.service';
 /** Configuration file of the balancer, which reloads the file when it changes. */
 export const APILB_CONFIG = '/etc/cluster-apilb/config.json';
 
-const MAX_CA_BYTES = 64 * 1024;
 const UNIT = buildForwarderUnit({
   description: 'Node-local balancer of the Kubernetes API servers',
   configFile: APILB_CONFIG,
@@ -61,12 +61,12 @@ export function orderUpstreams(directory: readonly ApiServerHost[], ownNodeId: s
  * once this node has the CA of their certificates.
  */
 export async function ensureBalancer(
-  ports: { readonly files: FilePort; readonly units: ServiceUnits },
+  ports: Pick<SystemPorts, 'files' | 'units'>,
   upstreams: readonly HostPort[],
   signal: AbortSignal,
 ): Promise<void> {
-  const ca = await ports.files.read(KUBELET_FILES.ca, MAX_CA_BYTES);
-  const health = ca === undefined ? {} : { health: { caPem: Buffer.from(ca).toString('utf8') } };
+  const caPem = await readText(ports.files, KUBELET_FILES.ca);
+  const health = caPem === undefined ? {} : { health: { caPem } };
   const config =
     upstreams.length === 0 ? undefined : { listen: LOCAL_API_ENDPOINT, upstreams, limits: LIMITS, ...health };
   const forwarder = { unit: APILB_UNIT, content: UNIT, configFile: APILB_CONFIG, config };
