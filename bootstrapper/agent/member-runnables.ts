@@ -68,7 +68,7 @@ function statusFacts(agent: Agent): StatusFacts {
 }
 
 function renewals(agent: Agent): Readonly<Record<string, Renewal>> {
-  const { reads, driver, clock, log } = agent;
+  const { reads, driver, log } = agent;
   return {
     ticket: ticketRenewal({
       ...agent,
@@ -78,6 +78,6 @@ function renewals(agent: Agent): Readonly<Record<string, Renewal>> {
       },
     }),
     kubelet: kubeletServingRenewal(agent),
-    ...controlPlaneRenewals({ ...agent, nowMs: () => clock.nowMs(), log: log.child('renewal') }),
+    ...controlPlaneRenewals({ ...agent, log: log.child('renewal') }),
   };
 }

@@ -33,7 +33,6 @@ export {
 } from './node/components.ts';
 export {
   ControlPlane,
-  stopKubernetes,
   type ControlPlaneOptions,
   type ControlPlanePorts,
 } from './controlplane/control-plane.ts';
@@ -42,6 +41,7 @@ export {
   type ControlPlaneHealthQuery,
   type StaticPodHealth,
 } from './controlplane/control-plane-health.ts';
+export { removeRetiredCas } from './controlplane/retired-cas.ts';
 export { KubernetesError, type KubernetesErrorCode } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet/kubelet.ts';

@@ -229,11 +229,9 @@ describe('components', () => {
     const start = (restrictOomScoreAdj: boolean): Promise<{ readonly hasRun: boolean }> =>
       startContainerRuntime(
         { files, units },
-        {
-          components: [component('pause', { kind: 'image', references: ['pause:3'] })],
-          host: { restrictOomScoreAdj, failCgroupV1: false },
-          signal: never,
-        },
+        [component('pause', { kind: 'image', references: ['pause:3'] })],
+        { restrictOomScoreAdj, failCgroupV1: false },
+        never,
       );
     expect(await start(true)).toEqual({ hasRun: false });
     await files.makeDirectory('/var/lib/containerd/io.containerd.metadata.v1.bolt');

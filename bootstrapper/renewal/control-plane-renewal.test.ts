@@ -51,7 +51,7 @@ async function createNode() {
   const log = createMemoryLogger().log;
   await files.makeDirectory(AGENT_PATHS.credentials);
   await files.writeAtomic(AGENT_PATHS.curatorCert, certPem);
-  const renewals = controlPlaneRenewals({ files, nowMs, log, reads: values, driver });
+  const renewals = controlPlaneRenewals({ files, clock, log, reads: values, driver });
   return { clock, values, done, etcdRenewal: renewals.etcd, ...renewals };
 }
 

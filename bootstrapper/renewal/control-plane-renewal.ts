@@ -1,7 +1,7 @@
 import { type CertificatesConfig, DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { type CertificateTimes, certificateTimesOf } from '../../internal/pki/index.ts';
 import { certificateFiles, consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import {
@@ -19,10 +19,7 @@ import { AGENT_PATHS } from '../nodestate/index.ts';
 const MAX_PEM_BYTES = 64 * 1024;
 
 /** Ports of the renewals of a control plane. */
-export interface ControlPlaneRenewalPorts {
-  readonly files: FilePort;
-  readonly nowMs: () => number;
-  readonly log: Logger;
+export interface ControlPlaneRenewalPorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   readonly reads: Pick<RoleValues, 'clusterSettings' | 'localControlPlane'>;
   readonly driver: {
     renewConsensus(signal: AbortSignal): Promise<void>;
@@ -45,7 +42,7 @@ export function certificateLifetimes({
 export function controlPlaneRenewals(
   ports: ControlPlaneRenewalPorts,
 ): Readonly<Record<'etcd' | 'kubernetes' | 'curator', Renewal>> {
-  const { files, nowMs, log, reads, driver } = ports;
+  const { files, clock, log, reads, driver } = ports;
   const serves = (): boolean => {
     const now = reads.localControlPlane.peek();
     return now.set && now.value !== undefined;
@@ -60,7 +57,7 @@ export function controlPlaneRenewals(
       name: 'Kubernetes control plane',
       certificateTimes: async () => (serves() ? controlPlaneCertificateTimes(files) : []),
       prepare: local(async () => {
-        const renewed = await renewControlPlaneCertificates({ files, nowMs }, certificateLifetimes(reads));
+        const renewed = await renewControlPlaneCertificates({ files, clock }, certificateLifetimes(reads));
         log.info('control plane certificates renewed', { renewed });
       }),
     },

@@ -105,7 +105,7 @@ async function provide(
     if (fetched + installed === 0) progress.reportUnchanged();
     publish('importing');
     progress.report('starting the container runtime');
-    return startContainerRuntime(ports, { components, host, signal });
+    return startContainerRuntime(ports, components, host, signal);
   });
   await phases.run('images', async (progress) => {
     const onProgress = (done: number, total: number): void =>

@@ -8,11 +8,11 @@ import {
   type EtcdClientFiles,
   type HostSettings,
   Kubelet,
+  KUBELET_UNIT,
   type KubernetesSettings,
   reconcileControlPlaneTaint,
   retireControlPlane,
   type RetirePorts,
-  stopKubernetes,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type { RoleSet, RoleState, RoleValues, RoleValueWriters } from './role-values.ts';
@@ -98,7 +98,7 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
       const membership = currentValue(clusterMembership);
       // Only the kubelet can stop static pods, so the control plane is removed before the kubelet stops.
       if (membership !== undefined) await retireControlPlane(ports, { ...membership, signal });
-      await stopKubernetes(ports.units, signal);
+      await ports.units.stop(KUBELET_UNIT, signal); // the kubelet's files stay on disk
     },
   });
 }

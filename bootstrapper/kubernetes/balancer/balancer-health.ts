@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { z } from 'zod';
 import { withTimeout } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint } from '../../../internal/endpoint/index.ts';
@@ -10,17 +11,30 @@ const MAX_CHARS = 64 * 1024;
 const MAX_REASON_CHARS = 200;
 const MAX_UPSTREAMS = 64;
 
+const answerShape = z.object({
+  upstreams: z
+    .array(
+      z.object({
+        upstream: z.object({ host: z.string(), port: z.number() }),
+        verdict: z.enum(['unknown', 'healthy', 'unready', 'silent']),
+        sinceMs: z.number(),
+        why: z.string(),
+        connections: z.number(),
+      }),
+    )
+    .max(MAX_UPSTREAMS),
+});
+type Answer = z.infer<typeof answerShape>['upstreams'][number];
+
 /** The health of an API server as the balancer of this node reports it. */
 export interface ApiServerHealth {
   /** "host:port" */
   readonly server: string;
-  readonly verdict: 'unknown' | 'healthy' | 'unready' | 'silent';
+  readonly verdict: Answer['verdict'];
   readonly sinceMs: number;
   readonly why: string;
   readonly connections: number;
 }
-
-const VERDICTS = ['unknown', 'healthy', 'unready', 'silent'] as const;
 
 /**
  * Reads the health of the API servers from the balancer of this node. Rejects if the balancer does not answer
@@ -37,10 +51,14 @@ export async function readBalancerHealth(
 
 /** @throws SyntaxError if the text is not the JSON that a balancer writes */
 export function parseBalancerHealth(text: string): readonly ApiServerHealth[] {
-  const { upstreams } = (JSON.parse(text) ?? {}) as { readonly upstreams?: unknown };
-  if (!Array.isArray(upstreams) || upstreams.length > MAX_UPSTREAMS)
-    throw new SyntaxError('upstreams: expected a list');
-  return upstreams.map(serverFrom);
+  const { data, error } = answerShape.safeParse(JSON.parse(text));
+  if (data === undefined)
+    throw new SyntaxError('upstreams: expected upstreams with their health', { cause: error });
+  return data.upstreams.map(({ upstream, why, ...health }) => ({
+    ...health,
+    server: formatEndpoint(upstream.host, upstream.port),
+    why: why.slice(0, MAX_REASON_CHARS),
+  }));
 }
 
 /** One sentence about the unhealthy API servers; undefined if all of them are healthy. */
@@ -49,23 +67,6 @@ export function describeUnhealthyServers(servers: readonly ApiServerHealth[]): s
   if (bad.length === 0) return undefined;
   const named = bad.map(({ server, why }) => `${server} (${why})`).join(', ');
   return `${bad.length} of ${servers.length} API servers unhealthy: ${named}`;
-}
-
-function serverFrom(value: unknown): ApiServerHealth {
-  const { upstream, verdict, sinceMs, why, connections } = (value ?? {}) as Readonly<Record<string, unknown>>;
-  const { host, port } = (upstream ?? {}) as Readonly<Record<string, unknown>>;
-  const known = VERDICTS.find((each) => each === verdict);
-  if (
-    typeof host !== 'string' ||
-    typeof port !== 'number' ||
-    known === undefined ||
-    typeof sinceMs !== 'number' ||
-    typeof why !== 'string' ||
-    typeof connections !== 'number'
-  )
-    throw new SyntaxError('upstreams: expected an upstream with its health');
-  const server = formatEndpoint(host, port);
-  return { server, verdict: known, sinceMs, why: why.slice(0, MAX_REASON_CHARS), connections };
 }
 
 async function answerOf(path: string, signal: AbortSignal): Promise<string> {

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { PATHS } from '../settings.ts';
 
-const MAX_BYTES = 64;
 const UUID = /^[0-9a-f-]{36}$/;
 
 /**
@@ -12,10 +11,8 @@ const UUID = /^[0-9a-f-]{36}$/;
  * delay it by up to 5 min (CrashLoopBackOff).
  */
 export async function readControlPlaneGeneration(files: FilePort): Promise<string | undefined> {
-  const text = Buffer.from((await files.read(PATHS.controlPlaneGeneration, MAX_BYTES)) ?? []).toString(
-    'utf8',
-  );
-  return UUID.test(text) ? text : undefined;
+  const text = await readText(files, PATHS.controlPlaneGeneration);
+  return text !== undefined && UUID.test(text) ? text : undefined;
 }
 
 /** Ends the current generation, so that the next promotion gets another id. */

@@ -1,7 +1,7 @@
-import type { Clock } from '../../../internal/clock/index.ts';
 import { PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText } from '../../../internal/file/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import type { HealthProbe } from './api-probe.ts';
 import { PATHS } from '../settings.ts';
 import { STATIC_PODS, type StaticPod } from '../credentials/shared-keys.ts';
@@ -13,7 +13,6 @@ const MAX_FAILURES = 2;
  * of the work of an idle agent.
  */
 const READY_CACHE_MS = 20_000;
-const MAX_BYTES = 256 * 1024;
 const API_SERVER_MANIFEST = `${PATHS.manifests}/kube-apiserver.yaml`;
 
 /** The health of one control-plane component of this node. */
@@ -42,9 +41,7 @@ export interface ControlPlaneHealthQuery {
 }
 
 /** Ports (injected dependencies) of the health check. */
-export interface HealthPorts {
-  readonly files: FilePort;
-  readonly clock: Clock;
+export interface HealthPorts extends Pick<SystemPorts, 'files' | 'clock'> {
   readonly probe: HealthProbe;
 }
 
@@ -103,9 +100,8 @@ export class ControlPlaneHealth {
     const { files, probe } = this.#ports;
     try {
       if (name === 'kube-apiserver') {
-        const ca = await files.read(`${PATHS.pki}/ca.crt`, MAX_BYTES);
-        if (ca === undefined) return 'its certificates do not exist yet';
-        const caPem = Buffer.from(ca).toString('utf8');
+        const caPem = await readText(files, `${PATHS.pki}/ca.crt`);
+        if (caPem === undefined) return 'its certificates do not exist yet';
         await probe({ host: nodeAddress, port: PORTS.apiServer, path: '/readyz', caPem, signal });
       } else await probe({ host: '127.0.0.1', ...LOCAL_ENDPOINTS[name], signal });
       return '';

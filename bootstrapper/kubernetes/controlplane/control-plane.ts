@@ -1,5 +1,5 @@
 import { PORTS } from '../../../internal/endpoint/index.ts';
-import type { UnitPort } from '../../../internal/platform/index.ts';
+import { readText } from '../../../internal/file/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { createAdminKubeconfigs, findAdminRefusal } from '../credentials/admin-kubeconfigs.ts';
@@ -10,18 +10,15 @@ import { createSharedKeys } from '../credentials/create-shared-keys.ts';
 import { KubernetesError } from '../errors.ts';
 import type { Kubeadm } from '../kubeadm/kubeadm.ts';
 import { Kubelet, type KubeletPorts } from '../kubelet/kubelet.ts';
-import { removeRetiredCas } from './retired-cas.ts';
 import { createKubeletCredentials } from '../credentials/kubelet-credentials.ts';
 import { renewControlPlaneCertificates } from '../credentials/control-plane-certificates.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, STATIC_PODS, type SharedKeyState } from '../credentials/shared-keys.ts';
 import { ApiServerDrain, readStaticPodState } from './static-pods.ts';
-import { KUBELET_UNIT } from '../node/units.ts';
 import { waitFor } from './wait-for.ts';
 
 const API_READY_MS = 240_000;
 const KEYS_POLL_MS = 500;
-const PEM_BYTES = 256 * 1024;
 
 /** Ports (injected dependencies) of the control plane. */
 export interface ControlPlanePorts extends KubeletPorts {
@@ -54,10 +51,9 @@ export class ControlPlane {
    * component.
    */
   async createPki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, checkpoints, clock } = this.#ports;
+    const { checkpoints } = this.#ports;
     const { createsCluster: creates, settings } = this.#options;
     await this.#kubelet.writeKubeadmConfiguration();
-    const credentials = { files, nowMs: () => clock.nowMs() };
     if (await this.#isDone('pki')) {
       // The node may have been switched off for a long time. Renew expired certificates before any program
       // uses them.
@@ -67,12 +63,12 @@ export class ControlPlane {
     }
     progress.report('creating certificates');
     await this.#begin('pki');
-    if (creates) await createSharedKeys(credentials);
+    if (creates) await createSharedKeys(this.#ports);
     else await this.#waitForKeys(progress, signal);
-    await createApiServerCredentials(credentials, settings);
-    if (creates) await createKubeletCredentials(credentials, settings);
+    await createApiServerCredentials(this.#ports, settings);
+    if (creates) await createKubeletCredentials(this.#ports, settings);
     await this.#kubelet.writeKubeconfig();
-    await createAdminKubeconfigs(credentials, settings, creates ? ['admin', 'super-admin'] : ['admin']);
+    await createAdminKubeconfigs(this.#ports, settings, creates ? ['admin', 'super-admin'] : ['admin']);
     await this.#renewLeaves(progress);
     await checkpoints.record('pki', this.#inputs());
   }
@@ -190,20 +186,10 @@ export class ControlPlane {
 
   /** Renews certificates that are due, and certificates of a CA that no longer signs. */
   async #renewLeaves(progress: PhaseProgress): Promise<void> {
-    const { files, clock } = this.#ports;
     const { settings } = this.#options;
-    const credentials = { files, nowMs: () => clock.nowMs() };
-    await createComponentCredentials(credentials, settings);
-    const renewed = await renewControlPlaneCertificates(credentials, settings.certificates);
+    await createComponentCredentials(this.#ports, settings);
+    const renewed = await renewControlPlaneCertificates(this.#ports, settings.certificates);
     if (renewed.length > 0) progress.report(`renewed ${renewed.join(', ')}`);
-  }
-
-  /**
-   * Removes retired CAs from the list of CAs that extension API servers trust. Call this method when no API
-   * server trusts the previous CAs any more. May be repeated.
-   */
-  removeRetiredCas(signal: AbortSignal): Promise<void> {
-    return removeRetiredCas(this.#ports, signal);
   }
 
   /**
@@ -241,13 +227,8 @@ export class ControlPlane {
 
   async #waitForApi(keys: SharedKeyState, progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, probe } = this.#ports;
-    const ca = await files.read(`${PATHS.pki}/ca.crt`, PEM_BYTES);
-    const target = {
-      host: this.#options.settings.nodeAddress,
-      port: PORTS.apiServer,
-      caPem: Buffer.from(ca ?? []).toString('utf8'),
-      signal,
-    };
+    const caPem = (await readText(files, `${PATHS.pki}/ca.crt`)) ?? '';
+    const target = { host: this.#options.settings.nodeAddress, port: PORTS.apiServer, caPem, signal };
     const drain = new ApiServerDrain(this.#ports);
     const what = 'waiting for the API server';
     await waitFor(this.#ports, { what, timeoutMs: API_READY_MS, progress, signal }, async () => {
@@ -265,8 +246,3 @@ const SHARED_KEYS = [
   ),
   PATHS.encryption,
 ];
-
-/** Stops the kubelet of a node that has no roles. The kubelet's files stay on disk. */
-export async function stopKubernetes(units: UnitPort, signal: AbortSignal): Promise<void> {
-  await units.stop(KUBELET_UNIT, signal);
-}

@@ -1,8 +1,6 @@
-import type { Clock } from '../../../internal/clock/index.ts';
 import { PORTS } from '../../../internal/endpoint/index.ts';
-import type { CommandRunner } from '../../../internal/exec/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
-import type { Logger } from '../../../internal/logging/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { KubernetesError } from '../errors.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 import { COMPONENT_CLIENTS } from '../credentials/key-files.ts';
@@ -25,12 +23,8 @@ const DRAIN_MS = 2_000;
 const POLL_MS = 250;
 
 /** Ports (injected dependencies) of the removal of a control plane. */
-export interface RetirePorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly clock: Clock;
+export interface RetirePorts extends Omit<SystemPorts, 'units'> {
   readonly checkpoints: StepCheckpoints;
-  readonly log: Logger;
   /** Whether a server listens on this TCP port: false only if the connection is refused. */
   isListening(host: string, port: number): Promise<boolean>;
 }

@@ -1,11 +1,9 @@
 import { z } from 'zod';
-import type { CommandRunner } from '../../../internal/exec/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
-import { readText } from '../credentials/key-pair.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
+import { requireText } from '../credentials/key-pair.ts';
 import { ROTATED_FILES } from '../credentials/key-files.ts';
-import { PATHS } from '../settings.ts';
+import { kubectl } from '../kubectl.ts';
 
-const KUBECTL_MS = 15_000;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 const shape = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
@@ -15,33 +13,32 @@ const shape = z.object({ data: z.record(z.string(), z.string()).default({}) });
  * CAs to it and remove none before it expires
  * (k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust). Without this removal, the
  * holder of a lost front-proxy key could act as any user at these servers. An API server that still trusts a
- * removed CA adds it again.
+ * removed CA adds it again, so call this function when no API server trusts the previous CAs any more. May be
+ * repeated.
  */
 export async function removeRetiredCas(
-  { commands, files }: { readonly commands: CommandRunner; readonly files: FilePort },
+  { commands, files }: Pick<SystemPorts, 'commands' | 'files'>,
   signal: AbortSignal,
 ): Promise<void> {
   if ((await files.stat(ROTATED_FILES.issuerCert)) === undefined) return;
   const trusted = {
-    'client-ca-file': certificatesIn(await readText(files, ROTATED_FILES.clientsTrustBundle)),
+    'client-ca-file': certificatesIn(await requireText(files, ROTATED_FILES.clientsTrustBundle)),
     'requestheader-client-ca-file': certificatesIn(
-      await readText(files, ROTATED_FILES.frontProxyTrustBundle),
+      await requireText(files, ROTATED_FILES.frontProxyTrustBundle),
     ),
   };
-  const kubectl = async (...args: string[]): Promise<string> => {
-    const at = ['--kubeconfig', PATHS.adminConf, '--namespace', 'kube-system'];
-    const argv = [`${PATHS.bin}/kubectl`, ...at, ...args] as const;
-    return (await commands.run({ argv: [...argv], timeoutMs: KUBECTL_MS, signal })).stdout;
+  const call = (verb: string, ...options: string[]): Promise<string> => {
+    const name = ['configmap', 'extension-apiserver-authentication'];
+    return kubectl(commands, ['--namespace', 'kube-system', verb, ...name, ...options], signal);
   };
-  const name = ['configmap', 'extension-apiserver-authentication'];
-  const { data } = shape.parse(JSON.parse(await kubectl('get', ...name, '--output', 'json')));
+  const { data } = shape.parse(JSON.parse(await call('get', '--output', 'json')));
   const kept: Record<string, string> = {};
   for (const [key, certificates] of Object.entries(trusted)) {
     const listed = certificatesIn(data[key] ?? '');
     if (listed.some((pem) => !certificates.includes(pem))) kept[key] = certificates.join('');
   }
   if (Object.keys(kept).length > 0)
-    await kubectl('patch', ...name, '--type', 'merge', '--patch', JSON.stringify({ data: kept }));
+    await call('patch', '--type', 'merge', '--patch', JSON.stringify({ data: kept }));
 }
 
 /** The certificates in a PEM bundle, each normalized to the same form. */

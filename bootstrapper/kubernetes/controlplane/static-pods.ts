@@ -1,10 +1,8 @@
-import type { Clock } from '../../../internal/clock/index.ts';
-import type { CommandRunner } from '../../../internal/exec/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { KEYS_VARIABLE } from '../kubeadm/kubeadm-config.ts';
 import { STATIC_PODS, type SharedKeyState, type StaticPod } from '../credentials/shared-keys.ts';
 
-const MAX_BYTES = 256 * 1024;
 /** Linux cuts process names to 15 characters (TASK_COMM_LEN). */
 const COMM_CHARS = 15;
 /**
@@ -58,11 +56,11 @@ export async function readStaticPodState(
  * then. A second signal terminates an API server at once (k8s.io/apiserver/pkg/server/signal.go).
  */
 export class ApiServerDrain {
-  readonly #ports: { readonly commands: CommandRunner; readonly clock: Clock };
+  readonly #ports: Pick<SystemPorts, 'commands' | 'clock'>;
   readonly #terminated = new Set<string>();
   #refusesSinceMs: number | undefined;
 
-  constructor(ports: { readonly commands: CommandRunner; readonly clock: Clock }) {
+  constructor(ports: Pick<SystemPorts, 'commands' | 'clock'>) {
     this.#ports = ports;
   }
 
@@ -105,7 +103,7 @@ async function isRefused(probe: () => Promise<void>): Promise<boolean> {
 /** Reads a file of a process; returns an empty text if the process has exited in the meantime. */
 async function textOf(files: FilePort, path: string): Promise<string> {
   try {
-    return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');
+    return (await readText(files, path)) ?? '';
   } catch {
     return '';
   }

@@ -1,7 +1,7 @@
-import { formatDuration, type Clock } from '../../../internal/clock/index.ts';
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
-import type { UnitPort } from '../../../internal/platform/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
 import { KubernetesError } from '../errors.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
@@ -20,11 +20,7 @@ export interface Wait {
 }
 
 /** Ports (injected dependencies) of the wait. */
-export interface WaitPorts {
-  readonly files: FilePort;
-  readonly units: UnitPort;
-  readonly clock: Clock;
-}
+export type WaitPorts = Pick<SystemPorts, 'files' | 'units' | 'clock'>;
 
 /**
  * Repeats `attempt` until it resolves. Meanwhile, reports the last error of `attempt` as progress. The error
@@ -96,7 +92,6 @@ async function apiServerLog(files: FilePort): Promise<readonly string[]> {
   const logs = (await files.list(directory)).filter((name) => /^[0-9]+\.log$/.test(name));
   const newest = logs.toSorted((a, b) => parseInt(a, 10) - parseInt(b, 10)).at(-1);
   if (newest === undefined) return [];
-  const raw = (await files.read(`${directory}/${newest}`, MAX_LOG_BYTES)) ?? new Uint8Array();
-  const text = Buffer.from(raw).toString('utf8').trim();
+  const text = ((await readText(files, `${directory}/${newest}`, MAX_LOG_BYTES)) ?? '').trim();
   return text === '' ? [] : text.split('\n').slice(-3);
 }

@@ -1,8 +1,8 @@
 import { describeError } from '../../../internal/errors/index.ts';
 import { generateKeyPem, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { loadCa, readText, type CredentialPorts } from './key-pair.ts';
-import type { OwnNodePorts } from '../kubelet/own-node.ts';
+import { loadCa, requireText, type CredentialPorts } from './key-pair.ts';
+import type { KubeletPorts } from '../kubelet/kubelet.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
@@ -28,7 +28,7 @@ export async function createAdminKubeconfigs(
   names: readonly (keyof typeof ADMINS)[],
 ): Promise<void> {
   const signer = await loadCa(ports, 'clients');
-  const caPem = await readText(ports.files, `${PATHS.pki}/ca.crt`);
+  const caPem = await requireText(ports.files, `${PATHS.pki}/ca.crt`);
   const validDays = settings.certificates.controlPlaneMinutes / MINUTES_PER_DAY;
   for (const { path, commonName, organization } of names.map((name) => ADMINS[name])) {
     const key = generateKeyPem();
@@ -63,12 +63,12 @@ export async function createAdminKubeconfigs(
  * undefined. kubeadm retries for a minute and then reports only a timeout.
  */
 export async function findAdminRefusal(
-  { files, probeNode }: OwnNodePorts,
+  { files, probeNode }: Pick<KubeletPorts, 'files' | 'probeNode'>,
   settings: Pick<KubernetesSettings, 'nodeName' | 'apiEndpoint'>,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   try {
-    const config = await readText(files, PATHS.adminConf);
+    const config = await requireText(files, PATHS.adminConf);
     const [caPem = '', certPem = '', keyPem = ''] = [
       'certificate-authority-data',
       'client-certificate-data',

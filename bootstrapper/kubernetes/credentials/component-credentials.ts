@@ -1,9 +1,9 @@
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
-import { loadCa, kubeconfigOfFiles, ensureKeyPair, readText, type CredentialPorts } from './key-pair.ts';
+import { readText } from '../../../internal/file/index.ts';
+import { loadCa, kubeconfigOfFiles, ensureKeyPair, requireText, type CredentialPorts } from './key-pair.ts';
 import { COMPONENT_CLIENTS } from './key-files.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 
-const MAX_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 
 /**
@@ -18,7 +18,7 @@ export async function createComponentCredentials(
 ): Promise<void> {
   const { files } = ports;
   const signer = await loadCa(ports, 'clients');
-  const serverCaPem = await readText(files, `${PATHS.pki}/ca.crt`);
+  const serverCaPem = await requireText(files, `${PATHS.pki}/ca.crt`);
   for (const { user, directory, key, cert, conf } of Object.values(COMPONENT_CLIENTS)) {
     await files.makeDirectory(directory);
     const validDays = certificates.controlPlaneMinutes / MINUTES_PER_DAY;
@@ -31,10 +31,8 @@ export async function createComponentCredentials(
       keyFile: key,
     });
     await files.writeAtomic(`${directory}/ca.crt`, serverCaPem, { mode: 0o644 });
-    const found = await files.read(conf, MAX_BYTES);
     // The pods mount this single file. An unchanged file must keep its inode, otherwise the pods would keep
     // the old file.
-    if (found === undefined || Buffer.from(found).toString('utf8') !== config)
-      await files.writeAtomic(conf, config);
+    if ((await readText(files, conf)) !== config) await files.writeAtomic(conf, config);
   }
 }

@@ -47,7 +47,7 @@ async function createDisk() {
     PATHS.adminConf,
     `users:\n- user:\n    client-certificate-data: ${admin}\n    client-key-data: c2VjcmV0\n`,
   );
-  const ports = { files, nowMs };
+  const ports = { files, clock };
   await createComponentCredentials(ports, { nodeAddress: '198.18.0.11', certificates: DEFAULT_CERTIFICATES });
   const text = async (path: string): Promise<string> =>
     Buffer.from((await files.read(path, 65_536)) ?? []).toString('utf8');

@@ -1,4 +1,4 @@
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import {
   certificateTimesOf,
   reissueCertificate,
@@ -9,7 +9,6 @@ import { loadCa, isIssuedBy, type CaName, type CredentialPorts } from './key-pai
 import { COMPONENT_CLIENTS, ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 
-const MAX_BYTES = 256 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
 
@@ -53,14 +52,14 @@ export async function renewControlPlaneCertificates(
   ports: CredentialPorts,
   { controlPlaneMinutes }: { readonly controlPlaneMinutes: number },
 ): Promise<readonly string[]> {
-  const { files, nowMs } = ports;
+  const { files, clock } = ports;
   const renewed: string[] = [];
   const failures: unknown[] = [];
   for (const own of CONTROL_PLANE_CERTIFICATES) {
     try {
       const times = await timesOf(files, own);
       if (times === undefined) continue;
-      if (renewalTimeOf(times) > nowMs() && !(await isOfOtherCa(ports, own))) continue;
+      if (renewalTimeOf(times) > clock.nowMs() && !(await isOfOtherCa(ports, own))) continue;
       await renew(ports, own, controlPlaneMinutes / MINUTES_PER_DAY);
       renewed.push(own.path);
     } catch (error) {
@@ -106,5 +105,5 @@ function certificateIn(text: string, form: ControlPlaneCertificate['form']): str
 }
 
 async function read(files: FilePort, path: string): Promise<string> {
-  return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');
+  return (await readText(files, path)) ?? '';
 }

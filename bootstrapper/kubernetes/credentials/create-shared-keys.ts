@@ -4,7 +4,7 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { createCaCertPem, generateKeyPem } from '../../../internal/pki/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import { KubernetesError } from '../errors.ts';
-import { isOfKey, readText, type CredentialPorts } from './key-pair.ts';
+import { isOfKey, requireText, type CredentialPorts } from './key-pair.ts';
 import { PATHS } from '../settings.ts';
 
 /** The private and the public file of one key. */
@@ -22,12 +22,12 @@ interface KeyFilePair {
  * crash truncated.
  * @throws KubernetesError `kubernetes-keys-damaged`
  */
-export async function createSharedKeys({ files, nowMs }: CredentialPorts): Promise<void> {
+export async function createSharedKeys({ files, clock }: CredentialPorts): Promise<void> {
   // File names and common names are those of kubeadm (cmd/kubeadm/app/phases/certs/certlist.go).
   const authority = (name: string, commonName: string): KeyFilePair => ({
     keyFile: `${PATHS.pki}/${name}.key`,
     publicFile: `${PATHS.pki}/${name}.crt`,
-    createPublicPem: (key) => createCaCertPem({ commonName, keyPem: new Secret(key), nowMs: nowMs() }),
+    createPublicPem: (key) => createCaCertPem({ commonName, keyPem: new Secret(key), nowMs: clock.nowMs() }),
     matches: isOfKey,
   });
   const serviceAccount: KeyFilePair = {
@@ -51,7 +51,7 @@ async function makeKeyFilePair(files: FilePort, pair: KeyFilePair): Promise<void
   const hasPublic = (await files.stat(publicFile)) !== undefined;
   if (!hasPublic) await files.createExclusive(keyFile, generateKeyPem().reveal());
   else if ((await files.stat(keyFile)) === undefined) throw damaged(keyFile, 'not found');
-  const keyPem = await readText(files, keyFile);
+  const keyPem = await requireText(files, keyFile);
   try {
     createPrivateKey(keyPem);
   } catch (cause) {
@@ -59,7 +59,7 @@ async function makeKeyFilePair(files: FilePort, pair: KeyFilePair): Promise<void
   }
   if (!hasPublic)
     await files.createExclusive(publicFile, await pair.createPublicPem(keyPem), { mode: 0o644 });
-  else if (!pair.matches(await readText(files, publicFile), keyPem))
+  else if (!pair.matches(await requireText(files, publicFile), keyPem))
     throw damaged(publicFile, `does not match ${keyFile}`);
 }
 

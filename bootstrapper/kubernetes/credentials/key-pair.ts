@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import {
   generateKeyPem,
   KeyCertificateSigner,
@@ -8,18 +8,14 @@ import {
   type LeafSpec,
   type SubjectName,
 } from '../../../internal/pki/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import { KubernetesError } from '../errors.ts';
 import { ROTATED_FILES } from './key-files.ts';
 import { PATHS } from '../settings.ts';
 
-const MAX_BYTES = 64 * 1024;
-
 /** Ports (injected dependencies) for the creation of certificates. */
-export interface CredentialPorts {
-  readonly files: FilePort;
-  readonly nowMs: () => number;
-}
+export type CredentialPorts = Pick<SystemPorts, 'files' | 'clock'>;
 
 /**
  * The CAs of a control plane: `servers` and `clients` of Kubernetes, and `front-proxy` for API servers as
@@ -30,10 +26,10 @@ export type CaName = 'servers' | 'clients' | 'front-proxy';
 const KUBEADM_CA = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.key` };
 
 /** Loads a CA of this control plane. @throws KubernetesError `kubernetes-credentials-missing` */
-export async function loadCa({ files, nowMs }: CredentialPorts, name: CaName): Promise<KeyCertificateSigner> {
+export async function loadCa({ files, clock }: CredentialPorts, name: CaName): Promise<KeyCertificateSigner> {
   const { certFile, keyFile } = await caFilesOf(files, name);
-  const [caPem, key] = [await readText(files, certFile), await readText(files, keyFile)];
-  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs });
+  const [caPem, key] = [await requireText(files, certFile), await requireText(files, keyFile)];
+  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs: () => clock.nowMs() });
 }
 
 /** Paths of a CA. Before the first key rotation, the Kubernetes CA is also the CA of clients. */
@@ -68,20 +64,18 @@ export async function ensureKeyPair(
 ): Promise<void> {
   const pubKeyDer = await ensureKey(files, pair.keyFile);
   const leaf = { ...pair.leaf, pubKeyDer };
-  const found = await files.read(pair.certFile, MAX_BYTES);
-  if (found !== undefined && isIssuedTo(Buffer.from(found).toString('utf8'), leaf, signer.caPem)) return;
+  const found = await readText(files, pair.certFile);
+  if (found !== undefined && isIssuedTo(found, leaf, signer.caPem)) return;
   const certPem = await signer.issue(leaf);
   await files.writeAtomic(pair.certFile, certPem, { mode: 0o644 });
 }
 
 /** @throws KubernetesError `kubernetes-credentials-missing` */
-export async function readText(files: FilePort, path: string): Promise<string> {
-  const bytes = await files.read(path, MAX_BYTES);
-  if (bytes === undefined)
-    throw new KubernetesError('kubernetes-credentials-missing', `${path} not found`, {
-      details: { path },
-    });
-  return Buffer.from(bytes).toString('utf8');
+export async function requireText(files: FilePort, path: string): Promise<string> {
+  const text = await readText(files, path);
+  if (text === undefined)
+    throw new KubernetesError('kubernetes-credentials-missing', `${path} not found`, { details: { path } });
+  return text;
 }
 
 /** Builds a kubeconfig (JSON) that refers to files, so that clients reload renewed certificates. */
@@ -105,15 +99,15 @@ export function kubeconfigOfFiles(of: {
 
 /** Creates a key unless a readable key exists. @returns the key's SubjectPublicKeyInfo, DER */
 async function ensureKey(files: FilePort, path: string): Promise<Uint8Array> {
-  const found = await files.read(path, MAX_BYTES);
+  const found = await readText(files, path);
   if (found !== undefined)
     try {
-      return pubKeyDerOf(new Secret(Buffer.from(found).toString('utf8')));
+      return pubKeyDerOf(new Secret(found));
     } catch {
       await files.remove(path);
     }
   await files.createExclusive(path, generateKeyPem().reveal());
-  return pubKeyDerOf(new Secret(await readText(files, path)));
+  return pubKeyDerOf(new Secret(await requireText(files, path)));
 }
 
 function isIssuedTo(certPem: string, { pubKeyDer, names }: LeafSpec, caPem: string): boolean {

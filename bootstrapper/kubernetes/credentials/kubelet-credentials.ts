@@ -7,7 +7,7 @@ import {
   isIssuedBy,
   kubeconfigOfFiles,
   ensureKeyPair,
-  readText,
+  requireText,
   type CredentialPorts,
 } from './key-pair.ts';
 import { KUBELET_FILES } from './key-files.ts';
@@ -66,7 +66,7 @@ export async function writeKubeletKubeconfig(
   files: FilePort,
   settings: Pick<KubernetesSettings, 'apiEndpoint'>,
 ): Promise<void> {
-  for (const path of Object.values(KUBELET_FILES)) await readText(files, path);
+  for (const path of Object.values(KUBELET_FILES)) await requireText(files, path);
   await files.makeDirectory(dirname(PATHS.kubeletConf), 0o755);
   const config = kubeconfigOfFiles({
     server: `https://${apiEndpointOf(settings)}`,
@@ -79,5 +79,5 @@ export async function writeKubeletKubeconfig(
 
 /** Whether this CA signed the client certificate of the kubelet. */
 export async function isKubeletClientIssuedBy(files: FilePort, authorityPem: string): Promise<boolean> {
-  return isIssuedBy(await readText(files, KUBELET_FILES.clientCert), authorityPem);
+  return isIssuedBy(await requireText(files, KUBELET_FILES.clientCert), authorityPem);
 }

@@ -1,11 +1,9 @@
 import { dirname } from 'node:path';
 import { createHash } from 'node:crypto';
 import { trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readText, type FilePort } from '../../../internal/file/index.ts';
 import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
-
-const MAX_BYTES = 256 * 1024;
 
 /**
  * Writes the control planes' shared keys to the paths that Kubernetes reads, for the current phase of a key
@@ -13,28 +11,21 @@ const MAX_BYTES = 256 * 1024;
  * kubeadm. Unchanged files are not written. May be repeated after any crash.
  */
 export async function placeKubernetesKeys(files: FilePort, set: KeySet): Promise<void> {
-  const clients = {
-    trusted: trustedPem(set, 'kubernetes-clients-ca'),
-    signs: signingPair(set, 'kubernetes-clients-ca'),
-  };
-  const [serving, isSplit] = [
-    await textOf(files, `${PATHS.pki}/ca.crt`),
-    await files.stat(ROTATED_FILES.issuerCert),
-  ];
-  const isOneCa = isSame(clients.trusted, serving) && isSame(clients.signs.public, serving);
-  if (isOneCa && isSplit === undefined) return;
-  const [frontProxy, serviceAccount] = [
-    signingPair(set, 'front-proxy-ca'),
-    signingPair(set, 'service-account'),
-  ];
+  const trusted = trustedPem(set, 'kubernetes-clients-ca');
+  const issuer = signingPair(set, 'kubernetes-clients-ca');
+  const serving = await textOf(files, `${PATHS.pki}/ca.crt`);
+  const isOneCa = isSame(trusted, serving) && isSame(issuer.public, serving);
+  if (isOneCa && (await files.stat(ROTATED_FILES.issuerCert)) === undefined) return;
+  const frontProxy = signingPair(set, 'front-proxy-ca');
+  const serviceAccount = signingPair(set, 'service-account');
   await files.makeDirectory(PATHS.pki, 0o755);
-  await writeKubeletClientsCa(files, clients.trusted);
-  await put(files, ROTATED_FILES.clientsTrustBundle, clients.trusted);
+  await writeKubeletClientsCa(files, trusted);
+  await put(files, ROTATED_FILES.clientsTrustBundle, trusted);
   await put(files, ROTATED_FILES.frontProxyTrustBundle, trustedPem(set, 'front-proxy-ca'));
   await put(files, `${PATHS.pki}/sa.pub`, trustedPem(set, 'service-account'));
   // The controller manager reloads this key pair. It keeps its current pair while the two files do not match.
-  await put(files, ROTATED_FILES.issuerKey, clients.signs.private.reveal(), 0o600);
-  await put(files, ROTATED_FILES.issuerCert, clients.signs.public);
+  await put(files, ROTATED_FILES.issuerKey, issuer.private.reveal(), 0o600);
+  await put(files, ROTATED_FILES.issuerCert, issuer.public);
   await put(files, `${PATHS.pki}/front-proxy-ca.key`, frontProxy.private.reveal(), 0o600);
   await put(files, `${PATHS.pki}/front-proxy-ca.crt`, frontProxy.public);
   await put(files, `${PATHS.pki}/sa.key`, serviceAccount.private.reveal(), 0o600);
@@ -84,12 +75,12 @@ export async function readSharedKeyState(
   // These components reload trusted CAs at once. They notice a new issuer of their own certificates only
   // after up to 5 min, so the digest includes `issuerCert`.
   const [pub, key] = [`${PATHS.pki}/sa.pub`, `${PATHS.pki}/sa.key`];
-  const digests = {
+  const podDigests = {
     'kube-apiserver': await digestOf([etcd.caFile, pub, key, issuerCert]),
     'kube-controller-manager': await digestOf([key, issuerCert]),
     'kube-scheduler': hasSameIssuer ? undefined : await digestOf([issuerCert]),
   };
-  return { hasKubeletClientsCa, podDigests: digests };
+  return { hasKubeletClientsCa, podDigests };
 }
 
 async function put(files: FilePort, path: string, text: string, mode = 0o644): Promise<void> {
@@ -97,7 +88,7 @@ async function put(files: FilePort, path: string, text: string, mode = 0o644): P
 }
 
 async function textOf(files: FilePort, path: string): Promise<string> {
-  return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');
+  return (await readText(files, path)) ?? '';
 }
 
 function isSame(one: string, other: string): boolean {

@@ -1,24 +1,25 @@
 import { dirname } from 'node:path';
-import type { CommandRunner } from '../../../internal/exec/index.ts';
-import type { FilePort } from '../../../internal/file/index.ts';
-import { PlatformError, type UnitPort } from '../../../internal/platform/index.ts';
+import { readText } from '../../../internal/file/index.ts';
+import { PlatformError, type SystemPorts } from '../../../internal/platform/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
 import { KubernetesError } from '../errors.ts';
-import { findOwnNode, type OwnNodePorts } from './own-node.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import type { NodeProbe } from '../controlplane/api-probe.ts';
+import { KUBELET_FILES } from '../credentials/key-files.ts';
+import { requireText } from '../credentials/key-pair.ts';
 import { buildKubeadmConfig } from '../kubeadm/kubeadm-config.ts';
 import { kubeletFiles } from './kubelet-config.ts';
 import { writeKubeletKubeconfig } from '../credentials/kubelet-credentials.ts';
 import { recordServingCertificate } from './serving-certificate.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 import { ensureMetadataGuard } from '../node/metadata-guard.ts';
-import { PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
+import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, type SharedKeyState } from '../credentials/shared-keys.ts';
 import { readControlPlaneGeneration } from '../controlplane/control-plane-generation.ts';
 import { buildKubeletUnit, KUBELET_UNIT } from '../node/units.ts';
-import { waitFor, type WaitPorts } from '../controlplane/wait-for.ts';
+import { waitFor } from '../controlplane/wait-for.ts';
 
 const REGISTERED_MS = 120_000;
-const MAX_CONFIG_BYTES = 64 * 1024;
 const KUBELET_DIRECTORY = '/var/lib/kubelet';
 /**
  * Resolver configuration of systemd-resolved. If systemd-resolved runs, /etc/resolv.conf contains 127.0.0.53,
@@ -27,11 +28,9 @@ const KUBELET_DIRECTORY = '/var/lib/kubelet';
 const RESOLVER_CONF = '/run/systemd/resolve/resolv.conf';
 
 /** Ports (injected dependencies) of the kubelet. */
-export interface KubeletPorts extends WaitPorts, OwnNodePorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: UnitPort;
+export interface KubeletPorts extends Omit<SystemPorts, 'log'> {
   readonly checkpoints: StepCheckpoints;
+  readonly probeNode: NodeProbe;
 }
 
 /**
@@ -93,8 +92,18 @@ export class Kubelet {
   async waitUntilRegistered(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const what = `waiting for node ${this.#settings.nodeName} to register`;
     await waitFor(this.#ports, { what, timeoutMs: REGISTERED_MS, progress, signal }, () =>
-      findOwnNode(this.#ports, this.#settings, signal),
+      this.#findOwnNode(signal),
     );
+  }
+
+  /** Requests the Node object with the kubelet's certificate, which this request also tests. */
+  async #findOwnNode(signal: AbortSignal): Promise<void> {
+    const { files, probeNode } = this.#ports;
+    const caPem = await requireText(files, KUBELET_FILES.ca);
+    const certPem = await requireText(files, KUBELET_FILES.clientCert);
+    const keyPem = new Secret(await requireText(files, KUBELET_FILES.clientKey));
+    const { nodeName } = this.#settings;
+    await probeNode({ endpoint: apiEndpointOf(this.#settings), nodeName, caPem, certPem, keyPem, signal });
   }
 
   /**
@@ -121,11 +130,8 @@ export class Kubelet {
     await files.makeDirectory(KUBELET_DIRECTORY, 0o750);
     const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
     const texts = kubeletFiles(this.#settings, keys, hasResolver ? RESOLVER_CONF : undefined);
-    for (const [path, text] of Object.entries(texts)) {
-      const found = await files.read(path, MAX_CONFIG_BYTES);
-      if (found === undefined || Buffer.from(found).toString('utf8') !== text)
-        await files.writeAtomic(path, text, { mode: 0o600 });
-    }
+    for (const [path, text] of Object.entries(texts))
+      if ((await readText(files, path)) !== text) await files.writeAtomic(path, text, { mode: 0o600 });
   }
 
   /**

@@ -1,6 +1,5 @@
-import type { FilePort } from '../../../internal/file/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../../internal/pki/index.ts';
-import type { UnitPort } from '../../../internal/platform/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
 
@@ -10,10 +9,7 @@ const MAX_BYTES = 64 * 1024;
 const LONG_DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
 /** Ports (injected dependencies) of the renewal of the serving certificate. */
-export interface ServingCertificatePorts {
-  readonly files: FilePort;
-  readonly units: Pick<UnitPort, 'status' | 'restart'>;
-}
+export type ServingCertificatePorts = Pick<SystemPorts, 'files' | 'units'>;
 
 /** Copies the serving certificate on disk. Call this when the kubelet starts with this certificate. */
 export async function recordServingCertificate({

@@ -14,10 +14,8 @@ const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=a
 
 function start(files: FilePort, restrictOomScoreAdj: boolean): ReturnType<typeof startContainerRuntime> {
   const host = { restrictOomScoreAdj, failCgroupV1: false };
-  return startContainerRuntime(
-    { files, units: new SystemdUnits({ files, commands }) },
-    { components: [pause], host, signal },
-  );
+  const units = new SystemdUnits({ files, commands });
+  return startContainerRuntime({ files, units }, [pause], host, signal);
 }
 
 function restarts(): number {

@@ -1,6 +1,5 @@
 import { dirname } from 'node:path';
-import type { FilePort } from '../../../internal/file/index.ts';
-import type { UnitPort } from '../../../internal/platform/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { ensureUnit } from '../../units/index.ts';
 
 /** Unit that loads the rules which block pods from the metadata service of the cloud. */
@@ -55,7 +54,7 @@ LimitCORE=0
 
 /** Loads or removes the rules. Call it before the kubelet starts. */
 export async function ensureMetadataGuard(
-  { files, units }: { readonly files: FilePort; readonly units: UnitPort },
+  { files, units }: Pick<SystemPorts, 'files' | 'units'>,
   isEnabled: boolean,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,8 +1,7 @@
-import type { Clock } from '../../../internal/clock/index.ts';
-import { ExecError, type CommandRunner } from '../../../internal/exec/index.ts';
-import type { Logger } from '../../../internal/logging/index.ts';
+import { ExecError } from '../../../internal/exec/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
+import { kubectl } from '../kubectl.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
-import { PATHS } from '../settings.ts';
 
 /** The taint that keeps ordinary pods off a control plane. */
 export const CONTROL_PLANE_TAINT = 'node-role.kubernetes.io/control-plane';
@@ -12,14 +11,12 @@ export const CONTROL_PLANE_LABELS = [
   'node.kubernetes.io/exclude-from-external-load-balancers',
 ] as const;
 const STEP = 'tainted';
-const KUBECTL_MS = 15_000;
 /** Time after which a demotion stops waiting for an API that does not answer. */
 const API_TIMEOUT_MS = 30_000;
 const RETRY_MS = 1_000;
 
 /** Ports (injected dependencies) for changes of the taint. */
-export interface TaintPorts {
-  readonly commands: CommandRunner;
+export interface TaintPorts extends Pick<SystemPorts, 'commands'> {
   readonly checkpoints: StepCheckpoints;
 }
 
@@ -37,20 +34,16 @@ export interface TaintOptions {
  * is set, so a crash in between only repeats a call. If nothing has changed, this function does not call the
  * API, so it does not undo an operator's change of the taint.
  */
-export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintOptions): Promise<void> {
-  const { checkpoints } = ports;
+export async function reconcileControlPlaneTaint(ports: TaintPorts, options: TaintOptions): Promise<void> {
+  const { commands, checkpoints } = ports;
+  const { nodeName, signal } = options;
   const isTainted = await checkpoints.isDone(STEP, 'surely');
-  if (pods.runsWorkloads) {
-    if (isTainted || (await checkpoints.isDone(STEP, 'perhaps'))) await untaint(ports, pods);
+  if (options.runsWorkloads) {
+    if (isTainted || (await checkpoints.isDone(STEP, 'perhaps'))) await untaint(ports, options);
   } else if (!isTainted) {
     await checkpoints.record(STEP, 'perhaps');
-    await kubectl(ports, pods, [
-      'taint',
-      'node',
-      pods.nodeName,
-      `${CONTROL_PLANE_TAINT}:NoSchedule`,
-      '--overwrite',
-    ]);
+    const args = ['taint', 'node', nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule`, '--overwrite'];
+    await kubectl(commands, args, signal);
     await checkpoints.record(STEP, 'surely');
   }
 }
@@ -61,16 +54,16 @@ export async function reconcileControlPlaneTaint(ports: TaintPorts, pods: TaintO
  * (stale-labels.ts), but the keys must not stay on the node.
  */
 export async function removeOwnTaintAndLabels(
-  ports: TaintPorts & { readonly clock: Clock; readonly log: Logger },
-  options: Omit<TaintOptions, 'runsWorkloads'>,
+  ports: TaintPorts & Pick<SystemPorts, 'clock' | 'log'>,
+  options: ApiOptions,
 ): Promise<void> {
-  const { clock, log } = ports;
+  const { clock, log, commands } = ports;
   const endMs = clock.monotonicMs() + API_TIMEOUT_MS;
   const labels = ['label', 'node', options.nodeName, ...CONTROL_PLANE_LABELS.map((label) => `${label}-`)];
   for (;;) {
     try {
       await untaint(ports, options);
-      await kubectl(ports, options, labels);
+      await kubectl(commands, labels, options.signal);
       return;
     } catch (error) {
       options.signal.throwIfAborted();
@@ -91,23 +84,16 @@ function isRetryable(error: unknown): boolean {
 
 type ApiOptions = Omit<TaintOptions, 'runsWorkloads'>;
 
-async function untaint(ports: TaintPorts, options: ApiOptions): Promise<void> {
-  const { checkpoints } = ports;
+async function untaint(
+  { checkpoints, commands }: TaintPorts,
+  { nodeName, signal }: ApiOptions,
+): Promise<void> {
   await checkpoints.record(STEP, 'perhaps');
   try {
-    await kubectl(ports, options, ['taint', 'node', options.nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule-`]);
+    await kubectl(commands, ['taint', 'node', nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule-`], signal);
   } catch (error) {
     // kubectl fails if the node does not have the taint.
     if (!(error instanceof ExecError) || !/taint ".*" not found/.test(error.outputTail)) throw error;
   }
   await checkpoints.clear([STEP]);
-}
-
-async function kubectl(
-  { commands }: TaintPorts,
-  { signal }: ApiOptions,
-  args: readonly string[],
-): Promise<void> {
-  const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
-  await commands.run({ argv, timeoutMs: KUBECTL_MS, signal });
 }

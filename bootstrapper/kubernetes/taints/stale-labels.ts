@@ -1,9 +1,7 @@
 import { z } from 'zod';
 import type { CommandRunner } from '../../../internal/exec/index.ts';
 import { CONTROL_PLANE_LABELS, CONTROL_PLANE_TAINT } from './control-plane-taint.ts';
-import { PATHS } from '../settings.ts';
-
-const KUBECTL_MS = 15_000;
+import { kubectl } from '../kubectl.ts';
 
 const shape = z.object({
   items: z.array(
@@ -50,18 +48,6 @@ export async function removeTaintAndLabels(
     },
     spec: { taints: kept.length === 0 ? null : kept },
   };
-  await kubectl(
-    commands,
-    ['patch', 'node', name, '--type', 'merge', '--patch', JSON.stringify(patch)],
-    signal,
-  );
-}
-
-async function kubectl(
-  commands: CommandRunner,
-  args: readonly string[],
-  signal: AbortSignal,
-): Promise<string> {
-  const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
-  return (await commands.run({ argv, timeoutMs: KUBECTL_MS, signal })).stdout;
+  const args = ['patch', 'node', name, '--type', 'merge', '--patch', JSON.stringify(patch)];
+  await kubectl(commands, args, signal);
 }

@@ -1,0 +1,17 @@
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import { PATHS } from './settings.ts';
+
+const KUBECTL_MS = 15_000;
+
+/**
+ * Runs kubectl as the administrator of this control plane; only control planes have admin.conf. @returns its
+ * output
+ */
+export async function kubectl(
+  commands: CommandRunner,
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<string> {
+  const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
+  return (await commands.run({ argv, timeoutMs: KUBECTL_MS, signal })).stdout;
+}
