@@ -1,32 +1,27 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { headFrom } from '../../internal/auditlog/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { AUDIT_HEAD_KEY, auditKey, type AuditHeadRecord } from '../../internal/records/index.ts';
-import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import type { Call } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
-import type { OperatorApi, ListAuditRequest } from '../curatorproto/gen/operatorapi_pb.js';
+import type { ListAuditRequest, ListAuditResponseSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 /** Digits of an entry number in the etcd key of the entry. */
 const AUDIT_DIGITS = 16;
 const FOLLOW_MS = 1_000;
 
-/** What the handlers of the audit log work with. */
-export interface AuditHandlerParts {
-  readonly etcd: KeySpace;
-  readonly clock: Clock;
-}
-
-type AuditHandler = Handlers<typeof OperatorApi, Caller>['listAudit'];
-type Answer = ReturnType<AuditHandler> extends AsyncIterable<infer T> ? T : never;
+type AuditParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
+type Answer = MessageInitShape<typeof ListAuditResponseSchema>;
 
 /** Sends the audit log as its exact bytes, so that the reader can verify the chain without trusting this curator. */
-export function auditHandlers(parts: AuditHandlerParts): { readonly listAudit: AuditHandler } {
+export function auditHandlers(parts: AuditParts): HandlersOf<'listAudit'> {
   return { listAudit: (request, call) => listAudit(parts, request, call) };
 }
 
 async function* listAudit(
-  { etcd, clock }: AuditHandlerParts,
+  { etcd, clock }: AuditParts,
   request: ListAuditRequest,
   { signal }: Call<Caller>,
 ): AsyncGenerator<Answer> {

@@ -1,31 +1,15 @@
-import type { KeySpace } from '../../internal/etcd/index.ts';
 import { DOCUMENTS_PREFIX, records, REMOVED_PREFIX } from '../../internal/records/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
-import { documentBytes, type OwnerDocuments } from '../ownerdocs/index.ts';
-import {
-  mutationFrom,
-  readCluster,
-  refuseField,
-  submitterOf,
-  withDocuments,
-  type Caller,
-  type Mutations,
-} from '../curator/index.ts';
-import { PutDocumentsRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
-
-/** What the handlers of owner documents work with. */
-export interface DocumentHandlerParts {
-  readonly etcd: KeySpace;
-  readonly mutations: Mutations;
-  readonly ownerDocs: OwnerDocuments;
-}
+import { documentBytes } from '../ownerdocs/index.ts';
+import { mutationFrom, readCluster, refuseField, submitterOf, withDocuments } from '../curator/index.ts';
+import { PutDocumentsRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 /** Owner documents: every operator may read them, only owners change them. */
 export function documentHandlers({
   etcd,
   mutations,
   ownerDocs,
-}: DocumentHandlerParts): Pick<Handlers<typeof OperatorApi, Caller>, 'listDocuments' | 'putDocuments'> {
+}: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'ownerDocs'>): HandlersOf<'listDocuments' | 'putDocuments'> {
   return {
     listDocuments: async (_request, { signal }) => {
       const [documents, removed, cluster] = await Promise.all([
@@ -37,25 +21,20 @@ export function documentHandlers({
       return {
         documents: documents.entries.map(documentBytes),
         removed: await Promise.all(
-          machines.map(async ({ version: _, removedMs, ...machine }) => ({
+          machines.map(async ({ version: _, ...machine }) => ({
             ...machine,
-            removedMs: BigInt(removedMs),
-            readmitted:
-              (await ownerDocs.whyNotReadmitted({ version: 1, removedMs, ...machine }, signal)) === undefined,
+            removedMs: BigInt(machine.removedMs),
+            readmitted: (await ownerDocs.whyNotReadmitted(machine, signal)) === undefined,
           })),
         ),
         epoch: BigInt(cluster.epoch),
       };
     },
-    putDocuments: async (request, { peer, signal }) => {
+    putDocuments: async (request, call) => {
       if (request.documents.length === 0) refuseField('documents', 'at least one');
-      const mutation = mutationFrom(PutDocumentsRequestSchema, request, {
-        peer,
-        signal,
-        subject: 'documents',
-      });
+      const mutation = mutationFrom(PutDocumentsRequestSchema, request, { ...call, subject: 'documents' });
       await mutations.run(mutation, async () => {
-        const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
+        const submission = await ownerDocs.submission(request.documents, submitterOf(call));
         return withDocuments({ when: [], then: [], detail: {} }, submission);
       });
       return {};

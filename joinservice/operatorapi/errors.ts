@@ -1,4 +1,4 @@
-import { defineErrors, errorClass, fault, retryable } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, fault, isAbort, retryable } from '../../internal/errors/index.ts';
 
 /** The errors of this directory, for `cluster explain CODE`. */
 export const operatorApiErrors = defineErrors({
@@ -49,3 +49,11 @@ export type OperatorApiErrorCode = keyof typeof operatorApiErrors;
 
 /** An error of this directory, with one of its codes. */
 export class OperatorApiError extends errorClass(operatorApiErrors) {}
+
+/** Waits for the signer. @param of what the certificate is for @throws OperatorApiError `operatorapi-signing-failed` */
+export function signed<T>(of: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  return answer.catch((cause: unknown) => {
+    if (isAbort(cause, signal)) throw cause;
+    throw new OperatorApiError('operatorapi-signing-failed', `issuing the certificate of ${of}`, { cause });
+  });
+}

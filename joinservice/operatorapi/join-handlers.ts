@@ -1,8 +1,7 @@
-import type { Clock } from '../../internal/clock/index.ts';
-import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { put, unchanged } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
 import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
+import type { Call } from '../../internal/rpc/index.ts';
 import { isGranted, type OwnerDocuments, type Submission } from '../ownerdocs/index.ts';
 import {
   mutationFrom,
@@ -13,11 +12,9 @@ import {
   submitterOf,
   withDocuments,
   type Caller,
-  type Mutations,
 } from '../curator/index.ts';
 import {
   DecideJoinRequestSchema,
-  type OperatorApi,
   type Approval,
   type DecideJoinRequest,
 } from '../curatorproto/gen/operatorapi_pb.js';
@@ -26,6 +23,7 @@ import { OperatorApiError } from './errors.ts';
 import { isWantedState, joinToWire } from './join-wire.ts';
 import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
 import { machineTrace } from './machine-trace.ts';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 const MINUTE_MS = 60_000;
 /** How long an approval of an operator is valid, because the machine may be down meanwhile. */
@@ -33,20 +31,10 @@ const APPROVAL_MS = 24 * 60 * MINUTE_MS;
 const MAX_REASON = 512;
 const MAX_LABELS = 128;
 
-/** What the handlers of join requests work with. */
-export interface JoinDecisionParts {
-  readonly etcd: KeySpace;
-  readonly mutations: Mutations;
-  readonly clock: Clock;
-  readonly ownerDocs: OwnerDocuments;
-}
-
-type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
+type JoinParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ownerDocs'>;
 
 /** Join requests: operators list, explain, approve and refuse them. */
-export function joinDecisionHandlers(
-  parts: JoinDecisionParts,
-): Pick<Handlers<typeof OperatorApi, Caller>, JoinMethods> {
+export function joinDecisionHandlers(parts: JoinParts): HandlersOf<'listJoins' | 'decideJoin' | 'getTrace'> {
   const { etcd, mutations, ownerDocs } = parts;
   return {
     listJoins: async ({ states }, { signal }) => {
@@ -55,31 +43,23 @@ export function joinDecisionHandlers(
       const newestFirst = wanted.sort((a, b) => b.lastSeenMs - a.lastSeenMs);
       return { joins: newestFirst.map((record) => joinToWire(record, positions.get(record.nodeId))) };
     },
-    decideJoin: async (request, { peer, signal }) => {
-      const found = await findJoin(etcd, request.join, signal);
-      const mutation = mutationFrom(DecideJoinRequestSchema, request, {
-        peer,
-        signal,
-        subject: found.record.nodeId,
-      });
+    decideJoin: async (request, call) => {
+      const { signal } = call;
+      const { nodeId } = (await findJoin(etcd, request.join, signal)).record;
+      const mutation = mutationFrom(DecideJoinRequestSchema, request, { ...call, subject: nodeId });
       await mutations.run(mutation, async () => {
-        const now = await findJoin(etcd, found.record.nodeId, signal);
-        const record = await withDecision(parts, {
-          request,
-          now: now.record,
-          by: nameOfCaller(peer),
-          signal,
-        });
-        const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
+        const { entry, record: before } = await findJoin(etcd, nodeId, signal);
+        const record = await withDecision(parts, { request, before }, call);
+        const submission = await ownerDocs.submission(request.documents, submitterOf(call));
         if (record.state === 'approved') await verifyApproval(ownerDocs, { record, submission, signal });
         const plan = {
-          when: [unchanged(now.entry)],
-          then: [put(now.entry.key, records.join.encode(record))],
+          when: [unchanged(entry)],
+          then: [put(entry.key, records.join.encode(record))],
           detail: detailOf(request, record),
         };
         return withDocuments(plan, submission);
       });
-      return { join: joinToWire((await findJoin(etcd, found.record.nodeId, signal)).record) };
+      return { join: joinToWire((await findJoin(etcd, nodeId, signal)).record) };
     },
     getTrace: ({ subject }, { signal }) => machineTrace(parts, subject, signal),
   };
@@ -105,24 +85,20 @@ async function verifyApproval(
 
 /** The request with the decision of the operator. */
 async function withDecision(
-  { etcd, clock }: JoinDecisionParts,
-  made: {
-    readonly request: DecideJoinRequest;
-    readonly now: JoinRecord;
-    readonly by: string;
-    readonly signal: AbortSignal;
-  },
+  { etcd, clock }: JoinParts,
+  { request, before }: { readonly request: DecideJoinRequest; readonly before: JoinRecord },
+  { peer, signal }: Call<Caller>,
 ): Promise<JoinRecord> {
-  const { request, now, by, signal } = made;
-  if (now.state === 'joined')
-    throw new OperatorApiError('operatorapi-already-joined', `${now.nodeId} has already joined`);
+  if (before.state === 'joined')
+    throw new OperatorApiError('operatorapi-already-joined', `${before.nodeId} has already joined`);
+  const by = nameOfCaller(peer);
   const timeMs = clock.nowMs();
   const { decision } = request;
   if (decision.case === 'refuse') {
     if (decision.value.reason.length > MAX_REASON)
       refuseField('reason', `${decision.value.reason.length} characters, at most ${MAX_REASON}`);
     return {
-      ...now,
+      ...before,
       state: 'refused',
       decision: { name: '', roles: [], labels: {}, by, timeMs, expiresMs: timeMs },
       code: 'join-refused',
@@ -130,12 +106,12 @@ async function withDecision(
     };
   }
   if (decision.case !== 'approve') return refuseField('decision', 'expected approve or refuse');
-  const { name, roles, labels } = assignmentOf(decision.value, now);
+  const { name, roles, labels } = assignmentOf(decision.value, before);
   const holder = await etcd.get(nodeNameKey(name), { signal });
-  if (holder !== undefined && new TextDecoder().decode(holder.value) !== now.nodeId)
-    throw new JoinError('join-name-taken', `cannot approve ${now.nodeId} as ${name}: the name is taken`);
+  if (holder !== undefined && new TextDecoder().decode(holder.value) !== before.nodeId)
+    throw new JoinError('join-name-taken', `cannot approve ${before.nodeId} as ${name}: the name is taken`);
   return {
-    ...now,
+    ...before,
     state: 'approved',
     decision: { name, roles: [...roles], labels, by, timeMs, expiresMs: timeMs + APPROVAL_MS },
     code: '',

@@ -1,46 +1,30 @@
-import type { Clock } from '../../internal/clock/index.ts';
-import { absent, put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
+import { put } from '../../internal/etcd/index.ts';
 import { planRotation, parseStage, type RotationMember } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
-import {
-  mutationFrom,
-  nodeStatusOf,
-  nameOfCaller,
-  refuseField,
-  type Caller,
-  type Mutations,
-  type NodeStore,
-  type NodeView,
-} from '../curator/index.ts';
-import { RotateKeysRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
+import { mutationFrom, nodeStatusOf, nameOfCaller, refuseField, type NodeView } from '../curator/index.ts';
+import { RotateKeysRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 const MAX_REASON = 200;
 /** The keys that were created with the cluster. */
 const FIRST_GENERATION = 1;
 
-/** What the handlers of key rotation work with. */
-export interface KeysHandlerParts {
-  readonly etcd: KeySpace;
-  readonly nodes: Pick<NodeStore, 'list'>;
-  readonly mutations: Mutations;
-  readonly clock: Clock;
-}
-
 /** Requests a rotation of the keys that control planes share, and reports its progress. The control planes carry it out. */
-export function keysHandlers(
-  parts: KeysHandlerParts,
-): Pick<Handlers<typeof OperatorApi, Caller>, 'rotateKeys' | 'getKeys'> {
-  const { etcd, nodes, mutations, clock } = parts;
+export function keysHandlers({
+  etcd,
+  nodes,
+  mutations,
+  clock,
+}: Pick<OperatorApiParts, 'etcd' | 'nodes' | 'mutations' | 'clock'>): HandlersOf<'rotateKeys' | 'getKeys'> {
   return {
-    rotateKeys: async (request, { peer, signal }) => {
+    rotateKeys: async (request, call) => {
+      const { signal } = call;
       if (request.reason.length > MAX_REASON) refuseField('reason', `at most ${MAX_REASON} characters`);
-      const mutation = mutationFrom(RotateKeysRequestSchema, request, { peer, signal, subject: 'keys' });
+      const mutation = mutationFrom(RotateKeysRequestSchema, request, { ...call, subject: 'keys' });
       await mutations.run(mutation, async () => {
-        const entry = await etcd.get(KEYS_KEY, { signal });
-        const before = recordIn(entry);
+        const { record: before, unchanged } = await records.keys.read(etcd, KEYS_KEY, signal);
         const begins = beginsRotation(before, request.replaces);
         const generation = (before?.generation ?? FIRST_GENERATION) + (begins ? 1 : 0);
         const nowMs = clock.nowMs();
@@ -50,20 +34,20 @@ export function keysHandlers(
           phase: 'asked',
           startedMs: nowMs,
           phaseSinceMs: nowMs,
-          startedBy: nameOfCaller(peer),
+          startedBy: nameOfCaller(call.peer),
           reason: request.reason,
         };
         return {
-          when: [entry === undefined ? absent(KEYS_KEY) : unchanged(entry)],
+          when: [unchanged],
           then: begins ? [put(KEYS_KEY, records.keys.encode(requested))] : [],
           detail: { generation, reason: request.reason },
         };
       });
-      const now = recordIn(await etcd.get(KEYS_KEY, { signal }));
+      const { record: now } = await records.keys.read(etcd, KEYS_KEY, signal);
       return { generation: BigInt(now?.generation ?? FIRST_GENERATION), isDone: now?.phase === 'done' };
     },
     getKeys: async (_request, { signal }) => {
-      const now = recordIn(await etcd.get(KEYS_KEY, { signal }));
+      const { record: now } = await records.keys.read(etcd, KEYS_KEY, signal);
       if (now === undefined) return { stage: { generation: 1n, phase: 'done' } };
       const { generation, phase, startedMs, phaseSinceMs, startedBy, reason } = now;
       const members = (await nodes.list(signal)).nodes.flatMap(keyMemberOf);
@@ -96,10 +80,6 @@ function beginsRotation(now: KeysRecord | undefined, replaces: bigint): boolean 
     'operatorapi-keys-already-rotated',
     `cannot rotate the shared keys: ${now.startedBy} already rotated them, generation ${generation} since ${since}`,
   );
-}
-
-function recordIn(entry: Entry | undefined): KeysRecord | undefined {
-  return entry && records.keys.decode(entry.key, entry.value);
 }
 
 /** The message about a member that the rotation waits for; empty if the node is not a member. */

@@ -52,14 +52,12 @@ export async function machineTrace(
 }
 
 async function traceOfNode({ etcd, clock }: TraceParts, nodeId: string, signal: AbortSignal) {
-  const [trace, joinEntry, nodeEntry, positions] = await Promise.all([
+  const [trace, { record: join }, { record: node }, positions] = await Promise.all([
     readTrace(etcd, nodeId, signal),
-    etcd.get(records.join.key(nodeId), { signal }),
-    etcd.get(records.node.key(nodeId), { signal }),
+    records.join.read(etcd, records.join.key(nodeId), signal),
+    records.node.read(etcd, records.node.key(nodeId), signal),
     readSlotQueue(etcd, signal),
   ]);
-  const join = joinEntry && records.join.decode(joinEntry.key, joinEntry.value);
-  const node = nodeEntry && records.node.decode(nodeEntry.key, nodeEntry.value);
   const position = positions.get(nodeId);
   const facts = [
     ...trace.facts,

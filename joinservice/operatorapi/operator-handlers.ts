@@ -1,6 +1,4 @@
-import { toBinary, type MessageInitShape } from '@bufbuild/protobuf';
-import type { Clock } from '../../internal/clock/index.ts';
-import { isAbort } from '../../internal/errors/index.ts';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   absent,
   put,
@@ -18,114 +16,100 @@ import {
   records,
   type OperatorRecord,
 } from '../../internal/records/index.ts';
-import type { Call, Handlers } from '../../internal/rpc/index.ts';
-import type { OwnerDocuments, Submission } from '../ownerdocs/index.ts';
+import type { Call } from '../../internal/rpc/index.ts';
+import type { Submission } from '../ownerdocs/index.ts';
 import {
+  mutationFrom,
   ownerSignatureMissing,
   readCluster,
   refuseField,
   submitterOf,
   withDocuments,
   type Caller,
-  type Mutation,
-  type MutationPlan,
-  type Mutations,
 } from '../curator/index.ts';
 import {
   DeleteOperatorRequestSchema,
   PutOperatorRequestSchema,
-  type OperatorApi,
+  type DeleteOperatorRequest,
   type OperatorSchema,
   type PutOperatorRequest,
   type RenewOperatorRequest,
 } from '../curatorproto/gen/operatorapi_pb.js';
-import { OperatorApiError } from './errors.ts';
+import { OperatorApiError, signed } from './errors.ts';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 import { requireOtherOwnershipSigner } from './ownership-handlers.ts';
 
 const MINUTE_MS = 60_000;
 const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
-/** Issues certificates to recorded operators. */
-export interface OperatorSigner {
-  signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string>;
-}
-
-/** What the handlers of operators work with. */
-export interface OperatorHandlerParts {
-  readonly etcd: KeySpace;
-  readonly mutations: Mutations;
-  readonly clock: Clock;
-  readonly signer: OperatorSigner;
-  readonly ownerDocs: OwnerDocuments;
-}
-
-type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
+type OperatorParts = Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock' | 'ownerDocs'> & {
+  readonly signer: Pick<OperatorApiParts['signer'], 'signOperator'>;
+};
 
 /** Operators. Like a node, an operator is a recorded key; the certificate only proves which key it is. */
 export function operatorHandlers(
-  parts: OperatorHandlerParts,
-): Pick<Handlers<typeof OperatorApi, Caller>, OperatorMethods> {
-  const { etcd, mutations, ownerDocs } = parts;
+  parts: OperatorParts,
+): HandlersOf<'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator'> {
   return {
     listOperators: async (_request, { signal }) => ({
-      operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
+      operators: (await listOperators(parts.etcd, signal)).map(({ record }) => operatorToWire(record)),
     }),
     putOperator: (request, call) => putOperator(parts, request, call),
     renewOperator: (request, call) => renewOperator(parts, request, call),
-    deleteOperator: async (request, { peer, signal }) => {
-      const { name } = request;
-      const what = {
-        method: 'DeleteOperator',
-        subject: name,
-        request: toBinary(DeleteOperatorRequestSchema, request),
-      };
-      const mutation = mutationOf(what, request.mutation, { peer, signal });
-      await mutations.run(mutation, async () => {
-        const all = await listOperators(etcd, signal);
-        const plan = planDelete(all, name);
-        const signed = await withSigner(etcd, plan, { all, name, remaining: undefined, signal });
-        const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
-        const after = all.filter((found) => found.record.name !== name).map((found) => found.record);
-        verifyOperators(submission, after, `removing operator ${name}`);
-        return withDocuments(signed, submission);
-      });
-      return {};
-    },
+    deleteOperator: (request, call) => deleteOperator(parts, request, call),
   };
+}
+
+async function deleteOperator(
+  { etcd, mutations, ownerDocs }: OperatorParts,
+  request: DeleteOperatorRequest,
+  call: Call<Caller>,
+) {
+  const { name } = request;
+  const mutation = mutationFrom(DeleteOperatorRequestSchema, request, { ...call, subject: name });
+  await mutations.run(mutation, async () => {
+    const all = await listOperators(etcd, call.signal);
+    const plan = planDelete(all, name);
+    const signer = await requireOtherSigner(etcd, { all, name, remaining: undefined }, call.signal);
+    const submission = await ownerDocs.submission(request.documents, submitterOf(call));
+    verifyOperators(submission, othersThan(name, all), `removing operator ${name}`);
+    return withDocuments({ ...plan, when: [...plan.when, ...signer] }, submission);
+  });
+  return {};
 }
 
 /** Records an operator, then issues its certificate. Repeating the call issues a certificate that could not be issued at first. */
 async function putOperator(
-  { etcd, mutations, clock, signer, ownerDocs }: OperatorHandlerParts,
+  { etcd, mutations, clock, signer, ownerDocs }: OperatorParts,
   request: PutOperatorRequest,
-  { peer, signal }: Call<Caller>,
+  call: Call<Caller>,
 ) {
   const { name, certificateRequest } = request;
+  const { signal } = call;
   const role = OPERATOR_ROLES.find((each) => each === request.role);
   if (role === undefined) return refuseField('role', OPERATOR_ROLES.join(', '));
   if (!NAME.test(name)) refuseField('name', 'expected at most 64 lower-case letters, digits and .-_@');
   const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
-  const what = {
-    method: 'PutOperator',
-    subject: name,
-    request: toBinary(PutOperatorRequestSchema, request),
-  };
-  const mutation = mutationOf(what, request.mutation, { peer, signal });
+  const mutation = mutationFrom(PutOperatorRequestSchema, request, { ...call, subject: name });
   const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
   await mutations.run(mutation, async () => {
     const all = await listOperators(etcd, signal);
     const plan = planPut(all, record);
     const remaining = role === 'owner' ? fingerprint : undefined;
-    const submission = await ownerDocs.submission(request.documents, submitterOf({ peer, signal }));
-    const after = [...all.filter((found) => found.record.name !== name).map((found) => found.record), record];
-    verifyOperators(submission, after, `storing operator ${name}`);
-    return withDocuments(await withSigner(etcd, plan, { all, name, remaining, signal }), submission);
+    const submission = await ownerDocs.submission(request.documents, submitterOf(call));
+    verifyOperators(submission, [...othersThan(name, all), record], `storing operator ${name}`);
+    const otherSigner = await requireOtherSigner(etcd, { all, name, remaining }, signal);
+    return withDocuments({ ...plan, when: [...plan.when, ...otherSigner] }, submission);
   });
   return {
     operator: operatorToWire(record),
     certificatePem: await certify(signer, certificateRequest, signal),
     clusterCaPem: (await readCluster(etcd, signal)).caPem,
   };
+}
+
+function othersThan(name: string, all: readonly Found[]): readonly OperatorRecord[] {
+  return all.map(({ record }) => record).filter((record) => record.name !== name);
 }
 
 /** Checks that an owner has signed exactly the operators that exist after the change. @throws OwnerDocumentError */
@@ -148,19 +132,20 @@ function verifyOperators(submission: Submission, after: readonly OperatorRecord[
 
 /** Issues a new certificate for the recorded key. Changes nothing but the audit log. */
 async function renewOperator(
-  { mutations, signer, clock }: OperatorHandlerParts,
-  request: RenewOperatorRequest,
+  { mutations, signer, clock }: OperatorParts,
+  { certificateRequest }: RenewOperatorRequest,
   { peer, signal }: Call<Caller>,
 ): Promise<{ readonly certificatePem: string }> {
-  const { certificateRequest } = request;
   const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
   if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
     refuseField('certificate_request', 'expected the key of the caller');
   // One idempotency key for each operator key and minute, so that repeated calls cannot fill the audit log.
   const minute = Math.floor(clock.nowMs() / MINUTE_MS);
-  const idempotencyKey = `renewal-${fingerprint.slice(-16)}-${minute}`;
-  const what = { method: 'RenewOperator', subject: peer.name, request: Buffer.from(fingerprint) };
-  const mutation = mutationOf(what, { idempotencyKey }, { peer, signal });
+  const mutation = {
+    ...{ method: 'RenewOperator', subject: peer.name, caller: peer, signal },
+    idempotencyKey: `renewal-${fingerprint.slice(-16)}-${minute}`,
+    request: Buffer.from(fingerprint),
+  };
   await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail: { fingerprint } }));
   return { certificatePem: await certify(signer, certificateRequest, signal) };
 }
@@ -208,33 +193,21 @@ function planDelete(all: readonly Found[], name: string) {
   };
 }
 
-function mutationOf(
-  what: Pick<Mutation, 'method' | 'subject' | 'request'>,
-  by: { readonly idempotencyKey: string } | undefined,
-  { peer, signal }: { readonly peer: Caller; readonly signal: AbortSignal },
-): Mutation {
-  return { ...what, caller: peer, idempotencyKey: by?.idempotencyKey ?? '', signal };
-}
-
-/** Adds the condition that no key that stops being an owner’s key has signed the ownership of the cluster. */
-async function withSigner(
+/** The condition that no key that stops being an owner’s key has signed the ownership of the cluster. */
+async function requireOtherSigner(
   etcd: KeySpace,
-  plan: MutationPlan,
   who: {
     readonly all: readonly Found[];
     readonly name: string;
     /** The fingerprint of the key that remains an owner. */
     readonly remaining: string | undefined;
-    readonly signal: AbortSignal;
   },
-): Promise<MutationPlan> {
-  const { all, name, remaining, signal } = who;
+  signal: AbortSignal,
+): Promise<readonly Condition[]> {
+  const { all, name, remaining } = who;
   const own = all.filter(({ record }) => record.name === name);
   const fingerprints = own.map(({ record }) => record.fingerprint).filter((each) => each !== remaining);
-  return {
-    ...plan,
-    when: [...plan.when, ...(await requireOtherOwnershipSigner(etcd, { name, fingerprints }, signal))],
-  };
+  return requireOtherOwnershipSigner(etcd, { name, fingerprints }, signal);
 }
 
 /** The condition that another owner remains; none where the operator is not an owner. @throws OperatorApiError `operatorapi-last-owner` */
@@ -248,15 +221,8 @@ function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
 }
 
 /** Issues the certificate. The record stays if it fails, and repeating the call issues it. @throws OperatorApiError `operatorapi-signing-failed` */
-async function certify(signer: OperatorSigner, request: Uint8Array, signal: AbortSignal): Promise<string> {
-  try {
-    return await signer.signOperator(request, signal);
-  } catch (error) {
-    if (isAbort(error, signal)) throw error;
-    throw new OperatorApiError('operatorapi-signing-failed', 'issuing the certificate of an operator', {
-      cause: error,
-    });
-  }
+function certify(signer: OperatorParts['signer'], request: Uint8Array, signal: AbortSignal): Promise<string> {
+  return signed('an operator', signer.signOperator(request, signal), signal);
 }
 
 function operatorToWire(record: OperatorRecord): MessageInitShape<typeof OperatorSchema> {

@@ -1,37 +1,28 @@
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import { isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
-import { absent, put, unchanged, type Condition, type KeySpace } from '../../internal/etcd/index.ts';
+import { put, type Condition, type KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
-import { OWNERSHIP_KEY, records } from '../../internal/records/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
-import { mutationFrom, readCluster, refuseField, type Caller, type Mutations } from '../curator/index.ts';
-import { PutOwnershipRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
+import { OWNERSHIP_KEY, records, type OwnershipRecord } from '../../internal/records/index.ts';
+import { mutationFrom, readCluster, refuseField } from '../curator/index.ts';
+import { PutOwnershipRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
+import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 const KEY_BYTES = 32;
-
-/** What the handlers of the ownership work with. */
-export interface OwnershipHandlerParts {
-  readonly etcd: KeySpace;
-  readonly mutations: Mutations;
-  readonly clock: Clock;
-}
 
 /** The ownership signature that joining machines verify. The first owner signs it during init; any owner may replace it later. */
 export function ownershipHandlers({
   etcd,
   mutations,
   clock,
-}: OwnershipHandlerParts): Pick<Handlers<typeof OperatorApi, Caller>, 'getOwnership' | 'putOwnership'> {
+}: Pick<OperatorApiParts, 'etcd' | 'mutations' | 'clock'>): HandlersOf<'getOwnership' | 'putOwnership'> {
   return {
     getOwnership: async (_request, { signal }) => {
-      const entry = await etcd.get(OWNERSHIP_KEY, { signal });
-      if (entry === undefined) return {};
-      const { ownerPubKey } = records.ownership.decode(entry.key, entry.value);
-      return { ownerPublicKey: new Uint8Array(Buffer.from(ownerPubKey, 'base64')) };
+      const { record } = await records.ownership.read(etcd, OWNERSHIP_KEY, signal);
+      return record === undefined ? {} : { ownerPublicKey: ownerKeyOf(record) };
     },
-    putOwnership: async (request, { peer, signal }) => {
+    putOwnership: async (request, call) => {
+      const { peer, signal } = call;
       const { ownerPublicKey, epoch, signature } = request;
       if (ownerPublicKey.length !== KEY_BYTES) refuseField('owner_public_key', 'expected a raw Ed25519 key');
       const spki = spkiDerOf(ownerPubKeyFromRaw(ownerPublicKey));
@@ -48,15 +39,12 @@ export function ownershipHandlers({
         ownerPubKey: Buffer.from(ownerPublicKey).toString('base64'),
         signature: Buffer.from(signature).toString('base64'),
       };
-      const mutation = mutationFrom(PutOwnershipRequestSchema, request, { peer, signal, subject: 'cluster' });
-      await mutations.run(mutation, async () => {
-        const entry = await etcd.get(OWNERSHIP_KEY, { signal });
-        return {
-          when: [entry === undefined ? absent(OWNERSHIP_KEY) : unchanged(entry)],
-          then: [put(OWNERSHIP_KEY, records.ownership.encode(record))],
-          detail: { fingerprint },
-        };
-      });
+      const mutation = mutationFrom(PutOwnershipRequestSchema, request, { ...call, subject: 'cluster' });
+      await mutations.run(mutation, async () => ({
+        when: [(await records.ownership.read(etcd, OWNERSHIP_KEY, signal)).unchanged],
+        then: [put(OWNERSHIP_KEY, records.ownership.encode(record))],
+        detail: { fingerprint },
+      }));
       return {};
     },
   };
@@ -71,14 +59,17 @@ export async function requireOtherOwnershipSigner(
   leaving: { readonly name: string; readonly fingerprints: readonly string[] },
   signal: AbortSignal,
 ): Promise<readonly Condition[]> {
-  const entry = await etcd.get(OWNERSHIP_KEY, { signal });
-  if (entry === undefined) return [];
-  const { ownerPubKey } = records.ownership.decode(entry.key, entry.value);
-  const signer = fingerprintOfKey(spkiDerOf(ownerPubKeyFromRaw(Buffer.from(ownerPubKey, 'base64'))));
+  const { record, unchanged } = await records.ownership.read(etcd, OWNERSHIP_KEY, signal);
+  if (record === undefined) return [];
+  const signer = fingerprintOfKey(spkiDerOf(ownerPubKeyFromRaw(ownerKeyOf(record))));
   if (leaving.fingerprints.includes(signer))
     throw new OperatorApiError(
       'operatorapi-ownership-signer',
       `cannot remove owner ${leaving.name}: it signed the ownership of the cluster`,
     );
-  return [unchanged(entry)];
+  return [unchanged];
+}
+
+function ownerKeyOf({ ownerPubKey }: OwnershipRecord): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.from(ownerPubKey, 'base64'));
 }

@@ -17,8 +17,7 @@ import {
   type RemovedRecord,
 } from '../../internal/records/index.ts';
 import { documentBytes } from './stored-documents.ts';
-import { Submission } from './submission.ts';
-import type { CurrentTrust } from './current-trust.ts';
+import { Submission, type CurrentTrust } from './submission.ts';
 
 /** Where owner documents and the first owners come from. */
 export interface OwnerDocumentsPorts {
@@ -43,12 +42,11 @@ export class OwnerDocuments {
   /** The current owners. @throws OwnerDocumentError where the chain of `owners` documents is broken: then no document is valid */
   async trust(signal: AbortSignal): Promise<CurrentTrust> {
     const { etcd, clock, clusterId, ownerKeys } = this.#ports;
-    const [cluster, chain] = await Promise.all([
-      etcd.get(CLUSTER_KEY, { signal }),
+    const [{ record: cluster }, chain] = await Promise.all([
+      records.cluster.read(etcd, CLUSTER_KEY, signal),
       etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal }),
     ]);
-    const epoch = cluster === undefined ? 1 : records.cluster.decode(cluster.key, cluster.value).epoch;
-    const base = { clusterId, epoch, nowMs: clock.nowMs() };
+    const base = { clusterId, epoch: cluster?.epoch ?? 1, nowMs: clock.nowMs() };
     const [first, ...others] = ownerKeys;
     if (first === undefined) return { ...base, owners: [], ownersFloor: undefined };
     const start = { keys: [first, ...others] as const, floor: undefined };
@@ -106,8 +104,10 @@ export class OwnerDocuments {
   }
 
   /** Why a removed machine is still excluded; undefined where an owner readmitted it. */
-  async whyNotReadmitted(removed: RemovedRecord, signal: AbortSignal): Promise<string | undefined> {
-    const { identity, removal, name } = removed;
+  async whyNotReadmitted(
+    { identity, removal, name }: Pick<RemovedRecord, 'identity' | 'removal' | 'name'>,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
     const { document, why } = await this.tryNewest('readmission', identity, signal);
     if ((document?.body.removal ?? 0) >= removal) return undefined;
     const text = `it was removed as node ${name}, and no owner has readmitted it`;
@@ -126,14 +126,5 @@ export class OwnerDocuments {
       submission.add(bytes, await this.#ports.etcd.get(key, { signal }));
     }
     return submission;
-  }
-
-  /** The submitted document, else the stored one. @throws OwnerDocumentError where the stored one is invalid */
-  async current<K extends DocumentKind>(
-    submission: Submission,
-    of: { readonly kind: K; readonly subject: string },
-    signal: AbortSignal,
-  ): Promise<VerifiedDocument<K> | undefined> {
-    return submission.find(of.kind, of.subject) ?? this.newest(of.kind, of.subject, { signal });
   }
 }

@@ -1,14 +1,11 @@
-import {
-  put,
-  unchanged,
-  absent,
-  type Condition,
-  type Entry,
-  type KeySpace,
-  type Write,
-} from '../../internal/etcd/index.ts';
+import { put, type Condition, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
-import { records, type NodeRecord, type RemovedRecord } from '../../internal/records/index.ts';
+import {
+  records,
+  type NodeRecord,
+  type RemovedRecord,
+  type StoredRecord,
+} from '../../internal/records/index.ts';
 
 /** Identities of chips and platforms, which several virtual machines can share. */
 const SHARED = /^(snp-chip|snp-csp|tdx-platform):/;
@@ -33,10 +30,8 @@ export function removedIdentities(
 }
 
 /** The stored removal of a machine under one identity. */
-export interface RemovalEntry {
+export interface RemovalEntry extends StoredRecord<RemovedRecord> {
   readonly identity: string;
-  readonly entry: Entry | undefined;
-  readonly record: RemovedRecord | undefined;
 }
 
 /** Reads the removals of these identities. */
@@ -46,11 +41,10 @@ export async function readRemovals(
   signal: AbortSignal,
 ): Promise<readonly RemovalEntry[]> {
   return Promise.all(
-    identities.map(async (identity) => {
-      const key = records.removed.key(identity);
-      const entry = await etcd.get(key, { signal });
-      return { identity, entry, record: entry && records.removed.decode(key, entry.value) };
-    }),
+    identities.map(async (identity) => ({
+      identity,
+      ...(await records.removed.read(etcd, records.removed.key(identity), signal)),
+    })),
   );
 }
 
@@ -61,9 +55,7 @@ export function planRemoval(
   by: { readonly nowMs: number; readonly removedBy: string },
 ): { readonly when: readonly Condition[]; readonly then: readonly Write[] } {
   return {
-    when: before.map(({ identity, entry }) =>
-      entry === undefined ? absent(records.removed.key(identity)) : unchanged(entry),
-    ),
+    when: before.map(({ unchanged }) => unchanged),
     then: before.map(({ identity, record }) =>
       put(
         records.removed.key(identity),

@@ -6,14 +6,20 @@ import {
   subjectOf,
   verifyDocument,
   type DocumentKind,
+  type DocumentTrust,
+  type Floor,
   type VerifiedDocument,
 } from '../../internal/ownerdocument/index.ts';
 import { absent, put, unchanged, type Condition, type Entry, type Write } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { sha256Of, storedFloor } from './stored-documents.ts';
-import type { CurrentTrust } from './current-trust.ts';
 
 const MAX_DOCUMENTS = 64;
+
+/** The current owners, the newest `owners` document, and the epoch of the cluster. */
+export interface CurrentTrust extends DocumentTrust {
+  readonly ownersFloor: Floor | undefined;
+}
 
 /** Owner documents submitted with one change: verified, and stored in the same transaction. */
 export class Submission {
