@@ -20,4 +20,3 @@ export { JoinError, type JoinErrorCode } from './errors.ts';
 export { JoinService, type JoinServiceOptions } from './join-service.ts';
 export { isNodeName, requestedName } from './admission/decide-join.ts';
 export { readTrace } from './requests/join-trace.ts';
-export type { TicketSigner } from './tickets/tickets.ts';

@@ -30,7 +30,7 @@ import { runSweep } from './requests/open-requests.ts';
 import { ActiveConfigurationSource } from './admission/active-configuration.ts';
 import { RefusalAudit } from './requests/refusal-audit.ts';
 import { ClockObservations } from './machine/clock-observations.ts';
-import { Tickets, type TicketSigner } from './tickets/tickets.ts';
+import { Tickets, type TicketPorts } from './tickets/tickets.ts';
 
 /** Machines that are decided about or get a ticket at the same time, and machines that wait for that. */
 const WORK_SLOTS = { maxActive: 16, maxWaiting: 4_096 };
@@ -44,7 +44,7 @@ export interface JoinServiceOptions {
   readonly etcd: KeySpace;
   /** The audit log of this process. */
   readonly audit: AuditLog;
-  readonly signer: TicketSigner;
+  readonly signer: TicketPorts['signer'];
   readonly ownerDocs: OwnerDocuments;
   /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;

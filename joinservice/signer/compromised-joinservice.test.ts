@@ -332,12 +332,12 @@ describe('the grant of an owner', () => {
       await certificate(machine.pubKeyDer, false),
       await certificate(new SignerMachine().pubKeyDer, true),
     ]) {
-      const request = { ...(await signer.request(machine)), nodeCertPem: pem };
+      const request = { ...(await signer.request(machine)), nodeCertificatePem: pem };
       await expect(signer.sign(request)).rejects.toEqual(coded('owner-document-expired'));
     }
     const request = {
       ...(await signer.request(machine)),
-      nodeCertPem: await certificate(machine.pubKeyDer, true),
+      nodeCertificatePem: await certificate(machine.pubKeyDer, true),
     };
     expect(await signer.sign(request)).toHaveProperty('controlPlaneKeys');
   });
@@ -411,12 +411,14 @@ describe('addresses and names', () => {
     const request = await signer.request(worker, { address: '192.0.2.3' });
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-address-other'));
     signer.put(other.record('c3', ['KubernetesWorker']));
-    expect(await signer.sign(request)).toHaveProperty('kubeletServingCertPem');
+    expect(await signer.sign(request)).toHaveProperty('kubeletServingCertificatePem');
   });
 
   test('a serving certificate is valid for days, even if `kubeletMinutes` is a year', async () => {
-    const { kubeletServingCertPem } = await signer.sign(await signer.request(forged(['KubernetesWorker'])));
-    const { validFrom, validTo } = new X509Certificate(kubeletServingCertPem);
+    const { kubeletServingCertificatePem } = await signer.sign(
+      await signer.request(forged(['KubernetesWorker'])),
+    );
+    const { validFrom, validTo } = new X509Certificate(kubeletServingCertificatePem);
     const days = (Date.parse(validTo) - Date.parse(validFrom)) / 86_400_000;
     expect(days).toBeLessThan(8);
   });

@@ -64,7 +64,11 @@ export class EvidenceVerifier {
         'signer-evidence-missing',
         `signing for ${nodeId}: no evidence of variant ${admission.variant} with its statement`,
       );
-    const shows = await this.#validate(shown, { nodeId, admission, statement: made.statement, signal });
+    const shows = await this.#validate(
+      shown.document,
+      { nodeId, admission, statement: made.statement },
+      signal,
+    );
     if (!isSameMachine(admission, shows))
       throw new SignerError(
         'signer-machine-other',
@@ -80,15 +84,11 @@ export class EvidenceVerifier {
   }
 
   async #validate(
-    { document }: StatementEvidence,
-    by: {
-      readonly nodeId: string;
-      readonly admission: MachineRecord;
-      readonly statement: Uint8Array;
-      readonly signal: AbortSignal;
-    },
+    document: Uint8Array,
+    by: { readonly nodeId: string; readonly admission: MachineRecord; readonly statement: Uint8Array },
+    signal: AbortSignal,
   ): Promise<EvidenceIdentity> {
-    const { nodeId, admission, statement, signal } = by;
+    const { nodeId, admission, statement } = by;
     const { collateral, clusterId, nowMs, attestation } = this.#ports;
     const { policy, lockPcr, variants } = await attestation(signal);
     const validator = this.#validatorFor(variants, admission.variant);

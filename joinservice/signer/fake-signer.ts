@@ -28,13 +28,9 @@ import {
   TestCluster,
   TestOwner,
 } from '../../internal/testing/index.ts';
-import { EvidenceVerifier } from './evidence-verifier.ts';
-import { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
-import { Lifetimes } from './lifetimes.ts';
-import { SignerMemory } from './signer-memory.ts';
+import { CONTROL_PLANE_KEYS } from './key-ring.ts';
 import { MemberSigner, type MemberRequest, type SignerReads } from './member-signer.ts';
-import { SignerOwnerDocuments } from './signer-owner-documents.ts';
-import { StoredConfiguration } from './stored-configuration.ts';
+import { createReads } from './serve-signer.ts';
 
 const never = new AbortController().signal;
 export const CONTROL_PLANE = ['ConsensusMember', 'KubernetesController'] as const;
@@ -97,7 +93,7 @@ export class SignerMachine {
       nodeId: this.nodeId,
       signature: new Uint8Array(sign(undefined, statement, this.#privKey)),
       evidence: [{ variant: 'machine-key', document }],
-      nodeCertPem: '',
+      nodeCertificatePem: '',
       enrolment: new Uint8Array(),
       ...lie,
     };
@@ -144,34 +140,16 @@ export class FakeSigner {
   }
 
   #start(epoch: number): SignerReads {
-    const { etcd, files, clock, cluster } = this;
-    const { clusterId } = cluster;
-    const nowMs = (): number => clock.nowMs();
-    const memory = new SignerMemory({ files, directory: '/memory' });
-    const configuration = new StoredConfiguration(etcd);
-    return {
-      ...{ etcd, memory, configuration, clock },
-      lifetimes: new Lifetimes(configuration),
-      keys: new KeyRing({ files, directory: '/keys', nowMs }),
-      documents: new SignerOwnerDocuments({
-        ...{ etcd, memory, nowMs, clusterId, epoch },
-        ownerKeys: [this.owner.pubKey],
-      }),
-      evidence: new EvidenceVerifier({
-        attestation: async (signal) => (await configuration.now(signal)).attestation(),
-        collateral: () => Promise.resolve({}),
-        ...{ clusterId, nowMs },
-      }),
-      cluster: {
-        clusterId,
-        own: { nodeId: this.own.nodeId, name: 'c1', address: '192.0.2.1' },
-        networks: {
-          serviceSubnet: '10.96.0.0/12',
-          podSubnet: '10.244.0.0/16',
-          apiServerSans: ['192.0.2.100'],
-        },
-      },
+    const { clusterId } = this.cluster;
+    const own = { nodeId: this.own.nodeId, name: 'c1', address: '192.0.2.1' };
+    const networks = {
+      serviceSubnet: '10.96.0.0/12',
+      podSubnet: '10.244.0.0/16',
+      apiServerSans: ['192.0.2.100'],
     };
+    const ownerKey = Buffer.from(this.owner.pubKey).toString('base64');
+    const cluster = { clusterId, epoch, own, networks, ownerKeys: [ownerKey] as [string] };
+    return createReads({ cluster, keys: '/keys', memory: '/memory' }, this);
   }
 
   /** Calls the signer as any program with the credentials of the join service can. */

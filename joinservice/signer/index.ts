@@ -14,6 +14,4 @@
 export { type SignerConfig } from './signer-config.ts';
 export { type SignerErrorCode } from './errors.ts';
 export { CONTROL_PLANE_KEYS } from './key-ring.ts';
-export { type KubeconfigCredentials, type KubeconfigRequest } from './kubeconfig-signer.ts';
-export { type MemberCredentials, type MemberRequest } from './member-signer.ts';
 export { serveSigner, type SignerPorts } from './serve-signer.ts';

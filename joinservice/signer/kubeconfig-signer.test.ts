@@ -45,10 +45,10 @@ const sign = (
   const clusterId = over.clusterId ?? signer.cluster.clusterId;
   const statement = kubeconfigStatement({ clusterId, certificateRequest });
   const signature = signEd25519(over.key ?? signer.owner.keyPem, statement);
-  const operatorPubKeyDer = over.as ?? spkiFrom(signer.owner.keyPem);
+  const operatorPublicKey = over.as ?? spkiFrom(signer.owner.keyPem);
   return signKubeconfig(
     signer.reads,
-    { certificateRequest: over.request ?? certificateRequest, operatorPubKeyDer, signature },
+    { certificateRequest: over.request ?? certificateRequest, operatorPublicKey, signature },
     never,
   );
 };
@@ -59,8 +59,8 @@ function spkiFrom(keyPem: ReturnType<typeof generateEd25519Key>): Uint8Array {
 
 describe('signKubeconfig()', () => {
   test('signKubeconfig() signs the key that an owner requests, with the recorded name of the owner', async () => {
-    const { certPem, kubernetesCaPem } = await sign();
-    const certificate = new X509Certificate(certPem);
+    const { certificatePem, kubernetesCaPem } = await sign();
+    const certificate = new X509Certificate(certificatePem);
     expect(certificate.subject.split('\n')).toEqual(['CN=owner', 'O=kubeadm:cluster-admins']);
     expect(Buffer.compare(spkiDerOf(certificate.publicKey), pubKeyDerOf(kubectlKey))).toBe(0);
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
@@ -69,8 +69,8 @@ describe('signKubeconfig()', () => {
   test('signKubeconfig() signs with the client CA after a rotation; server certificates keep their CA', async () => {
     const set = await rotation('issue');
     await signer.files.writeAtomic('/keys/rotation.json', encodeKeySet(set).reveal());
-    const { certPem, kubernetesCaPem } = await sign();
-    const certificate = new X509Certificate(certPem);
+    const { certificatePem, kubernetesCaPem } = await sign();
+    const certificate = new X509Certificate(certificatePem);
     expect(kubernetesCaPem).toBe(caPem);
     expect(certificate.verify(new X509Certificate(caPem).publicKey)).toBe(false);
     const { public: nextPem } = set.next['kubernetes-clients-ca'];

@@ -1,5 +1,6 @@
 import { isSignedByEd25519Key, kubeconfigStatement } from '../../internal/crypto/index.ts';
 import { verifyCertificateRequest } from '../../internal/pki/index.ts';
+import type { SignKubeconfigRequest } from '../signerproto/gen/signer_pb.js';
 import { SignerError } from './errors.ts';
 import type { SignerReads } from './member-signer.ts';
 
@@ -7,20 +8,7 @@ import type { SignerReads } from './member-signer.ts';
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
 /** A certificate request of an owner for kubectl. Untrusted until it is verified. */
-export interface KubeconfigRequest {
-  /** PKCS#10, DER. */
-  readonly certificateRequest: Uint8Array;
-  /** The Ed25519 key of the owner, SubjectPublicKeyInfo, DER. */
-  readonly operatorPubKeyDer: Uint8Array;
-  /** The signature of the owner over `kubeconfigStatement`. */
-  readonly signature: Uint8Array;
-}
-
-/** The parts of a kubeconfig other than the private key. */
-export interface KubeconfigCredentials {
-  readonly certPem: string;
-  readonly kubernetesCaPem: string;
-}
+type KubeconfigRequest = Omit<SignKubeconfigRequest, '$typeName'>;
 
 /**
  * Issues a client certificate of the Kubernetes API for a key that an owner has signed. The owners come from the configuration of
@@ -28,13 +16,13 @@ export interface KubeconfigCredentials {
  * @throws SignerError `signer-not-on-record`, `signer-request-invalid`, `signer-key-missing`
  */
 export async function signKubeconfig(
-  ports: Pick<SignerReads, 'documents' | 'keys' | 'lifetimes' | 'cluster'>,
+  ports: Pick<SignerReads, 'documents' | 'keys' | 'configuration' | 'cluster'>,
   request: KubeconfigRequest,
   signal: AbortSignal,
-): Promise<KubeconfigCredentials> {
-  const { certificateRequest, operatorPubKeyDer, signature } = request;
+) {
+  const { certificateRequest, operatorPublicKey, signature } = request;
   const { clusterId } = ports.cluster;
-  const operator = await ports.documents.operator(operatorPubKeyDer, signal);
+  const operator = await ports.documents.operator(operatorPublicKey, signal);
   if (operator?.role !== 'owner')
     throw new SignerError(
       'signer-not-on-record',
@@ -43,7 +31,7 @@ export async function signKubeconfig(
   const { name } = operator;
   if (
     !isSignedByEd25519Key(
-      operatorPubKeyDer,
+      operatorPublicKey,
       kubeconfigStatement({ clusterId, certificateRequest }),
       signature,
     )
@@ -59,11 +47,11 @@ export async function signKubeconfig(
   });
   const { caPem: kubernetesCaPem } = await ports.keys.certificateAuthority('kubernetes-ca');
   const { signer } = await ports.keys.kubernetesClients();
-  const validDays = await ports.lifetimes.operatorDays(signal);
-  const certPem = await signer.issue({
+  const validDays = await ports.configuration.operatorDays(signal);
+  const certificatePem = await signer.issue({
     ...{ commonName: name, organization: ADMIN_GROUP, pubKeyDer, validDays },
     usages: ['client'],
     names: [],
   });
-  return { certPem, kubernetesCaPem };
+  return { certificatePem, kubernetesCaPem };
 }

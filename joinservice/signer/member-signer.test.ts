@@ -40,7 +40,7 @@ async function signFor(name: string, roles: readonly Role[]) {
   signer.put(record);
   if (roles.includes('ConsensusMember')) signer.write(signer.owner.grantWrite(record));
   const signed = await signer.sign(await signer.request(machine, { address: `192.0.2.${10 + ++count}` }));
-  const issuers = [signed.kubeletClientCertPem, signed.kubeletServingCertPem].map(
+  const issuers = [signed.kubeletClientCertificatePem, signed.kubeletServingCertificatePem].map(
     (pem) => new X509Certificate(pem).issuer,
   );
   return { machine, signed, issuers };
@@ -53,7 +53,7 @@ test.each([
   'the certificate of $name says whether the node is a control plane, according to its recorded roles',
   async (given) => {
     const { machine, signed } = await signFor('x1', given.roles);
-    const certificate = new X509Certificate(signed.nodeCertPem);
+    const certificate = new X509Certificate(signed.nodeCertificatePem);
     const verify = (): unknown => verifyControlPlaneCertificate(certificate, signer.cluster.trust);
     expect(nodeIdOf(spkiDerOf(certificate.publicKey))).toBe(machine.nodeId);
     if (given.is) expect(verify()).toMatchObject({ nodeId: machine.nodeId });
@@ -64,7 +64,8 @@ test.each([
 test('MemberSigner uses one Kubernetes CA for client and server certificates before the first rotation', async () => {
   const { signed, issuers } = await signFor('w1', ['KubernetesWorker']);
   expect(issuers).toEqual(['CN=kubernetes clients 1', 'CN=kubernetes clients 1']);
-  expect(signed).toMatchObject({ kubernetesClientsCaPem: '', controlPlaneKeys: undefined });
+  expect(signed.kubernetesClientsCaPem).toBe('');
+  expect(signed.controlPlaneKeys).toBeUndefined();
 });
 
 test('MemberSigner uses the current client CA after a rotation and returns both trusted CAs', async () => {
@@ -83,8 +84,8 @@ test('the kubelet serving certificate has the recorded name and the canonical ad
   const machine = new SignerMachine();
   signer.put(machine.record('w6', ['KubernetesWorker']));
   const request = await signer.request(machine, { address: '2001:DB8:0::7' });
-  const { kubeletServingCertPem } = await signer.sign(request);
-  const certificate = new X509Certificate(kubeletServingCertPem);
+  const { kubeletServingCertificatePem } = await signer.sign(request);
+  const certificate = new X509Certificate(kubeletServingCertificatePem);
   expect(certificate.subjectAltName).toBe('DNS:w6, IP Address:2001:DB8:0:0:0:0:0:7');
 });
 

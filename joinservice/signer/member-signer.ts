@@ -2,7 +2,6 @@ import { X509Certificate } from 'node:crypto';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/index.ts';
 import { seal, type Sealed } from '../../internal/crypto/index.ts';
-import { kubeletServingMinutes } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeIdOf,
@@ -17,12 +16,12 @@ import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
 import { controlPlaneAt } from '../evidence/index.ts';
 import { isListedAs } from '../ownerdocs/index.ts';
+import type { SignMemberRequest } from '../signerproto/gen/signer_pb.js';
 import { checkAddress, type ReservedNetworks, type ReservedNode } from './check-address.ts';
 import { SignerError } from './errors.ts';
 import { sealForTpm } from './seal-for-tpm.ts';
 import type { EvidenceVerifier, StatementEvidence } from './evidence-verifier.ts';
 import type { KeyRing } from './key-ring.ts';
-import { MINUTES_PER_DAY, type Lifetimes } from './lifetimes.ts';
 import type { SignerMemory } from './signer-memory.ts';
 import type { SignerOwnerDocuments } from './signer-owner-documents.ts';
 import { verifyStatement, type SignedStatement } from './verify-statement.ts';
@@ -35,7 +34,6 @@ export interface SignerReads {
   /** The records of the cluster, read only. */
   readonly etcd: KeySpace;
   readonly keys: KeyRing;
-  readonly lifetimes: Lifetimes;
   readonly configuration: StoredConfiguration;
   readonly documents: SignerOwnerDocuments;
   readonly memory: SignerMemory;
@@ -54,34 +52,11 @@ export interface SignerCluster {
 }
 
 /** The request of a member. All of it is untrusted until it is verified. */
-export interface MemberRequest {
-  readonly nodeId: string;
-  readonly address: string;
+export type MemberRequest = Omit<SignMemberRequest, '$typeName' | 'roles' | 'timeMs' | 'evidence'> & {
   readonly roles: readonly string[];
-  readonly kubeletClientCsr: Uint8Array;
-  readonly kubeletServingCsr: Uint8Array;
-  readonly sealingPublicKey: Uint8Array;
-  readonly session: Uint8Array;
   readonly timeMs: number;
-  readonly signature: Uint8Array;
   readonly evidence: readonly StatementEvidence[];
-  /** The current node certificate, also an expired one; empty while the machine joins. */
-  readonly nodeCertPem: string;
-  /** The enrolment request of its TPM; empty without one. */
-  readonly enrolment: Uint8Array;
-}
-
-/** What a member gets. */
-export interface MemberCredentials {
-  readonly nodeCertPem: string;
-  readonly kubernetesCaPem: string;
-  /** The CAs for clients of the kubelet, a PEM bundle; empty while it is the Kubernetes CA. */
-  readonly kubernetesClientsCaPem: string;
-  readonly kubeletClientCertPem: string;
-  readonly kubeletServingCertPem: string;
-  /** For a control plane that the machine requested, the record allows and an owner has signed. */
-  readonly controlPlaneKeys: Sealed | undefined;
-}
+};
 
 /**
  * Signs what the statement of a machine requests, as far as its record and, for a control plane, the grant of an owner allow. A
@@ -95,7 +70,7 @@ export class MemberSigner {
   }
 
   /** Verifies a request and signs its certificates. @throws SignerError, OwnerDocumentError */
-  async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
+  async signMember(request: MemberRequest, signal: AbortSignal) {
     const { memory, cluster } = this.#reads;
     const node = await this.#node(request.nodeId, signal);
     const statement = this.#statement(node, request);
@@ -106,22 +81,23 @@ export class MemberSigner {
     const made = { statement: statement.bytes, evidence: request.evidence };
     const shows = await this.#reads.evidence.verify(node, made, signal);
     const approval = isControlPlane(node.roles)
-      ? await this.#ownerApproval(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
+      ? await this.#ownerApproval(node, { shows, nodeCertPem: request.nodeCertificatePem }, signal)
       : undefined;
-    const credentials = await this.#credentials(node, { request, address, shows, approval }, signal);
+    const verified = { request, statement, address, shows, approval };
+    const credentials = await this.#credentials(node, verified, signal);
     // Remembered before the answer: after a crash the machine may repeat the same statement.
-    await this.#remember(node, { statement, address, shows, approval });
+    await this.#remember(node, verified);
     return credentials;
   }
 
   /** The certificate for the key of an operator that an owner has signed. @throws SignerError `signer-not-on-record` */
   async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
-    const { documents, cluster, lifetimes, keys } = this.#reads;
+    const { documents, cluster, configuration, keys } = this.#reads;
     const pubKeyDer = await keyOf(certificateRequest);
     const operator = await documents.operator(pubKeyDer, signal);
     if (operator === undefined)
       throw new SignerError('signer-not-on-record', 'signing for an operator: no owner has signed this key');
-    const validDays = await lifetimes.operatorDays(signal);
+    const validDays = await configuration.operatorDays(signal);
     const leaf = operatorLeaf({ clusterId: cluster.clusterId, pubKeyDer, name: operator.name, validDays });
     return (await keys.certificateAuthority('cluster-ca')).issue(leaf);
   }
@@ -211,18 +187,10 @@ export class MemberSigner {
     }
   }
 
-  async #remember(
-    { nodeId, name }: NodeRecord,
-    at: {
-      readonly statement: SignedStatement;
-      readonly address: string;
-      readonly shows: Shown;
-      readonly approval: OwnerApproval | undefined;
-    },
-  ): Promise<void> {
+  async #remember({ nodeId, name }: NodeRecord, verified: VerifiedRequest): Promise<void> {
     const { memory } = this.#reads;
-    const { address, shows, approval } = at;
-    const statement = { id: at.statement.id, timeMs: at.statement.timeMs };
+    const { address, shows, approval } = verified;
+    const statement = { id: verified.statement.id, timeMs: verified.statement.timeMs };
     if (approval === undefined) return memory.keepWorker(nodeId, statement);
     const { identity } = shows.machine;
     await memory.keepControlPlane({
@@ -232,62 +200,45 @@ export class MemberSigner {
     });
   }
 
-  async #credentials(
-    node: NodeRecord,
-    of: {
-      readonly request: MemberRequest;
-      readonly address: string;
-      readonly shows: Shown;
-      readonly approval: OwnerApproval | undefined;
-    },
-    signal: AbortSignal,
-  ): Promise<MemberCredentials> {
-    const { request, address } = of;
-    const { keys, lifetimes, cluster } = this.#reads;
+  async #credentials(node: NodeRecord, verified: VerifiedRequest, signal: AbortSignal) {
+    const { request, address } = verified;
+    const { keys, configuration, cluster } = this.#reads;
     const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
     const [clusterCa, kubernetesCa] = [
       await keys.certificateAuthority('cluster-ca'),
       await keys.certificateAuthority('kubernetes-ca'),
     ];
     const clients = await keys.kubernetesClients();
-    const certificates = await lifetimes.now(signal);
-    const [nodeDays, clientDays, servingDays] = [
-      certificates.nodeMinutes / MINUTES_PER_DAY,
-      certificates.kubeletMinutes / MINUTES_PER_DAY,
-      kubeletServingMinutes(certificates) / MINUTES_PER_DAY,
-    ];
+    const days = await configuration.memberDays(signal);
     const leaf = nodeLeaf({
       clusterId: cluster.clusterId,
       pubKeyDer: Buffer.from(node.pubKey, 'base64'),
       addresses: [address],
-      validDays: nodeDays,
+      validDays: days.node,
       isControlPlane: isControlPlane(node.roles),
     });
     const names: readonly SubjectName[] = [
       { type: 'dns', value: node.name },
       { type: 'ip', value: address },
     ];
-    const asClient = { usage: 'client', names: [], validDays: clientDays } as const;
-    const asServer = { usage: 'server', names, validDays: servingDays } as const;
+    const asClient = { usage: 'client', names: [], validDays: days.kubeletClient } as const;
+    const asServer = { usage: 'server', names, validDays: days.kubeletServing } as const;
+    // For a control plane that the machine requested, the record allows and an owner has signed.
+    const controlPlaneKeys = await this.#sealedKeys(node, verified);
     return {
-      nodeCertPem: await clusterCa.issue(leaf),
+      nodeCertificatePem: await clusterCa.issue(leaf),
       kubernetesCaPem: kubernetesCa.caPem,
       kubernetesClientsCaPem: clients.trustedPem ?? '',
-      kubeletClientCertPem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
-      kubeletServingCertPem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
-      controlPlaneKeys: await this.#sealedKeys(node, of),
+      kubeletClientCertificatePem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
+      kubeletServingCertificatePem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
+      ...(controlPlaneKeys === undefined ? {} : { controlPlaneKeys }),
     };
   }
 
   async #sealedKeys(
     { nodeId }: NodeRecord,
-    of: {
-      readonly request: MemberRequest;
-      readonly shows: Shown;
-      readonly approval: OwnerApproval | undefined;
-    },
+    { request, shows, approval }: VerifiedRequest,
   ): Promise<Sealed | undefined> {
-    const { request, shows, approval } = of;
     if (approval === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
     const keys = await this.#reads.keys.controlPlaneKeys();
     // The node key in a grant has signed this request. An inventory lists a TPM instead, so that TPM has to
@@ -304,8 +255,8 @@ export class MemberSigner {
 
   async #node(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
     const key = records.node.key(nodeId);
-    const entry = nodeId.includes('/') ? undefined : await this.#reads.etcd.get(key, { signal });
-    const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
+    const { etcd } = this.#reads;
+    const node = nodeId.includes('/') ? undefined : (await records.node.read(etcd, key, signal)).record;
     // The ID is derived from the key. If the record had another key, the signer would issue a kubelet
     // certificate for a wrong ID.
     const isOwnKey = node !== undefined && nodeIdOf(Buffer.from(node.pubKey, 'base64')) === nodeId;
@@ -315,6 +266,17 @@ export class MemberSigner {
 }
 
 type Shown = Awaited<ReturnType<EvidenceVerifier['verify']>>;
+
+/** A request that passed every check, and what the checks have shown. */
+interface VerifiedRequest {
+  readonly request: MemberRequest;
+  readonly statement: SignedStatement;
+  /** Canonical. */
+  readonly address: string;
+  readonly shows: Shown;
+  /** Undefined for workers. */
+  readonly approval: OwnerApproval | undefined;
+}
 
 /** The proof that an owner approved a control plane; without a grant it is the inventory. */
 interface OwnerApproval {

@@ -19,7 +19,6 @@ import { SignerError } from './errors.ts';
 import { EvidenceVerifier } from './evidence-verifier.ts';
 import { signKubeconfig } from './kubeconfig-signer.ts';
 import { KeyRing } from './key-ring.ts';
-import { Lifetimes } from './lifetimes.ts';
 import { SignerMemory } from './signer-memory.ts';
 import { MemberSigner, type SignerReads } from './member-signer.ts';
 import { SignerOwnerDocuments } from './signer-owner-documents.ts';
@@ -54,11 +53,10 @@ export async function serveSigner(
   });
   const space = new Namespace(etcd, CLUSTER_PREFIX);
   const reads = createReads(config, { ...ports, etcd: space });
-  const signer = new MemberSigner(reads);
   await using server = new RpcServer<LocalPeer>({
     clock,
     upgrade: localUpgrade,
-    services: [implement(Signer, { ...signerHandlers(signer, log), ...kubeconfigHandler(reads, log) })],
+    services: [implement(Signer, signerHandlers(reads, log))],
     disclose: 'chain',
     log: log.child('rpc'),
   });
@@ -74,9 +72,9 @@ export async function serveSigner(
 }
 
 /** What the signer decides with. Facts that must not come from etcd come from the configuration. */
-function createReads(
-  { cluster, keys, memory: directory }: SignerConfig,
-  ports: SignerPorts & { readonly etcd: KeySpace },
+export function createReads(
+  { cluster, keys, memory: directory }: Pick<SignerConfig, 'cluster' | 'keys' | 'memory'>,
+  ports: Pick<SignerPorts, 'files' | 'clock'> & { readonly etcd: KeySpace },
 ): SignerReads {
   const { files, clock, etcd } = ports;
   const { clusterId, epoch, own, networks } = cluster;
@@ -87,7 +85,6 @@ function createReads(
   const configuration = new StoredConfiguration(etcd);
   return {
     ...{ etcd, memory, configuration, clock },
-    lifetimes: new Lifetimes(configuration),
     keys: new KeyRing({ files, directory: keys, nowMs }),
     documents: new SignerOwnerDocuments({
       ...{ etcd, memory, nowMs, clusterId, epoch },
@@ -114,52 +111,28 @@ function withoutUndefined({
 }
 
 /** Handlers of the contract `Signer`. Each signature is logged. */
-export function signerHandlers(
-  signer: MemberSigner,
-  log: Logger,
-): Omit<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
+export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof Signer, LocalPeer> {
+  const signer = new MemberSigner(reads);
   return {
     signMember: async (request, { signal }) => {
-      const { nodeCertificatePem: nodeCertPem } = request;
-      const asked = { ...request, nodeCertPem, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
+      const { nodeId: node, address } = request;
+      const asked = { ...request, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
       const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
-        log.warn('request for a node refused', { node: request.nodeId, error });
+        log.warn('request for a node refused', { node, error });
         throw error;
       });
-      const sealed = signed.controlPlaneKeys;
-      log.info('signed for a node', {
-        node: request.nodeId,
-        address: request.address,
-        keys: sealed !== undefined,
-      });
-      return {
-        nodeCertificatePem: signed.nodeCertPem,
-        kubernetesCaPem: signed.kubernetesCaPem,
-        kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
-        kubeletClientCertificatePem: signed.kubeletClientCertPem,
-        kubeletServingCertificatePem: signed.kubeletServingCertPem,
-        ...(sealed === undefined ? {} : { controlPlaneKeys: sealed }),
-      };
+      log.info('signed for a node', { node, address, keys: 'controlPlaneKeys' in signed });
+      return signed;
     },
     signOperator: async ({ certificateRequest }, { signal }) => {
       const certificatePem = await signer.signOperator(certificateRequest, signal);
       log.info('signed for an operator');
       return { certificatePem };
     },
-  };
-}
-
-function kubeconfigHandler(
-  reads: Parameters<typeof signKubeconfig>[0],
-  log: Logger,
-): Pick<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
-  return {
     signKubeconfig: async (request, { signal }) => {
-      const { certificateRequest, operatorPublicKey: operatorPubKeyDer, signature } = request;
-      const asked = { certificateRequest, operatorPubKeyDer, signature };
-      const { certPem, kubernetesCaPem } = await signKubeconfig(reads, asked, signal);
+      const signed = await signKubeconfig(reads, request, signal);
       log.info('signed for a kubeconfig');
-      return { certificatePem: certPem, kubernetesCaPem };
+      return signed;
     },
   };
 }

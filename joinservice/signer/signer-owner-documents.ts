@@ -44,11 +44,6 @@ export class SignerOwnerDocuments {
     this.#ports = ports;
   }
 
-  /** The raw Ed25519 keys of the current owners. @throws OwnerDocumentError where the chain of `owners` documents is broken */
-  async owners(signal: AbortSignal): Promise<readonly Uint8Array[]> {
-    return (await this.#trust(true, signal)).owners;
-  }
-
   /**
    * The grant for a control plane: for this node key on this machine, with these roles. A running control plane may renew its
    * certificates after the grant expired, and after a recovery of the quorum.
@@ -87,7 +82,7 @@ export class SignerOwnerDocuments {
     signal: AbortSignal,
   ): Promise<{ readonly name: string; readonly role: OperatorRole } | undefined> {
     const fingerprint = fingerprintOfKey(pubKeyDer);
-    const isOwner = (await this.owners(signal)).some(
+    const isOwner = (await this.#trust(true, signal)).owners.some(
       (raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint,
     );
     const document = await this.#once('operators', signal);
@@ -136,8 +131,8 @@ export class SignerOwnerDocuments {
   /** etcd can only raise the epoch, which admits no node; the configuration contains the minimum. */
   async #epoch(signal: AbortSignal): Promise<number> {
     const { etcd, epoch } = this.#ports;
-    const entry = await etcd.get(CLUSTER_KEY, { signal });
-    return Math.max(epoch, entry === undefined ? 1 : records.cluster.decode(entry.key, entry.value).epoch);
+    const { record } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
+    return Math.max(epoch, record?.epoch ?? 1);
   }
 }
 

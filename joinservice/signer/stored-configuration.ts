@@ -1,6 +1,12 @@
-import { parseClusterConfig, type ClusterConfig } from '../../internal/config/index.ts';
+import {
+  ConfigError,
+  DEFAULTS,
+  kubeletServingMinutes,
+  parseClusterConfig,
+  type ClusterConfig,
+} from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
+import { CONFIGURATION_KEY, RecordError, records } from '../../internal/records/index.ts';
 import { readAttestation, type ActiveAttestation } from '../evidence/index.ts';
 import { sha256Of } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
@@ -12,6 +18,8 @@ export interface StoredConfigurationContent {
   readonly sha256: string;
   readonly attestation: () => ActiveAttestation;
 }
+
+const MINUTES_PER_DAY = 24 * 60;
 
 /** Reads the configuration. It is parsed once for each revision, since it may list a thousand machines. */
 export class StoredConfiguration {
@@ -40,5 +48,31 @@ export class StoredConfiguration {
       attestation: () => (attestation ??= readAttestation(config)),
     };
     return this.#known;
+  }
+
+  /** How many days the certificates of a member are valid. @throws as `now` */
+  async memberDays(
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<'node' | 'kubeletClient' | 'kubeletServing', number>>> {
+    const { certificates } = (await this.now(signal)).config;
+    return {
+      node: certificates.nodeMinutes / MINUTES_PER_DAY,
+      kubeletClient: certificates.kubeletMinutes / MINUTES_PER_DAY,
+      kubeletServing: kubeletServingMinutes(certificates) / MINUTES_PER_DAY,
+    };
+  }
+
+  /**
+   * How many days certificates of operators are valid. An invalid configuration counts as the default, so that an
+   * operator can still log in and correct it.
+   */
+  async operatorDays(signal: AbortSignal): Promise<number> {
+    try {
+      return (await this.now(signal)).config.certificates.operatorMinutes / MINUTES_PER_DAY;
+    } catch (error) {
+      const isUnreadable = [ConfigError, RecordError, SignerError].some((kind) => error instanceof kind);
+      if (!isUnreadable) throw error;
+      return DEFAULTS.operatorCertificateMinutes / MINUTES_PER_DAY;
+    }
   }
 }

@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   createClient,
   localUpgrade,
@@ -5,13 +6,13 @@ import {
   type Client,
   type LocalPeer,
 } from '../../internal/rpc/index.ts';
-import type {
-  KubeconfigCredentials,
-  KubeconfigRequest,
-  MemberCredentials,
-  MemberRequest,
-} from '../signer/index.ts';
-import { Signer } from '../signerproto/gen/signer_pb.js';
+import {
+  Signer,
+  type SignKubeconfigRequestSchema,
+  type SignKubeconfigResponse,
+  type SignMemberRequestSchema,
+  type SignMemberResponse,
+} from '../signerproto/gen/signer_pb.js';
 
 const SIGN_MS = 10_000;
 
@@ -31,37 +32,24 @@ export class SignerClient implements Disposable {
   }
 
   /** Certificates and sealed keys for a member. */
-  async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
-    const { timeMs, roles, evidence, nodeCertPem: nodeCertificatePem, ...same } = request;
-    const lists = { roles: [...roles], evidence: [...evidence] };
-    const asked = { ...same, ...lists, nodeCertificatePem, timeMs: BigInt(timeMs) };
-    const signed = await this.#client.signMember(asked, { signal, timeoutMs: SIGN_MS });
-    return {
-      nodeCertPem: signed.nodeCertificatePem,
-      kubernetesCaPem: signed.kubernetesCaPem,
-      kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
-      kubeletClientCertPem: signed.kubeletClientCertificatePem,
-      kubeletServingCertPem: signed.kubeletServingCertificatePem,
-      controlPlaneKeys: signed.controlPlaneKeys,
-    };
+  signMember(
+    request: MessageInitShape<typeof SignMemberRequestSchema>,
+    signal: AbortSignal,
+  ): Promise<SignMemberResponse> {
+    return this.#client.signMember(request, { signal, timeoutMs: SIGN_MS });
   }
 
   /** The certificate of an operator, PEM. */
   async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
-    const { certificatePem } = await this.#client.signOperator(
-      { certificateRequest },
-      { signal, timeoutMs: SIGN_MS },
-    );
-    return certificatePem;
+    const options = { signal, timeoutMs: SIGN_MS };
+    return (await this.#client.signOperator({ certificateRequest }, options)).certificatePem;
   }
 
   /** A client certificate of the Kubernetes API for an owner. */
-  async signKubeconfig(request: KubeconfigRequest, signal: AbortSignal): Promise<KubeconfigCredentials> {
-    const { certificateRequest, operatorPubKeyDer: operatorPublicKey, signature } = request;
-    const { certificatePem, kubernetesCaPem } = await this.#client.signKubeconfig(
-      { certificateRequest, operatorPublicKey, signature },
-      { signal, timeoutMs: SIGN_MS },
-    );
-    return { certPem: certificatePem, kubernetesCaPem };
+  signKubeconfig(
+    request: MessageInitShape<typeof SignKubeconfigRequestSchema>,
+    signal: AbortSignal,
+  ): Promise<SignKubeconfigResponse> {
+    return this.#client.signKubeconfig(request, { signal, timeoutMs: SIGN_MS });
   }
 }

@@ -13,6 +13,7 @@ import {
 } from '../../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd } from '../../../internal/testing/index.ts';
 import { IssueJoinTicketRequestSchema, IssueRejoinTicketRequestSchema } from '../../joinproto/gen/join_pb.js';
+import { SignMemberResponseSchema } from '../../signerproto/gen/signer_pb.js';
 import type { ClusterFacts } from './cluster-facts.ts';
 import { isSameMachine } from '../../evidence/index.ts';
 import type { MembershipCommits } from '../admission/membership-commits.ts';
@@ -129,17 +130,9 @@ function ticketsOf(): Tickets {
     facts,
     commits: { commit: () => (committed++, Promise.resolve(node)) } as unknown as MembershipCommits,
     signer: {
-      signMember: ({ address }) => {
+      signMember: ({ address = '' }) => {
         signed.push(address);
-        const pem = '';
-        return Promise.resolve({
-          nodeCertPem: pem,
-          kubernetesCaPem: pem,
-          kubernetesClientsCaPem: pem,
-          kubeletClientCertPem: pem,
-          kubeletServingCertPem: pem,
-          controlPlaneKeys: undefined,
-        });
+        return Promise.resolve(create(SignMemberResponseSchema));
       },
     },
     clockObservations: new ClockObservations({ etcd, clock: new FakeClock() }),

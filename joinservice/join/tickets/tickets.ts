@@ -3,6 +3,7 @@ import type { AttestedPeer } from '../../../internal/atls/index.ts';
 import { MAX_EVIDENCE_BYTES } from '../../../internal/attestation/index.ts';
 import { lockCounterOf } from '../../../internal/attestation/tpm/index.ts';
 import { canonicalJson } from '../../../internal/config/index.ts';
+import type { Sealed } from '../../../internal/crypto/index.ts';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import {
   records,
@@ -23,7 +24,7 @@ import type {
   TicketKeys,
   TicketSchema,
 } from '../../joinproto/gen/join_pb.js';
-import type { MemberCredentials, MemberRequest } from '../../signer/index.ts';
+import type { SignerClient } from '../../signerlink/index.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
 import type { MembershipCommits } from '../admission/membership-commits.ts';
 import { JoinError } from '../errors.ts';
@@ -39,20 +40,13 @@ const MAX_ROLE = 64;
 /** The evidence of a machine in its best variant, and the evidence of its key. */
 const MAX_EVIDENCE = 2;
 
-/**
- * Signs the certificates of a ticket. The join service, which untrusted peers reach, has no key of the
- * cluster itself.
- */
-export interface TicketSigner {
-  signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials>;
-}
-
 /** What tickets are made with. */
 export interface TicketPorts {
   readonly etcd: KeySpace;
   readonly commits: MembershipCommits;
   readonly facts: ClusterFacts;
-  readonly signer: TicketSigner;
+  /** The join service, which untrusted peers reach, has no key of the cluster itself. */
+  readonly signer: Pick<SignerClient, 'signMember'>;
   readonly clockObservations: ClockObservations;
   /** Throws unless the evidence of the session satisfies the current policy and shows the lock of this cluster. */
   readonly checkEvidence: (peer: AttestedPeer) => void;
@@ -126,34 +120,23 @@ export class Tickets {
     const { nodeId, name, roles, labels } = node;
     await this.#reserve(node, parseAddress(to.keys.address), signal);
     // The signer verifies everything that the machine sent. Only the session value comes from this process.
-    const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = to.keys;
-    const signed = await signer.signMember(
-      {
-        ...statement,
-        nodeCertPem,
-        nodeId,
-        session: to.session,
-        timeMs: Number(BigInt.asIntN(53, timeMs)),
-      },
-      signal,
-    );
+    const { $typeName: _, ...statement } = to.keys;
+    const evidence = statement.evidence.map(({ variant, document }) => ({ variant, document }));
+    const request = { ...statement, evidence, nodeId, session: to.session };
+    const { $typeName: _name, controlPlaneKeys, ...signed } = await signer.signMember(request, signal);
     return {
+      ...signed,
       nodeId,
       nodeName: name,
       clusterId: cluster.clusterId,
       clusterName: cluster.clusterName,
       clusterCaPem: cluster.caPem,
       epoch: BigInt(cluster.epoch),
-      nodeCertificatePem: signed.nodeCertPem,
       roles,
       labels,
       controlPlanes: [...controlPlanes],
       settings: Buffer.from(canonicalJson(settings), 'utf8'),
-      kubernetesCaPem: signed.kubernetesCaPem,
-      kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
-      kubeletClientCertificatePem: signed.kubeletClientCertPem,
-      kubeletServingCertificatePem: signed.kubeletServingCertPem,
-      ...(signed.controlPlaneKeys === undefined ? {} : { controlPlaneKeys: signed.controlPlaneKeys }),
+      ...(controlPlaneKeys === undefined ? {} : { controlPlaneKeys: sealedKeysOf(controlPlaneKeys) }),
     };
   }
 
@@ -166,28 +149,20 @@ export class Tickets {
   }
 
   async #member(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
-    const key = records.node.key(nodeId);
-    const entry = await this.#ports.etcd.get(key, { signal });
-    const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
-    if (node === undefined)
-      throw new JoinError('join-not-member', `renewing ticket of ${nodeId}: no record of a member`);
+    const doing = `renewing ticket of ${nodeId}`;
+    const { record: node } = await records.node.read(this.#ports.etcd, records.node.key(nodeId), signal);
+    if (node === undefined) throw new JoinError('join-not-member', `${doing}: no record of a member`);
     if (node.state === 'DECOMMISSIONED')
-      throw new JoinError(
-        'join-decommissioned',
-        `renewing ticket of ${nodeId}: node ${node.name} was decommissioned`,
-      );
-    if (node.state !== 'UP')
-      throw new JoinError('join-not-member', `renewing ticket of ${nodeId}: its state is ${node.state}`);
+      throw new JoinError('join-decommissioned', `${doing}: node ${node.name} was decommissioned`);
+    if (node.state !== 'UP') throw new JoinError('join-not-member', `${doing}: its state is ${node.state}`);
     return node;
   }
 
   /** The stored request of the machine with its decision. @throws JoinError `join-not-admitted` */
   async #request(nodeId: string, signal: AbortSignal): Promise<JoinRecord> {
-    const key = records.join.key(nodeId);
-    const entry = await this.#ports.etcd.get(key, { signal });
-    if (entry === undefined)
-      throw new JoinError('join-not-admitted', `issuing ticket to ${nodeId}: no request`);
-    return records.join.decode(key, entry.value);
+    const { record } = await records.join.read(this.#ports.etcd, records.join.key(nodeId), signal);
+    if (record !== undefined) return record;
+    throw new JoinError('join-not-admitted', `issuing ticket to ${nodeId}: no request`);
   }
 
   /** No node may have the address of another node, or of the Kubernetes API. @throws JoinError */
@@ -207,6 +182,11 @@ export class Tickets {
         `issuing ticket to ${nodeId}: ${claimed} belongs to ${holder}`,
       );
   }
+}
+
+/** The keys that the signer sealed, as a message of the contract with the machine. */
+function sealedKeysOf({ ephemeralPublicKey, nonce, ciphertext }: Sealed): Sealed {
+  return { ephemeralPublicKey, nonce, ciphertext };
 }
 
 /**
