@@ -41,10 +41,7 @@ async function readMembership(
   nodeId: string,
 ): Promise<Lookup> {
   const key = records.node.key(nodeId);
-  const entry = await withTimeout({ what: `reading ${key}`, ms: READ_MS, clock, signal }, (child) =>
-    etcd.get(key, { signal: child }),
-  );
-  if (entry === undefined) return undefined;
-  const { name, state } = records.node.decode(key, entry.value);
-  return { name, isMember: isMemberState(state) };
+  const limit = { what: `reading ${key}`, ms: READ_MS, clock, signal };
+  const { record } = await withTimeout(limit, (child) => records.node.read(etcd, key, child));
+  return record && { name: record.name, isMember: isMemberState(record.state) };
 }

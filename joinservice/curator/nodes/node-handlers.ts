@@ -41,8 +41,7 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
         refuseField('status', `${encoded.length} bytes, at most ${MAX_STATUS_BYTES}`);
       const key = records.status.key(nodeId);
       const base64 = Buffer.from(encoded).toString('base64');
-      const before = await etcd.get(key, { signal });
-      if (before !== undefined && records.status.decode(key, before.value).status === base64) return {};
+      if ((await records.status.read(etcd, key, signal)).record?.status === base64) return {};
       const value = records.status.encode({ version: 1, status: base64, updatedMs: clock.nowMs() });
       await etcd.commit({ when: [present(records.node.key(nodeId))], then: [put(key, value)] }, { signal });
       return {};

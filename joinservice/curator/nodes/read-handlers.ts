@@ -62,27 +62,20 @@ async function readConfiguration(etcd: KeySpace, signal: AbortSignal) {
   const entry = await etcd.get(CONFIGURATION_KEY, { signal });
   if (entry === undefined) throw noCluster('reading the configuration');
   const { document, updatedMs, updatedBy } = storedConfiguration(entry);
-  return {
-    document,
-    revision: entry.modRevision,
-    updatedMs: BigInt(updatedMs),
-    updatedBy,
-  };
+  return { document, revision: entry.modRevision, updatedMs: BigInt(updatedMs), updatedBy };
 }
 
 /** The result of `cluster init`, with the ownership signature once the owner has acknowledged the cluster. */
 async function readInitResult(etcd: KeySpace, initId: string, signal: AbortSignal) {
-  const entry = await etcd.get(INIT_RESULT_KEY, { signal });
-  if (entry === undefined) throw noCluster('reading the result of the init');
-  const record = records.initResult.decode(entry.key, entry.value);
+  const { record } = await records.initResult.read(etcd, INIT_RESULT_KEY, signal);
+  if (record === undefined) throw noCluster('reading the result of the init');
   if (initId !== '' && initId !== record.initId)
     refuseField('init_id', `this cluster was created by init ${record.initId}`);
-  const owned = await etcd.get(OWNERSHIP_KEY, { signal });
-  const signature = owned && records.ownership.decode(owned.key, owned.value).signature;
+  const { record: ownership } = await records.ownership.read(etcd, OWNERSHIP_KEY, signal);
   return {
     initId: record.initId,
     result: bytesFrom(record.result),
-    ownershipSignature: bytesFrom(signature ?? ''),
+    ownershipSignature: bytesFrom(ownership?.signature ?? ''),
   };
 }
 
@@ -92,9 +85,9 @@ function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {
 
 /** The cluster record. Reading it also proves that etcd is available. @throws CuratorError `curator-no-cluster` */
 export async function readCluster(etcd: KeySpace, signal: AbortSignal): Promise<ClusterRecord> {
-  const entry = await etcd.get(CLUSTER_KEY, { signal });
-  if (entry === undefined) throw noCluster('reading the cluster record');
-  return records.cluster.decode(entry.key, entry.value);
+  const { record } = await records.cluster.read(etcd, CLUSTER_KEY, signal);
+  if (record === undefined) throw noCluster('reading the cluster record');
+  return record;
 }
 
 function noCluster(doing: string): CuratorError {

@@ -1,10 +1,4 @@
-import {
-  absent,
-  unchanged,
-  type Condition,
-  type Entry,
-  type KeySpace,
-} from '../../../internal/etcd/index.ts';
+import type { Condition, Entry, KeySpace } from '../../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
 import {
@@ -33,6 +27,8 @@ export interface CheckedRecords extends ApplicantRecords {
   readonly removalsUnchanged: readonly Condition[];
 }
 
+type ReadOptions = Pick<ActiveConfiguration, 'policy' | 'sha256'> & { readonly signal: AbortSignal };
+
 interface RecordsPorts {
   readonly etcd: KeySpace;
   readonly feed: JoinFeed;
@@ -44,20 +40,18 @@ interface RecordsPorts {
 export async function readApplicantRecords(
   ports: RecordsPorts,
   applicant: Applicant,
-  options: Pick<ActiveConfiguration, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
+  options: ReadOptions,
 ): Promise<CheckedRecords> {
   const { etcd, feed, nowMs } = ports;
   const { policy, signal } = options;
   const { nodeId, machine, pubKeyDer } = applicant;
-  const [joinKey, nodeKey] = [records.join.key(nodeId), records.node.key(nodeId)];
   const identities = [...new Set([machine.identity, keyIdentityOf(pubKeyDer)])];
-  const [joinEntry, node, machineHolder, removals] = await Promise.all([
-    etcd.get(joinKey, { signal }),
-    readNode(etcd, nodeKey, signal),
+  const [{ record: join, unchanged: joinUnchanged }, node, machineHolder, removals] = await Promise.all([
+    records.join.read(etcd, records.join.key(nodeId), signal),
+    readNode(etcd, nodeId, signal),
     readMachineHolder(etcd, machine.identity, signal),
     readRemovals(etcd, identities, signal),
   ]);
-  const join = joinEntry === undefined ? undefined : records.join.decode(joinKey, joinEntry.value);
   const names = namesToLookUp(applicant, join, policy);
   const holders = await Promise.all(names.map((name) => etcd.get(nodeNameKey(name), { signal })));
   const taken = new Map(names.map((name, i) => [name, textOf(holders[i])]));
@@ -66,13 +60,11 @@ export async function readApplicantRecords(
     machineHolder,
     join,
     nameHolder: (name) => taken.get(name) ?? otherThan(nodeId, feed.promisedTo(name, nowMs)),
-    joinUnchanged: joinEntry === undefined ? absent(joinKey) : unchanged(joinEntry),
+    joinUnchanged,
     whyExcluded: node === undefined ? await whyExcluded(ports.ownerDocs, removals, signal) : undefined,
     missingSignatures:
       node === undefined ? await readMissingSignatures(ports, { applicant, join }, options) : NONE_MISSING,
-    removalsUnchanged: removals.map(({ identity, entry }) =>
-      entry === undefined ? absent(records.removed.key(identity)) : unchanged(entry),
-    ),
+    removalsUnchanged: removals.map(({ unchanged }) => unchanged),
   };
 }
 
@@ -96,11 +88,7 @@ async function whyExcluded(
 async function readMissingSignatures(
   { ownerDocs }: RecordsPorts,
   { applicant, join }: { readonly applicant: Applicant; readonly join: JoinRecord | undefined },
-  {
-    policy,
-    sha256,
-    signal,
-  }: Pick<ActiveConfiguration, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
+  { policy, sha256, signal }: ReadOptions,
 ): Promise<MissingSignatures> {
   const { nodeId, pubKeyDer, machine } = applicant;
   const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
@@ -118,9 +106,12 @@ async function readMissingSignatures(
   };
 }
 
-async function readNode(etcd: KeySpace, key: string, signal: AbortSignal): Promise<NodeRecord | undefined> {
-  const entry = await etcd.get(key, { signal });
-  return entry === undefined ? undefined : records.node.decode(key, entry.value);
+async function readNode(
+  etcd: KeySpace,
+  nodeId: string,
+  signal: AbortSignal,
+): Promise<NodeRecord | undefined> {
+  return (await records.node.read(etcd, records.node.key(nodeId), signal)).record;
 }
 
 async function readMachineHolder(
@@ -128,11 +119,8 @@ async function readMachineHolder(
   identity: string,
   signal: AbortSignal,
 ): Promise<NodeRecord | undefined> {
-  const key = records.identity.key(identity);
-  const entry = await etcd.get(key, { signal });
-  if (entry === undefined) return undefined;
-  const { nodeId } = records.identity.decode(key, entry.value);
-  return readNode(etcd, records.node.key(nodeId), signal);
+  const { record } = await records.identity.read(etcd, records.identity.key(identity), signal);
+  return record && readNode(etcd, record.nodeId, signal);
 }
 
 /** Every name that a decision could assign to this machine. */

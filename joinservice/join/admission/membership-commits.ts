@@ -53,15 +53,14 @@ export class MembershipCommits {
     signal: AbortSignal,
   ): Promise<Applicant> {
     const doing = `issuing ticket to ${nodeId}`;
-    const key = records.join.key(nodeId);
-    const entry = await this.#ports.etcd.get(key, { signal });
-    const join = entry === undefined ? undefined : records.join.decode(key, entry.value);
+    const { etcd, clock } = this.#ports;
+    const { record: join } = await records.join.read(etcd, records.join.key(nodeId), signal);
     if (join === undefined || join.state === 'pending')
       throw new JoinError('join-not-admitted', `${doing}: ${join?.state ?? 'no request'}`);
     const { machine, claimed, pubKey } = join;
     if (!isSameMachine(machine, evidence))
       throw new JoinError('join-identity-changed', `${doing}: machine ${machine.identity} was admitted`);
-    if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < this.#ports.clock.nowMs())
+    if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < clock.nowMs())
       throw new JoinError('join-admission-expired', doing);
     const { lockCounter } = evidence;
     return {

@@ -6,7 +6,7 @@ import {
 } from '../../../internal/attestation/enrolment/index.ts';
 import { clockOfVerdict } from '../../../internal/attestation/tpm/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
-import { put, unchanged, type KeySpace } from '../../../internal/etcd/index.ts';
+import { put, type KeySpace } from '../../../internal/etcd/index.ts';
 import { records, type IdentityRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import { JoinError } from '../errors.ts';
 
@@ -26,29 +26,27 @@ const TRIES = 8;
  * last; the join service refuses the other copy.
  */
 export class ClockObservations {
-  readonly #etcd: KeySpace;
-  readonly #clock: Clock;
+  readonly #ports: { readonly etcd: KeySpace; readonly clock: Clock };
 
   constructor(ports: { readonly etcd: KeySpace; readonly clock: Clock }) {
-    this.#etcd = ports.etcd;
-    this.#clock = ports.clock;
+    this.#ports = ports;
   }
 
   /** Compares the quote of this session with the latest one of the same member and stores the later. @throws JoinError `join-machine-copied` */
   async record({ nodeId, admission }: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
+    const { etcd, clock: ownClock } = this.#ports;
     const clock = clockOfVerdict(peer);
     if (clock === undefined || admission?.akName === undefined) return;
     const now = {
       attestationKeyNameHex: admission.akName,
       nodeKeyId: nodeId,
       clock,
-      seenAtMs: this.#clock.nowMs(),
+      seenAtMs: ownClock.nowMs(),
     };
     const key = records.identity.key(admission.identity);
     for (let tries = 0; tries < TRIES; tries++) {
-      const entry = await this.#etcd.get(key, { signal });
-      if (entry === undefined) return; // deleted meanwhile, so issuing the ticket fails later
-      const record = records.identity.decode(key, entry.value);
+      const { record, unchanged } = await records.identity.read(etcd, key, signal);
+      if (record === undefined) return; // deleted meanwhile, so issuing the ticket fails later
       const last = storedObservation(record, now);
       const [copied] = last === undefined ? [] : compareClockObservations(last, now, TOLERANCE);
       if (copied !== undefined)
@@ -56,8 +54,8 @@ export class ClockObservations {
           details: { kind: copied.kind },
         });
       const kept = { ...record, sighting: observationRecord(latestClockObservation(last, now)) };
-      const change = { when: [unchanged(entry)], then: [put(key, records.identity.encode(kept))] };
-      if ((await this.#etcd.commit(change, { signal })).kind === 'committed') return;
+      const change = { when: [unchanged], then: [put(key, records.identity.encode(kept))] };
+      if ((await etcd.commit(change, { signal })).kind === 'committed') return;
     }
     throw new JoinError(
       'join-busy',

@@ -20,11 +20,8 @@ export function mergeFacts(
 
 /** The stored trace of a machine; empty where there is none. */
 export async function readTrace(etcd: KeySpace, nodeId: string, signal: AbortSignal): Promise<TraceRecord> {
-  const key = records.trace.key(nodeId);
-  const entry = await etcd.get(key, { signal });
-  return entry === undefined
-    ? { version: 1, nodeId, facts: [] }
-    : records.trace.decode(entry.key, entry.value);
+  const { record } = await records.trace.read(etcd, records.trace.key(nodeId), signal);
+  return record ?? { version: 1, nodeId, facts: [] };
 }
 
 /** Stores the trace of a machine. */

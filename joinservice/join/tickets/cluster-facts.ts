@@ -141,9 +141,9 @@ function addressOf(view: NodeView): string {
 }
 
 async function read<T>(etcd: KeySpace, key: string, kind: RecordKind<T>, signal: AbortSignal): Promise<T> {
-  const entry = await etcd.get(key, { signal });
-  if (entry === undefined) throw new JoinError('join-not-ready', `reading ${key}: not found`);
-  return kind.decode(key, entry.value);
+  const { record } = await kind.read(etcd, key, signal);
+  if (record === undefined) throw new JoinError('join-not-ready', `reading ${key}: not found`);
+  return record;
 }
 
 function bytesOf(base64: string): Uint8Array {
