@@ -57,15 +57,8 @@ export class Curator {
     });
     const nodes = this.#nodes;
     const handlers = {
-      ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
-      ...writeHandlers({
-        etcd,
-        nodes,
-        clock,
-        ownerDocs: options.ownerDocs,
-        mutations: this.mutations,
-        facts: options.facts,
-      }),
+      ...readHandlers({ ...options, nodes }),
+      ...writeHandlers({ ...options, nodes, mutations: this.mutations }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
     this.service = this.authorize(CuratorContract, handlers);

@@ -73,18 +73,14 @@ export class JoinService {
   readonly #configuration: ActiveConfigurationSource;
   readonly #feed: JoinFeed;
   readonly #keys: KnownAttestationKeys;
-  readonly #collateral: Pick<ClusterCollateral, 'current'>;
-  readonly #clusterId: string;
-  readonly #ports: Pick<JoinServiceOptions, 'etcd' | 'clock' | 'log'>;
+  readonly #options: Pick<JoinServiceOptions, 'etcd' | 'clock' | 'log' | 'collateral' | 'clusterId'>;
   readonly #attestation = new EventValue<ActiveAttestation>();
 
   constructor(options: JoinServiceOptions) {
+    this.#options = options;
     const { etcd, audit, ownerDocs, clock, log, own } = options;
-    this.#clusterId = options.clusterId;
-    this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
     this.#keys = new KnownAttestationKeys({ etcd, log: log.child('keys') });
-    this.#collateral = options.collateral;
     this.#configuration = new ActiveConfigurationSource({
       etcd,
       log: log.child('policy'),
@@ -98,18 +94,9 @@ export class JoinService {
     const { nodeId } = own;
     const decisionPorts = { etcd, audit, feed: this.#feed, configuration, ownerDocs, clock, nodeId };
     this.refusals = new RefusalAudit({ audit, clock, budget, nodeId });
-    const facts = new ClusterFacts({
-      etcd,
-      clock,
-      identity: options.identity,
-      own,
-      listNodes: options.listNodes,
-    });
-    const identifier = new MachineIdentifier({
-      trust: () => this.#trust(),
-      clock,
-      activations: new CredentialActivations(),
-    });
+    const facts = new ClusterFacts(options);
+    const activations = new CredentialActivations();
+    const identifier = new MachineIdentifier({ trust: () => this.#trust(), clock, activations });
     const commits = new MembershipCommits(decisionPorts);
     const tickets = new Tickets({
       etcd,
@@ -139,10 +126,10 @@ export class JoinService {
   rules(): EvidenceRules {
     const { policy, lockPcr } = this.#activeAttestation();
     // Before it joins, a machine is bound to no cluster, or to this one by an earlier attempt, but never to another one.
-    const locked = withLockRegister(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
+    const locked = withLockRegister(policy, lockPcr, { shows: 'either', clusterId: this.#options.clusterId });
     return {
       policy: locked,
-      collateral: { ...this.#collateral.current, tpm: { attestationKeys: this.#keys.known } },
+      collateral: { ...this.#options.collateral.current, tpm: { attestationKeys: this.#keys.known } },
     };
   }
 
@@ -157,7 +144,7 @@ export class JoinService {
     try {
       checkRegisters(
         measurements,
-        withLockRegister(policy, lockPcr, { shows: 'locked', clusterId: this.#clusterId }),
+        withLockRegister(policy, lockPcr, { shows: 'locked', clusterId: this.#options.clusterId }),
         [],
       );
     } catch (cause) {
@@ -180,8 +167,8 @@ export class JoinService {
       this.#configuration.run(signal),
       feed.run(signal),
       this.#keys.run(signal),
-      runSweep({ ...this.#ports, feed }, signal),
-      wakeWithDocuments(this.#ports.etcd, feed, signal),
+      runSweep({ ...this.#options, feed }, signal),
+      wakeWithDocuments(this.#options.etcd, feed, signal),
     ]);
   }
 

@@ -14,24 +14,21 @@ import { StreamError } from './errors.ts';
 
 /** How long to wait for the session of a node, e.g. after a restart of this curator. */
 const CONNECT_MS = 5_000;
-/** The time limit for evidence: enough for a quote of a slow or busy TPM. */
-const EVIDENCE_MS = 45_000;
-const METRICS_MS = 15_000;
-const RESET_MS = 15_000;
-/**
- * The time limit for probes: an endpoint that does not answer takes five seconds, and a few endpoints are
- * probed at a time.
- */
-const PROBE_MS = 120_000;
+/** Limits of the results of single tasks. */
+const LIMITS = {
+  /** Enough time for a quote of a slow or busy TPM. */
+  evidence: { timeoutMs: 45_000, maxBytes: 128 * 1024 },
+  metrics: { timeoutMs: 15_000, maxBytes: 4 * 1024 * 1024 },
+  reset: { timeoutMs: 15_000, maxBytes: 0 },
+  /** An endpoint that does not answer takes five seconds, and a few endpoints are probed at a time. */
+  probe: { timeoutMs: 120_000, maxBytes: 4 * 1024 * 1024 },
+};
 const KEY_BYTES = 32;
 /** The maximum number of owners between the first owner and the calling one. */
 const MAX_VOUCHERS = 16;
 const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
-const MAX_EVIDENCE_BYTES = 128 * 1024;
-const MAX_METRICS_BYTES = 4 * 1024 * 1024;
-const MAX_PROBE_BYTES = 4 * 1024 * 1024;
 /** The form of a node ID, as `nodeIdOf` (internal/pki) creates it. */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 const NONCE_BYTES = 32;
@@ -49,7 +46,7 @@ export interface StreamHandlerParts {
 
 /** Handlers of the contract `NodeStreams`. */
 export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeStreams, Caller> {
-  const { sessions, clock } = parts;
+  const { sessions } = parts;
   return {
     openSession: async function* (requests, { peer, signal }) {
       if (peer.kind !== 'node')
@@ -72,10 +69,9 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
     },
     getEvidence: async ({ node, nonce }, { signal }) => {
       if (nonce.length !== NONCE_BYTES) refuse('nonce', `${nonce.length} bytes, not ${NONCE_BYTES}`);
-      const session = await sessionOf(parts, node, signal);
-      const what: TaskKind = { case: 'evidence', value: { nonce } };
-      const limits = { maxBytes: MAX_EVIDENCE_BYTES, timeoutMs: EVIDENCE_MS, clock, signal };
-      const [head = new Uint8Array(), ...rest] = await collect(session, what, limits);
+      const task: Task = { what: { case: 'evidence', value: { nonce } }, ...LIMITS.evidence };
+      const { session, chunks } = await runOnNode(parts, node, task, signal);
+      const [head = new Uint8Array(), ...rest] = chunks;
       const variant = Buffer.from(head).toString('utf8');
       return { nodeId: session.nodeId, variant, evidence: concat(rest) };
     },
@@ -83,23 +79,19 @@ export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeS
       if (order?.ownerPubKey.length !== KEY_BYTES || order.signature.length !== SIGNATURE_BYTES)
         return refuse('order', 'expected an owner key and a signature');
       if (order.vouchers.length > MAX_VOUCHERS) refuse('order', `more than ${MAX_VOUCHERS} vouchers`);
-      const session = await sessionOf(parts, node, signal);
-      const limits = { maxBytes: 0, timeoutMs: RESET_MS, clock, signal };
-      await collect(session, { case: 'reset', value: order }, limits);
+      await runOnNode(parts, node, { what: { case: 'reset', value: order }, ...LIMITS.reset }, signal);
       return {};
     },
     probeRemoved: async ({ node, probe }, { signal }) => {
       if (probe === undefined || !NODE_ID.test(probe.removedNodeId))
         return refuse('removed_node_id', 'expected the ID of a node');
-      const session = await sessionOf(parts, node, signal);
-      const limits = { maxBytes: MAX_PROBE_BYTES, timeoutMs: PROBE_MS, clock, signal };
-      const chunks = await collect(session, { case: 'probe', value: probe }, limits);
+      const task: Task = { what: { case: 'probe', value: probe }, ...LIMITS.probe };
+      const { session, chunks } = await runOnNode(parts, node, task, signal);
       return { report: reportFrom(chunks, session) };
     },
     getMetrics: async ({ node }, { signal }) => {
-      const session = await sessionOf(parts, node, signal);
-      const limits = { maxBytes: MAX_METRICS_BYTES, timeoutMs: METRICS_MS, clock, signal };
-      const chunks = await collect(session, { case: 'metrics', value: {} }, limits);
+      const task: Task = { what: { case: 'metrics', value: {} }, ...LIMITS.metrics };
+      const { chunks } = await runOnNode(parts, node, task, signal);
       return { text: Buffer.from(concat(chunks)).toString('utf8') };
     },
   };
@@ -143,41 +135,40 @@ async function sessionOf(
   );
 }
 
-interface CollectLimits {
+/** A task with the limits of its whole result. */
+interface Task {
+  readonly what: TaskKind;
   readonly maxBytes: number;
   readonly timeoutMs: number;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
 }
 
-/** Collects the whole result of a task within limits of size and time. @throws StreamError */
-async function collect(
-  session: NodeSession,
-  what: TaskKind,
-  { maxBytes, timeoutMs, clock, signal }: CollectLimits,
-): Promise<readonly Uint8Array[]> {
+/** Runs a task on a node and collects its whole result within the limits. @throws StreamError */
+async function runOnNode(
+  parts: StreamHandlerParts,
+  node: string,
+  { what, maxBytes, timeoutMs }: Task,
+  signal: AbortSignal,
+): Promise<{ readonly session: NodeSession; readonly chunks: readonly Uint8Array[] }> {
+  const session = await sessionOf(parts, node, signal);
+  const doing = `calling ${session.name}`;
   try {
-    const options = { what: `calling ${session.name}`, ms: timeoutMs, clock, signal };
-    return await withTimeout(options, async (child) => {
-      const chunks: Uint8Array[] = [];
+    const limit = { what: doing, ms: timeoutMs, clock: parts.clock, signal };
+    const chunks = await withTimeout(limit, async (child) => {
+      const taken: Uint8Array[] = [];
       let sizeBytes = 0;
       for await (const { data } of session.runTask(what, child)) {
         sizeBytes += data.length;
         if (sizeBytes > maxBytes)
-          throw new StreamError('streams-protocol', `calling ${session.name}: more than ${maxBytes} bytes`);
-        chunks.push(data);
+          throw new StreamError('streams-protocol', `${doing}: more than ${maxBytes} bytes`);
+        taken.push(data);
       }
-      return chunks;
+      return taken;
     });
-  } catch (error) {
-    if (!(error instanceof TimeoutError)) throw error;
-    throw new StreamError(
-      'streams-node-silent',
-      `calling ${session.name}: no answer for ${formatDuration(timeoutMs)}`,
-      {
-        cause: error,
-      },
-    );
+    return { session, chunks };
+  } catch (cause) {
+    if (!(cause instanceof TimeoutError)) throw cause;
+    const why = `no answer for ${formatDuration(timeoutMs)}`;
+    throw new StreamError('streams-node-silent', `${doing}: ${why}`, { cause });
   }
 }
 

@@ -47,16 +47,12 @@ export interface MutationPlan {
  * idempotency key, so that a repeated call is not made twice. A mutation that loses a race is planned again.
  */
 export class Mutations {
-  readonly #etcd: KeySpace;
-  readonly #clock: Clock;
+  readonly #ports: { readonly etcd: KeySpace; readonly clock: Clock; readonly audit: AuditLog };
   readonly #leases: RecordLeases;
-  readonly #audit: AuditLog;
 
-  constructor(options: { readonly etcd: KeySpace; readonly clock: Clock; readonly audit: AuditLog }) {
-    this.#etcd = options.etcd;
-    this.#clock = options.clock;
-    this.#leases = new RecordLeases({ ...options, keepMs: REPEATABLE_MS, periodMs: HOUR_MS });
-    this.#audit = options.audit;
+  constructor(ports: { readonly etcd: KeySpace; readonly clock: Clock; readonly audit: AuditLog }) {
+    this.#ports = ports;
+    this.#leases = new RecordLeases({ ...ports, keepMs: REPEATABLE_MS, periodMs: HOUR_MS });
   }
 
   /**
@@ -71,7 +67,7 @@ export class Mutations {
       refuseField('mutation.idempotency_key', 'expected a UUID, a new one for each request');
     const key = records.mutation.key(`${nameOfCaller(mutation.caller)}/${mutation.idempotencyKey}`);
     for (let tries = 0; tries < TRIES; tries++) {
-      const earlier = await this.#etcd.get(key, { signal });
+      const earlier = await this.#ports.etcd.get(key, { signal });
       if (earlier !== undefined) {
         if (records.mutation.decode(key, earlier.value).requestSha256 === sha256Of(mutation.request))
           return earlier.modRevision;
@@ -94,19 +90,17 @@ export class Mutations {
    * restored.
    */
   async #commit(mutation: Mutation, plan: MutationPlan, key: string): Promise<bigint | undefined> {
-    const { signal } = mutation;
+    const { signal, caller, method, subject } = mutation;
+    const { clock, audit } = this.#ports;
     try {
       const lease = await this.#leases.lease(signal);
       const marker = records.mutation.encode({ version: 1, requestSha256: sha256Of(mutation.request) });
-      const result = await this.#audit.commit(
+      const result = await audit.commit(
         {
           when: [absent(key), ...plan.when],
           then: [...plan.then, put(key, marker, lease)],
           facts: {
-            timeMs: this.#clock.nowMs(),
-            caller: nameOfCaller(mutation.caller),
-            method: mutation.method,
-            subject: mutation.subject,
+            ...{ timeMs: clock.nowMs(), caller: nameOfCaller(caller), method, subject },
             detail: { ...plan.detail, changed: plan.then.length > 0 },
           },
         },

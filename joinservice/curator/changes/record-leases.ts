@@ -6,33 +6,20 @@ import type { KeySpace } from '../../../internal/etcd/index.ts';
  * a record expires between `keepMs` and `keepMs + periodMs` after it was written.
  */
 export class RecordLeases {
-  readonly #etcd: KeySpace;
-  readonly #clock: Clock;
-  readonly #keepMs: number;
-  readonly #periodMs: number;
+  readonly #options: RecordLeaseOptions;
   #current: { readonly lease: Promise<bigint>; readonly untilMs: number } | undefined;
 
-  constructor(options: {
-    readonly etcd: KeySpace;
-    readonly clock: Clock;
-    readonly keepMs: number;
-    readonly periodMs: number;
-  }) {
-    this.#etcd = options.etcd;
-    this.#clock = options.clock;
-    this.#keepMs = options.keepMs;
-    this.#periodMs = options.periodMs;
+  constructor(options: RecordLeaseOptions) {
+    this.#options = options;
   }
 
   /** The lease for a record that is written now. */
   async lease(signal: AbortSignal): Promise<bigint> {
-    const nowMs = this.#clock.monotonicMs();
+    const { etcd, clock, keepMs, periodMs } = this.#options;
+    const nowMs = clock.monotonicMs();
     if (this.#current === undefined || nowMs >= this.#current.untilMs) {
-      const ttlSeconds = Math.ceil((this.#keepMs + this.#periodMs) / 1000);
-      this.#current = {
-        lease: this.#etcd.grantLease(ttlSeconds, { signal }),
-        untilMs: nowMs + this.#periodMs,
-      };
+      const ttlSeconds = Math.ceil((keepMs + periodMs) / 1000);
+      this.#current = { lease: etcd.grantLease(ttlSeconds, { signal }), untilMs: nowMs + periodMs };
     }
     const taken = this.#current;
     try {
@@ -50,4 +37,11 @@ export class RecordLeases {
   discard(): void {
     this.#current = undefined;
   }
+}
+
+interface RecordLeaseOptions {
+  readonly etcd: KeySpace;
+  readonly clock: Clock;
+  readonly keepMs: number;
+  readonly periodMs: number;
 }

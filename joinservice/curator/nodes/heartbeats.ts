@@ -13,21 +13,19 @@ export const HEARTBEAT_INTERVAL_MS = 5_000;
  * curator reads the lease from the key, so that a node may use another curator at any time.
  */
 export class Heartbeats {
-  readonly #etcd: KeySpace;
-  readonly #clock: Clock;
+  readonly #ports: { readonly etcd: KeySpace; readonly clock: Clock };
   /** A cache of the leases to which the heartbeat keys are bound. */
   readonly #leases = new Map<string, bigint>();
 
-  constructor(options: { readonly etcd: KeySpace; readonly clock: Clock }) {
-    this.#etcd = options.etcd;
-    this.#clock = options.clock;
+  constructor(ports: { readonly etcd: KeySpace; readonly clock: Clock }) {
+    this.#ports = ports;
   }
 
   /** Records a heartbeat. @throws CuratorError `curator-not-member` where the node has no record */
   async renew(nodeId: string, signal: AbortSignal): Promise<void> {
     const known = this.#leases.get(nodeId);
     if (known !== undefined && (await this.#keepAlive(known, signal))) return;
-    const found = (await this.#etcd.get(records.heartbeat.key(nodeId), { signal }))?.leaseId;
+    const found = (await this.#ports.etcd.get(records.heartbeat.key(nodeId), { signal }))?.leaseId;
     const lease =
       found !== undefined && (await this.#keepAlive(found, signal))
         ? found
@@ -41,20 +39,20 @@ export class Heartbeats {
   }
 
   async #keepAlive(lease: bigint, signal: AbortSignal): Promise<boolean> {
-    return lease !== 0n && (await this.#etcd.keepLeaseAlive(lease, { signal })) !== undefined;
+    return lease !== 0n && (await this.#ports.etcd.keepLeaseAlive(lease, { signal })) !== undefined;
   }
 
   async #start(nodeId: string, signal: AbortSignal): Promise<bigint> {
-    const lease = await this.#etcd.grantLease(HEARTBEAT_TIMEOUT_MS / 1000, { signal });
-    const value = records.heartbeat.encode({ version: 1, sinceMs: this.#clock.nowMs() });
+    const lease = await this.#ports.etcd.grantLease(HEARTBEAT_TIMEOUT_MS / 1000, { signal });
+    const value = records.heartbeat.encode({ version: 1, sinceMs: this.#ports.clock.nowMs() });
     const write = put(records.heartbeat.key(nodeId), value, lease);
     // On the condition that the node has a record: a deleted node must not leave a key behind.
-    const result = await this.#etcd.commit(
+    const result = await this.#ports.etcd.commit(
       { when: [present(records.node.key(nodeId))], then: [write] },
       { signal },
     );
     if (result.kind === 'committed') return lease;
-    await this.#etcd.revokeLease(lease, { signal }).catch((error: unknown) => {
+    await this.#ports.etcd.revokeLease(lease, { signal }).catch((error: unknown) => {
       // other etcd errors are ignored, because the lease expires without a revocation
       if (!(error instanceof EtcdError)) throw error;
     });

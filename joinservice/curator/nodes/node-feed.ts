@@ -23,6 +23,14 @@ interface NodeEntries {
   heartbeat?: Entry;
 }
 
+interface NodeFeedOptions {
+  readonly etcd: KeySpace;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called with the changed nodes before their watchers are woken. */
+  readonly onChanged: (nodeIds: Iterable<string>) => void;
+}
+
 /**
  * A cache of all nodes from one etcd watch, which serves the watches of all callers. It can be lost at any time, and no decision
  * is made from it.
@@ -32,16 +40,13 @@ interface NodeEntries {
  * ```
  */
 export class NodeFeed {
-  readonly #etcd: KeySpace;
-  readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #options: NodeFeedOptions;
   readonly #nodes = new Map<string, NodeEntries>();
   /** The revision of the last change of each node, including kept deletions. */
   readonly #changedAt = new Map<string, bigint>();
   readonly #subscriptions = new Set<FeedSubscription>();
   /** Subscriptions to a single node, by its ID. */
   readonly #byNode = new Map<string, Set<FeedSubscription>>();
-  readonly #onChanged: (nodeIds: Iterable<string>) => void;
   #revision = 0n;
   /** The feed has seen all changes up to this revision, and remembers the later ones. */
   #knownSince = 0n;
@@ -49,17 +54,8 @@ export class NodeFeed {
   #isListed = false;
   #isInterrupted = false;
 
-  /** @param options `onChanged` is called with the changed nodes before their watchers are woken */
-  constructor(options: {
-    readonly etcd: KeySpace;
-    readonly clock: Clock;
-    readonly log: Logger;
-    readonly onChanged: (nodeIds: Iterable<string>) => void;
-  }) {
-    this.#onChanged = options.onChanged;
-    this.#etcd = options.etcd;
-    this.#clock = options.clock;
-    this.#log = options.log;
+  constructor(options: NodeFeedOptions) {
+    this.#options = options;
   }
 
   /** The newest etcd revision that the cache has seen. */
@@ -70,7 +66,7 @@ export class NodeFeed {
   /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     try {
-      for await (const event of this.#etcd.watch(NODES_PREFIX, { signal, withProgress: true })) {
+      for await (const event of this.#options.etcd.watch(NODES_PREFIX, { signal, withProgress: true })) {
         if (event.kind === 'relist') this.#relist(event.entries, event.revision);
         else if (event.kind === 'changes') this.#apply(event.changes, event.revision);
         else if (event.kind === 'progress') this.#revision = event.revision;
@@ -133,7 +129,7 @@ export class NodeFeed {
     if (isThere()) return;
     try {
       await withTimeout(
-        { what: 'waiting for the node cache', ms: LAG_MS, clock: this.#clock, signal },
+        { what: 'waiting for the node cache', ms: LAG_MS, clock: this.#options.clock, signal },
         async (child) => {
           while (!isThere() && !child.aborted) await this.#moved.promise;
         },
@@ -157,10 +153,10 @@ export class NodeFeed {
     for (const entry of entries) this.#put(entry);
     this.#revision = revision;
     this.#knownSince = revision;
-    this.#log.info('nodes listed', { nodes: this.#nodes.size, revision });
+    this.#options.log.info('nodes listed', { nodes: this.#nodes.size, revision });
     this.#isListed = true;
     this.#wake();
-    this.#onChanged(this.#nodes.keys());
+    this.#options.onChanged(this.#nodes.keys());
     for (const each of this.#allSubscriptions()) each.relist(this.#nodes.keys());
   }
 
@@ -174,7 +170,7 @@ export class NodeFeed {
     this.#revision = revision;
     this.#wake();
     this.#dropOldDeletions();
-    this.#onChanged(changed);
+    this.#options.onChanged(changed);
     for (const each of this.#subscriptions) each.addChanged(changed);
     for (const nodeId of changed)
       for (const each of this.#byNode.get(nodeId) ?? []) each.addChanged([nodeId]);
@@ -184,7 +180,7 @@ export class NodeFeed {
   #interrupt(error: unknown): void {
     const watches = this.#allSubscriptions();
     if (!this.#isInterrupted)
-      this.#log.warn('etcd unavailable, closing all watches', { error, watches: watches.length });
+      this.#options.log.warn('etcd unavailable, closing all watches', { error, watches: watches.length });
     this.#isInterrupted = true;
     for (const each of watches) each.fail(error);
   }

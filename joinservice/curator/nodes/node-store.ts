@@ -19,10 +19,12 @@ export class NodeStore {
   }
 
   /** All nodes, and the etcd revision at which they were read. */
-  async list(
-    signal: AbortSignal,
-  ): Promise<{ readonly revision: bigint; readonly nodes: readonly NodeView[] }> {
-    const { revision, entries } = await this.#etcd.list(NODES_PREFIX, { signal });
+  list(signal: AbortSignal): Promise<{ readonly revision: bigint; readonly nodes: readonly NodeView[] }> {
+    return this.#list(NODES_PREFIX, signal);
+  }
+
+  async #list(prefix: string, signal: AbortSignal) {
+    const { revision, entries } = await this.#etcd.list(prefix, { signal });
     const parts = new Map<string, Partial<Record<NodePart, Entry>>>();
     for (const entry of entries) {
       const parsed = parseNodeKey(entry.key);
@@ -42,13 +44,7 @@ export class NodeStore {
   async #byId(nodeId: string, signal: AbortSignal): Promise<NodeView | undefined> {
     // The keys of a node are below NODES_PREFIX/ID/; a slash in the ID would match a key of another node.
     if (nodeId === '' || nodeId.includes('/')) return undefined;
-    const { entries } = await this.#etcd.list(`${NODES_PREFIX}${nodeId}/`, { signal });
-    const parts: Partial<Record<NodePart, Entry>> = {};
-    for (const entry of entries) {
-      const parsed = parseNodeKey(entry.key);
-      if (parsed !== undefined) parts[parsed.part] = entry;
-    }
-    return nodeViewFrom(parts);
+    return (await this.#list(`${NODES_PREFIX}${nodeId}/`, signal)).nodes[0];
   }
 
   async #byName(name: string, signal: AbortSignal): Promise<NodeView | undefined> {

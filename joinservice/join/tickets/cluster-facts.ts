@@ -48,11 +48,8 @@ export class ClusterFacts {
 
   constructor(ports: ClusterFactsPorts) {
     this.#ports = ports;
-    this.#nodes = new SharedRead({ read: ports.listNodes, clock: ports.clock });
-    this.#ownership = new SharedRead({
-      read: (signal) => this.#readOwnedCluster(signal),
-      clock: ports.clock,
-    });
+    this.#nodes = new SharedRead(ports.clock, ports.listNodes);
+    this.#ownership = new SharedRead(ports.clock, (signal) => this.#readOwnedCluster(signal));
   }
 
   /**

@@ -4,10 +4,8 @@ import { SharedRead } from './shared-read.ts';
 
 test('SharedRead shares the next read among callers that call during a read', async () => {
   const reads: ((value: number) => void)[] = [];
-  const shared = new SharedRead({
-    read: () => new Promise<number>((resolve) => reads.push(resolve)),
-    clock: new FakeClock(),
-  });
+  const read = () => new Promise<number>((resolve) => reads.push(resolve));
+  const shared = new SharedRead(new FakeClock(), read);
   const first = shared.get();
   await settle();
   const [second, third] = [shared.get(), shared.get()];
@@ -24,10 +22,9 @@ test('SharedRead shares the next read among callers that call during a read', as
 test('SharedRead rejects all callers of a failed or hanging read, and reads again for the next caller', async () => {
   const clock = new FakeClock();
   let count = 0;
-  const shared = new SharedRead({
-    read: () => (++count === 1 ? Promise.reject(new Error('away')) : new Promise<number>(() => undefined)),
-    clock,
-  });
+  const shared = new SharedRead(clock, () =>
+    ++count === 1 ? Promise.reject(new Error('away')) : new Promise<number>(() => undefined),
+  );
   await expect(shared.get()).rejects.toThrow('away');
   const hanging = shared.get();
   const told = expect(hanging).rejects.toThrow('timed out after 10000 ms');

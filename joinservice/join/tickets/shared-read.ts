@@ -14,9 +14,9 @@ export class SharedRead<T> {
   #running: Promise<unknown> = Promise.resolve();
   #next: Promise<T> | undefined;
 
-  constructor(options: { readonly read: (signal: AbortSignal) => Promise<T>; readonly clock: Clock }) {
-    this.#read = options.read;
-    this.#clock = options.clock;
+  constructor(clock: Clock, read: (signal: AbortSignal) => Promise<T>) {
+    this.#clock = clock;
+    this.#read = read;
   }
 
   /** The result of the next read. */
@@ -27,13 +27,9 @@ export class SharedRead<T> {
 
   async #afterRunning(): Promise<T> {
     await this.#running.catch(() => undefined);
-    const limit = {
-      what: 'reading for all callers',
-      ms: READ_MS,
-      clock: this.#clock,
-      signal: this.#abort.signal,
-    };
-    const reading = withTimeout(limit, (signal) => this.#read(signal));
+    const { signal } = this.#abort;
+    const limit = { what: 'reading for all callers', ms: READ_MS, clock: this.#clock, signal };
+    const reading = withTimeout(limit, (child) => this.#read(child));
     this.#running = reading;
     this.#next = undefined;
     return await reading;
