@@ -9,14 +9,7 @@ import type { CommandContext } from '../app/command.ts';
 import { collateralTable } from './collateral.ts';
 import { CollateralStore } from './collateral-store.ts';
 import { AttestError } from './errors.ts';
-import { fetchDocuments, sourcesOf, type CollateralServices } from './fetch-documents.ts';
-
-/** Arguments of `cluster attest collateral refresh`. */
-export interface RefreshOptions {
-  readonly fmspc: readonly string[];
-  readonly product: readonly string[];
-  readonly services: CollateralServices;
-}
+import { fetchDocuments, sourcesOf, type RefreshOptions } from './fetch-documents.ts';
 
 const PRODUCTS: readonly string[] = ['Milan', 'Genoa', 'Turin'];
 
@@ -28,7 +21,9 @@ export async function runCollateralRefresh(
 ): Promise<void> {
   const { host, ports, paths, signal } = context;
   const { clock, files } = ports;
-  const sources = sourcesOf(options.services, wantedFrom(options));
+  const wanted = { ...options, fmspc: options.fmspc.map((text) => text.toLowerCase()) };
+  checkWanted(wanted);
+  const sources = sourcesOf(wanted);
   const store = new CollateralStore(files, paths.workspace);
   const items = await host.step('attest-collateral-fetch', 'Fetching collateral', async (progress) => {
     const fetched = [];
@@ -49,15 +44,13 @@ export async function runCollateralRefresh(
   host.result({ ...data, evaluationNumber }, () => text);
 }
 
-function wantedFrom({ fmspc, product }: RefreshOptions) {
-  const fmspcs = fmspc.map((text) => text.toLowerCase());
-  const unknown = [
-    ...fmspcs.filter((text) => !/^[0-9a-f]{12}$/.test(text)),
+function checkWanted({ fmspc, product }: RefreshOptions): void {
+  const [unknown] = [
+    ...fmspc.filter((text) => !/^[0-9a-f]{12}$/.test(text)),
     ...product.filter((name) => !PRODUCTS.includes(name)),
   ];
-  if (unknown.length > 0)
-    throw new AttestError('attest-option', `unknown product or FMSPC ${JSON.stringify(unknown[0])}`);
-  if (fmspcs.length + product.length === 0)
+  if (unknown !== undefined)
+    throw new AttestError('attest-option', `unknown product or FMSPC ${JSON.stringify(unknown)}`);
+  if (fmspc.length + product.length === 0)
     throw new AttestError('attest-option', '--fmspc or --product is required');
-  return { fmspcs, products: product };
 }

@@ -11,12 +11,13 @@ export interface CollateralServices {
   readonly intelCertificates: string;
 }
 
-/** Processors to fetch documents for. */
-export interface WantedCollateral {
-  /** AMD products. */
-  readonly products: readonly string[];
+/** Arguments of `cluster attest collateral refresh`. */
+export interface RefreshOptions {
   /** Intel platforms: FMSPC, 12 hex digits. */
-  readonly fmspcs: readonly string[];
+  readonly fmspc: readonly string[];
+  /** AMD products. */
+  readonly product: readonly string[];
+  readonly services: CollateralServices;
 }
 
 const MAX_DOCUMENT_BYTES = 1 << 20;
@@ -31,21 +32,18 @@ interface Source {
 }
 
 /** The documents to fetch. AMD: KDS interface specification (57230), 3. Intel: PCS API v4. */
-export function sourcesOf(
-  services: CollateralServices,
-  { products, fmspcs }: WantedCollateral,
-): readonly Source[] {
+export function sourcesOf({ services, product, fmspc }: RefreshOptions): readonly Source[] {
   const { amdKds, intelPcs, intelCertificates } = services;
-  const amd = products.flatMap((product) => [
-    { url: `${amdKds}/vcek/v1/${product}/cert_chain` },
-    { url: `${amdKds}/vcek/v1/${product}/crl` },
+  const amd = product.flatMap((name) => [
+    { url: `${amdKds}/vcek/v1/${name}/cert_chain` },
+    { url: `${amdKds}/vcek/v1/${name}/crl` },
   ]);
   const pckCrl = (ca: string): Source => ({
     url: `${intelPcs}/sgx/certification/v4/pckcrl?ca=${ca}&encoding=der`,
     chainHeader: 'SGX-PCK-CRL-Issuer-Chain',
   });
-  const intel: Source[] = fmspcs.map((fmspc) => ({
-    url: `${intelPcs}/tdx/certification/v4/tcb?fmspc=${fmspc}`,
+  const intel: Source[] = fmspc.map((platform) => ({
+    url: `${intelPcs}/tdx/certification/v4/tcb?fmspc=${platform}`,
     chainHeader: 'TCB-Info-Issuer-Chain',
   }));
   if (intel.length === 0) return amd;

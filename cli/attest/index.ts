@@ -3,7 +3,8 @@
  * the validators of `internal/attestation` with files and add no trust decision of their own.
  */
 export { CollateralStore } from './collateral-store.ts';
-export { runCollateralRefresh, type RefreshOptions } from './collateral-refresh.ts';
+export { runCollateralRefresh } from './collateral-refresh.ts';
+export type { RefreshOptions } from './fetch-documents.ts';
 export { collateralTable, runAttestCollateral, type CollateralOptions } from './collateral.ts';
 export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
 export { runAttestExplain } from './explain.ts';

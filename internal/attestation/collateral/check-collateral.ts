@@ -13,7 +13,7 @@ import {
   type Crl,
 } from '../x509/index.ts';
 import { collateralFrom, manufacturerOf, parseBundle, type CollateralBundle } from './collateral-bundle.ts';
-import { CollateralError } from './errors.ts';
+import { malformed } from './errors.ts';
 import type { CollateralItem } from './collateral-item.ts';
 import { refuseOlderCollateral } from './replacement.ts';
 
@@ -134,8 +134,4 @@ function checkCrl(crl: Crl, maker: Maker): void {
     refusals[0] ??
     new X509Error('x509-crl-issuer', 'checking a CRL: the certificate of its issuer is missing')
   );
-}
-
-function malformed(message: string): CollateralError {
-  return new CollateralError('collateral-malformed', message);
 }

@@ -9,7 +9,7 @@ import {
   X509Error,
   type DistinguishedName,
 } from '../x509/index.ts';
-import { CollateralError } from './errors.ts';
+import { malformed } from './errors.ts';
 import { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
 
 /** The documents that the operator's CLI fetched and the cluster distributes, so that verification needs no internet. */
@@ -55,15 +55,11 @@ export function encodeBundle(bundle: CollateralBundle): string {
 /** An encoded bundle, as text or as its UTF-8 bytes. @throws CollateralError and nothing else */
 export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
   const text = typeof encoded === 'string' ? encoded : Buffer.from(encoded).toString('utf8');
-  if (text.length > MAX_BUNDLE_BYTES)
-    throw new CollateralError('collateral-malformed', `reading a collateral bundle: ${text.length} bytes`);
+  if (text.length > MAX_BUNDLE_BYTES) throw malformed(`reading a collateral bundle: ${text.length} bytes`);
   const parsed = schema.safeParse(parseJson(text));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new CollateralError(
-      'collateral-malformed',
-      `reading a collateral bundle: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`,
-    );
+    throw malformed(`reading a collateral bundle: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
   }
   return { assembledMs: parsed.data.assembled, items: parsed.data.items };
 }
@@ -110,9 +106,7 @@ function nameOf(item: Extract<CollateralItem, { readonly der: Uint8Array }>): Di
   try {
     return item.kind === 'crl' ? parseCrl(item.der).issuer : parseCertificate(item.der).issuer;
   } catch (cause) {
-    if (cause instanceof X509Error)
-      throw new CollateralError('collateral-malformed', `reading a ${item.kind}`, { cause });
-    throw cause;
+    throw cause instanceof X509Error ? malformed(`reading a ${item.kind}`, cause) : cause;
   }
 }
 

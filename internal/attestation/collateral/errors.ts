@@ -17,3 +17,8 @@ export type CollateralErrorCode = keyof typeof collateralErrors;
 
 /** A collateral document or bundle was refused. */
 export class CollateralError extends errorClass(collateralErrors) {}
+
+/** The error for a document or bundle of an unknown format. */
+export function malformed(message: string, cause?: Error): CollateralError {
+  return new CollateralError('collateral-malformed', message, { cause });
+}

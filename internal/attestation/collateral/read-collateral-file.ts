@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseJson } from '../bytes.ts';
 import { parseCertificate, parseCrl, parsePem, X509Error } from '../x509/index.ts';
 import { parseBundle } from './collateral-bundle.ts';
-import { CollateralError } from './errors.ts';
+import { malformed } from './errors.ts';
 import type { CollateralItem } from './collateral-item.ts';
 
 const MAX_BLOCKS = 16;
@@ -17,9 +17,7 @@ export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[]
     const text = Buffer.from(bytes).toString('utf8');
     return /^-----BEGIN /m.test(text) && !text.trimStart().startsWith('{') ? pemFile(text) : jsonItems(text);
   } catch (cause) {
-    if (cause instanceof X509Error)
-      throw new CollateralError('collateral-malformed', 'reading a collateral file', { cause });
-    throw cause;
+    throw cause instanceof X509Error ? malformed('reading a collateral file', cause) : cause;
   }
 }
 
@@ -38,14 +36,10 @@ function derItem(der: Uint8Array): CollateralItem {
 /** The file of an operator may contain blocks of both kinds in any order, and text around them (RFC 7468 §2). */
 function pemFile(text: string): CollateralItem[] {
   const begun = text.match(/^-----BEGIN /gm)?.length ?? 0;
-  if (begun > MAX_BLOCKS) throw malformedPem(`${begun} blocks, at most ${MAX_BLOCKS}`);
+  if (begun > MAX_BLOCKS) throw malformed(`reading PEM: ${begun} blocks, at most ${MAX_BLOCKS}`);
   const blocks = text.match(/^-----BEGIN [^]*?^-----END [^\r\n]*$/gm) ?? [];
-  if (blocks.length !== begun) throw malformedPem(`${begun} blocks begin, ${blocks.length} end`);
+  if (blocks.length !== begun) throw malformed(`reading PEM: ${begun} blocks begin, ${blocks.length} end`);
   return blocks.flatMap(pemItems);
-}
-
-function malformedPem(why: string): CollateralError {
-  return new CollateralError('collateral-malformed', `reading PEM: ${why}`);
 }
 
 function pemItems(text: string): CollateralItem[] {
@@ -77,8 +71,7 @@ function sliceAnswer(text: string): CollateralItem | undefined {
   const form = ANSWERS.find(({ prefix }) => text.startsWith(prefix));
   if (form === undefined) return undefined;
   const end = /,"signature":"([0-9a-fA-F]{128})"\}\s*$/.exec(text);
-  if (end === null)
-    throw new CollateralError('collateral-malformed', `reading ${form.kind}: no signature at its end`);
+  if (end === null) throw malformed(`reading ${form.kind}: no signature at its end`);
   const signature = new Uint8Array(Buffer.from(end[1] ?? '', 'hex'));
   return { kind: form.kind, text: text.slice(form.prefix.length, end.index), signature };
 }
