@@ -1,7 +1,7 @@
 import { SystemClock } from '../internal/clock/index.ts';
 import { PORTS } from '../internal/endpoint/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../internal/errors/index.ts';
-import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
+import { DiskFiles, DiskStreams, readText } from '../internal/file/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { parseJoinserviceConfig, serve } from './server/index.ts';
@@ -33,7 +33,7 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop
 
 try {
   const path = process.argv[2] ?? '/etc/cluster/joinservice.json';
-  const text = Buffer.from((await files.read(path, MAX_CONFIG_BYTES)) ?? []).toString('utf8');
+  const text = (await readText(files, path, MAX_CONFIG_BYTES)) ?? '';
   const config = parseJoinserviceConfig(path, text);
   await serve(
     config,

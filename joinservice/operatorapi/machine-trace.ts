@@ -1,31 +1,29 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { formatDuration, type Clock } from '../../internal/clock/index.ts';
+import { formatDuration } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeNameKey,
   records,
   type JoinRecord,
-  type NodeRecord,
   type SlotPosition,
   type TraceFactRecord,
 } from '../../internal/records/index.ts';
+import type { Role } from '../../internal/role/index.ts';
 import type { GetTraceResponseSchema } from '../curatorproto/gen/operatorapi_pb.js';
 import { canonicalAddress } from '../evidence/index.ts';
 import { readTrace } from '../join/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { factToWire, joinToWire } from './join-wire.ts';
 import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
+import type { OperatorApiParts } from './operator-api-parts.ts';
 import { refusalsAbout } from './refusals-about.ts';
 
 const ADDRESS = 'address:';
 /** A shorter prefix would match too many machines. */
 const MIN_PREFIX = 8;
 
-interface TraceParts {
-  readonly etcd: KeySpace;
-  readonly clock: Clock;
-}
+type TraceParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
 
 /**
  * What the cluster knows about the join of one machine.
@@ -62,7 +60,7 @@ async function traceOfNode({ etcd, clock }: TraceParts, nodeId: string, signal: 
   const facts = [
     ...trace.facts,
     ...(await refusedSince(etcd, { trace: trace.facts, join }, signal)),
-    ...slotFacts({ join, node, position }, clock.nowMs()),
+    ...slotFacts(node?.roles ?? join?.decision?.roles ?? [], position, clock.nowMs()),
   ];
   return {
     joinId: nodeId,
@@ -81,11 +79,8 @@ async function refusedSince(
   if (join === undefined) return [];
   const passedMs = trace.findLast(({ side, name }) => side === 'cluster' && name === 'evidence')?.timeMs ?? 0;
   const isFrom = matchesAddress(join.claimed.address);
-  const facts = await refusalsAbout(
-    etcd,
-    (subject) => subject === join.machine.identity || isFrom(subject),
-    signal,
-  );
+  const isAbout = (subject: string): boolean => subject === join.machine.identity || isFrom(subject);
+  const facts = await refusalsAbout(etcd, isAbout, signal);
   return facts.filter(({ timeMs }) => timeMs > passedMs);
 }
 
@@ -94,16 +89,11 @@ async function refusedSince(
  * roles are known.
  */
 function slotFacts(
-  machine: {
-    readonly join: JoinRecord | undefined;
-    readonly node: NodeRecord | undefined;
-    readonly position: SlotPosition | undefined;
-  },
+  roles: readonly Role[],
+  position: SlotPosition | undefined,
   timeMs: number,
 ): readonly TraceFactRecord[] {
-  const { join, node, position } = machine;
-  const roles = node?.roles ?? join?.decision?.roles;
-  if (roles === undefined || roles.length === 0) return [];
+  if (roles.length === 0) return [];
   const fact = {
     side: 'cluster',
     name: 'slot',
@@ -113,8 +103,7 @@ function slotFacts(
     timeMs,
   } as const;
   if (position === undefined) {
-    const isControlPlane = roles.includes('ConsensusMember');
-    const actual = isControlPlane ? 'no join slot needed' : 'not applicable';
+    const actual = roles.includes('ConsensusMember') ? 'no join slot needed' : 'not applicable';
     return [{ ...fact, outcome: 'pass', actual }];
   }
   if (position.position === 0) return [{ ...fact, outcome: 'pass', actual: 'holds the join slot' }];

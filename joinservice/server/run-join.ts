@@ -1,5 +1,8 @@
 import { SocketIssuer } from '../../internal/atls/evidencesocket/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { FilePort, StreamPort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { Curator } from '../curator/index.ts';
@@ -8,9 +11,16 @@ import { JoinService } from '../join/index.ts';
 import { runEtcdPipe, type SignerClient } from '../signerlink/index.ts';
 import type { JoinserviceConfig } from './joinservice-config.ts';
 import { createJoinServer } from './join-listener.ts';
-import type { ServePorts } from './serve-ports.ts';
 
 const GRACE_MS = 2_000;
+
+/** The ports of this program. */
+export interface ServePorts {
+  readonly files: FilePort;
+  readonly streams: StreamPort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
 type JoinSettings = NonNullable<JoinserviceConfig['join']>;
 
@@ -30,18 +40,13 @@ export interface JoinParts {
 
 /** Runs the join service in the process of the curator until the signal fires. */
 export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: AbortSignal): Promise<void> {
-  const { config, ports, etcd, ownerDocs, curator, signer, identity } = parts;
+  const { config, ports, curator } = parts;
   const log = ports.log.child('join');
-  const { nodeId, clusterId } = config;
   const join = new JoinService({
-    etcd,
+    ...parts,
     audit: curator.audit,
-    ownerDocs,
-    signer,
-    identity,
-    clusterId,
-    collateral: parts.collateral,
-    own: { nodeId, address: settings.address },
+    clusterId: config.clusterId,
+    own: { nodeId: config.nodeId, address: settings.address },
     listNodes: (listing) => curator.listNodes(listing),
     clock: ports.clock,
     log,

@@ -1,10 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -23,8 +22,7 @@ import { curatorUpgrade } from './curator-upgrade.ts';
 import { createCuratorServer } from './curator-listener.ts';
 import type { JoinserviceConfig } from './joinservice-config.ts';
 import { JoinserviceError } from './errors.ts';
-import type { ServePorts } from './serve-ports.ts';
-import { runJoin } from './run-join.ts';
+import { runJoin, type JoinParts, type ServePorts } from './run-join.ts';
 import { runMetrics, type MetricsOptions } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
@@ -50,7 +48,7 @@ export async function serve(
   },
 ): Promise<void> {
   const { files, clock, log } = ports;
-  const read = (path: string) => readText(files, path);
+  const read = (path: string) => readFile(files, path);
   const identity = await readIdentity(read, config);
   const etcdIdentity = await readIdentity(read, config.etcd);
   const caPem = await read(config.clusterCaFile);
@@ -87,17 +85,13 @@ export async function serve(
   const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
   const distribution = distributionHandlers({ etcd: cluster, feed, keys, collateral, blobs });
   const sessions = new NodeSessions();
-  const streams = streamsOf(cluster, sessions, clock);
+  const nodes = new NodeStore(cluster);
+  const findNode = (node: string, stop: AbortSignal) => nodes.get(node, stop);
+  const streams = streamHandlers({ sessions, findNode, clock });
   const { join } = config;
   using signer = new SignerClient({ path: join?.signer.socket ?? NO_SIGNER });
-  const { mutations } = curator;
-  const admin = operatorApiHandlers({
-    etcd: cluster,
-    mutations,
-    nodes: new NodeStore(cluster),
-    ownerDocs,
-    clock,
-    signer,
+  const operatorApi = operatorApiHandlers({
+    ...{ etcd: cluster, mutations: curator.mutations, nodes, ownerDocs, clock, signer },
     manufacturers: MANUFACTURERS,
   });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
@@ -108,7 +102,7 @@ export async function serve(
       curator.service,
       curator.authorize(NodeStreams, streams),
       curator.authorize(Distribution, distribution),
-      curator.authorize(OperatorApi, admin),
+      curator.authorize(OperatorApi, operatorApi),
     ],
     log: log.child('rpc'),
   });
@@ -142,16 +136,10 @@ export async function serve(
 /** Serves the authorization webhook for the API server of this node. */
 async function runAuthorization(
   { port, callersCaFile }: NonNullable<JoinserviceConfig['authorize']>,
-  parts: {
-    readonly ports: ServePorts;
-    readonly etcd: Namespace;
-    readonly identity: TlsIdentity;
-    readonly onListening: ((port: number) => void) | undefined;
-  },
+  { ports, etcd, identity, onListening }: Pick<JoinParts, 'ports' | 'etcd' | 'identity' | 'onListening'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const { ports, etcd, identity, onListening } = parts;
-  const callersCaPem = await readText(ports.files, callersCaFile);
+  const callersCaPem = await readFile(ports.files, callersCaFile);
   const lookup = createMembershipLookup(etcd, ports.clock);
   const log = ports.log.child('authorize');
   await serveAuthorization({ port, identity, callersCaPem, onListening }, { lookup, log }, signal);
@@ -165,15 +153,6 @@ function expiryOf(pems: Readonly<Record<string, string>>) {
   }));
 }
 
-function streamsOf(cluster: Namespace, sessions: NodeSessions, clock: Clock) {
-  const nodes = new NodeStore(cluster);
-  return streamHandlers({
-    sessions,
-    findNode: (node, signal) => nodes.get(node, signal),
-    clock,
-  });
-}
-
 function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePorts): BlobStore | undefined {
   if (first === undefined) return undefined;
   return new BlobStore({ files: ports.files, streams: ports.streams, roots: [first, ...more] });
@@ -184,16 +163,14 @@ function etcdFacts(etcd: EtcdClient, metricsUrl: string): Pick<CuratorFacts, 'et
     const members = await etcd.members.list({ signal });
     return members.map(({ name, isLearner }) => ({ name, isLearner, started: name !== '' }));
   };
-  const etcdStatus: CuratorFacts['etcdStatus'] = async (signal) => {
-    const gauges = await readMemberGauges(metricsUrl, signal);
-    return {
-      dbSizeBytes: BigInt(gauges.dbSizeBytes),
-      quotaBytes: BigInt(gauges.quotaBytes),
-      hasLeader: gauges.hasLeader,
-      members: await etcdMembers(signal),
-    };
+  return {
+    etcdMembers,
+    etcdStatus: async (signal) => {
+      const { dbSizeBytes, quotaBytes, hasLeader } = await readMemberGauges(metricsUrl, signal);
+      const members = await etcdMembers(signal);
+      return { dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader, members };
+    },
   };
-  return { etcdStatus, etcdMembers };
 }
 
 async function readIdentity(
@@ -203,8 +180,8 @@ async function readIdentity(
   return { certPem: await read(files.certFile), keyPem: new Secret(await read(files.keyFile)) };
 }
 
-async function readText(files: FilePort, path: string): Promise<string> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined) throw new JoinserviceError('joinservice-file-missing', `file ${path} not found`);
-  return Buffer.from(bytes).toString('utf8');
+async function readFile(files: FilePort, path: string): Promise<string> {
+  const text = await readText(files, path, MAX_PEM_BYTES);
+  if (text === undefined) throw new JoinserviceError('joinservice-file-missing', `file ${path} not found`);
+  return text;
 }

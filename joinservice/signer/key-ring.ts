@@ -1,4 +1,4 @@
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { trustedPem, signingPair, parseKeySet } from '../../internal/keyset/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -45,26 +45,24 @@ export interface KubernetesClientsCa {
   readonly trustedPem: string | undefined;
 }
 
+interface KeyRingOptions {
+  readonly files: FilePort;
+  readonly directory: string;
+  readonly nowMs: () => number;
+}
+
 /** The keys of the cluster on this node. They are read from disk for each use and not kept in memory. */
 export class KeyRing {
-  readonly #files: FilePort;
-  readonly #directory: string;
-  readonly #nowMs: () => number;
+  readonly #options: KeyRingOptions;
 
-  constructor(options: {
-    readonly files: FilePort;
-    readonly directory: string;
-    readonly nowMs: () => number;
-  }) {
-    this.#files = options.files;
-    this.#directory = options.directory;
-    this.#nowMs = options.nowMs;
+  constructor(options: KeyRingOptions) {
+    this.#options = options;
   }
 
   /** A CA as signer. @throws SignerError `signer-key-missing` */
   async certificateAuthority(name: 'cluster-ca' | 'kubernetes-ca'): Promise<KeyCertificateSigner> {
     const [caPem, keyPem] = [await this.#read(`${name}.crt`), await this.#read(`${name}.key`)];
-    return new KeyCertificateSigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#nowMs });
+    return new KeyCertificateSigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#options.nowMs });
   }
 
   /** The CA for clients of Kubernetes. @throws SignerError `signer-key-missing`; KeysetError `keyset-invalid` */
@@ -72,10 +70,10 @@ export class KeyRing {
     const rotation = await this.#rotation();
     if (rotation === undefined)
       return { signer: await this.certificateAuthority('kubernetes-ca'), trustedPem: undefined };
-    const set = parseKeySet(`${this.#directory}/${ROTATION_KEY}`, rotation);
+    const set = parseKeySet(`${this.#options.directory}/${ROTATION_KEY}`, rotation);
     const { public: caPem, private: keyPem } = signingPair(set, 'kubernetes-clients-ca');
     return {
-      signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#nowMs }),
+      signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#options.nowMs }),
       trustedPem: trustedPem(set, 'kubernetes-clients-ca'),
     };
   }
@@ -90,14 +88,13 @@ export class KeyRing {
   }
 
   async #rotation(): Promise<string | undefined> {
-    const bytes = await this.#files.read(`${this.#directory}/${ROTATION_KEY}`, MAX_BYTES);
-    return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
+    return readText(this.#options.files, `${this.#options.directory}/${ROTATION_KEY}`, MAX_BYTES);
   }
 
   async #read(name: KeyName): Promise<Secret<string>> {
-    const path = `${this.#directory}/${name}`;
-    const bytes = await this.#files.read(path, MAX_BYTES);
-    if (bytes === undefined) throw new SignerError('signer-key-missing', `file ${path} not found`);
-    return new Secret(Buffer.from(bytes).toString('utf8'));
+    const path = `${this.#options.directory}/${name}`;
+    const text = await readText(this.#options.files, path, MAX_BYTES);
+    if (text === undefined) throw new SignerError('signer-key-missing', `file ${path} not found`);
+    return new Secret(text);
   }
 }

@@ -1,6 +1,6 @@
 import { SystemClock } from '../../internal/clock/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../../internal/errors/index.ts';
-import { DiskFiles } from '../../internal/file/index.ts';
+import { DiskFiles, readText } from '../../internal/file/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../../internal/logging/index.ts';
 import { parseSignerConfig } from './signer-config.ts';
 import { serveSigner } from './serve-signer.ts';
@@ -22,7 +22,7 @@ process.umask(0o007); // the group of the join service may use the socket
 
 try {
   const path = process.argv[2] ?? '/etc/cluster/signer.json';
-  const text = Buffer.from((await files.read(path, MAX_CONFIG_BYTES)) ?? []).toString('utf8');
+  const text = (await readText(files, path, MAX_CONFIG_BYTES)) ?? '';
   await serveSigner(parseSignerConfig(path, text), { files, clock, log }, { signal: stop.signal });
 } catch (error) {
   if (!isAbort(error, stop.signal)) {

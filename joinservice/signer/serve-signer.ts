@@ -1,6 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, type KeySpace } from '../../internal/etcd/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX, COLLATERAL_KEY, records } from '../../internal/records/index.ts';
 import {
@@ -42,15 +42,10 @@ export async function serveSigner(
 ): Promise<void> {
   const { files, clock, log } = ports;
   const { endpoint, caFile, certFile, keyFile } = config.etcd;
-  using etcd = new EtcdClient({
-    endpoints: [endpoint],
-    identity: {
-      certPem: await readText(files, certFile),
-      keyPem: new Secret(await readText(files, keyFile)),
-    },
-    serverCaPem: await readText(files, caFile),
-    clock,
-  });
+  const certPem = await readFile(files, certFile);
+  const keyPem = new Secret(await readFile(files, keyFile));
+  const serverCaPem = await readFile(files, caFile);
+  using etcd = new EtcdClient({ endpoints: [endpoint], identity: { certPem, keyPem }, serverCaPem, clock });
   const space = new Namespace(etcd, CLUSTER_PREFIX);
   const reads = createReads(config, { ...ports, etcd: space });
   await using server = new RpcServer<LocalPeer>({
@@ -137,8 +132,8 @@ export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof
   };
 }
 
-async function readText(files: FilePort, path: string): Promise<string> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined) throw new SignerError('signer-key-missing', `file ${path} not found`);
-  return Buffer.from(bytes).toString('utf8');
+async function readFile(files: FilePort, path: string): Promise<string> {
+  const text = await readText(files, path, MAX_PEM_BYTES);
+  if (text === undefined) throw new SignerError('signer-key-missing', `file ${path} not found`);
+  return text;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Floor } from '../../internal/ownerdocument/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { SignerError } from './errors.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -122,10 +122,10 @@ export class SignerMemory {
 
   async #read<T>(name: string, shape: z.ZodType<T>): Promise<T | undefined> {
     const path = `${this.#directory}/${name}`;
-    const bytes = await this.#files.read(path, MAX_BYTES);
-    if (bytes === undefined) return undefined;
+    const text = await readText(this.#files, path, MAX_BYTES);
+    if (text === undefined) return undefined;
     try {
-      return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+      return shape.parse(JSON.parse(text));
     } catch (cause) {
       throw new SignerError('signer-memory-damaged', `reading ${path}`, { cause });
     }
