@@ -10,7 +10,8 @@ import { runPendingReset } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { entryRunnables } from './entry-runnables.ts';
 import { memberRunnables } from './member-runnables.ts';
-import { type Agent, openAgent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
+import { openAgent } from './open-agent.ts';
 import { operatorRunnables } from './operator-runnables.ts';
 import { workloadRunnables } from './workload-runnables.ts';
 

@@ -2,7 +2,7 @@ import { MachineControlPlaneDriver } from '../controlplane/index.ts';
 import { isListening, type RetirePorts, StepCheckpoints } from '../kubernetes/index.ts';
 import { certificateLifetimes } from '../renewal/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 
 /** The driver of etcd, curator and join service on this machine. */
 export function createControlPlaneDriver(

@@ -15,7 +15,7 @@ import {
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 
 type Parts = AgentPorts &
   Pick<AgentOptions, 'provisioning' | 'agentVersion'> &

@@ -8,7 +8,7 @@ import {
 } from '../machineservice/index.ts';
 import { outcomeRunnable, ownershipRunnable } from '../ownership/index.ts';
 import { ownAddressRunnable } from '../preflight/index.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 
 /**
  * The runnables of a machine that is not a member yet: the init port, the agent socket, the fingerprint on

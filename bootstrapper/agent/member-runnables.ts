@@ -19,7 +19,7 @@ import {
 } from '../renewal/index.ts';
 import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
 import { JOINSERVICE_USER } from '../units/index.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 
 /**
  * The runnables of every member: they follow roles and directory, report the node's status and renew its

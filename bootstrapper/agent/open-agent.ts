@@ -1,74 +1,21 @@
 import { currentValue } from '../../internal/event/index.ts';
-import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
-import {
-  createBlobUploads,
-  createComponentSource,
-  fetchBlob,
-  type ComponentSource,
-} from '../components/index.ts';
-import type { MachineControlPlaneDriver } from '../controlplane/index.ts';
-import type { CuratorClient } from '../curatorclient/index.ts';
+import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
 import { createEnrolmentHandlers, Enrolment } from '../enrolment/index.ts';
-import { InitJob, type BlobUploads } from '../initserver/index.ts';
-import type { JoinClient } from '../joinclient/index.ts';
+import { InitJob } from '../initserver/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import { untilAddress } from '../preflight/index.ts';
 import { RecoveryService } from '../recovery/index.ts';
 import { certificateLifetimes, ensureValidCertificates } from '../renewal/index.ts';
 import { ResetOrders } from '../reset/index.ts';
-import { NodeMembership, RoleValueStore, type RoleValues } from '../roleserve/index.ts';
+import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import type { Agent, AgentControl } from './agent-parts.ts';
 import { createControlPlaneDriver } from './create-control-plane-driver.ts';
 import { createCuratorClient } from './create-curator-client.ts';
 import { createJoinClient } from './create-join-client.ts';
-import { openMachine, type OpenMachine } from './open-machine.ts';
-import { openStorage, type OpenStorage } from './open-storage.ts';
-
-/**
- * All parts of the agent, each created once and under one name. Most workers take this whole object, and the
- * type of their options says which parts they use. So a search for a name finds where the part is created
- * and everything that uses it.
- */
-export interface Agent
-  extends AgentPorts, Omit<AgentOptions, 'onReady'>, AgentControl, OpenMachine, OpenStorage {
-  /** Every runnable can read a value; only the runnable that has claimed it writes it. */
-  readonly valueStore: RoleValueStore;
-  readonly reads: RoleValues;
-  /** Publishes this node's membership and roles. */
-  readonly membership: NodeMembership;
-  readonly curators: CuratorClient;
-  readonly joinClient: JoinClient;
-  /** Components of the bundle; missing ones are fetched from curators. */
-  readonly components: ComponentSource;
-  /** Accepts the components that an owner uploads before the init. */
-  readonly uploads: BlobUploads;
-  readonly job: InitJob;
-  readonly enrolment: Enrolment<Membership>;
-  /**
-   * The address for certificates and etcd. Until an init was accepted, this is the machine's current address.
-   */
-  readonly ownAddress: () => string;
-  /** Whether this machine is a member, or a join has locked it to a cluster. */
-  readonly isJoinedOrJoining: () => Promise<boolean>;
-  /** Whether this node is creating the cluster. Only then may it create the shared keys. */
-  readonly isCreatingCluster: () => boolean;
-  /** etcd, curator and join service on this machine. */
-  readonly driver: MachineControlPlaneDriver;
-  /** Requests that end the agent. The next start of the agent carries them out before anything else. */
-  readonly recovery: RecoveryService;
-  readonly resetOrders: ResetOrders;
-}
-
-/** What its parts can ask of the running agent. */
-export interface AgentControl {
-  /** Snapshot of the state of everything that the agent runs. */
-  readonly tree: () => TreeSnapshot;
-  /** Ends the pauses after failures, so that failed work is retried at once. */
-  readonly retryNow: () => void;
-  /** Ends the agent; systemd starts it again. */
-  readonly end: (reason: unknown) => void;
-}
+import { openMachine } from './open-machine.ts';
+import { openStorage } from './open-storage.ts';
 
 /**
  * Opens all parts of the agent in the order of their dependencies. No worker runs yet when the promise

@@ -6,7 +6,7 @@ import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts'
 import type { Membership } from '../membership/index.ts';
 import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 import { createRemovalProbeTask } from './removal-probe-task.ts';
 
 /**

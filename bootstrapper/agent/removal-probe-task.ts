@@ -11,7 +11,7 @@ import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 import type { TaskPorts } from '../nodestream/index.ts';
 import { RemovalProbeError, type RemovalProbeFiles, runRemovalProbe } from '../removalprobe/index.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 
 const OUTCOMES = {
   refused: Outcome.REFUSED,

@@ -20,7 +20,7 @@ import {
   strayTaintsWorker,
 } from '../roleserve/index.ts';
 import { retirePorts } from './create-control-plane-driver.ts';
-import type { Agent } from './open-agent.ts';
+import type { Agent } from './agent-parts.ts';
 
 /** The workers that run the workloads of a role on this machine. */
 export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
