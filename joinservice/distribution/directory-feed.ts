@@ -31,13 +31,11 @@ export type Directory =
  * changes; heartbeats and labels of other nodes wake no watcher.
  */
 export class DirectoryFeed {
-  readonly #nodes: Pick<NodeFeed, 'subscribe'>;
-  readonly #clock: Clock;
+  readonly #ports: { readonly nodes: Pick<NodeFeed, 'subscribe'>; readonly clock: Clock };
   readonly #value = new EventValue<Directory>();
 
   constructor(ports: { readonly nodes: Pick<NodeFeed, 'subscribe'>; readonly clock: Clock }) {
-    this.#nodes = ports.nodes;
-    this.#clock = ports.clock;
+    this.#ports = ports;
   }
 
   /** The current directory; unset before the first one. */
@@ -54,7 +52,7 @@ export class DirectoryFeed {
         if (isAbort(error, signal)) throw error;
         this.#value.set({ kind: 'interrupted', error });
       }
-      await this.#clock.sleep(RETRY_MS, signal);
+      await this.#ports.clock.sleep(RETRY_MS, signal);
     }
   }
 
@@ -62,7 +60,7 @@ export class DirectoryFeed {
     const entries = new Map<string, ControlPlaneEntry>();
     const relays = new RelayChoice();
     let published: string | undefined;
-    using subscription = await this.#nodes.subscribe({}, signal);
+    using subscription = await this.#ports.nodes.subscribe({}, signal);
     for (;;) {
       const { relist, nodes, deletedNodeIds, revision } = await subscription.next(signal);
       if (relist) entries.clear();

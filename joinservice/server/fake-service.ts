@@ -9,12 +9,7 @@ import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import {
-  createCaCertPem,
-  fingerprintOfKey,
-  generateKeyPem,
-  verifyNodeCertificate,
-} from '../../internal/pki/index.ts';
+import { fingerprintOfKey, verifyNodeCertificate } from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
@@ -40,7 +35,8 @@ import type { Tpm } from '../../internal/tpm/index.ts';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
-import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
+import { signerKeyFiles } from '../signer/fake-signer.ts';
+import { serveSigner } from '../signer/index.ts';
 import { TestMachine } from '../testing/index.ts';
 import { serve } from './serve.ts';
 
@@ -284,9 +280,9 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
   const { privateKey } = generateKeyPairSync('ed25519');
   const roles = ['ConsensusMember', 'KubernetesController'] as const;
   const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
-  await writeKeys(directory, cluster);
   const client = await etcd.clientFiles('root');
   const contents = {
+    ...(await signerKeyFiles(cluster, clock.nowMs())),
     'ca.crt': cluster.trust.caPem,
     'node.crt': node.tls.certPem,
     'node.key': node.tls.keyPem.reveal(),
@@ -360,17 +356,4 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
   });
   const [port] = await Promise.all([joining.promise, signing.promise]);
   return { join: `127.0.0.1:${port}`, curator: `127.0.0.1:${await curating.promise}` };
-}
-
-/** The keys of the signer. */
-async function writeKeys(directory: string, cluster: TestCluster): Promise<void> {
-  const nowMs = clock.nowMs();
-  for (const name of CONTROL_PLANE_KEYS) await writeFile(join(directory, name), `text of ${name}`);
-  const keyPem = generateKeyPem();
-  const kubernetesCa = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });
-  const { caPem, keyPem: clusterKey } = cluster.authority;
-  await writeFile(join(directory, 'kubernetes-ca.crt'), kubernetesCa);
-  await writeFile(join(directory, 'kubernetes-ca.key'), keyPem.reveal());
-  await writeFile(join(directory, 'cluster-ca.crt'), caPem);
-  await writeFile(join(directory, 'cluster-ca.key'), clusterKey.reveal());
 }

@@ -9,7 +9,7 @@ import {
 import type { Clock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
+import { RpcServer } from '../../internal/rpc/index.ts';
 import type { JoinService } from '../join/index.ts';
 
 /** Connections of attested machines, most of which wait for a decision. */
@@ -34,15 +34,18 @@ const TIMERS = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 }
 /** The evidence that this end shows and accepts. */
 export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
 
-/** The RPC server for joining machines: both ends verify evidence before the first call is served. */
-export function createJoinServer(parts: {
+/** What the listener serves with. */
+export interface JoinServerParts {
   readonly join: JoinService;
   readonly trust: JoinTrust;
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
-}): RpcServer<AttestedPeer> {
-  const { join, trust, clock, log, signal } = parts;
+}
+
+/** The RPC server for joining machines: both ends verify evidence before the first call is served. */
+export function createJoinServer(parts: JoinServerParts): RpcServer<AttestedPeer> {
+  const { join, trust, clock, log } = parts;
   const upgrade = atlsServerUpgrade({
     trust: { trust: 'mutual', ...trust, rules: () => join.rules() },
     context: JOIN_CONTEXT,
@@ -53,9 +56,15 @@ export function createJoinServer(parts: {
   });
   return new RpcServer<AttestedPeer>({
     clock,
-    upgrade: withRefusalHook(upgrade, (error, address) =>
-      auditRefusal({ join, log, signal }, error, address),
-    ),
+    upgrade: async (socket, signal) => {
+      const address = socket.remoteAddress ?? '';
+      try {
+        return await upgrade(socket, signal);
+      } catch (error) {
+        auditRefusal(parts, error, address);
+        throw error;
+      }
+    },
     services: [join.service],
     disclose: 'code',
     log,
@@ -66,42 +75,15 @@ export function createJoinServer(parts: {
   });
 }
 
-/** An upgrade that reports refused connections. */
-function withRefusalHook<P>(
-  upgrade: Upgrade<P>,
-  onRefused: (error: unknown, address: string) => void,
-): Upgrade<P> {
-  return async (socket, signal) => {
-    const address = socket.remoteAddress ?? '';
-    try {
-      return await upgrade(socket, signal);
-    } catch (error) {
-      onRefused(error, address);
-      throw error;
-    }
-  };
-}
-
 /** Writes refused evidence to the audit log. A broken connection is not a refusal. */
-function auditRefusal(
-  { join, log, signal }: { readonly join: JoinService; readonly log: Logger; readonly signal: AbortSignal },
-  error: unknown,
-  address: string,
-): void {
+function auditRefusal({ join, log, signal }: JoinServerParts, error: unknown, address: string): void {
   const outer = findCoded(error);
   if (outer?.code !== 'atls-evidence-rejected') return;
   const cause = findCoded(outer.cause);
   const { expected, actual } = cause?.details ?? {};
+  const subject = `address:${address}`;
+  const code = cause?.code ?? outer.code;
   join.refusals
-    .write(
-      {
-        method: 'Attest',
-        subject: `address:${address}`,
-        code: cause?.code ?? outer.code,
-        detail: { expected, actual },
-        address,
-      },
-      signal,
-    )
+    .write({ method: 'Attest', subject, code, detail: { expected, actual }, address }, signal)
     .catch((reason: unknown) => log.error('writing a refusal to the audit log failed', { error: reason }));
 }

@@ -179,17 +179,25 @@ export class FakeSigner {
   }
 
   async #writeKeys(): Promise<void> {
-    const { files, cluster } = this;
-    const nowMs = this.clock.nowMs();
-    for (const directory of ['/keys', '/memory']) await files.makeDirectory(directory);
-    for (const name of CONTROL_PLANE_KEYS) await files.writeAtomic(`/keys/${name}`, `text of ${name}`);
-    const keyPem = generateKeyPem();
-    const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });
-    await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
-    await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
-    await files.writeAtomic('/keys/cluster-ca.crt', cluster.authority.caPem);
-    await files.writeAtomic('/keys/cluster-ca.key', cluster.authority.keyPem.reveal());
+    for (const directory of ['/keys', '/memory']) await this.files.makeDirectory(directory);
+    const files = await signerKeyFiles(this.cluster, this.clock.nowMs());
+    for (const [name, text] of Object.entries(files)) await this.files.writeAtomic(`/keys/${name}`, text);
   }
+}
+
+/** The key files of a signer by name, with usable keys of the two CAs. */
+export async function signerKeyFiles(
+  { authority }: TestCluster,
+  nowMs: number,
+): Promise<Readonly<Record<string, string>>> {
+  const keyPem = generateKeyPem();
+  return {
+    ...Object.fromEntries(CONTROL_PLANE_KEYS.map((name) => [name, `text of ${name}`])),
+    'kubernetes-ca.crt': await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs }),
+    'kubernetes-ca.key': keyPem.reveal(),
+    'cluster-ca.crt': authority.caPem,
+    'cluster-ca.key': authority.keyPem.reveal(),
+  };
 }
 
 /** A recipient key pair of an attacker. */

@@ -11,13 +11,11 @@ const TPM_EK = 'tpm-ek:';
  * records for each call.
  */
 export class KnownAttestationKeys {
-  readonly #etcd: KeySpace;
-  readonly #log: Logger;
+  readonly #ports: { readonly etcd: KeySpace; readonly log: Logger };
   readonly #keys = new Map<string, KnownAttestationKey>();
 
-  constructor(options: { readonly etcd: KeySpace; readonly log: Logger }) {
-    this.#etcd = options.etcd;
-    this.#log = options.log;
+  constructor(ports: { readonly etcd: KeySpace; readonly log: Logger }) {
+    this.#ports = ports;
   }
 
   /** By the Name of the attestation key, hex. */
@@ -27,7 +25,7 @@ export class KnownAttestationKeys {
 
   /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
-    for await (const event of this.#etcd.watch(IDENTITIES_PREFIX, { signal })) {
+    for await (const event of this.#ports.etcd.watch(IDENTITIES_PREFIX, { signal })) {
       if (event.kind === 'relist') {
         this.#keys.clear();
         for (const entry of event.entries) this.#put(entry);
@@ -49,7 +47,7 @@ export class KnownAttestationKeys {
       if (akName !== undefined && identity.startsWith(TPM_EK))
         this.#keys.set(akName, { endorsementKeyId: identity.slice(TPM_EK.length) });
     } catch (error) {
-      this.#log.warn('identity record invalid', { key: entry.key, error });
+      this.#ports.log.warn('identity record invalid', { key: entry.key, error });
     }
   }
 }

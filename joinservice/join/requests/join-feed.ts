@@ -13,19 +13,17 @@ export interface JoinEntry {
  * machines, and each decision then reads its records from etcd.
  */
 export class JoinFeed {
-  readonly #etcd: KeySpace;
-  readonly #log: Logger;
+  readonly #ports: { readonly etcd: KeySpace; readonly log: Logger };
   readonly #joins = new Map<string, JoinEntry>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
-  constructor(options: { readonly etcd: KeySpace; readonly log: Logger }) {
-    this.#etcd = options.etcd;
-    this.#log = options.log;
+  constructor(ports: { readonly etcd: KeySpace; readonly log: Logger }) {
+    this.#ports = ports;
   }
 
   /** Watches until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
-    for await (const event of this.#etcd.watch(JOINS_PREFIX, { signal })) {
+    for await (const event of this.#ports.etcd.watch(JOINS_PREFIX, { signal })) {
       if (event.kind === 'relist') {
         this.#joins.clear();
         for (const entry of event.entries) this.#put(entry);
@@ -95,7 +93,7 @@ export class JoinFeed {
       this.#joins.set(record.nodeId, { record, modRevision: entry.modRevision });
       this.#wake(record.nodeId);
     } catch (error) {
-      this.#log.warn('join record invalid', { key: entry.key, error });
+      this.#ports.log.warn('join record invalid', { key: entry.key, error });
     }
   }
 }
