@@ -46,7 +46,7 @@ class StubProbe implements UpstreamProbe {
 
   #hang(host: string): void {
     const hung = Promise.withResolvers<void>();
-    hung.promise.catch(() => undefined); // there may be no pending check that handles the rejection
+    hung.promise.catch(() => undefined); // handles the rejection if no check is pending
     this.#hung.set(host, hung);
   }
 

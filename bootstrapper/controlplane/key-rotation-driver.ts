@@ -43,7 +43,7 @@ const MAX_BYTES = 64 * 1024;
 /** Time limit of one ticket request; the driver repeats the request later. */
 const TICKET_MS = 60_000;
 
-/** What the driver uses. */
+/** Dependencies of the driver. */
 export interface KeyRotationDriverPorts {
   readonly files: FilePort;
   readonly clock: Clock;

@@ -42,7 +42,7 @@ async function createDisk(): Promise<MemoryFiles> {
 }
 
 /**
- * Runs the agent once on this disk: either the control plane serves again, or kubeadm rewrites the static
+ * Runs the agent once with this disk until the control plane serves again or kubeadm rewrites the static
  * pods.
  */
 async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | undefined> {

@@ -283,7 +283,8 @@ describe('CuratorClient', () => {
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
     values.clusterRelays.set(['127.0.0.1', relay.host]); // this node's own relay has no other directory than this node
-    await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' }); // each round tries only one of the last resorts
+    // Each round tries only one relay or configured address.
+    await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' });
     const answers: string[] = [];
     await client.use(
       async ({ endpoint, of }, child) => {

@@ -226,7 +226,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       // Throws that the curator has left the directory, not the resulting error of the work.
       throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
     } finally {
-      // Also aborts parts of the work that are still running.
+      // Ends parts of the work that are still running.
       child.abort(
         new CuratorClientError(
           'curatorclient-left-directory',

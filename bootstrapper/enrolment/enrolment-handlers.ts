@@ -119,7 +119,7 @@ async function admittedOrInit(
   const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
   try {
     const winner = await Promise.race([accepted, admitted]);
-    // Without an admission, the init holds the node lock or is about to report it.
+    // Without an admission here, the join lost against an init, which `accepted` reports in a moment.
     return winner ?? (await accepted);
   } finally {
     race.abort(new Error('this machine is locked to a cluster'));
@@ -135,7 +135,7 @@ async function lockFor(
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
-    await job.deleteRequest(); // the request of an init that did not take the lock
+    await job.deleteRequest(); // deletes the request of the init that did not get the lock
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();

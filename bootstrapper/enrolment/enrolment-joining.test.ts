@@ -212,7 +212,7 @@ describe('joining', () => {
     expect(isEmpty()).toEqual([true, true, true]);
     const onDisk = new Map<string, Promise<string>>();
     using _seen = clusterMembership.subscribe(() => {
-      if (onDisk.size > 0) return; // only the first notification counts
+      if (onDisk.size > 0) return; // only the first notification is checked
       for (const path of [
         AGENT_PATHS.membership,
         `${AGENT_PATHS.credentials}/node.crt`,

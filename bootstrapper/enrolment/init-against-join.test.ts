@@ -39,7 +39,7 @@ const spec = create(ClusterSpecSchema, {
 });
 const request = create(InitRequestSchema, { initId: '11111111-2222-4333-8444-555555555555', spec });
 
-/** As on a real disk, other tasks run between any two of its calls. */
+/** Yields to other tasks between any two calls, as a real disk does. */
 function yieldingFiles(files: MemoryFiles): MemoryFiles {
   return new Proxy(files, {
     get: (target, name) => {
@@ -223,7 +223,7 @@ test('of an init and a join admission at the same instant one wins, the other en
       expect(await life.stands()).toBe('Running');
       expect(cluster.minted.get(machine.keys.nodeId)).toBe(1);
     }
-    await left; // whichever won, the join client has stopped
+    await left; // the join client has stopped, whichever of the two won
     stop.abort(new Error('the agent stops'));
     await life.ended;
     await expectSameWinner(machine, answer === 'accepted' ? 'init' : 'join');

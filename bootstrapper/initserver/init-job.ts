@@ -29,7 +29,7 @@ export interface InitOutcome {
   readonly epoch: number;
 }
 
-/** What an init job uses. */
+/** Dependencies of an init job. */
 export interface InitJobPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;

@@ -26,7 +26,7 @@ const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 export function createInitServer(
   ports: InitServicePorts,
   options: {
-    /** Issuers of this machine's evidence, preferred ones first: `MachineEvidence.issuers`. */
+    /** The evidence that this machine shows, the preferred issuer first: `MachineEvidence.issuers`. */
     readonly shows: readonly [Issuer, ...Issuer[]];
     /** Raw Ed25519 public keys, 32 bytes each. */
     readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];

@@ -49,7 +49,7 @@ export interface InitServicePorts {
   enrolmentFailure(): CodedError | undefined;
 }
 
-/** What an owner wants the preflight to check. */
+/** The subject of the preflight checks that an owner requests. */
 export interface PreflightQuery {
   /** Name of the new node; empty: the machine's hostname. */
   readonly nodeName: string;

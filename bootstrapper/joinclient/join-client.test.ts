@@ -295,7 +295,8 @@ describe('JoinClient', () => {
     using granted = await admitting;
     await proxy[Symbol.asyncDispose]();
     await expect(granted.requestTicket(life.signal)).rejects.toThrow();
-    const committing = client.requestTicket(granted.record, life.signal); // as the agent does with a lock on disk
+    // The agent requests a ticket again like this when the lock is on its disk.
+    const committing = client.requestTicket(granted.record, life.signal);
     expect(await firstProblem(client)).toBe('rpc-unreachable');
     proxy = await openEndpoint(port, cluster.endpoint);
     expect((await committing).nodeId).toBe(nodeId);

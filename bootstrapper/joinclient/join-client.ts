@@ -43,7 +43,7 @@ export interface GrantedAdmission extends Disposable {
   readonly requestTicket: (signal: AbortSignal) => Promise<OpenedTicket>;
 }
 
-/** What the join client uses. */
+/** Dependencies of the join client. */
 export interface JoinClientPorts extends SessionPorts {
   readonly clock: Clock;
   readonly log: Logger;
@@ -393,7 +393,7 @@ export class JoinClient {
   }
 }
 
-/** Where an attempt connects to. */
+/** The endpoint of an attempt. */
 interface Target {
   /** The cluster that this machine is bound to, if any. */
   readonly boundTo: string | undefined;

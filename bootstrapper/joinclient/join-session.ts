@@ -33,7 +33,7 @@ const KEY_LABEL = 'cluster/join/key/v1';
 const OPEN_MS = 60_000;
 const TICKET_MS = 60_000;
 
-/** What a session uses. */
+/** Dependencies of a session. */
 export interface SessionPorts {
   readonly evidence: Pick<MachineEvidence, 'proveKey' | 'readEnrolment' | 'answerChallenge'>;
   readonly clock: Clock;

@@ -32,7 +32,7 @@ export interface VerifiedCluster {
   readonly clockOffsetMs: number;
 }
 
-/** Which cluster and which of its nodes this machine accepts. */
+/** The clusters and the nodes that this machine accepts. */
 export interface ClusterTrust {
   /** Raw Ed25519 keys that this machine was provisioned with. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];

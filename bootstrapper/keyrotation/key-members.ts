@@ -5,7 +5,7 @@ import { parseNodeKey, records } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 
-/** The members that take part in a rotation, from the records of all nodes. Pure. */
+/** Selects the members that take part in a rotation from the records of all nodes. Pure. */
 export function keyMembersFrom(entries: readonly Pick<Entry, 'key' | 'value'>[]): readonly RotationMember[] {
   const at = new Map(entries.map(({ key, value }) => [key, value]));
   return entries.flatMap(({ key, value }) => {

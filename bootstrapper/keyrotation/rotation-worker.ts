@@ -45,7 +45,7 @@ function isUnderWay(told: string | undefined): boolean {
   return told !== undefined && told !== '' && !told.endsWith('/done');
 }
 
-/** Resolves to a text that says what the rotation waits for. */
+/** Advances the rotation once if possible. Resolves with a text about what the rotation waits for. */
 async function advanceOnce(options: RotationOptions, scope: Scope): Promise<string> {
   const { signal, log } = scope;
   const etcd = options.etcd();

@@ -31,7 +31,7 @@ describe('NodeLock, with an accepted init and a granted ticket in two processes'
     const wins = { init: 0, join: 0 };
     for (let round = 0; round < ROUNDS; round++) {
       const path = join(directory, `lock-${round}.json`);
-      const atMs = Date.now() + 8; // both spin until then
+      const atMs = Date.now() + 8; // both processes spin until this time, to start at the same instant
       const answers = await Promise.all(
         [init, ticket].map(async (claim, index) => {
           const each = contenders[index];

@@ -19,7 +19,7 @@ export interface LockClaim {
   readonly id: string;
 }
 
-/** The lock as it is on disk. */
+/** The content of the lock file. */
 export interface LockRecord extends LockClaim {
   readonly version: number;
   readonly lockedAtMs: number;

@@ -51,7 +51,7 @@ export interface StatusFacts {
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
   /** Whether private keys that control planes share are on this disk. */
   holdsKeys(): Promise<boolean>;
-  /** Health of the components of the Kubernetes control plane; empty when none of them runs or is needed. */
+  /** Health of the control-plane components; empty when none of them runs and none is needed. */
   controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
   /** The Kubernetes etcd as this node sees it; undefined when this node runs no etcd member. */
   kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;

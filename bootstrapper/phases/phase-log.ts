@@ -25,7 +25,7 @@ export interface PhaseProgress {
   reportUnchanged(): void;
 }
 
-/** Where workers report the phases they run. */
+/** Workers report their phases to this interface. */
 export interface PhaseReporter {
   run<T>(phase: PhaseName, work: (progress: PhaseProgress) => Promise<T>): Promise<T>;
 }

@@ -27,7 +27,7 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** What an endpoint's answer proves. */
+/** The conclusion from an endpoint's answer. */
 export interface Verdict {
   readonly outcome: 'refused' | 'admitted' | 'inconclusive';
   /** The answer in words, for the operator. */

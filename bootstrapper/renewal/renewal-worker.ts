@@ -21,9 +21,9 @@ export interface Renewal {
   /** Validity of each certificate. A certificate that cannot be read is due. */
   certificateTimes(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
   /**
-   * Obtains what other nodes must supply. This may take days and changes nothing on this node, so that other
-   * groups are renewed meanwhile. The returned function is called once, and never at the same time as that of
-   * another group.
+   * Requests what this renewal needs from other nodes. This may take days and changes nothing on this node,
+   * so other renewals can run meanwhile. The returned function then applies the renewal. It is called once,
+   * and never while another renewal is applied.
    */
   prepare(signal: AbortSignal): Promise<ApplyRenewal>;
 }

@@ -20,7 +20,7 @@ export interface ResetPorts {
   readonly log: Logger;
 }
 
-/** What a reset stops and deletes. */
+/** Dependencies of a reset, and the units and paths that it stops and deletes. */
 export interface ResetOptions {
   readonly paths: ResetPaths;
   /** Units of the workloads. A unit that needs another one comes before that one. */

@@ -13,7 +13,7 @@ import type {
 
 type InputName = 'bootstrapData' | 'clusterMembership' | 'localRoles' | 'localComponents';
 
-/** Either create a cluster, or run as a member of an existing one. */
+/** How the control plane starts: it creates a cluster, or serves as a member of an existing one. */
 export type ControlPlaneStart =
   | { readonly kind: 'bootstrap'; readonly data: BootstrapData }
   | { readonly kind: 'serve'; readonly membership: Membership };

@@ -58,7 +58,7 @@ export interface ClusterSettings {
 
 function unknownYet<T>(): EventValue<T | undefined> {
   const value = new EventValue<T | undefined>();
-  value.set(undefined); // undefined is also a state that plans decide on
+  value.set(undefined); // undefined is a set value too, so that plans can react to it
   return value;
 }
 
@@ -116,7 +116,7 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Role
  * | localKeys           | key rotation          | status push                                |
  */
 export class RoleValueStore {
-  /** Read-only views. Nobody can set a value through them, not even with a cast. */
+  /** Read-only views. A reader cannot set a value through them, not even with a cast. */
   readonly values: RoleValues;
   readonly #all = createEventValues();
   readonly #unclaimed = new Set(Object.keys(this.#all));

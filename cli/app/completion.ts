@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** What may follow the words of a command: subcommands, choices of arguments, flags. */
+/** The completions that may follow the words of a command: subcommands, choices of arguments, flags. */
 export interface CompletionNode {
   /** "mini up"; empty for the program itself. */
   readonly path: string;

@@ -4,11 +4,11 @@ import type { CommandEntry } from './registry.ts';
 
 const OUTPUT_WIDTH = 80;
 
-/** What the parser is created from. */
+/** Dependencies of the parser. */
 export interface ProgramOptions {
   readonly version: string;
   readonly entries: readonly CommandEntry[];
-  /** Which entries to load; the others are only listed. */
+  /** Whether to load the module of a command; other commands are only listed. */
   readonly loads: (name: string) => boolean;
   readonly action: ActionBinder;
   /** Writes requested help. */

@@ -60,10 +60,10 @@ async function flushed({ output, signal }: AppOptions): Promise<OutputLoss | Int
   return await Promise.race([output.flush(), interrupted]);
 }
 
-/** What is known about the command when it has ended. */
+/** Facts about the command that are known when it has ended. */
 interface Run {
   effect: ReturnType<typeof effectOf>;
-  /** Its words, such as "node drain". */
+  /** The words of the command, such as "node drain". */
   command: string;
 }
 

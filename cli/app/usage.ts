@@ -4,9 +4,9 @@ import { AppError } from './errors.ts';
 const HELP_SHOWN: readonly string[] = ['commander.helpDisplayed', 'commander.version'];
 
 /**
- * What an error of the parser means: it has printed help (`answered`), the subcommand of a group is missing (`incomplete`; the
- * help of the group was printed), or a usage error. undefined for other errors.
- * @param command words of the command, "node drain"; empty for the program
+ * Classifies an error of the command-line parser: `answered`: the parser has printed help; `incomplete`: the
+ * subcommand of a group is missing, and the help of the group was printed; otherwise a usage error. undefined
+ * for other errors. @param command words of the command, "node drain"; empty for the program
  */
 export function usageFrom(error: unknown, command: string): 'answered' | 'incomplete' | AppError | undefined {
   if (!(error instanceof CommanderError)) return undefined;

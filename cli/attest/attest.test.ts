@@ -50,8 +50,8 @@ function identityPolicy(tpm: object): string {
 }
 
 /**
- * A policy that accepts every machine with the software of the quote. Whether the key must be enrolled is the
- * default, unless given.
+ * A policy that accepts every machine with the software of the quote. @param tpm the TPM section; without it,
+ * the default decides whether the key must be enrolled
  */
 async function anyMachine(tpm: object): Promise<string> {
   const { explanation } = await explain(QUOTE);

@@ -56,7 +56,7 @@ export class CollateralStore {
     return bundle === undefined ? {} : collateralFrom(bundle.items, await this.seenEvaluationNumber());
   }
 
-  /** What the next bundle has to be newer than. */
+  /** The state that the next bundle is compared with, to refuse older documents. */
   async verified(): Promise<VerifiedBundle> {
     const evaluationNumber = await this.seenEvaluationNumber();
     return { ...((await this.bundle()) ?? NO_COLLATERAL), evaluationNumber };

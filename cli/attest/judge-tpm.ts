@@ -102,7 +102,7 @@ function judgeParts(
     checkEnrolled(machineIdentity, rules, list);
     checkClock(quote.statement.clock, { lastSeen: undefined, requireSafe: rules.requireSafeClock }, list);
     if (eventCount === undefined && rules.eventLog === 'required')
-      // last, because a failed check says more than a missing log
+      // comes last, because a failed check is more informative than a missing log
       throw list.refusal('quote-eventlog-missing');
   }
   return {
@@ -190,7 +190,7 @@ function identityOf(
   return isNamed || enrolled.includes(key.nameHex) ? { ...identity, proof: 'pinned' } : identity;
 }
 
-/** As in attested TLS: leaving out an option must not turn a refusal into an acceptance. */
+/** Like attested TLS: an option that is left out must not turn a refusal into an acceptance. */
 function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Checks): void {
   if (rules.attestationKeys === 'enrolling') return list.skip('quote-key-unknown', { actual: id });
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });

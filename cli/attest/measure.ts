@@ -34,7 +34,7 @@ export async function runAttestMeasure(context: CommandContext, options: Measure
   return 'ok';
 }
 
-/** In the format of the attestation policy. */
+/** Formats the registers like reference values in an attestation policy. */
 function referenceValues(
   measured: MachineMeasurement,
 ): Record<string, { readonly expected: readonly string[] }> {

@@ -83,7 +83,7 @@ function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part
   return (part) => files[kinds.indexOf(part)];
 }
 
-/** The same file twice is harmless. */
+/** Refuses files that were not used, except duplicates of used ones. */
 function refuseUnused(files: readonly Uint8Array[], used: readonly (Uint8Array | undefined)[]): void {
   const unused = files.findIndex(
     (file) => !used.some((each) => each !== undefined && Buffer.compare(each, file) === 0),

@@ -35,7 +35,7 @@ export interface ConfirmFlags {
 /** Help text of `--yes` where it is optional. */
 export const SKIP_PROMPT = 'skip the confirmation prompt';
 
-/** Flags of commands that take something away. @param yes help text of `--yes` */
+/** Adds the flags of commands that delete something. @param yes help text of `--yes` */
 export function withConfirmFlags(
   command: Command,
   yes = `${SKIP_PROMPT}; required without a terminal`,

@@ -48,7 +48,9 @@ export interface ApplyOptions {
   readonly dryRun: boolean;
   /** The operator confirmed the loss of deleted settings with `--yes`. */
   readonly yes: boolean;
-  /** The revision that the file is based on, if this workspace has applied none yet. */
+  /**
+   * The revision that the file is based on. Needed in a workspace that has not applied a configuration yet.
+   */
   readonly onto: bigint | undefined;
 }
 
@@ -106,7 +108,8 @@ export async function runConfigEdit(
     yes: false,
     replaces: start.document === undefined ? start.revision : undefined,
     baseFor: (current) => {
-      if (start.document === undefined) throw unknownBase(mine, current); // it was replaced meanwhile
+      // Another client has replaced the configuration meanwhile.
+      if (start.document === undefined) throw unknownBase(mine, current);
       return start.document;
     },
   });
@@ -123,7 +126,7 @@ interface Applied {
 interface Merging {
   readonly dryRun: boolean;
   readonly yes: boolean;
-  /** An unreadable configuration of this revision may be replaced as a whole: the operator has seen it. */
+  /** The operator has seen this revision of an unreadable configuration, so it may be replaced as a whole. */
   readonly replaces: bigint | undefined;
   readonly baseFor: (current: Readable) => Json;
 }

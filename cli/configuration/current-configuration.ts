@@ -14,9 +14,9 @@ import { callCurator } from '../cluster/index.ts';
 
 /** The configuration that the cluster keeps. */
 export interface CurrentConfiguration {
-  /** As it is stored. */
+  /** The text as the cluster has stored it. */
   readonly text: string;
-  /** Undefined if this version cannot read it; `problem` tells why. */
+  /** The parsed configuration; undefined if this version cannot read it. Then `problem` has the reason. */
   readonly document: Json | undefined;
   readonly problem: ConfigError | undefined;
   readonly revision: bigint;

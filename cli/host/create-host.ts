@@ -5,7 +5,7 @@ import { PlainHost } from './plain-host.ts';
 import type { Streams } from './streams.ts';
 import { TerminalHost } from './terminal-host.ts';
 
-/** What a host takes from the process. */
+/** The parts of the process that a host uses. */
 export interface HostOptions {
   readonly streams: Streams;
   readonly clock: Clock;

@@ -49,7 +49,7 @@ function start(
   };
 }
 
-/** What a node, a pod or a chart may have put into any text. */
+/** A text with control characters, as a node, a pod or a chart could send it. */
 const HOSTILE = 'x\u001b[2K\u009b1m\u202ey\r';
 
 describe.each([

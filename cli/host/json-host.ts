@@ -8,7 +8,7 @@ const PROGRESS_EVERY_MS = 500;
 /** Repeats an unchanged progress text this often, to show that the command is still running. */
 const SAME_EVERY_MS = 10_000;
 
-/** What a JSON host takes from the process. */
+/** The parts of the process that a JSON host uses. */
 export interface JsonHostOptions {
   readonly out: OutputStream;
   readonly clock: Clock;

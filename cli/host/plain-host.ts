@@ -9,7 +9,7 @@ import type { Streams } from './streams.ts';
 /** Shows that a long step is alive without flooding the log. */
 const PROGRESS_EVERY_MS = 10_000;
 
-/** What a plain host takes from the process. */
+/** The parts of the process that a plain host uses. */
 export interface PlainHostOptions {
   readonly streams: Streams;
   readonly clock: Clock;

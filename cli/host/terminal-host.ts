@@ -9,7 +9,7 @@ const DEFAULT_COLUMNS = 80;
 /** The spinner, a blank, and one column to keep terminals from wrapping. */
 const SPINNER_COLUMNS = 3;
 
-/** What a terminal host takes from the process. */
+/** The parts of the process that a terminal host uses. */
 export interface TerminalHostOptions extends PlainHostOptions {
   /** False with `--no-input`. */
   readonly input: boolean;

@@ -2,14 +2,17 @@ import type { CommandContext } from '../app/command.ts';
 import { KeysError } from './errors.ts';
 
 const POLL_MS = 1_000;
-/** Control planes that receive new keys restart one after the other and answer nothing meanwhile. */
+/**
+ * Time limit of the checks. Control planes restart one after the other to get new keys, and do not respond
+ * meanwhile.
+ */
 const TIMEOUT_MS = 3 * 60_000;
 
 /** One condition that must hold after a node was removed or keys were replaced. */
 export interface RemovalCheck {
   readonly what: string;
   readonly ok: boolean;
-  /** What was found. */
+  /** The value that the check found. */
   readonly actual: string;
 }
 

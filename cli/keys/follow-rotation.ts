@@ -11,7 +11,10 @@ import {
 } from '../cluster/index.ts';
 
 const POLL_MS = 2_000;
-/** The longest phase, in which pods read new tokens, takes two minutes. No progress for longer means waiting for a node. */
+/**
+ * Time without progress after which a rotation counts as stalled. The longest phase, in which pods read new
+ * tokens, takes two minutes.
+ */
 const STALLED_MS = 10 * 60 * 1000;
 /** From these phases on, every control plane trusts the new keys and issues nothing with the old ones. */
 const RENEWABLE = ['refresh', 'retire', 'done'];
@@ -55,7 +58,10 @@ function progressOf({ generation, phase, awaited }: KeysView): string {
   return JSON.stringify([generation, phase, awaited.map(({ name }) => name)]);
 }
 
-/** Undefined if nobody answered: curators and etcd restart during a rotation. */
+/**
+ * Reads the state of the rotation. undefined if no curator responds, because curators and etcd restart during
+ * a rotation.
+ */
 async function readKeys(context: CommandContext, progress: StepProgress): Promise<KeysView | undefined> {
   try {
     return await callCurator(context, fetchKeysView);

@@ -36,7 +36,7 @@ export interface HeldKeys {
   readonly isReplaced: boolean;
 }
 
-/** What a removal probe found. */
+/** Results of a removal probe. */
 export interface ProbeResults {
   /** Every endpoint must refuse the node's own credentials, and those made with keys that were replaced. */
   readonly proofs: readonly RemovalCheck[];
@@ -120,9 +120,8 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
 }
 
 /**
- * What was found for one shared key: the key with its results, and the check that the old key is refused.
- * There is a check for keys that cannot be replaced as well: credentials made only with such keys must be
- * refused.
+ * Results of the probe for one shared key, and the check that the old key is refused. A key that cannot be
+ * replaced has a check too: credentials that were made only with such keys must be refused.
  */
 function testOf(
   { credentials, ...key }: (typeof SHARED_KEYS)[number],

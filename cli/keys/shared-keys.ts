@@ -1,7 +1,7 @@
 /** A key that all control planes have. Deleting a node's records does not revoke it. */
 export interface SharedKey {
   readonly key: string;
-  /** What an attacker with a copy can do. */
+  /** What an attacker with a copy of the key can do. */
   readonly harm: string;
   /** True if a rotation does not replace the key. */
   readonly lasts: boolean;
@@ -68,7 +68,7 @@ export const SHARED_KEYS: readonly (SharedKey & { readonly credentials: readonly
   },
 ];
 
-/** What became of the shared keys that a removed node held. */
+/** What happened to the shared keys of a removed node. */
 export type KeysOutcome =
   /** The node had no shared keys. */
   | 'none'

@@ -1,11 +1,11 @@
 import type { CommandContext } from '../app/command.ts';
 import { LossError } from './errors.ts';
 
-/** What a command is about to delete. */
+/** The loss that a command would cause. */
 export interface Loss {
   /** The command in the gerund, like "removing node n3". */
   readonly doing: string;
-  /** What it deletes. If empty, nothing is asked. */
+  /** The data that the command deletes. If the list is empty, the user is not asked. */
   readonly losses: readonly string[];
   /** Whether `--yes` was given. */
   readonly yes: boolean;

@@ -25,7 +25,7 @@ const MEMBERS_MS = 20 * 60 * 1000;
 export interface JoiningMachine {
   readonly name: string;
   readonly roles: readonly MachineKind[];
-  /** Its identity in join policies, "tpm-ek:HEX". */
+  /** The identity of the machine in join policies, "tpm-ek:HEX". */
   readonly identity: string;
 }
 

@@ -33,8 +33,8 @@ const shape = z.strictObject({
 });
 
 /**
- * The existing machines and the missing ones: control planes first, then workers, numbered consecutively. Never removes a
- * machine: `cluster node remove` does that.
+ * Plans the existing machines and the missing ones: control planes first, then workers, numbered
+ * consecutively. Never removes a machine; `cluster node remove` does that.
  */
 export function planMachines(
   existing: readonly PlannedMachine[],

@@ -34,7 +34,7 @@ export async function runMiniDown(context: CommandContext, options: MiniDownOpti
   );
 }
 
-/** What would be deleted; empty when there is no such cluster. */
+/** The data that the command would delete; empty if there is no such cluster. */
 async function lossesOf(context: CommandContext, name: string): Promise<readonly string[]> {
   const { root } = miniPathsFrom(context);
   const cluster = await findCluster(machineHostFrom(context), { root, name });

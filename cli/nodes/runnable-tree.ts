@@ -2,7 +2,7 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { printable } from '../../internal/printable/index.ts';
 
-/** A runnable that has been starting for so long, and gives no reason for waiting, is stuck. */
+/** A runnable counts as stuck if it has been starting for this long without a reason for waiting. */
 const STUCK_MS = 60_000;
 
 /** One runnable of an agent, as plain values; idle and stuck look different. */
@@ -11,7 +11,7 @@ export interface RunnableView {
   readonly depth: number;
   readonly state: 'new' | 'healthy' | 'done' | 'dead' | 'canceled' | 'unknown';
   readonly verdict: 'runs' | 'idle' | 'done' | 'starts' | 'stuck' | 'failed' | 'stopped';
-  /** What it waits for; empty if for nothing. */
+  /** The reason why it waits; empty if it does not wait. */
   readonly why: string;
   /** Time of its last state change. */
   readonly sinceMs: number;

@@ -127,7 +127,7 @@ describe('the kubeconfig of an owner', () => {
     await using harness = await createHarnessWithKubeconfig(true);
     harness.clock.aheadMs = 300 * DAY_MS;
     for (let looks = 0; looks < 3; looks++) expect((await harness.ask()).certPem).toBe(harness.certPem);
-    expect(harness.refused).toHaveLength(1); // one command tries once
+    expect(harness.refused).toHaveLength(1); // each command tries to renew only once
     harness.clock.aheadMs = 400 * DAY_MS;
     await expect(harness.ask()).rejects.toMatchObject({ code: 'test-refused' });
   });

@@ -109,7 +109,7 @@ async function documentsFor(
   put: { readonly name: string; readonly role: string; readonly certificateRequest: Uint8Array },
 ): Promise<Uint8Array[]> {
   const role = OPERATOR_ROLES.find((each) => each === put.role);
-  if (role === undefined) return []; // the curator refuses an unknown role and lists the valid ones
+  if (role === undefined) return []; // the curator refuses an unknown role, and its error lists the valid ones
   const pubKeyDer = await verifyCertificateRequest(put.certificateRequest);
   const operator = { name: put.name, fingerprint: fingerprintOfKey(pubKeyDer), role };
   const ownerKey =
@@ -117,7 +117,10 @@ async function documentsFor(
   return signedOperators(context, { kind: 'put', operator, ownerKey });
 }
 
-/** What an owner needs in addition: the Kubernetes endpoint, and vouchers that tell machines that the key is an owner's. */
+/**
+ * The additional data for an owner: the Kubernetes endpoint, and vouchers that prove to machines that the key
+ * is an owner's.
+ */
 async function ownersPart(
   context: CommandContext,
   member: Caller,

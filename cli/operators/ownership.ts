@@ -18,7 +18,7 @@ const RAW_BYTES = 32;
 export interface CallingOwner {
   /** Raw Ed25519, as machines are provisioned with it. */
   readonly ownerPubKey: Uint8Array;
-  /** By the operators on record; a grant may be outdated. */
+  /** Whether the operator records list the caller as an owner. The caller's grant may be outdated. */
   readonly isOwner: boolean;
 }
 

@@ -3,7 +3,7 @@ import { PackageError } from './errors.ts';
 
 const GPG = ['gpg', '--batch', '--yes', '--armor'] as const;
 
-/** The text with an inline signature (`InRelease`). gpg asks for the passphrase of the key itself. */
+/** Signs a text inline (`InRelease`). gpg itself asks for the passphrase of the key. */
 export function sign(context: CommandContext, key: string, text: string): Promise<string> {
   return gpg(context, ['--local-user', key, '--digest-algo', 'SHA512', '--clearsign'], text);
 }

@@ -16,7 +16,7 @@ import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { CommandContext } from '../app/command.ts';
 
-/** Exists on every machine that belongs to a cluster (bootstrapper/nodelock). */
+/** The node lock. It exists on every machine that belongs to a cluster (bootstrapper/nodelock). */
 const LOCK_PATH = '/var/lib/cluster/enrolment/lock.json';
 /** Minimum for a node, while its bundle is not known. */
 const LEAST_FREE_BYTES = 1024 ** 3;

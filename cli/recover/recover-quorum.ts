@@ -77,7 +77,7 @@ export async function recoverQuorum(
   );
 }
 
-/** The agent restarts meanwhile, so a failed call is no failure. */
+/** Ignores failed calls, because the agent restarts during the recovery. */
 async function untilRecovered(
   context: CommandContext,
   at: {

@@ -31,7 +31,7 @@ const after = (state: Etcd, kubernetes: Etcd): Survey => ({ ...lost, etcd: [stat
 const alone = after(etcdOf('state', 2n, true), etcdOf('kubernetes', 2n, true));
 const away = new RpcError('rpc-unreachable', 'asking the agent');
 const reading = 'consensus-not-recoverable';
-/** An agent that has just started and does not know its cluster yet. */
+/** The error of an agent that has just started and does not know its cluster yet. */
 const blank = new CodedError(
   {
     [reading]: {

@@ -27,7 +27,7 @@ const grantSchema = z.object({
   curatorEndpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(64),
   /** For owners: server and CA of their kubeconfig. */
   kubernetes: kubernetesSchema.optional(),
-  /** For owners: the chain of owners from the one who created the cluster, base64. */
+  /** For owners only: the chain of owners from the creator of the cluster to this one, base64. */
   vouchers: z
     .array(z.strictObject({ by: z.base64(), signature: z.base64() }))
     .max(16)

@@ -11,7 +11,7 @@ const holderSchema = z.object({
 });
 type Holder = z.output<typeof holderSchema>;
 
-/** Who locks the workspace. */
+/** The command and process that lock the workspace. */
 export interface LockOptions {
   readonly files: FilePort;
   readonly clock: Clock;

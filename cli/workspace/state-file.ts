@@ -24,7 +24,7 @@ const resultSchema = z.strictObject({
 const machineSchema = z.strictObject({
   /** Kind of evidence, such as "tpm". */
   variant: z.string(),
-  /** Such as "tpm-ek:HEX". */
+  /** The identity of the machine, such as "tpm-ek:HEX". */
   identity: z.string(),
   /** Name of the attestation key (hex), and the endorsement key that credential activation bound it to. */
   attestationKey: z.string().optional(),
@@ -53,7 +53,7 @@ const initSchema = z.strictObject({
   startedMs: z.int(),
   /** requested: saved, perhaps sent. granted: the result is saved. acknowledged: the machine knows that it is. */
   stage: z.enum(['requested', 'granted', 'acknowledged']),
-  /** Until the init is acknowledged: the exact request, and the key of the kubeconfig. */
+  /** Kept until the init is acknowledged: the exact request, and the key of the kubeconfig. */
   request: z.strictObject({ specBase64: z.string(), adminKeyPem: z.string() }).optional(),
   result: resultSchema.optional(),
 });

@@ -82,7 +82,7 @@ export class HandshakeDriver implements Disposable {
     for (;;) {
       const chunk = this.#socket.read(sizeBytes) as Uint8Array | null;
       if (chunk?.length === sizeBytes) return chunk;
-      if (chunk !== null) throw truncated(); // at the end of the stream, read(n) returns what is left
+      if (chunk !== null) throw truncated(); // at the end of the stream, read(n) may return fewer bytes
       this.#throwIfBroken();
       await this.#changed();
     }

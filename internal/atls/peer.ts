@@ -1,6 +1,6 @@
 import type { MachineIdentity, Variant, Verdict } from '../attestation/index.ts';
 
-/** What both ends know about their connection, whatever the evidence. */
+/** What both ends know about their connection, independent of the kind of evidence. */
 export interface PeerSession {
   /**
    * 64 bytes that are the same at both ends and unique to this session. A program signs them to prove a key of its own in

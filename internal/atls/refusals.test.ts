@@ -264,7 +264,7 @@ describe('a relay that has the TLS keys of both ends', () => {
     const toServer = await RawAtls.open(far.client, { role: 'client', identity: ends.identity.client });
     const clientHello = (await toClient.receive())!;
     const serverHello = (await toServer.receive())!;
-    toServer.send(clientHello.bytes); // both sessions see equal nonces
+    toServer.send(clientHello.bytes); // gives both sessions equal nonces
     toClient.send(serverHello.bytes);
     const binding = toServer.binding('client', ATLS_CONTEXT, clientHello.bytes, serverHello.bytes);
     toServer.send(rawEvidence(TPM, evidenceFor(binding)));

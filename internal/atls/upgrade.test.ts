@@ -66,7 +66,7 @@ describe('aTLS connection between two honest ends', () => {
     const [server, client] = await Promise.all([
       ends.upgrade.server(tcp.server, never),
       ends.upgrade.client(tcp.client, never).then((upgraded) => {
-        upgraded.socket.end(sent); // in the same event-loop turn as READY
+        upgraded.socket.end(sent); // sent in the same event-loop turn as READY
         return upgraded;
       }),
     ]);

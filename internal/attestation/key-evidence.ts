@@ -44,7 +44,7 @@ export function parseKeyEvidence(
   };
 }
 
-/** What the signature covers. */
+/** The bytes that the signature covers. */
 export function keyEvidenceMessage(label: string, binding: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(label, 'ascii'), binding]);
 }

@@ -113,7 +113,7 @@ export class AuditLog {
       if (result.kind === 'overtaken' && batch.length > 1) return await this.#settleEach(batch);
       for (const { resolve } of batch) resolve(result);
     } catch (error) {
-      this.#isHeadKnown = false; // it is unknown whether the transaction happened
+      this.#isHeadKnown = false; // the outcome of the transaction is unknown
       const isRefused = error instanceof EtcdError && error.code !== 'etcd-unavailable';
       if (isRefused && batch.length > 1) return await this.#settleEach(batch);
       for (const { reject } of batch) reject(error);

@@ -33,7 +33,7 @@ export class BundleCache {
     this.#manifests = join(directory, 'bundles');
   }
 
-  /** Where the manifest of a version is, or will be. */
+  /** Path of the manifest of a version, which may not exist yet. */
   manifestPath(kubernetesVersion: string, architecture: Architecture): string {
     return join(this.#manifests, `${bundleName(kubernetesVersion, architecture)}.json`);
   }

@@ -120,7 +120,7 @@ function withoutUndefined(one: z.infer<typeof component>): Component {
   return references === undefined ? rest : { ...rest, references };
 }
 
-/** By UTF-16 code unit: the same order on all machines. */
+/** Compares UTF-16 code units, so that the order is the same on all machines. */
 function compareNames(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

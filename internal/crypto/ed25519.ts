@@ -95,7 +95,7 @@ export function isSignedByEd25519Key(
     const key = createPublicKey({ key: Buffer.from(pubKeyDer), format: 'der', type: 'spki' });
     return key.asymmetricKeyType === 'ed25519' && verify(undefined, signed, key, signature);
   } catch {
-    return false; // not a key
+    return false; // the bytes are not a key
   }
 }
 
@@ -108,6 +108,6 @@ function privateKeyFrom(keyPem: Secret<string>): KeyObject | undefined {
   try {
     return createPrivateKey(keyPem.reveal());
   } catch {
-    return undefined; // not a key at all; the caller names the file
+    return undefined; // the text is not a key at all; the caller reports the file
   }
 }

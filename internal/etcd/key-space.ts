@@ -65,7 +65,7 @@ export interface CallOptions {
   readonly timeoutMs?: number;
 }
 
-/** Where a watch begins. */
+/** The position at which a watch begins. */
 export interface WatchOptions {
   readonly signal: AbortSignal;
   /** The last revision that is already known; without it the watch begins with a `relist`. */

@@ -4,7 +4,10 @@ import { combine, EventValue, Paced, type Watcher } from './index.ts';
 
 const never = new AbortController().signal;
 
-/** Readers of a paced value, two of them woken at once; the event loop advances when a test says so. */
+/**
+ * Creates readers of a paced value that wakes two of them at once. The event loop advances when a test calls
+ * `nextIteration`.
+ */
 function bedOf(readers: number) {
   const value = new EventValue<number>();
   let resume: (() => void) | undefined;

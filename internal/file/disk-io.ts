@@ -15,7 +15,7 @@ export async function withTemporary<T>(path: string, work: (temporary: string) =
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
   const [done] = await Promise.allSettled([work(temporary)]);
   const [removed] = await Promise.allSettled([rm(temporary, { recursive: true, force: true })]);
-  if (done.status === 'rejected') throw done.reason; // the first error is the one to report
+  if (done.status === 'rejected') throw done.reason; // only the first error is reported
   if (removed.status === 'rejected') throw removed.reason;
   return done.value;
 }

@@ -43,7 +43,7 @@ export function planRotation(now: RotationRecord, members: readonly RotationMemb
   if (now.phase === 'done') return { kind: 'done' };
   const counted = members.filter(({ isControlPlane, isAlive }) => isControlPlane || isAlive);
   if (now.phase === 'asked') {
-    // After a restore, nodes may have newer keys on disk than the records say.
+    // After a restore of etcd, nodes may have newer keys on disk than the records list.
     if (members.some(({ stage }) => stage !== undefined && stage.generation >= now.generation))
       return { kind: 'make', again: true };
     const unable = counted.filter(({ stage }) => stage === undefined);

@@ -160,7 +160,7 @@ function reasonFrom(body: string): string {
     const { message } = JSON.parse(body) as { message?: unknown };
     return typeof message === 'string' ? ` ${message.slice(0, 500)}` : '';
   } catch {
-    return ''; // not a Status object
+    return ''; // the body is not a Status object
   }
 }
 

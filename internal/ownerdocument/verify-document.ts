@@ -4,7 +4,7 @@ import type { DocumentBodies, DocumentKind } from './document-kinds.ts';
 import { parseDocument, type UnverifiedDocument } from './owner-document.ts';
 import { OwnerDocumentError } from './errors.ts';
 
-/** The newest document of one kind and subject that was accepted so far. Older ones are refused. */
+/** The newest document of one kind and subject that was accepted so far. Older documents are refused. */
 export interface Floor {
   readonly serial: number;
   /** SHA-256 of the document with that serial; absent where only the serial is known. */

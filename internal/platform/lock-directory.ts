@@ -95,7 +95,7 @@ export async function removeStaleLock(
   try {
     await files.rename(path, aside);
   } catch (error) {
-    if (isTaken(error) || isGone(error)) return; // another process was faster
+    if (isTaken(error) || isGone(error)) return; // another process has removed the lock
     throw error;
   }
   // The path had already been removed, so the lock of a running process was moved. It is moved back.

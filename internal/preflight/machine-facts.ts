@@ -20,7 +20,7 @@ export interface MachineFacts {
   readonly diskSpace: readonly DiskSpace[];
   /** Directories that must be writable, and why they are not. */
   readonly writableDirectories: readonly { readonly path: string; readonly problem?: string | undefined }[];
-  /** As in `uname -r`. */
+  /** The kernel release as `uname -r` prints it. */
   readonly kernelRelease: string;
   /** The modules of `REQUIRED_MODULES` that are loaded or built in. */
   readonly modules: ReadonlySet<string>;

@@ -43,7 +43,7 @@ function problemOfName({
   const others = nameResolvesTo.filter(
     (each) =>
       !addresses.includes(each) &&
-      each !== configuredAddress && // another check tests whether the machine has it
+      each !== configuredAddress && // another check tests whether the machine has this address
       !isLoopback(each),
   );
   if (others.length === 0 || addresses.length === 0) return undefined;

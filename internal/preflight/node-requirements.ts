@@ -6,9 +6,9 @@ import { PORTS } from '../endpoint/index.ts';
 /** A program that the agent, the kubelet or the container runtime runs, and the packages that contain it. */
 export interface RequiredProgram {
   readonly program: string;
-  /** Of Debian and its relatives. */
+  /** Package name on Debian and its relatives. */
   readonly deb: string;
-  /** Of Fedora, Red Hat and their relatives. */
+  /** Package name on Fedora, Red Hat and their relatives. */
   readonly rpm: string;
   readonly usedBy: string;
 }

@@ -7,7 +7,10 @@ export interface GuardedNode {
   readonly roles: readonly Role[];
   /** Whether its heartbeat is current. */
   readonly isAlive: boolean;
-  /** Its API server as its own agent reports it; undefined where the agent has reported nothing yet. */
+  /**
+   * The state of the node's API server according to its agent; undefined if the agent has reported nothing
+   * yet.
+   */
   readonly apiServer: { readonly isReady: boolean; readonly reason: string } | undefined;
 }
 

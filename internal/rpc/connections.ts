@@ -73,8 +73,8 @@ export class Connections<P> {
   }
 
   /**
-   * One key must not use up the server's connections. The oldest one is closed, because a peer that reconnects does not
-   * know that its previous connection is still open here.
+   * Limits the connections of one key. The oldest connection is closed, because a peer that reconnects does
+   * not know that its previous connection is still open here.
    */
   #countPeer(socket: Socket, peer: P): void {
     const { perPeer } = this.#limits;

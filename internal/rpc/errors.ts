@@ -73,7 +73,10 @@ const TRAILER = 'cluster-error-bin';
 const MAX_TEXT = 2000;
 const FAULTS: readonly string[] = ['operator', 'peer', 'system'] satisfies readonly Fault[];
 
-/** What a peer may learn of an error: `chain` all texts, for authenticated members and owners; `code` only the code. */
+/**
+ * The part of an error that a peer may learn: `chain` all texts, for authenticated members and owners; `code`
+ * only the code.
+ */
 export type Disclosure = 'chain' | 'code';
 
 /** The gRPC status for an error. An error without a code becomes "internal error". */

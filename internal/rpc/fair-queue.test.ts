@@ -130,7 +130,7 @@ describe('FairQueue', () => {
     // The clients of the other network stall in all their slots.
     for (let i = 0; i < 200; i++) await callers.release(`m${i}`);
     expect(callers.served.filter((name) => name.startsWith('m')).length).toBe(200);
-  }, 600_000); // only guards against a hanging test
+  }, 600_000); // long time limit, because it only guards against a hanging test
 });
 
 describe('sourcePathOf', () => {

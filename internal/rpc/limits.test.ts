@@ -26,7 +26,7 @@ const unused: Handlers<typeof InitApi, string> = {
   acknowledge: async () => ({}),
 };
 
-/** A server that takes the first byte of a connection as the name of the client. */
+/** Starts a server that takes the first byte of a connection as the name of the client. */
 async function start(
   limits: Pick<RpcServerOptions<string>, 'maxCallsPerConnection' | 'perPeer'>,
   describe: Handlers<typeof InitApi, string>['describe'],

@@ -1,8 +1,9 @@
 import { isIPv6 } from 'node:net';
 
 /**
- * Where a connection comes from, widest network first. IPv4: /16, /24 and the address; IPv6: /32, /48 and /64, the
- * smallest network that one holder has (RFC 6177). Names of different widths are never the same.
+ * The networks from which a connection comes, the largest first. IPv4: /16, /24 and the address; IPv6: /32,
+ * /48 and /64, the smallest network that one holder has (RFC 6177). Names of different widths are never the
+ * same.
  */
 export type SourcePath = readonly [organization: string, site: string, holder: string];
 

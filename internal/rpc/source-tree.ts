@@ -2,10 +2,10 @@ import type { SourcePath } from './source-path.ts';
 
 /** All items of one network, or of one holder at the lowest level. */
 export interface SourceNode<T> {
-  /** The name that `sourcePathOf` gives. */
+  /** The name of the network, from `sourcePathOf`. */
   readonly source: string;
   readonly children: Map<string, SourceNode<T>>;
-  /** Only at the lowest level; oldest first. */
+  /** Items of this network, oldest first. Only nodes at the lowest level have items. */
   readonly items: T[];
   /** The number of items in this node and below it. */
   size: number;
@@ -54,7 +54,10 @@ export class SourceTree<T> {
     for (const node of this.#along(path)) node.lastServed = sequence;
   }
 
-  /** The newest item of the largest source, level by level; among equal sources of the one served last. */
+  /**
+   * The newest item of the largest source, chosen at each level. Among equal sources, the one that was served
+   * last.
+   */
   newestOfLargest(): T | undefined {
     let node = this.#root;
     while (node.children.size > 0) {
@@ -67,8 +70,8 @@ export class SourceTree<T> {
   }
 
   /**
-   * The oldest item of the smallest source: at each level the node with the lowest weight, among equal ones the one served
-   * longest ago. A node whose weight is undefined is skipped, with all below it.
+   * The oldest item of the source with the lowest weight, chosen at each level. Among equal sources, the one
+   * that was served longest ago. A source whose weight is undefined is skipped, with all sources below it.
    */
   oldestOfLeast(weigh: (source: string, level: number) => number | undefined): T | undefined {
     return oldestBelow(this.#root, 0, weigh);

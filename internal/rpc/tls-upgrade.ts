@@ -25,7 +25,7 @@ export interface TlsIdentity {
  */
 export type AcceptPeer<P> = (certificate: X509Certificate) => P;
 
-/** What one end of a TLS connection shows and accepts. */
+/** The credentials that one end of a TLS connection shows, and the peers that it accepts. */
 export interface TlsUpgradeOptions<P> {
   readonly identity: TlsIdentity;
   readonly accept: AcceptPeer<P>;

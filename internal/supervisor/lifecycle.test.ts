@@ -182,7 +182,8 @@ test('supervise() leaves no listener behind after 200,000 runs', async () => {
   });
   await enough.promise;
   expect(tree()).toMatchObject([{ restarts: 0 }, { restarts: 199_999 }]);
-  expect(getEventListeners(parentSignal, 'abort')).toHaveLength(1); // its own untilAborted()
+  // The listener of this test's own untilAborted().
+  expect(getEventListeners(parentSignal, 'abort')).toHaveLength(1);
   expect(getEventListeners(controller.signal, 'abort')).toHaveLength(1);
   controller.abort(new Error('enough'));
   await finished;

@@ -97,7 +97,7 @@ export function* subtree(group: Group): Generator<TreeNode> {
 
 const RESERVED: readonly string[] = ['root', 'supervisor'];
 
-/** Refuses names that are no log path or metric label, or that are taken. */
+/** Refuses a name that is no valid log path or metric label, or that a sibling already has. */
 export function assertChildName(parent: TreeNode, name: string): void {
   const naming = `adding child ${JSON.stringify(name)} to ${parent.path}`;
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || name.length > 63) {

@@ -8,7 +8,7 @@ export type Outcome =
   | { readonly kind: 'restart'; readonly reason: string }
   | { readonly kind: 'dead'; readonly error: unknown };
 
-/** What is known when a run ends. */
+/** Facts that are known when a run ends. */
 export interface RunEnd {
   readonly signal: AbortSignal;
   readonly saidDone: boolean;

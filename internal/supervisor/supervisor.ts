@@ -9,7 +9,7 @@ import { createScope, type ScopeHost } from './scope.ts';
 import { snapshotOf, type TreeSnapshot } from './snapshot.ts';
 import { assertMove, type RunnableState } from './state.ts';
 
-/** What a tree needs. */
+/** The root runnable of a tree, its ports and its time limits. */
 export interface SupervisorOptions {
   readonly root: Runnable;
   /** The root logs as its child `root`. */

@@ -41,7 +41,7 @@ const MAX_TRIES = 3;
 const DOMAIN = Buffer.from('cluster tpm quote v1\0', 'ascii');
 const DOMAIN_WITH_COUNTER = Buffer.from('cluster tpm quote with lock counter v1\0', 'ascii');
 
-/** What a quote signs in addition to the PCRs. */
+/** The data that a quote signs in addition to the PCRs. */
 export interface QuotedContext {
   readonly root: Uint8Array;
   /** Leaves of the tree. */

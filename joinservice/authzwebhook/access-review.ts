@@ -39,8 +39,9 @@ export function claimedNodeOf({ user, groups, uid }: ReviewSubject): string | un
 }
 
 /**
- * Denies kubelets of nodes that are not members. The client certificate of a kubelet has the node ID, which is derived from the
- * node key, as UID, so that a machine whose name was given to another one is denied.
+ * Denies kubelets of nodes that are not members. The client certificate of a kubelet has the node ID as UID,
+ * and the node ID is derived from the node key. So a kubelet is denied if another machine has its node name
+ * now.
  */
 export function decideReview(subject: ReviewSubject, node: NodeMembership | undefined): ReviewDecision {
   const { user, uid } = subject;

@@ -16,14 +16,17 @@ const PATH = '/authorize';
 const CALLER = 'apiserver';
 const MAX_BYTES = 256 * 1024;
 const REQUEST_MS = 5_000;
-/** Connections without a client certificate yet; the API server shows its certificate within milliseconds. */
+/**
+ * Connections that have not shown a client certificate yet. The API server shows its certificate within
+ * milliseconds.
+ */
 const MAX_UNAUTHENTICATED = 64;
 /** Authenticated connections. The API server reuses a few of them. */
 const MAX_CONNECTIONS = 256;
 /** Less than the 90 s after which the API server closes an idle connection (net/http, DefaultTransport). */
 const KEEP_MS = 75_000;
 
-/** Where the webhook listens, and which clients it accepts. */
+/** The listen address of the webhook, and the clients that it accepts. */
 export interface AuthorizationListener {
   /** 0 for any free port. */
   readonly port: number;

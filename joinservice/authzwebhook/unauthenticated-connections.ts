@@ -35,7 +35,10 @@ export class UnauthenticatedConnections {
     }
   }
 
-  /** Removes a connection that is authenticated now; `socket` may be the TLS socket of the added one. */
+  /**
+   * Stops counting a connection, because it is authenticated now. The socket is identified by its remote
+   * port, so `socket` may be the TLS socket over the added one.
+   */
   authenticated(socket: Pick<Socket, 'remotePort'>): void {
     this.#waiting.delete(socket.remotePort);
   }

@@ -19,7 +19,7 @@ import { readHandlers, type CuratorFacts } from './nodes/read-handlers.ts';
 import type { NodeView } from './nodes/node-wire.ts';
 import { writeHandlers } from './changes/write-handlers.ts';
 
-/** What a curator works with. */
+/** Dependencies of a curator. */
 export interface CuratorOptions {
   /** The state etcd, below the prefix of the cluster. */
   readonly etcd: KeySpace;

@@ -30,7 +30,7 @@ type DirectoryMessage = {
   readonly keys: string;
 };
 
-/** What the handlers of the contract `Distribution` work with. */
+/** Dependencies of the handlers of the contract `Distribution`. */
 export interface DistributionHandlerParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;

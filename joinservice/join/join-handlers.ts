@@ -10,7 +10,7 @@ import { evidenceDigestOf } from './machine/machine-identifier.ts';
 import type { RefusalAudit } from './requests/refusal-audit.ts';
 import type { Tickets } from './tickets/tickets.ts';
 
-/** What the handlers of the contract `Join` are made of. */
+/** Dependencies of the handlers of the contract `Join`. */
 export interface JoinHandlerParts extends AdmissionStreamParts {
   readonly tickets: Tickets;
   readonly refusals: RefusalAudit;

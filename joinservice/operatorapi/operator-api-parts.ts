@@ -7,7 +7,7 @@ import type { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { SignerClient } from '../signerlink/index.ts';
 
-/** What the handlers of the contract `OperatorApi` work with. */
+/** Dependencies of the handlers of the contract `OperatorApi`. */
 export interface OperatorApiParts {
   /** The state etcd, below the prefix of the cluster. */
   readonly etcd: KeySpace;

@@ -19,7 +19,7 @@ const coded = (code: string): unknown => expect.objectContaining({ code });
 const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
 const { deleteOperator, getOwnership, putOperator, putOwnership } = OperatorApi.method;
 
-/** A curator, and two more owners who may sign. */
+/** Creates a curator and two more owners who may sign the ownership. */
 async function createHarness() {
   const curators = await TestCurators.create();
   const { etcd, clock, signer: harness } = curators;

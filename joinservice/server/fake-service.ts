@@ -137,7 +137,7 @@ export class TestService implements AsyncDisposable {
     const { document } = records.configuration.decode(write.key, write.value);
     await this.signer.record(this.space, this.signer.policy(Buffer.from(document, 'base64')));
     await this.space.commit({ when: [], then: [write] }, { signal: never });
-    await clock.sleep(100, never); // until the join service has read the new configuration from etcd
+    await clock.sleep(100, never); // waits until the join service has read the new configuration from etcd
   }
 
   async write(key: string, value: Uint8Array): Promise<void> {
@@ -167,7 +167,8 @@ export class TestService implements AsyncDisposable {
   }
 
   /**
-   * The `operators` document, signed by the owner, without the operator `name`, or with `next` in its place.
+   * The `operators` document after a change of one operator, signed by the owner. It leaves out the operator
+   * `name`, or has `next` in its place.
    */
   async operators(
     name: string,

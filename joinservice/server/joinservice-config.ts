@@ -22,7 +22,10 @@ const shape = z.strictObject({
   metricsPort: z.int().min(1).max(65535).optional(),
   /** Directories with the blobs of the bundle, which other members fetch. */
   stores: z.array(path),
-  /** The join service, on a port of its own. Absent: this program is only the curator. */
+  /**
+   * Settings of the join service, which listens on its own port. Without them this program is only the
+   * curator.
+   */
   join: z
     .strictObject({
       listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
@@ -30,7 +33,7 @@ const shape = z.strictObject({
       address: z.string().refine((text) => isIP(text) !== 0, 'an IP address'),
       /** The socket of the agent for evidence, and the variant of this machine. */
       evidence: z.strictObject({ socket: path, variant: z.enum(VARIANTS as [Variant, ...Variant[]]) }),
-      /** The socket of the signer, and the one through which the signer reaches etcd. */
+      /** Two sockets: one of the signer, and one through which the signer reaches etcd. */
       signer: z.strictObject({ socket: path, etcdPipe: path }),
     })
     .optional(),

@@ -89,7 +89,7 @@ function identityOf(key: KeyObject): string {
   return `machine-key:${fingerprint.replace('sha256:', '')}`;
 }
 
-/** The next machine that no test has used yet. */
+/** Returns a machine that no test has used yet. */
 function newMachine(): { readonly machine: TestMachine; readonly name: string; readonly identity: string } {
   const key = keys[used];
   if (key === undefined) throw new Error(`the test has ${MACHINES} machines, and all of them are members`);
@@ -193,7 +193,7 @@ async function stepsOfOneJoin(): Promise<readonly Step[]> {
   const { asked } = await becomesMember(machine);
   programs.onMessage = () => true;
   expect(asked).toBe(1);
-  // otherwise the reads of a starting program would be among the steps
+  // without this wait, the reads of a starting program would count as steps
   expect(programs.followed).toEqual(FOLLOWS.toSorted());
   await expectOneMembership(machine, as);
   return steps.all;

@@ -26,7 +26,7 @@ export interface StatementEvidence {
   readonly document: Uint8Array;
 }
 
-/** What the verifier works with. */
+/** Dependencies of the verifier. */
 export interface EvidenceVerifierPorts {
   readonly attestation: (signal: AbortSignal) => Promise<ActiveAttestation>;
   /** The uploaded collateral, which each validator verifies. */

@@ -29,7 +29,7 @@ import type { StoredConfiguration } from './stored-configuration.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
 
-/** What the signer decides with. */
+/** Dependencies of the signer. */
 export interface SignerReads {
   /** The records of the cluster, read only. */
   readonly etcd: KeySpace;
@@ -183,7 +183,7 @@ export class MemberSigner {
         nodeId
       );
     } catch {
-      return false; // then the grant itself must be valid now
+      return false; // not an earlier control plane, so the grant must not have expired
     }
   }
 
@@ -300,7 +300,7 @@ function kubeletLeaf(
   return {
     commonName: `system:node:${node.name}`,
     organization: 'system:nodes',
-    // By the UID, the API servers tell apart machines that had the same name (joinservice/authzwebhook).
+    // The UID lets API servers tell apart machines that had the same name (joinservice/authzwebhook).
     userId: node.nodeId,
     pubKeyDer,
     usages: [as.usage],

@@ -47,8 +47,9 @@ export interface SeenStatement {
 }
 
 /**
- * What the signer has seen, in a directory of its own, so that etcd, which others write, cannot present something old as new: a
- * file for each control plane, and one for the serials of owner documents. Statements of workers are kept in memory.
+ * The newest documents and statements that the signer has seen, in its own directory: a file for each control
+ * plane, and one for the serials of owner documents. Others write to etcd and could replay old documents
+ * there; this memory detects that. Statements of workers are kept in memory only.
  */
 export class SignerMemory {
   readonly #files: FilePort;

@@ -96,8 +96,8 @@ export class SignerOwnerDocuments {
   }
 
   /**
-   * The newest document of a kind that exists once. It stays valid after its end, because every new
-   * certificate needs a document of its own.
+   * The newest document of a kind that has only one document. It stays valid after its end date, because
+   * every new certificate needs another valid document as well.
    */
   async #once<K extends FloorKind>(kind: K, signal: AbortSignal): Promise<VerifiedDocument<K> | undefined> {
     const { etcd, memory } = this.#ports;

@@ -23,7 +23,7 @@ const MAX_OUTGOING = 4 * MAX_TASKS * (CREDIT / CREDIT_BATCH);
 export type TaskKind = NonNullable<MessageInitShape<typeof TaskSchema>['what']>;
 type Outgoing = MessageInitShape<typeof OpenSessionResponseSchema>;
 
-/** One part of the result of a task; parts come in order. */
+/** One part of the result of a task. Parts arrive in order. */
 export interface TaskPart {
   readonly data: Uint8Array;
   readonly dropped: bigint;

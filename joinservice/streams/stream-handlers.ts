@@ -36,7 +36,7 @@ const NONCE_BYTES = 32;
 const UNIT = /^[a-z][a-z0-9-]{0,63}\.service$/;
 const PATH = /^[A-Za-z0-9._-]{0,255}$/;
 
-/** What the handlers of node sessions work with. */
+/** Dependencies of the handlers of node sessions. */
 export interface StreamHandlerParts {
   readonly sessions: NodeSessions;
   /** Finds a node by ID or name; throws `curator-node-unknown`. */

@@ -85,7 +85,7 @@ export async function countAnswering(
         await client.maintenance.status({ signal, timeoutMs: PROBE_MS });
         return true;
       } catch {
-        return false; // whatever the reason: a member that fails does not count for the quorum
+        return false; // for any error: a member that fails does not count for the quorum
       }
     }),
   );

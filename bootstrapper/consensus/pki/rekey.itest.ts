@@ -178,7 +178,7 @@ test('rekey() restarts three members one after the other while a client writes; 
     expect([phase, ...new Set(old)]).toEqual([phase, isRefused ? REFUSED : 'HTTP 200']);
   }
   expect(new Set(await probeEndpoints(nodes, next))).toEqual(new Set(['HTTP 200']));
-  // To believe both, and to believe the new ones alone.
+  // Each member restarts twice: to trust both CAs, and to trust only the new one.
   const restarts = nodes.map(({ units }) => units.moves.filter((move) => move.startsWith('restart')));
   expect(restarts.map(({ length }) => length)).toEqual([2, 2, 2]);
   using admin = await client(first);

@@ -8,7 +8,10 @@ export type Surveys = Readonly<Record<EtcdName, Survey>>;
 export interface RecoveryVerdict {
   /** The etcd clusters without a quorum; the others are not changed. */
   readonly lost: readonly EtcdName[];
-  /** Reasons to recover from another machine or not at all; empty if this machine is the right one. */
+  /**
+   * Reasons why this machine must not recover; empty if it is the right one. The recovery may need another
+   * machine, or none at all.
+   */
   readonly refusals: readonly string[];
   /** Data that the recovery may lose. */
   readonly losses: readonly string[];

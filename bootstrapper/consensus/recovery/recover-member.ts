@@ -227,7 +227,7 @@ async function indexOf(
     return { ...at, raftIndex, hasLeader: leaderId !== 0n };
   } catch (error) {
     if (isAbort(error, signal)) throw error;
-    return { ...at, raftIndex: undefined, hasLeader: false }; // whatever the reason: the member did not answer
+    return { ...at, raftIndex: undefined, hasLeader: false }; // for any error: the member did not respond
   }
 }
 

@@ -46,7 +46,8 @@ export async function generateWorkspace(
     ...(options.join === undefined ? {} : { join: options.join }),
     ...(options.attestation === undefined ? {} : { attestation: options.attestation }),
   });
-  parseClusterConfig(configText, workspace.layout.config); // never write a file that this program cannot read
+  // Checks the text first, so that a written file can always be read.
+  parseClusterConfig(configText, workspace.layout.config);
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
 }
 

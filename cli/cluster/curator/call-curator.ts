@@ -51,7 +51,7 @@ export async function callCurator<T>(
   }
   const count = (kind: Failure['kind']): number => failures.filter((each) => each.kind === kind).length;
   const cause = FAILURE_KINDS.flatMap((kind) => failures.filter((each) => each.kind === kind))[0]?.error;
-  // No endpoint belongs to this cluster: the verification error says more than "unreachable".
+  // If no endpoint belongs to this cluster, the verification error is more helpful than "unreachable".
   if (failures.length > 0 && count('untrusted') === failures.length) throw cause;
   const where = endpoints.join(', ') || 'no known endpoint';
   const cutOff = count('no-quorum');
@@ -89,7 +89,7 @@ async function callWithRenewal<T>(
     const keyOnly = await keyOnlyCertificate(caller, nowMs);
     try {
       const renewed = await callOnce(context, { ...target, certPem: keyOnly }, renew);
-      if (renewed.kind !== 'response') return renewed; // this curator would not answer the actual call either
+      if (renewed.kind !== 'response') return renewed; // the actual call to this curator would fail in the same way
       certPem = renewed.value;
     } catch (error) {
       context.signal.throwIfAborted();
@@ -150,6 +150,6 @@ function failureKind(error: unknown, connectError: unknown): Failure['kind'] | u
   if (error instanceof CodedError && error.retryable && String(error.code).startsWith('etcd-'))
     return 'no-quorum';
   if (error instanceof RpcError && error.retryable) return 'unreachable';
-  // Another machine may have taken over the address of a control plane.
+  // Another machine may have the address of a former control plane.
   return error === connectError ? 'untrusted' : undefined;
 }

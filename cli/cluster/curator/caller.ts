@@ -72,7 +72,8 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Call
     clusterCaPem,
     curatorEndpoints,
     curatorsPath: `${own}.curators.json`,
-    // One for each identity: audit checkpoints that another identity signed would fail verification.
+    // Each identity has its own directory, because audit checkpoints that another identity signed would fail
+    // verification.
     directory: own,
   };
 }

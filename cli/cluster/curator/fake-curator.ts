@@ -41,7 +41,7 @@ export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>
 export type FakeAdmissionCalls = Partial<Handlers<typeof OperatorApi, MemberIdentity>>;
 export type FakeStreamCalls = Partial<Handlers<typeof NodeStreams, MemberIdentity>>;
 
-/** The answers of the curator in addition to its default ones. */
+/** Responses of the fake curator that differ from its defaults. */
 interface FakeCalls {
   readonly curator: FakeCuratorCalls;
   readonly admission: FakeAdmissionCalls;

@@ -103,7 +103,10 @@ export class FakeNode implements AsyncDisposable {
   failure: Event | undefined;
   /** The time from the last phase of the job to its end. */
   hold: Promise<void> | undefined;
-  /** One entry for each connection to cut: the number of events after which the node cuts it. */
+  /**
+   * The connections to cut, in order: each entry is the number of events after which the node cuts the
+   * connection.
+   */
   cutsAfter: number[] = [];
   accepted: { readonly initId: string; readonly spec: ClusterSpec } | undefined;
   ownedBy = '';

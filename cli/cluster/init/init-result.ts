@@ -5,7 +5,7 @@ import type { Secret } from '../../../internal/secret/index.ts';
 import type { InitStateResult } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 
-/** What a result is checked against. */
+/** The values that a result must match. */
 export interface ResultExpectation {
   readonly clusterId: string;
   readonly ownerKeyPem: Secret<string>;

@@ -52,7 +52,7 @@ export async function recoverResult(
     return await withTimeout(limit, async (signal) => {
       using calls = childSignal(signal);
       const { promise: first, resolve } = Promise.withResolvers<InitStateResult>();
-      // All in parallel: the first machine may be the one that does not respond.
+      // Calls all curators in parallel, because the first one may not respond.
       const requests = options.endpoints.slice(0, MAX_ENDPOINTS).map(async (endpoint) => {
         const found = await requestResult(context, options, { endpoint, certPem, signal: calls.signal });
         if (found !== undefined) resolve(found);
@@ -94,7 +94,8 @@ async function requestResult(
       signal,
       timeoutMs: TIMEOUT_MS,
     });
-    if (response.ownershipSignature.length === 0) return undefined; // not acknowledged: the machine itself still serves it
+    // The init is not acknowledged, so the machine itself still serves the result.
+    if (response.ownershipSignature.length === 0) return undefined;
     return verifyResponse(response, { ...options, presented, nowMs: () => ports.clock.nowMs() });
   } catch (error) {
     signal.throwIfAborted();

@@ -102,7 +102,7 @@ async function sendEndpoints(
   }
 }
 
-/** What to report when the wait times out. */
+/** The last state, which the error reports when the wait times out. */
 interface Progress {
   last: StageView | undefined;
   /** Why the machine does not respond at the moment. */

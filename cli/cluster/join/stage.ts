@@ -2,7 +2,7 @@ import { EXIT_CODES, type ExitName } from '../../../internal/errors/index.ts';
 import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
 import { printable } from '../../../internal/printable/index.ts';
 
-/** One event, for people and programs. `code` is the code of the message, stable for scripts. */
+/** One event of a join, as text and as data. `code` is a message code that scripts can rely on. */
 export interface StageView {
   readonly code: string;
   readonly text: string;

@@ -63,7 +63,10 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
   });
 }
 
-/** What a new owner needs for a kubeconfig; undefined when the caller does not have it. */
+/**
+ * The Kubernetes endpoint and CA that a new owner needs for a kubeconfig; undefined if the caller does not
+ * have them.
+ */
 export async function kubernetesEndpointOf({ ports, paths }: CommandContext, caller: Caller) {
   const { kubernetes } = caller;
   if (kubernetes === undefined) return undefined;
@@ -94,7 +97,7 @@ export async function currentKubeAccess(context: CommandContext): Promise<KubeAc
   const layout = layoutOf(paths.workspace);
   const access = await readKubeAccess(ports.files, layout);
   const age = certificateAge(access.certPem, ports.clock.nowMs());
-  // With --identity, the kubeconfig of the workspace belongs to someone else.
+  // With --identity, the kubeconfig of the workspace belongs to another operator.
   if (age === 'valid' || paths.identity !== undefined || (age === 'due' && tried.has(context))) return access;
   if (!(await readCaller(context)).isOwner) return access;
   try {

@@ -23,7 +23,7 @@ export interface ConnectedMachine {
   readonly fingerprint: string;
 }
 
-/** Which evidence is accepted, depending on the stage of the init. */
+/** Returns the evidence that is accepted in the current stage of the init. */
 export function machineTrustFor(what: {
   readonly config: ClusterConfig;
   readonly machine: Machine;
@@ -47,7 +47,10 @@ export function knownMachine({ init }: WorkspaceState): MachineRecord | undefine
   return init?.machine;
 }
 
-/** Unlocked at first, locked to this cluster once there is a result; while the request is sent, either. */
+/**
+ * The expected node lock: none at first, this cluster's once there is a result. Either is accepted while the
+ * request is being sent.
+ */
 function lockExpectation({ init }: WorkspaceState, clusterId: string): LockExpectation {
   if (init === undefined) return { shows: 'boot-baseline' };
   return { shows: init.stage === 'requested' ? 'either' : 'locked', clusterId };

@@ -15,7 +15,7 @@ import type { AttestationSettings } from '../../../internal/config/index.ts';
 import type { MachineRecord } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
 
-/** What the trust in a machine depends on. */
+/** The facts that decide which evidence is accepted. */
 export interface MachineTrustOptions {
   readonly settings: AttestationSettings;
   readonly collateral: Collateral;

@@ -33,7 +33,7 @@ export interface CuratorPart {
   readonly createdMs: number;
   /** The state etcd. */
   readonly etcd: EtcdPart;
-  /** As the control planes report it; undefined when none does. */
+  /** The status of the Kubernetes etcd according to the control planes; undefined if none reports it. */
   readonly kubernetesEtcd: EtcdPart | undefined;
   readonly quorum: QuorumPart;
   /** undefined when the caller may not read join requests. */

@@ -40,7 +40,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
   ]);
   const yours = await readCredentialExpiry(context); // read now: the requests above renew credentials
   const nowMs = context.ports.clock.nowMs();
-  // An operator who is not an owner may have no kubeconfig.
+  // A caller who is not an owner may have no kubeconfig, so an unread Kubernetes status is a problem only for owners.
   const isKubernetesRequired = kubernetes.ok || caller.kind === 'owner';
   const problems = curator.ok
     ? problemsOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs)

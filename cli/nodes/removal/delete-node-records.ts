@@ -76,7 +76,8 @@ export function inventoryEntriesOf(
     const { inventory } = parseClusterConfig(text, 'the configuration of the cluster').join;
     return inventory.filter(({ identity }) => identities.includes(identity));
   } catch (error) {
-    if (error instanceof CodedError) return []; // the curator cannot read it either, so no entry counts
+    // The curator cannot read this configuration either, so it lists no machine.
+    if (error instanceof CodedError) return [];
     throw error;
   }
 }

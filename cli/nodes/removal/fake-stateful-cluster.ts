@@ -93,8 +93,9 @@ class Points {
 }
 
 /**
- * A cluster that lives: what is asked of it happens, and is seen afterwards. Each call that changes it, each step of the program and each write to the
- * workspace is a point at which the program can be interrupted, before and after it has happened. To be disposed.
+ * A fake cluster whose state changes with the calls that it gets. Each call that changes it, each step of the
+ * program and each write to the workspace is a point at which a test can interrupt the program, before and
+ * after the effect. Must be disposed.
  */
 export async function createStatefulCluster() {
   const points = new Points();

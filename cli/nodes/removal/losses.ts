@@ -26,7 +26,7 @@ export interface RemovalMode {
   readonly replacesKeys: boolean;
 }
 
-/** What is deleted when a node is removed or reset. Pure. */
+/** The data that is deleted when a node is removed or reset. Pure. */
 export function lossesOfRemoval(
   node: Pick<Node, 'nodeId' | 'roles'>,
   { kind, isLost, replacesKeys }: RemovalMode,

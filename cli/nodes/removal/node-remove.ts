@@ -48,7 +48,7 @@ import {
 /** Arguments of `cluster node remove`. */
 export interface RemoveOptions {
   readonly dryRun: boolean;
-  /** The machine will not come back: it is removed without its help. */
+  /** Whether the machine is lost, so that the removal cannot wait for its agent. */
   readonly isLost: boolean;
   /** The operator confirmed the loss with `--yes`. */
   readonly yes: boolean;
@@ -58,8 +58,9 @@ export interface RemoveOptions {
 }
 
 /**
- * `cluster node remove`: drains the node, takes its roles, decommissions it and deletes its records; then checks until every
- * part of the cluster has forgotten and refuses it. If a control plane was lost, the shared keys are replaced.
+ * `cluster node remove`: drains the node, takes its roles, decommissions it and deletes its records. Then
+ * checks that every part of the cluster has forgotten the node and refuses its credentials. After the loss of
+ * a control plane, the shared keys are replaced.
  */
 export async function runRemove(
   context: CommandContext,

@@ -91,7 +91,7 @@ async function planReset(context: CommandContext, node: Node): Promise<RolePlan>
   throw new NodesError('nodes-change-unsafe', `resetting node ${name}: ${[...new Set(refusals)].join('; ')}`);
 }
 
-/** Without a plan the machine already has the order. */
+/** If there is no plan, the machine already has the order. */
 function showPreview(
   context: CommandContext,
   node: Node,
@@ -128,7 +128,10 @@ async function resetOrderSigner(context: CommandContext): Promise<(node: Node) =
   });
 }
 
-/** Saves its progress before and after: a machine that resets itself cannot be asked whether it has the order. */
+/**
+ * Sends the order, and saves the progress before and after the call: a machine that is resetting itself
+ * cannot be asked whether it has the order.
+ */
 async function sendOrder(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
   await context.host.step('node-order', `Sending the reset order to ${name}`, async () => {
     await savePendingRemoval(context, { nodeId, name, order: 'sent' });

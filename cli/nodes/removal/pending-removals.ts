@@ -8,7 +8,7 @@ import { readCaller, findNode } from '../../cluster/index.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_KEPT = 100;
-/** As `nodeIdOf` (internal/pki) makes it. */
+/** The format of a node ID (`nodeIdOf` in internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
 const removal = z.strictObject({
@@ -30,9 +30,12 @@ export type PendingRemoval = Omit<z.infer<typeof removal>, 'clusterId' | 'isProv
 
 /** The node that a command is to remove. */
 export interface RemovalTarget {
-  /** Its record; if the record is deleted, only name and id, with state UNSPECIFIED. */
+  /**
+   * The record of the node. If the record is already deleted, this has only name and ID, with state
+   * UNSPECIFIED.
+   */
   readonly node: Node;
-  /** What an interrupted run has done; undefined without one. */
+  /** The progress of an interrupted run; undefined if there was none. */
   readonly earlierRun: PendingRemoval | undefined;
 }
 
@@ -58,7 +61,7 @@ export async function findRemovalTarget(context: CommandContext, name: string): 
   };
 }
 
-/** Saves the progress of a removal, before the step that it tells of. */
+/** Saves the progress of a removal. Call it before the step that it records. */
 export async function savePendingRemoval(
   context: CommandContext,
   { nodeId, name, order }: PendingRemoval,

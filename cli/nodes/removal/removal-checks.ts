@@ -84,7 +84,7 @@ function checksAt(context: CommandContext, node: Node, curator: string): readonl
   ];
 }
 
-/** `gone` if the curator answers that it does not know the node. */
+/** Passes with `gone` if the curator responds that it does not know the node. */
 async function unknownNode(call: () => Promise<unknown>, found: Finding, gone: Finding): Promise<Finding> {
   try {
     await call();
@@ -111,7 +111,10 @@ export interface ControlPlanes {
   readonly unreachable: readonly string[];
 }
 
-/** Those of the directory. A node that has only just joined counts as reachable. Pure. */
+/**
+ * Sorts the control planes in the directory by whether they are reachable. A node that has only just joined
+ * counts as reachable. Pure.
+ */
 export function controlPlanesFrom(
   directory: readonly Pick<DirectoryEntry, 'nodeId' | 'name' | 'curatorEndpoint'>[],
   nodes: readonly Pick<Node, 'nodeId' | 'health'>[],

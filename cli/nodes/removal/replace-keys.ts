@@ -10,7 +10,7 @@ const FIRST_GENERATION = 1;
 export interface KeyReplacementOptions {
   /** The machine is lost, and its disk with it. */
   readonly isLost: boolean;
-  /** The operator knows that nobody can read the disk: the keys stay. */
+  /** Whether the operator keeps the keys, because nobody can read the disk of the removed node. */
   readonly keep: boolean;
   /** Whether to follow the rotation to its end. */
   readonly wait: boolean;
@@ -83,11 +83,13 @@ export function heldGeneration(
   now: KeysView | undefined,
 ): number | undefined {
   if (state === NodeState.UNSPECIFIED) {
-    // Its records are deleted. If it was the reason for the newest keys, it held the generation before them.
+    // The records of the node are deleted. If it was the reason for the newest rotation, it held the
+    // generation before.
     const because = now?.reason.includes(nodeId) === true;
     return (now?.generation ?? FIRST_GENERATION) - (because ? 1 : 0);
   }
-  // An interrupted removal has taken the roles already: only the node's last status can tell.
+  // An interrupted removal has already taken the roles, so only the node's last status shows whether it held
+  // keys.
   const mayHaveHeld = roles.length === 0 && status?.keys === undefined;
   const held = mayHaveHeld || roles.includes(NodeRole.CONSENSUS_MEMBER) || status?.holdsKeys === true;
   if (!held) return undefined;

@@ -18,7 +18,10 @@ const TIMEOUT_MS = 10 * 60 * 1000;
 export interface ExpectedRoleState {
   readonly name: string;
   readonly voters: number;
-  /** Of the node's Kubernetes control plane, as its agent reports it; absent if the agent may be unable to report. */
+  /**
+   * Expected state of the node's Kubernetes control plane according to its agent; absent if the agent may be
+   * unable to report it.
+   */
   readonly controlPlane?: 'ready' | 'gone';
 }
 

@@ -14,7 +14,9 @@ import { encodeResponse, MAX_REQUEST_BYTES, parseRequest } from './messages.ts';
 /** The join service needs one connection for each of its 128 pending sessions, and a few for sessions that end. */
 const MAX_CONNECTIONS = 160;
 const REQUEST_TIMEOUT_MS = 2_000;
-/** For request, queue for the TPM and quote: as long as an aTLS handshake may take. */
+/**
+ * Time limit for a request, its place in the TPM queue and the quote: as long as an aTLS handshake may take.
+ */
 const TOTAL_TIMEOUT_MS = 20_000;
 
 /** Path of the socket. Its directory decides who may connect: 0750, root and the join service's group. */
@@ -25,7 +27,7 @@ export interface EvidenceSocketOptions {
   readonly path: string;
   /** The aTLS context; the socket gives evidence only for servers of this context. */
   readonly context: string;
-  /** What this machine can show. A request names one by its variant. */
+  /** The evidence that this machine can issue. A request names an issuer by its variant. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
   readonly files: FilePort;
   readonly clock: Clock;
@@ -52,7 +54,7 @@ export async function createEvidenceSocketServer(
     void serve(socket, options, closing.signal);
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await options.files.remove(options.path); // left behind by an agent that was killed
+  await options.files.remove(options.path); // removes the socket of an agent that was killed
   server.listen({ path: options.path, readableAll: true, writableAll: true });
   await once(server, 'listening');
   return {

@@ -21,7 +21,7 @@ const crl = (options: Parameters<typeof issueCrl>[0]): CollateralItem => ({
   kind: 'crl',
   der: issueCrl(options),
 });
-/** Issued so many days before now. */
+/** A document that was issued this many days ago. */
 const ago = (days: number) => ({ thisUpdateMs: TEST_NOW_MS - days * DAY_MS });
 const issued =
   (days: number, more: Record<string, unknown> = {}) =>
@@ -66,7 +66,7 @@ describe('verifyBundle()', () => {
     expect(verifyBundle(given, options)).toEqual({ ...given, evaluationNumber: 4 });
   });
 
-  /** Another key each time. */
+  /** A CA with the same name and a new key in each call. */
   const namesake = () =>
     issueCertificate({
       name: [

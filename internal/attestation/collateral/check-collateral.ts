@@ -29,7 +29,7 @@ export interface VerifiedBundle extends CollateralBundle {
   readonly evaluationNumber: number;
 }
 
-/** What is replaced where no bundle was used before. */
+/** The previous bundle when there was none before. */
 export const NO_COLLATERAL: VerifiedBundle = { assembledMs: 0, items: [], evaluationNumber: 0 };
 
 /** More CAs than a manufacturer has; limits the cost of building chains. */

@@ -8,7 +8,7 @@ export type CollateralItem =
   | { readonly kind: 'certificate' | 'crl'; readonly der: Uint8Array }
   | ({ readonly kind: 'tcb-info' | 'qe-identity' } & SignedJson);
 
-/** What a document is about, and when it is valid, by its own dates. */
+/** The subject of a document, and its validity according to its own dates. */
 export interface CollateralIssue {
   /** For people. */
   readonly what: string;
@@ -45,7 +45,7 @@ export function ageOf(item: CollateralItem, nowMs: number): CollateralAge {
   return { what, issuedMs, expiresMs, state, ageDays: Math.floor((nowMs - issuedMs) / DAY_MS) };
 }
 
-/** Reads what a document says about itself. Nothing of it is verified here. Throws X509Error for malformed DER. */
+/** Reads the subject and dates of a document. Does not verify them. Throws X509Error for malformed DER. */
 export function issueOf(item: CollateralItem): CollateralIssue {
   if (!('der' in item)) {
     const document = parseJson(item.text) as Partial<Record<string, unknown>> | undefined;

@@ -64,7 +64,10 @@ export async function decryptWithTpm(
   return new Secret(new Uint8Array(Buffer.concat([body, decipher.final()])));
 }
 
-/** Another value than the session itself, so that an answer given during admission does not decrypt an envelope. */
+/**
+ * Derives another value from the session, so that an answer given during admission does not decrypt an
+ * envelope.
+ */
 function boxSession(session: Uint8Array): Uint8Array {
   return createHash('sha512').update('cluster ticket box v1\0', 'ascii').update(session).digest();
 }

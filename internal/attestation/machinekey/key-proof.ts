@@ -36,7 +36,7 @@ export function verifyKeyProof(label: string, session: Uint8Array, proof: KeyPro
       actual: `${publicKey.length} and ${signature.length} bytes`,
     });
   const raw = publicKey.subarray(-ED25519_KEY_BYTES);
-  // Exactly one encoding for each key, and no key under which anybody can sign.
+  // Each key has exactly one encoding, and keys with which anybody can sign are refused.
   if (!equalBytes(ed25519SpkiFromRaw(raw), publicKey) || isSmallOrderEd25519Key(raw))
     throw new MachineKeyError('machine-key-malformed', 'reading the proof of a machine key', {
       expected: 'an Ed25519 key',

@@ -8,7 +8,7 @@ import type { SnpTcb } from './tcb.ts';
 /** The content of the certificate of a chip key (VCEK) or provider key (VLEK): AMD publication 57230, tables 8 and 9. */
 export interface SnpEndorsement {
   readonly kind: 'vcek' | 'vlek';
-  /** As written: `Milan-B0`. */
+  /** The product name as the certificate has it: `Milan-B0`. */
   readonly productName: string;
   readonly tcb: SnpTcb;
   /** VCEK only: 64 bytes, or 8 on Turin. */

@@ -32,7 +32,7 @@ export interface SnpReport {
   readonly firmware: { readonly current: string; readonly committed: string };
   /** From version 5 on. */
   readonly mitigations: { readonly launch: bigint; readonly current: bigint } | undefined;
-  /** What the signature covers. */
+  /** The bytes that the signature covers. */
   readonly signed: Uint8Array;
   /** r then s, big-endian, 48 bytes each. */
   readonly signature: Uint8Array;

@@ -36,7 +36,7 @@ interface VerifiedDocument {
   readonly document: unknown;
 }
 
-/** What collateral is verified against. */
+/** The trust anchors and dates with which collateral is verified. */
 export interface IntelTrustOptions {
   readonly cache: CertificateCache;
   readonly isPinned: (root: Certificate) => boolean;

@@ -7,7 +7,7 @@ import { parseTdReport, TD_BODY_BYTES, type TdReport } from './report.ts';
 export interface TdxQuote {
   readonly version: 4 | 5;
   readonly report: TdReport;
-  /** Header and body: what the attestation key signed. */
+  /** Header and body, the bytes that the attestation key signed. */
   readonly signed: Uint8Array;
   /** r then s, 32 bytes each. */
   readonly signature: Uint8Array;

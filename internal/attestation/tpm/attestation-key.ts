@@ -20,7 +20,7 @@ export interface AttestationKey {
   readonly publicArea: TpmPublic;
   readonly scheme: SignatureScheme;
   readonly nameHex: string;
-  /** What `qualifiedSigner` must be when the key is a primary of the endorsement hierarchy. */
+  /** The expected `qualifiedSigner` when the key is a primary of the endorsement hierarchy. */
   readonly qualifiedNameHex: string;
   readonly keyObject: KeyObject;
 }

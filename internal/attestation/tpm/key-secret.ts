@@ -3,7 +3,7 @@ import type { FilePort } from '../../file/index.ts';
 import { Secret } from '../../secret/index.ts';
 import { readPcrs, sealSecret, unsealSecret, type Tpm } from '../../tpm/index.ts';
 
-/** Where the secret of the attestation key is. */
+/** The location of the attestation key's secret. */
 export interface KeySecretOptions {
   readonly tpm: Tpm;
   readonly files: FilePort;

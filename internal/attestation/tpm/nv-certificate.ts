@@ -12,7 +12,7 @@ import { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
 import { quoteErrors, type QuoteErrorCode } from './errors.ts';
 import { refusalFromTpmError, STATEMENT_CODES, verifyStatementSignature } from './verify-quote.ts';
 
-/** What a certificate of an NV counter must match. */
+/** The expected properties of a certified NV counter. */
 export interface NvCertificateOptions {
   /** TPMT_PUBLIC of a key whose Name the caller trusts. */
   readonly attestationKey: Uint8Array;

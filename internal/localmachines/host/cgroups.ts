@@ -16,7 +16,7 @@ const POLL_MS = 50;
 export interface Hierarchy {
   readonly point: string;
   readonly version: 1 | 2;
-  /** Its name in /proc/PID/cgroup: `memory`, `cpu,cpuacct`, `name=systemd`; empty for v2. */
+  /** The hierarchy's name in /proc/PID/cgroup: `memory`, `cpu,cpuacct`, `name=systemd`; empty for v2. */
   readonly id: string;
 }
 
@@ -139,7 +139,7 @@ export async function thawScope(
   );
   if (freezer === undefined) return;
   const thaw = 'find "$1" -name freezer.state | while read -r each; do echo THAWED > "$each"; done';
-  // A cgroup may disappear meanwhile.
+  // A cgroup may disappear while the script runs.
   const argv = ['sh', '-c', thaw, 'sh', `${freezer.point}/${SLICE}/${scope}`] as const;
   await host.commands.run({ argv: [...argv], okExitCodes: [0, 1, 2], signal });
 }
@@ -188,7 +188,7 @@ async function existingDirectories(
   return directories.filter((_, at) => stats[at] !== undefined);
 }
 
-/** Undefined for a process that has ended meanwhile (ENOENT, ESRCH). */
+/** Reads the status of a process; undefined if the process has ended (ENOENT, ESRCH). */
 async function readStatus(host: HostPorts, pid: number): Promise<string | undefined> {
   return readText(host.files, `/proc/${pid}/status`).catch(() => undefined);
 }

@@ -42,7 +42,8 @@ export async function checkHost(host: HostPorts, options: HostCheckOptions): Pro
     ...(isRoot ? [] : [user]),
     ...programs,
     ...(await missingFiles(host, requirements)),
-    // Without root and their programs, the probes would fail for another reason than the kernel.
+    // Runs the probes only as root and with their programs; otherwise they would not fail because of the
+    // kernel.
     ...(isRoot && programs.length === 0 ? await missingFeatures(host, requirements, signal) : []),
     ...(await missingControllers(host, requirements)),
     ...(await unusableDirectories(host, options)),
@@ -125,7 +126,7 @@ async function missingFeatures(
         () => true,
         () => {
           signal.throwIfAborted();
-          return false; // whatever the error is, the kernel does not support the feature
+          return false; // for any error, the kernel counts as not supporting the feature
         },
       ),
     ),

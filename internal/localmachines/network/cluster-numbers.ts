@@ -32,7 +32,7 @@ export async function claimNumber(
   for (;;) {
     const number = chooseNumber(taken, routed);
     if (await host.files.createExclusive(claimFile(number), directory)) return { number };
-    taken.add(number); // another process was faster
+    taken.add(number); // another process has claimed this number
   }
 }
 

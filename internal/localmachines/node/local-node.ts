@@ -116,7 +116,7 @@ export class LocalNode {
     const scopes = (await listScopes(this.#host, this.#layout, number)).filter((each) => mine.includes(each));
     for (const scope of scopes) await this.#killAll(scope, signal);
     await disconnectNode(this.#host, this.#network, this.record, signal);
-    // systemd-nspawn removes it when it ends by itself.
+    // systemd-nspawn removes this directory only when it ends by itself.
     await this.#host.files.remove(`/run/systemd/nspawn/propagate/${machineName(number, this.name)}`);
   }
 
@@ -141,7 +141,7 @@ export class LocalNode {
     options: {
       readonly signal: AbortSignal;
       readonly env?: Readonly<Record<string, string>>;
-      /** The standard streams are a terminal, and the program gets a terminal of its own. */
+      /** Whether to run the program in its own terminal; the standard streams must be a terminal. */
       readonly terminal?: boolean;
     },
   ): Promise<number> {

@@ -25,7 +25,7 @@ export const baseRootfs = {
     // The journal is on the disk of the node; the kernel log is that of the host.
     'mkdir -p "$1/etc/systemd/journald.conf.d"',
     'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
-    // Each node has its own.
+    // Each node creates its own files in place of these.
     'rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/resolv.conf"',
   ],
 } as const;
@@ -89,7 +89,7 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
         sources,
         aptOptions: await hostAptOptions(host, options.signal),
       }),
-      // Nothing from the environment of the caller.
+      // The build uses nothing from the environment of the caller.
       env: {
         PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
         LC_ALL: 'C.UTF-8',

@@ -33,7 +33,8 @@ async function usedDirectories(host: HostPorts): Promise<ReadonlySet<string>> {
     for (const name of await host.files.list(cluster.nodes)) {
       const path = nodePaths(cluster, name).record;
       const text = await readText(host.files, path);
-      if (text === undefined) continue; // an incomplete node: its directories are less than an hour old
+      // A node that is being created has no record yet; its directories are younger than an hour and are kept.
+      if (text === undefined) continue;
       for (const layer of parseLocalNodeRecord(path, new TextEncoder().encode(text)).layers) used.add(layer);
     }
   }

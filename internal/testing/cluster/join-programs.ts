@@ -28,7 +28,7 @@ const clock = new SystemClock();
 
 export type ProgramName = 'joinservice' | 'signer';
 
-/** What must exist before the programs start. */
+/** The processes and files that must exist before the programs start. */
 export interface JoinEnvironment {
   readonly etcd: TestEtcd;
   readonly member: TestMember;

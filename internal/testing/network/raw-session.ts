@@ -4,8 +4,9 @@ import { connect as connectHttp2, type ClientHttp2Session, type IncomingHttpHead
 import { connect } from 'node:net';
 
 /**
- * Raw gRPC frames over a Unix socket, for what a well-behaved client does not do. `name` is the first byte sent, for servers
- * whose upgrade goes by it; `trusts` is how many calls are opened before the server has said how many it takes.
+ * Opens a raw gRPC session over a Unix socket, for tests with badly behaved clients. @param name first byte
+ * to send, for servers whose upgrade takes it as the peer's name @param options `trusts` sets how many calls
+ * the client opens before the server has announced its limit
  */
 export async function openRawSession(
   path: string,

@@ -32,7 +32,7 @@ export interface TestCertificateOptions {
   readonly notBeforeMs?: number;
   readonly notAfterMs?: number;
   readonly serial?: bigint;
-  /** Undefined: no basic constraints at all. */
+  /** undefined: the certificate has no basic constraints at all */
   readonly ca?: { readonly pathLength?: number } | undefined;
   /** Bits of key usage by RFC 5280 number. */
   readonly keyUsage?: readonly number[];

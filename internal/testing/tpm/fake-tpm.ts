@@ -39,7 +39,7 @@ export function createSoftKey(attributes: number = AK_ATTRIBUTES): SoftKey {
     .u16(0) // no policy
     .u16(0x0010) // no symmetric cipher
     .u16(0x0018) // ECDSA
-    .u16(0x000b) // with SHA-256
+    .u16(0x000b) // the hash algorithm SHA-256
     .u16(0x0003) // P-256
     .u16(0x0010) // no KDF
     .sized(Buffer.from(x, 'base64url'))

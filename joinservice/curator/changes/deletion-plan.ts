@@ -96,7 +96,7 @@ function planInventory(
   const { request, listed, submission, by } = made;
   const { configuration: document, baseRevision } = request;
   if (document.length === 0) {
-    // Condition: nobody adds the machine to the inventory meanwhile.
+    // The configuration does not list the machine; this condition fails if it changes before the commit.
     if (listed.length === 0) return { when: entry === undefined ? [] : [unchanged(entry)], then: [] };
     const names = listed.map(({ name, identity }) => `${name} (${identity})`).join(', ');
     throw new CuratorError(

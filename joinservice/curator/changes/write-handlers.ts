@@ -80,7 +80,7 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
   };
 }
 
-/** What the write handlers work with. */
+/** Dependencies of the write handlers. */
 export interface WriteHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;

@@ -120,7 +120,8 @@ describe('watches after etcd was unavailable', () => {
     const added = await cluster.addNode('added');
     if (compacts) await root.compact((await root.list('/', { signal })).revision, { signal });
     wire.restore();
-    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal); // it follows again
+    // The feed follows etcd again.
+    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal);
     const wanted = new Map([
       [nodeIdOf(stays), '50'],
       [nodeIdOf(added), ''],

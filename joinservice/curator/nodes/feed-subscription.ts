@@ -35,7 +35,7 @@ export class FeedSubscription implements Disposable {
     this.#source.onClose();
   }
 
-  /** The next batch: the first one at once, later ones when something has changed. */
+  /** Returns the next batch: the first one at once, a later one when something has changed. */
   async next(signal: AbortSignal): Promise<FeedBatch> {
     const onAbort = (): void => this.#wake.resolve();
     signal.addEventListener('abort', onAbort, { once: true });

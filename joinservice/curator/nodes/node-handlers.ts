@@ -61,7 +61,7 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
   };
 }
 
-/** What the handlers for nodes work with. */
+/** Dependencies of the handlers for nodes. */
 export interface NodeHandlerParts {
   readonly etcd: KeySpace;
   readonly clock: Clock;

@@ -101,7 +101,7 @@ function directoryEntry(view: NodeView) {
   return [{ nodeId, name, curatorEndpoint }];
 }
 
-/** What the handlers for reading work with. */
+/** Dependencies of the handlers for reading. */
 export interface ReadHandlerParts {
   readonly etcd: KeySpace;
   readonly nodes: NodeStore;

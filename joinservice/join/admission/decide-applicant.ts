@@ -12,7 +12,7 @@ import { decideJoin, type JoinDecision } from './decide-join.ts';
 
 const MAX_TRIES = 16;
 
-/** What decisions work with. */
+/** Dependencies of a decision. */
 export interface DecisionPorts {
   readonly etcd: KeySpace;
   readonly audit: AuditLog;

@@ -18,7 +18,7 @@ export class KnownAttestationKeys {
     this.#ports = ports;
   }
 
-  /** By the Name of the attestation key, hex. */
+  /** The known attestation keys by their Name in hex. */
   get known(): ReadonlyMap<string, KnownAttestationKey> {
     return this.#keys;
   }

@@ -36,7 +36,7 @@ export interface MachineTrust {
   readonly inventory: ReadonlySet<string>;
 }
 
-/** What a `MachineIdentifier` works with. */
+/** Dependencies of a `MachineIdentifier`. */
 export interface MachineIdentifierOptions {
   readonly trust: () => MachineTrust;
   readonly clock: Clock;

@@ -37,7 +37,7 @@ export class JoinFeed {
     return [...this.#joins.values()];
   }
 
-  /** Requests of machines that are not members, refused ones included. */
+  /** Requests of machines that are not members, including refused requests. */
   get open(): readonly JoinEntry[] {
     return this.all.filter(({ record }) => record.state !== 'joined');
   }

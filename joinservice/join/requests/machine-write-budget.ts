@@ -1,8 +1,8 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 
 /**
- * Writes that one machine may cause in a period. Each attempt of a machine that was reset takes one or two
- * writes.
+ * Maximum number of writes that one machine may cause in a period. Each join attempt of a machine that was
+ * reset needs one or two writes.
  */
 const MAX_WRITES = 16;
 const PERIOD_MS = 10 * 60_000;
@@ -21,12 +21,13 @@ export class MachineWriteBudget {
     this.#clock = clock;
   }
 
-  /** Takes one write for a machine; false where it has none left. */
+  /** Uses one write of a machine's budget; false if the budget is used up. */
   tryTake(identity: string): boolean {
     const nowMs = this.#clock.monotonicMs();
     const known = this.#taken.get(identity);
     if (known !== undefined && nowMs < known.untilMs) return ++known.count <= MAX_WRITES;
-    this.#taken.delete(identity); // so that the newest machine is last and the oldest can be dropped
+    // Deleted and added again, so that the most recent machine is last and the oldest can be dropped.
+    this.#taken.delete(identity);
     this.#taken.set(identity, { untilMs: nowMs + PERIOD_MS, count: 1 });
     const [oldest] = this.#taken.keys();
     if (this.#taken.size > MAX_MACHINES && oldest !== undefined) this.#taken.delete(oldest);

@@ -75,7 +75,8 @@ export class RefusalAudit {
       known.repeated++;
       return undefined;
     }
-    this.#kinds.delete(kind); // so that the newest kind is last and the oldest can be dropped
+    // Deleted and added again, so that the most recent kind is last and the oldest can be dropped.
+    this.#kinds.delete(kind);
     this.#kinds.set(kind, { writtenMs: nowMs, repeated: 0 });
     const [oldest] = this.#kinds.keys();
     if (this.#kinds.size > MAX_KINDS && oldest !== undefined) this.#kinds.delete(oldest);

@@ -26,7 +26,7 @@ export class WriteBudget {
     this.#untilMs = options.clock.monotonicMs() + options.periodMs;
   }
 
-  /** Takes one write for a source address; false where none is left for it. */
+  /** Uses one write of an address's budget; false if the budget is used up. */
   tryTake(address: string): boolean {
     this.#refill();
     const path = sourcePathOf(address);

@@ -18,7 +18,7 @@ const REMIND_MS = 60_000;
 /** The maximum number of machines that wait for a decision at one control plane. */
 const MAX_WAITING = 2048;
 
-/** What an admission stream is made of. */
+/** Dependencies of an admission stream. */
 export interface AdmissionStreamParts {
   readonly facts: ClusterFacts;
   readonly identifier: MachineIdentifier;

@@ -26,7 +26,7 @@ export interface ControlPlane {
   readonly address: string;
 }
 
-/** What `ClusterFacts` reads from. */
+/** Dependencies of `ClusterFacts`. */
 export interface ClusterFactsPorts {
   readonly etcd: KeySpace;
   readonly clock: Clock;
