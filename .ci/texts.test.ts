@@ -10,7 +10,12 @@ test('textsOf() finds the messages and comments of product code', () => {
       text: 'why it waits',
       code: ['throw new Error(`node ${name} not found`);', "const key = 'value';"],
     },
-    { kind: 'message', where: 'cli/x.ts:2', text: 'node ${name} not found' },
+    {
+      kind: 'message',
+      where: 'cli/x.ts:2',
+      text: 'node ${name} not found',
+      code: ['throw new Error(`node ${name} not found`);'],
+    },
   ]);
 });
 
@@ -30,7 +35,7 @@ test('textsOf() reads neighbouring lines of comment as one, and joined strings a
       text: 'The first half and the second.',
       code: ["log('a long ' +", "  'sentence');"],
     },
-    { kind: 'message', where: 'cli/x.ts:3', text: 'a long sentence' },
+    { kind: 'message', where: 'cli/x.ts:3', text: 'a long sentence', code: ["log('a long ' +"] },
   ]);
 });
 

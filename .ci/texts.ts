@@ -2,8 +2,8 @@
  * Prints every text of the project with its position, for a review by a reader: the messages that people
  * see (errors, fixes, help, progress, logs), or with `--kind comment|title` the comments or test titles.
  * `node .ci/texts.ts --sample 200 --seed 7` draws that many texts of all three kinds at random. Each text is
- * printed as its reader meets it: a comment with the two lines of code below it, a test title with the titles
- * of the groups around it and with the row of its table filled in.
+ * printed as its reader meets it: a message with its line of code, a comment with the two lines below it, a
+ * test title with the titles of the groups around it and with the row of its table filled in.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -18,7 +18,7 @@ interface Text {
   /** `path:line`. */
   readonly where: string;
   readonly text: string;
-  /** For a comment: the two lines of code that follow. */
+  /** For a comment: the two lines of code that follow. For a message: the line of code that it is in. */
   readonly code?: readonly string[];
 }
 
@@ -95,7 +95,10 @@ function messagesOf(file: ts.SourceFile): readonly Found[] {
   forEachNode(file, (node) => {
     const text = textOf(node);
     if (text === undefined || ts.isImportDeclaration(node.parent) || isPiece(node)) return;
-    found.push({ kind: 'message', at: node.getStart(file), text });
+    const at = node.getStart(file);
+    const end = file.text.indexOf('\n', at);
+    const line = file.text.slice(file.text.lastIndexOf('\n', at) + 1, end < 0 ? undefined : end);
+    found.push({ kind: 'message', at, text, code: [line] });
   });
   return found;
 }

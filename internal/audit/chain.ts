@@ -53,7 +53,7 @@ export class ChainVerifier {
     const { seq, hash } = this.#head;
     const entry = records.audit.decode(auditKey(seq + 1), record);
     if (entry.seq !== seq + 1) throw broken(seq + 1, `found entry ${entry.seq} instead`);
-    if (entry.previous !== hash) throw broken(seq + 1, `it does not follow entry ${seq}`);
+    if (entry.previous !== hash) throw broken(seq + 1, `the entry does not follow entry ${seq}`);
     this.#head = { seq: seq + 1, hash: hashOfEntry(record) };
     return entry;
   }
@@ -64,7 +64,7 @@ export class ChainVerifier {
     if (claimed.seq !== seq)
       throw broken(seq + 1, `the cluster reports ${claimed.seq} entries and returned ${seq}`);
     if (claimed.hash !== hash)
-      throw broken(seq, 'its hash is not the one that the cluster reports for its last entry');
+      throw broken(seq, 'the hash of the entry is not the one that the cluster reports for its last entry');
   }
 }
 

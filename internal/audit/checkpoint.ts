@@ -63,13 +63,13 @@ export function parseCheckpoint(
   expected: { readonly clusterId: string; readonly ownerPubKeys: readonly Uint8Array[] },
 ): Checkpoint {
   const checkpoint = read(bytes);
-  if (checkpoint.clusterId !== expected.clusterId) throw invalid(`it is of cluster ${checkpoint.clusterId}`);
+  if (checkpoint.clusterId !== expected.clusterId) throw invalid(`the checkpoint belongs to cluster ${checkpoint.clusterId}`);
   const pubKey = Buffer.from(checkpoint.ownerPubKey, 'base64');
   if (!expected.ownerPubKeys.some((each) => pubKey.equals(each)))
     throw invalid('no owner of this cluster signed it');
   const signature = Buffer.from(checkpoint.signature, 'base64');
   if (!isSignedByRawEd25519Key(pubKey, statementOf(checkpoint), signature))
-    throw invalid('its signature is wrong');
+    throw invalid('the signature is wrong');
   return checkpoint;
 }
 
@@ -78,7 +78,7 @@ function read(bytes: Uint8Array): Checkpoint {
   try {
     return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
   } catch (error) {
-    throw invalid('it is damaged', error);
+    throw invalid('the checkpoint is damaged', error);
   }
 }
 

@@ -7,7 +7,7 @@ export interface Settable<T> {
   set(value: T): void;
 }
 
-/** The side of the readers. */
+/** The read-only view of an Event Value. */
 export interface Readable<T> {
   peek(): Peeked<T>;
   /** A cursor for one reader. */

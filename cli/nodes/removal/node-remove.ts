@@ -88,7 +88,7 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys }
   const plan = await readRolePlan(context, node, []);
   const refusals = state === NodeState.UP ? [...plan.refusals] : [];
   if (health !== NodeHealth.HEALTHY && state === NodeState.UP && !isLost)
-    refusals.push('it does not respond and cannot leave in order: use --lost if it will not come back');
+    refusals.push('the node does not respond and cannot leave in order: use --lost if it will not come back');
   const entries = inventoryEntriesOf(node, await readCurrentConfiguration(context));
   await requireOwnerForInventory(context, node, { entries, isLost });
   if (refusals.length > 0)

@@ -84,7 +84,7 @@ async function planReset(context: CommandContext, node: Node): Promise<RolePlan>
     ...(health === NodeHealth.HEALTHY
       ? []
       : [
-          'it does not respond and cannot receive the order: if the machine is lost, or was reset from another workspace, run `cluster node remove --lost --keep-keys`',
+          'the node does not respond and cannot receive the order: if the machine is lost, or was reset from another workspace, run `cluster node remove --lost --keep-keys`',
         ]),
   ];
   if (refusals.length === 0) return plan;

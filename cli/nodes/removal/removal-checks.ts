@@ -33,7 +33,7 @@ export async function checkRemoved(context: CommandContext, node: Node): Promise
         withKubernetes(context, async (client): Promise<Finding> => {
           const objects = await listNodes(client, context.signal);
           return objects.some(({ metadata }) => metadata.name === name)
-            ? [false, 'its kubelet has registered the Node again']
+            ? [false, 'the kubelet of the removed node has registered it again']
             : [true, 'Node not found'];
         }),
       ),

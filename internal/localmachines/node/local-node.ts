@@ -209,7 +209,9 @@ export class LocalNode {
     });
     if (up && !ended) return;
     const tail = ((await readText(this.#host.files, this.paths.console)) ?? '').slice(-CONSOLE_TAIL).trim();
-    const why = ended ? 'it has exited' : `not ready within ${formatDuration(BOOT_MS)}`;
+    const why = ended
+      ? 'the machine has exited'
+      : `the machine is not ready within ${formatDuration(BOOT_MS)}`;
     throw new LocalMachineError(
       'localmachines-boot-failed',
       `node ${this.name} did not boot: ${why}; ${this.paths.console}: ${tail}`,
