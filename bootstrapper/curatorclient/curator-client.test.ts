@@ -282,8 +282,9 @@ describe('CuratorClient', () => {
     const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
-    values.clusterRelays.set(['127.0.0.1', relay.host]); // this node's own relay has no other directory than this node
-    // Each round tries only one relay or configured address.
+    // The relay of this node knows no other directory than this node. Each round tries only one relay or
+    // configured address.
+    values.clusterRelays.set(['127.0.0.1', relay.host]);
     await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' });
     const answers: string[] = [];
     await client.use(
