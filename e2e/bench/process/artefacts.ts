@@ -6,7 +6,7 @@ const ROOT = join(import.meta.dirname, '../../..');
 const DIST = join(ROOT, 'dist');
 const MB = 1e6;
 
-/** Measures the sizes of the last built artefacts, and counts the npm packages in them. */
+/** Measures the sizes of the last built artefacts, and counts the npm dependencies. */
 export function runArtefactsBench(): Promise<readonly BenchResult[]> {
   const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>;

@@ -23,7 +23,7 @@ export const IMAGE = 'registry.k8s.io/pause:3.10.1';
 const VIOLATES = /violates PodSecurity "baseline:latest"/;
 export const FORBIDDEN = /forbidden: User "system:serviceaccount:tenant:dev" cannot /;
 
-/** A pod with these fields in its spec, and otherwise no permissions. */
+/** A minimal pod of the tenant with these additional fields in its spec and its container. */
 export function podOf(name: string, spec: object = {}, container: object = {}): object {
   return {
     apiVersion: 'v1',
