@@ -209,7 +209,10 @@ function fillIn(title: string, values: ReadonlyMap<string, string>): string {
   let position = 0;
   return title
     .replace(/\$(\w+)/g, (whole, name: string) => values.get(name) ?? whole)
-    .replace(/%[sjdpio]/g, (whole) => values.get(String(position++)) ?? whole);
+    .replace(/%[sjdpio]/g, (whole) => {
+      const value = values.get(String(position++));
+      return value !== undefined && whole === '%j' ? JSON.stringify(value) : (value ?? whole);
+    });
 }
 
 function forEachNode(node: ts.Node, visit: (node: ts.Node) => void): void {

@@ -193,7 +193,7 @@ async function waitIterations(count: number): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('of an init and a join admission at the same instant one wins, the other ends cleanly, and a restarted agent finds the winner (100 rounds)', async () => {
+test('if an init and a join admission arrive at the same instant, one wins, the other ends cleanly, and a restarted agent finds the winner (100 rounds)', async () => {
   const wins = { init: 0, join: 0 };
   // The head start of the admission, in iterations of the event loop (negative: of the init): corrected after each round, so
   // that it stays a race.

@@ -322,7 +322,7 @@ describe('help', () => {
     expect((await run(['help', 'init'])).out).toContain('--fingerprint');
   });
 
-  test('explains a subcommand by its words', async () => {
+  test('explains a subcommand that is given by its words', async () => {
     const { code, out } = await run(['help', 'node', 'label']);
     expect({ code, out }).toEqual({ code: 0, out: (await run(['node', 'label', '--help'])).out });
   });

@@ -63,7 +63,8 @@ export function parseCheckpoint(
   expected: { readonly clusterId: string; readonly ownerPubKeys: readonly Uint8Array[] },
 ): Checkpoint {
   const checkpoint = read(bytes);
-  if (checkpoint.clusterId !== expected.clusterId) throw invalid(`the checkpoint belongs to cluster ${checkpoint.clusterId}`);
+  if (checkpoint.clusterId !== expected.clusterId)
+    throw invalid(`the checkpoint belongs to cluster ${checkpoint.clusterId}`);
   const pubKey = Buffer.from(checkpoint.ownerPubKey, 'base64');
   if (!expected.ownerPubKeys.some((each) => pubKey.equals(each)))
     throw invalid('no owner of this cluster signed it');

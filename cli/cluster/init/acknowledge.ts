@@ -20,7 +20,7 @@ import { verifyMachine } from '../machine/verify-machine.ts';
 const ANSWER_MS = 10_000;
 /** A restarted agent responds sooner than this. */
 const MACHINE_MS = 15_000;
-/** Enough for a machine to reboot; afterwards the operator repeats the command. */
+/** How long the command retries: enough for a machine to reboot. After that, the operator repeats the command. */
 const PATIENCE_MS = 3 * 60_000;
 
 /** The init to acknowledge and the owner that signs. */

@@ -74,7 +74,7 @@ export class ApiFollower implements AsyncDisposable {
         if (this.#version === undefined) await this.#relist();
         else await this.#watch(this.#version);
       } catch {
-        this.#attempts++; // after any error, go on from the same version at the next host
+        this.#attempts++; // after any error, the watch continues from the same version at the next host
       }
       await delay(PAUSE_MS);
     }

@@ -65,7 +65,8 @@ function parseKind(spki: DerReader): PublicKeyKind {
     }
   });
   const { bytes, unusedBits } = parseBitString(spki.read(TAG.bitString));
-  if (unusedBits !== 0) throw new X509Error('x509-malformed', 'reading a public key: not whole bytes');
+  if (unusedBits !== 0)
+    throw new X509Error('x509-malformed', 'reading a public key: its bits are not whole bytes');
   checkSize(kind, bytes);
   return kind;
 }
