@@ -8,7 +8,7 @@ import { AGENT_PATHS, KEY_PATHS, NodeState, OperatorEndpoints } from '../nodesta
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 
-/** What this machine has on disk. */
+/** The parts of the agent that store data on disk. */
 export interface OpenStorage {
   readonly state: NodeState;
   /** The keys that all control planes share, with the state of their rotation. */

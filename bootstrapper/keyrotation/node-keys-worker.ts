@@ -46,7 +46,7 @@ export interface KeyRotationDriver {
 /** The public keys of a generation, and the id of the node that created them. */
 export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'generation'>;
 
-/** What the worker reads, writes and drives. */
+/** Inputs, outputs and ports of the worker. */
 export interface NodeKeysWorkerOptions {
   readonly reads: {
     readonly clusterMembership: Readable<unknown>;

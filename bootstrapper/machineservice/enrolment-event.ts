@@ -14,7 +14,7 @@ import type { RecordedEvent } from '../phases/index.ts';
 type Event = Exclude<MessageInitShape<typeof EnrolmentEventSchema>, EnrolmentEvent>;
 type Problem = MessageInitShape<typeof ProblemSchema>;
 
-/** What an event is built from. */
+/** The facts from which an event is built. */
 export interface EnrolmentFacts {
   readonly enrolment: EnrolmentStatus<Membership>;
   readonly join: JoinStatus;

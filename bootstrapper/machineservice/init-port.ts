@@ -14,7 +14,7 @@ import { untilInitIsOver } from './until-init-is-over.ts';
 /** Time for the response to the acknowledgement. */
 const CLOSE_MS = 2_000;
 
-/** What the init port serves, and when. */
+/** The services of the init port, and the state that decides when they are available. */
 export type InitServerOptions = InitServicePorts &
   MachineServicePorts & {
     readonly enrolment: Enrolment<Membership>;

@@ -19,7 +19,7 @@ import type { RoleSet, RoleState, RoleValues, RoleValueWriters } from './role-va
 
 type InputName = 'bootstrapData' | 'clusterMembership' | 'clusterSettings' | 'localRoles' | 'localComponents';
 
-/** What the worker needs to start Kubernetes. */
+/** The data with which the worker starts Kubernetes. */
 export interface KubernetesStart {
   readonly settings: KubernetesSettings;
   /** Whether the node is a control plane at the start; later the worker follows the role. */

@@ -89,7 +89,7 @@ const GENUINE: Readonly<Record<ExplainedVariant, string>> = {
   tdx: 'the evidence is signed by genuine hardware.',
 };
 
-/** What `accepted` does not cover. */
+/** Warnings about what the result `accepted` does not cover. */
 function missing({ variant, policy, binding }: ExplainInputs): string[] {
   return [
     ...(policy === 'not-judged'

@@ -23,7 +23,7 @@ export interface InstallOptions {
   readonly bundle: SourcePorts['bundle'];
 }
 
-/** What a run of `installCharts` did. */
+/** Result of `installCharts`. */
 export interface InstallSummary {
   readonly installed: readonly string[];
   /** Charts whose inputs have not changed since their installation. */

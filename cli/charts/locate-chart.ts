@@ -16,7 +16,7 @@ export interface LocatedChart {
   readonly identity: string;
 }
 
-/** What is needed to locate charts. */
+/** Ports for locating charts. */
 export interface SourcePorts {
   readonly files: FilePort;
   readonly bundle: { readonly store: BlobStore; readonly manifest: BundleManifest };

@@ -27,7 +27,7 @@ const shape = z.strictObject({
 /** A checkpoint as it is stored. */
 export type Checkpoint = Readonly<z.infer<typeof shape>>;
 
-/** What a checkpoint signs. */
+/** The data that a checkpoint signs. */
 export interface CheckpointSubject extends ChainHead {
   readonly clusterId: string;
   readonly epoch: number;

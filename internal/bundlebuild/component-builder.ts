@@ -15,7 +15,7 @@ import type { GoModuleRecipe } from './recipes/recipe.ts';
 /** A work directory that is older than this belongs to a run that was killed. */
 const ABANDONED_MS = 24 * 3600 * 1000;
 
-/** What to build, and what exists already. */
+/** The components to build, the stores for them, and the programs that exist already. */
 export interface ComponentBuilderOptions {
   readonly store: BlobStore;
   readonly cache: BuildCache;

@@ -51,7 +51,7 @@ export const retryable = {
   system: specsOf('system', true),
 };
 
-/** What an occurrence adds to its code. */
+/** The data that an occurrence adds to its code. */
 export interface CodedErrorOptions {
   readonly cause?: unknown;
   /** Details for programs: plain JSON values, never secrets. */

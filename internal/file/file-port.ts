@@ -1,4 +1,4 @@
-/** What a path is. */
+/** Kind, size, permissions and modification time of a file or directory. */
 export interface FileStat {
   readonly kind: 'file' | 'directory' | 'symlink' | 'other';
   readonly sizeBytes: number;

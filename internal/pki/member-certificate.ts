@@ -77,7 +77,7 @@ export function operatorLeaf(options: {
   };
 }
 
-/** What certificates of cluster members are verified against. */
+/** The CA, cluster ID and time with which certificates of cluster members are verified. */
 export interface MemberTrust {
   /** Certificate of the cluster CA. */
   readonly caPem: string;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Logger } from '../logging/index.ts';
 
-/** What a handler knows about its call. */
+/** The facts that a handler has about its call. */
 export interface Call<P> {
   /** The caller, as the upgrade authenticated it. */
   readonly peer: P;

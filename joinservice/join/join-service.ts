@@ -122,7 +122,7 @@ export class JoinService {
     this.service = implement(Join, joinHandlers(parts));
   }
 
-  /** What attested TLS verifies a connection with. @throws JoinError `join-not-ready` before the first configuration */
+  /** The rules with which attested TLS verifies a connection. @throws JoinError `join-not-ready` before the first configuration */
   rules(): EvidenceRules {
     const { policy, lockPcr } = this.#activeAttestation();
     // Before it joins, a machine is bound to no cluster, or to this one by an earlier attempt, but never to another one.

@@ -66,7 +66,7 @@ export async function serveSigner(
   await server.close(GRACE_MS);
 }
 
-/** What the signer decides with. Facts that must not come from etcd come from the configuration. */
+/** The facts on which the signer bases its decisions. Facts that must not come from etcd come from the configuration. */
 export function createReads(
   { cluster, keys, memory: directory }: Pick<SignerConfig, 'cluster' | 'keys' | 'memory'>,
   ports: Pick<SignerPorts, 'files' | 'clock'> & { readonly etcd: KeySpace },

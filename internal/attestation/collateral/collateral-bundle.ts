@@ -64,7 +64,7 @@ export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
   return { assembledMs: parsed.data.assembled, items: parsed.data.items };
 }
 
-/** What the validators of processor evidence take. */
+/** Collateral in the form that validators of processor evidence take. */
 export type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
 
 /** Sorts documents by manufacturer. `seenEvaluationNumber`: the highest one used before; older documents are refused. */

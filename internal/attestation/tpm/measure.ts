@@ -41,7 +41,7 @@ export interface MeasuredEvent {
   readonly text: string;
 }
 
-/** What to measure. */
+/** The TPM and the event log to read. */
 export interface MeasureOptions {
   readonly tpm: Tpm;
   readonly eventLog?: { readonly files: FilePort; readonly path: string };

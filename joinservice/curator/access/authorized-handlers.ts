@@ -9,7 +9,7 @@ import type { OpenCalls } from './open-calls.ts';
 /** Handlers of the contract `Curator` whose callers are authorized. */
 export type AuthorizedHandlers = Handlers<typeof Curator, Caller>;
 
-/** What authorizing a call needs. */
+/** Dependencies of the authorization of calls. */
 export interface AccessCheck {
   readonly etcd: KeySpace;
   readonly openCalls: OpenCalls;

@@ -17,7 +17,7 @@ export interface ActiveConfiguration {
   readonly sha256: string;
 }
 
-/** What the source reads, and whom it tells. */
+/** Ports of the source, and its callback for a new configuration. */
 interface ConfigurationSourceOptions {
   readonly etcd: KeySpace;
   readonly log: Logger;

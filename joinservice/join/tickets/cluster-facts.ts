@@ -38,7 +38,7 @@ export interface ClusterFactsPorts {
   readonly listNodes: (signal: AbortSignal) => Promise<readonly NodeView[]>;
 }
 
-/** What a machine learns about the cluster: with the first message of the stream, and with its ticket. */
+/** The facts about the cluster that a machine gets with the first message of the stream, and with its ticket. */
 export class ClusterFacts {
   readonly #ports: ClusterFactsPorts;
   /** Shared, because a whole rack of machines joins at the same time and each join reads all nodes. */

@@ -40,7 +40,7 @@ const MAX_ROLE = 64;
 /** The evidence of a machine in its best variant, and the evidence of its key. */
 const MAX_EVIDENCE = 2;
 
-/** What tickets are made with. */
+/** Dependencies of `Tickets`. */
 export interface TicketPorts {
   readonly etcd: KeySpace;
   readonly commits: MembershipCommits;
