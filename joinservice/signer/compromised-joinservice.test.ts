@@ -104,7 +104,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     { name: 'roles', swap: { roles: ['KubernetesWorker'] } },
     { name: 'session', swap: { session: new Uint8Array(64).fill(9) } },
     { name: 'time', swap: { timeMs: 1 } },
-  ])('for a statement whose $name was replaced', async ({ swap }) => {
+  ])('for a statement in which the $name was replaced', async ({ swap }) => {
     const request = { ...(await signer.request(granted())), ...swap };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
