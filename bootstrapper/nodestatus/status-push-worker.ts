@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
 import { combine, currentValue, EventValue, map, type Readable, when } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
@@ -114,8 +115,13 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
       typeof value === 'bigint' ? value.toString() : value,
     );
     if (text === pushed) return;
-    await client.updateNodeStatus({ status }, { signal, timeoutMs: PUSH_MS });
-    pushed = text;
+    try {
+      await client.updateNodeStatus({ status }, { signal, timeoutMs: PUSH_MS });
+      pushed = text;
+    } catch (error) {
+      // Heartbeats continue, and the next check sends the status again.
+      if (findCoded(error)?.code !== 'curator-status-too-often') throw error;
+    }
   };
   await push();
   at.onPushed();

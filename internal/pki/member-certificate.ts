@@ -10,6 +10,8 @@ const OPERATOR_DAYS = 365;
 /** A DNS name that only certificates of control planes have. It is never resolved. */
 export const CONTROL_PLANE_NAME = 'control-plane.cluster.internal';
 
+const IP_ADDRESS = 'IP Address:';
+
 /**
  * The subject of a certificate of the cluster CA. A certificate identifies its holder and grants no permission: the record
  * of the key in etcd decides what the holder may do.
@@ -20,6 +22,8 @@ export type MemberIdentity =
       readonly clusterId: string;
       readonly nodeId: string;
       readonly fingerprint: string;
+      /** IP addresses in its certificate, as node:crypto prints them. */
+      readonly addresses: readonly string[];
     }
   | {
       readonly kind: 'operator';
@@ -145,7 +149,11 @@ function identityOf(certificate: X509Certificate, spkiDer: Uint8Array): MemberId
   if (!usages.includes(CLIENT_AUTH) || usages.includes(SERVER_AUTH) !== (kind === 'node')) return undefined;
   const fingerprint = fingerprintOfKey(spkiDer);
   if (kind === 'operator') return { kind, clusterId, name: decodeURIComponent(name), fingerprint };
-  return name === nodeIdOf(spkiDer) ? { kind: 'node', clusterId, nodeId: name, fingerprint } : undefined;
+  if (name !== nodeIdOf(spkiDer)) return undefined;
+  const addresses = namesOf(certificate)
+    .filter((each) => each.startsWith(IP_ADDRESS))
+    .map((each) => each.slice(IP_ADDRESS.length));
+  return { kind: 'node', clusterId, nodeId: name, fingerprint, addresses };
 }
 
 function uri(clusterId: string, kind: 'node' | 'operator', name: string): SubjectName {

@@ -97,6 +97,7 @@ describe('certificates of cluster members', () => {
       kind: 'node',
       nodeId,
       clusterId,
+      addresses: ['198.18.0.11', '2001:DB8:0:0:0:0:0:1'],
     });
     expect(certificate.checkIP('198.18.0.11')).toBe('198.18.0.11');
     expect(certificate.checkIP('2001:db8::1')).toBeDefined();

@@ -18,6 +18,10 @@ export const curatorErrors = defineErrors({
     'A field of the request is invalid. Nothing was changed.',
     'Correct the field that the error names. If the CLI sent it, compare the versions of the CLI and the cluster.',
   ),
+  'curator-status-too-often': retryable.peer.refused(
+    'A node reports more changes of its status than it may store. The last stored status stays.',
+    'Do nothing if it happens once. Otherwise look at the agent of this node: `cluster node logs NODE`; a node that nobody can explain may be compromised.',
+  ),
   'curator-last-control-plane': fault.operator.precondition(
     'This is the last control-plane node. Without it the cluster would be lost. Nothing was changed.',
     'Make another node a control-plane node first.',

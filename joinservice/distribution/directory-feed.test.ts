@@ -55,7 +55,7 @@ test('the directory lists control planes with an address, drops removed ones, an
     feed.run(signal).catch(() => 0),
   );
   const handlers = distributionHandlers({ etcd, feed, keys, collateral, blobs: undefined });
-  const caller = { kind: 'node', nodeId: 'x', name: 'x' } as const;
+  const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const watch = handlers
     .watchDirectory(create(WatchDirectoryRequestSchema), { peer: caller, signal })
     [Symbol.asyncIterator]();
@@ -125,7 +125,7 @@ test('fetchBlob() refuses an invalid hash, and fails if the node has no blob sto
     nodes: { subscribe: () => Promise.reject(new Error('nobody follows')) },
     clock,
   });
-  const caller = { kind: 'node', nodeId: 'x', name: 'x' } as const;
+  const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const { signal } = new AbortController();
   const blobs = new BlobStore({ files: new MemoryFiles(), streams: new DiskStreams(), roots: ['/store'] });
   const table = [
@@ -148,7 +148,11 @@ test('watchDirectory() wakes a few watchers at a time until all have the new dir
   const directory = new EventValue<Directory>();
   const handlers = distributionHandlers({ etcd, feed: { directory }, keys, collateral, blobs: undefined });
   const { signal } = stop;
-  const call = { peer: { kind: 'node', nodeId: 'x', name: 'x' } as const, signal, address: '192.0.2.1' };
+  const call = {
+    peer: { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const,
+    signal,
+    address: '192.0.2.1',
+  };
   const told: string[] = [];
   const follow = async (): Promise<void> => {
     const messages = handlers.watchDirectory(create(WatchDirectoryRequestSchema), call);

@@ -20,7 +20,7 @@ async function start(answer: () => Promise<object>) {
   const upgrade: Upgrade<MemberIdentity> = async (socket) => {
     await once(socket, 'readable');
     const nodeId = String(socket.read(1));
-    return { socket, peer: { kind: 'node', clusterId: 'c', nodeId, fingerprint: '' } };
+    return { socket, peer: { kind: 'node', clusterId: 'c', nodeId, fingerprint: '', addresses: [] } };
   };
   const handlers = Object.fromEntries(Curator.methods.map(({ localName }) => [localName, answer]));
   const server = createCuratorServer({

@@ -134,12 +134,12 @@ describe('the curator over mTLS with a real etcd', () => {
     const absent = client.fetchBlob({ sha256: 'ab'.repeat(32) }, { signal })[Symbol.asyncIterator]();
     await expect(absent.next()).rejects.toEqual(coded('distribution-blob-missing'));
     await dial(first).updateNodeStatus(
-      { status: { address: '198.51.100.1', curatorEndpoint: 'x:1' } },
+      { status: { address: '198.51.100.1', curatorEndpoint: '198.51.100.1:1' } },
       { signal },
     );
     const watch = client.watchDirectory({}, { signal })[Symbol.asyncIterator]();
     expect((await watch.next()).value).toMatchObject({
-      controlPlanes: [{ name: 'first', address: '198.51.100.1', curatorEndpoint: 'x:1' }],
+      controlPlanes: [{ name: 'first', address: '198.51.100.1', curatorEndpoint: '198.51.100.1:1' }],
     });
     await cluster.forget(node);
     await expect(watch.next()).rejects.toEqual(coded('curator-not-member'));

@@ -20,7 +20,7 @@ const coded = (code: string, message?: string): unknown =>
     ...(message === undefined ? {} : { message: expect.stringContaining(message) }),
   });
 
-const nodeCaller: Caller = { kind: 'node', nodeId: 'id-1', name: 'n1' };
+const nodeCaller: Caller = { kind: 'node', nodeId: 'id-1', name: 'n1', addresses: [] };
 const operator: Caller = { kind: 'operator', fingerprint: 'sha256:00', name: 'me', role: 'viewer' };
 
 function view(isAlive: boolean): NodeView {

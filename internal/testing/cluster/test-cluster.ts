@@ -34,6 +34,9 @@ export interface TestPeer {
   readonly pubKeyDer: Uint8Array;
 }
 
+/** Every node of a `TestCluster` may report these. */
+const NODE_ADDRESSES = ['127.0.0.1', '192.0.2.1', '192.0.2.2', '198.51.100.1'];
+
 /** The records of a cluster with real keys and certificates, in a given etcd. */
 export class TestCluster {
   readonly clusterId = 'c0ffee';
@@ -98,7 +101,7 @@ export class TestCluster {
     const pubKeyDer = pubKeyDerOf(keyPem);
     const nodeId = nodeIdOf(pubKeyDer);
     const leaf = nodeLeaf({
-      ...{ clusterId: this.clusterId, pubKeyDer, addresses: ['127.0.0.1'] },
+      ...{ clusterId: this.clusterId, pubKeyDer, addresses: NODE_ADDRESSES },
       isControlPlane: isControlPlane(over.roles ?? []),
     });
     await this.#put(

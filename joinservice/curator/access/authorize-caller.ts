@@ -9,7 +9,13 @@ import { CuratorError } from '../errors.ts';
 
 /** A caller with its record in etcd, which is read for each call. */
 export type Caller =
-  | { readonly kind: 'node'; readonly nodeId: string; readonly name: string }
+  | {
+      readonly kind: 'node';
+      readonly nodeId: string;
+      readonly name: string;
+      /** IP addresses in its certificate. */
+      readonly addresses: readonly string[];
+    }
   | {
       readonly kind: 'operator';
       readonly fingerprint: string;
@@ -97,7 +103,8 @@ async function findCaller(etcd: KeySpace, identity: MemberIdentity, signal: Abor
     } else {
       const { nodeId, name, pubKey, state } = records.node.decode(key, entry.value);
       const isKeyOnRecord = fingerprintOfKey(Buffer.from(pubKey, 'base64')) === identity.fingerprint;
-      if (isKeyOnRecord && isMemberState(state)) return { kind: 'node', nodeId, name };
+      const { addresses } = identity;
+      if (isKeyOnRecord && isMemberState(state)) return { kind: 'node', nodeId, name, addresses };
     }
   }
   const who = identity.kind === 'node' ? `node ${identity.nodeId}` : `operator ${identity.name}`;

@@ -1,14 +1,10 @@
-import { toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../../internal/clock/index.ts';
 import { present, put, type KeySpace } from '../../../internal/etcd/index.ts';
 import { records } from '../../../internal/records/index.ts';
-import {
-  NodeStatusSchema,
-  type WatchNodesResponse,
-  type WatchPosition,
-} from '../../curatorproto/gen/curator_pb.js';
+import type { WatchNodesResponse, WatchPosition } from '../../curatorproto/gen/curator_pb.js';
 import type { Caller } from '../access/authorize-caller.ts';
 import { CuratorError } from '../errors.ts';
+import { checkStatus, StatusBudget } from './check-status.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
 import { HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, type Heartbeats } from './heartbeats.ts';
@@ -20,13 +16,13 @@ const HEARTBEAT_RESPONSE = Object.freeze({
   intervalMs: BigInt(HEARTBEAT_INTERVAL_MS),
   timeoutMs: BigInt(HEARTBEAT_TIMEOUT_MS),
 });
-const MAX_STATUS_BYTES = 128 * 1024;
 
 type NodeMethods = 'watchNode' | 'watchNodes' | 'updateNodeStatus' | 'heartbeat';
 
 /** Handlers of the calls that nodes make: watches, status and heartbeats. */
 export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, NodeMethods> {
   const { etcd, clock, heartbeats } = parts;
+  const budget = new StatusBudget(clock);
   return {
     watchNode: ({ nodeId, after }, { signal }) => {
       if (nodeId === '') refuseField('node_id', 'it is empty');
@@ -36,12 +32,11 @@ export function nodeHandlers(parts: NodeHandlerParts): Pick<AuthorizedHandlers, 
     updateNodeStatus: async ({ status }, { peer, signal }) => {
       const nodeId = selfOf(peer);
       if (status === undefined) refuseField('status', 'it is missing');
-      const encoded = toBinary(NodeStatusSchema, status);
-      if (encoded.length > MAX_STATUS_BYTES)
-        refuseField('status', `${encoded.length} bytes, at most ${MAX_STATUS_BYTES}`);
+      const encoded = checkStatus(status, peer.kind === 'node' ? peer.addresses : []);
       const key = records.status.key(nodeId);
       const base64 = Buffer.from(encoded).toString('base64');
       if ((await records.status.read(etcd, key, signal)).record?.status === base64) return {};
+      budget.take(nodeId, base64.length);
       const value = records.status.encode({ version: 1, status: base64, updatedMs: clock.nowMs() });
       await etcd.commit({ when: [present(records.node.key(nodeId))], then: [put(key, value)] }, { signal });
       return {};

@@ -50,6 +50,75 @@ describe('status and heartbeats', () => {
     expect(etcd.revision).toBe(revision + 1n);
   });
 
+  test.each([
+    { name: 'the address of another node', over: { address: '192.0.2.9' } },
+    { name: 'a host name for its address', over: { address: 'n1' } },
+    { name: 'a curator at the address of another node', over: { curatorEndpoint: '192.0.2.9:9091' } },
+    {
+      name: 'more than 64 KiB',
+      over: { runnables: Array.from({ length: 400 }, () => ({ path: 'x'.repeat(200) })) },
+    },
+    { name: 'too many runnables', over: { runnables: Array.from({ length: 513 }, () => ({ path: '' })) } },
+    {
+      name: 'too many facts',
+      over: {
+        facts: Object.fromEntries(
+          Array(65)
+            .fill('')
+            .map((_, i) => [i, '']),
+        ),
+      },
+    },
+    { name: 'a long version', over: { agentVersion: 'x'.repeat(257) } },
+    { name: 'a long fact', over: { facts: { kernel: 'x'.repeat(257) } } },
+  ])('are refused with $name, and nothing is stored', async ({ over }) => {
+    const { curator, first, etcd } = await createCurators();
+    const { revision } = etcd;
+    const reported = { status: create(NodeStatusSchema, over) };
+    const request = create(CuratorContract.method.updateNodeStatus.input, reported);
+    const error: unknown = await curator
+      .updateNodeStatus(request, as(first))
+      .catch((cause: unknown) => cause);
+    expect(error).toMatchObject({ code: 'curator-request-invalid' });
+    expect(etcd.revision).toBe(revision);
+  });
+
+  test('cut long error texts instead of losing the status', async () => {
+    const { curator, first, owner } = await createCurators();
+    const long = { message: 'x'.repeat(5_000) };
+    const reported = { status: create(NodeStatusSchema, { lastError: long }) };
+    await curator.updateNodeStatus(
+      create(CuratorContract.method.updateNodeStatus.input, reported),
+      as(first),
+    );
+    const asked = create(CuratorContract.method.getNode.input, { node: 'first' });
+    const { node } = await curator.getNode(asked, as(owner));
+    expect(node?.status?.lastError?.message).toHaveLength(1024);
+  });
+
+  test('of one node cannot fill etcd, and another node is not affected', async () => {
+    const { curator, first, cluster, etcd, clock } = await createCurators();
+    const other = await cluster.addNode('n');
+    const before = etcd.revision;
+    const flood = async (count: number): Promise<unknown> => {
+      for (let i = 0; i < count; i++) {
+        const runnables = Array.from({ length: 200 }, () => ({ path: `${i} ${'x'.repeat(200)}` }));
+        const reported = { status: create(NodeStatusSchema, { runnables }) };
+        await curator.updateNodeStatus(
+          create(CuratorContract.method.updateNodeStatus.input, reported),
+          as(first),
+        );
+      }
+      return undefined;
+    };
+    const refused: unknown = await flood(1_000).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: 'curator-status-too-often' });
+    expect(Number(etcd.revision - before)).toBeLessThan(25);
+    await curator.updateNodeStatus(status('192.0.2.1'), as(other));
+    await clock.advance(60_000);
+    await curator.updateNodeStatus(status('192.0.2.1'), as(first));
+  });
+
   test('list a curator in getClusterInfo() after it has reported an endpoint', async () => {
     const { curator, first, cluster, owner } = await createCurators();
     const worker = await cluster.addNode('worker', { roles: ['KubernetesWorker'] });
@@ -58,7 +127,7 @@ describe('status and heartbeats', () => {
         status: create(NodeStatusSchema, { curatorEndpoint }),
       });
     await curator.updateNodeStatus(says('192.0.2.1:9091'), as(first));
-    await curator.updateNodeStatus(says('192.0.2.66:9091'), as(worker));
+    await curator.updateNodeStatus(says('192.0.2.2:9091'), as(worker));
     const info = await curator.getClusterInfo(create(CuratorContract.method.getClusterInfo.input), as(owner));
     expect(info).toMatchObject({
       clusterId: 'c0ffee',

@@ -1,0 +1,98 @@
+import { isIP } from 'node:net';
+import { toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../../internal/clock/index.ts';
+import { hostOf } from '../../../internal/endpoint/index.ts';
+import { NodeStatusSchema, type LastError, type NodeStatus } from '../../curatorproto/gen/curator_pb.js';
+import { canonicalAddress } from '../../evidence/index.ts';
+import { CuratorError } from '../errors.ts';
+import { refuseField } from './node-wire.ts';
+
+/** A status of a control plane with everything running has about 15 KiB. */
+const MAX_STATUS_BYTES = 64 * 1024;
+/** Longer texts for people are cut. */
+const MAX_TEXT = 1024;
+const MAX_NAME = 256;
+const MAX_ENTRIES = { runnables: 512, certificates: 64, controlPlane: 8, facts: 64, members: 32 } as const;
+
+/** What a node may write at once, and then per second; an hour of it is 7 MiB, and etcd keeps an hour of history. */
+const BURST_BYTES = 1024 * 1024;
+const BYTES_PER_SECOND = 2 * 1024;
+/** The number of nodes that are counted separately. */
+const MAX_NODES = 8_192;
+
+/**
+ * Checks the status that a node reports about itself and returns its encoding with long texts cut. A node reports only addresses in
+ * its certificate, which the signer has checked, so that it cannot take the address of another node.
+ * @param addresses of the node's certificate
+ * @throws CuratorError `curator-request-invalid`
+ */
+export function checkStatus(status: NodeStatus, addresses: readonly string[]): Uint8Array {
+  const own = new Set(addresses.map(canonicalAddress));
+  const isOwn = (host: string): boolean => isIP(host) !== 0 && own.has(canonicalAddress(host));
+  const { address, curatorEndpoint, kubernetesEtcd, keys } = status;
+  if (address !== '' && !isOwn(address))
+    refuseField('address', `${quoted(address)} is not in the certificate`);
+  if (curatorEndpoint !== '' && !isOwn(hostOf(curatorEndpoint)))
+    refuseField('curator_endpoint', `${quoted(curatorEndpoint)} is not at an address in the certificate`);
+  const { runnables, certificates, controlPlane, facts } = status;
+  const members = kubernetesEtcd?.members ?? [];
+  const counts = { runnables, certificates, controlPlane, members, facts: Object.keys(facts) };
+  for (const [field, max] of Object.entries(MAX_ENTRIES)) {
+    const { length } = counts[field as keyof typeof counts];
+    if (length > max) refuseField(field, `${length} entries, at most ${max}`);
+  }
+  const names = [
+    ...[status.agentVersion, status.kubernetesVersion, status.bootId, keys?.phase ?? ''],
+    ...[...runnables.map(({ path }) => path), ...Object.entries(facts).flat()],
+    ...[...certificates, ...controlPlane, ...members].map(({ name }) => name),
+  ];
+  const long = names.find(({ length }) => length > MAX_NAME);
+  if (long !== undefined) refuseField('status', `${quoted(long)}… has more than ${MAX_NAME} characters`);
+  cutTexts(status);
+  const encoded = toBinary(NodeStatusSchema, status);
+  if (encoded.length > MAX_STATUS_BYTES)
+    refuseField('status', `${encoded.length} bytes, at most ${MAX_STATUS_BYTES}`);
+  return encoded;
+}
+
+function cutTexts({ lastError, runnables, controlPlane }: NodeStatus): void {
+  const cut = (error: LastError | undefined): void => {
+    if (error === undefined) return;
+    error.code = error.code.slice(0, MAX_NAME);
+    error.message = error.message.slice(0, MAX_TEXT);
+  };
+  cut(lastError);
+  for (const each of runnables) {
+    cut(each.lastError);
+    each.idleBecause = each.idleBecause.slice(0, MAX_TEXT);
+  }
+  for (const part of controlPlane) part.why = part.why.slice(0, MAX_TEXT);
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, 64));
+}
+
+/** Bounds how much each node can make this curator write to etcd with its status. */
+export class StatusBudget {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #nodes = new Map<string, { readonly atMs: number; readonly leftBytes: number }>();
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+  }
+
+  /** Takes the bytes of one write. @throws CuratorError `curator-status-too-often` */
+  take(nodeId: string, bytes: number): void {
+    const atMs = this.#clock.monotonicMs();
+    const known = this.#nodes.get(nodeId) ?? { atMs, leftBytes: BURST_BYTES };
+    const refilled = known.leftBytes + ((atMs - known.atMs) / 1000) * BYTES_PER_SECOND;
+    const leftBytes = Math.min(BURST_BYTES, refilled) - bytes;
+    if (leftBytes < 0)
+      throw new CuratorError('curator-status-too-often', `storing the status of ${nodeId}: ${bytes} bytes`);
+    this.#nodes.delete(nodeId); // so that the newest node is last and the oldest can be dropped
+    this.#nodes.set(nodeId, { atMs, leftBytes });
+    const [oldest] = this.#nodes.keys();
+    if (this.#nodes.size > MAX_NODES && oldest !== undefined) this.#nodes.delete(oldest);
+  }
+}
