@@ -1,8 +1,8 @@
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import { currentValue, when } from '../../internal/event/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { combine, currentValue, when } from '../../internal/event/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   parseKeySet,
   publicPartsOf,
@@ -37,9 +37,9 @@ import {
 import type { PhaseProgress } from '../phases/index.ts';
 import { planKubernetes, type RoleValues } from '../roleserve/index.ts';
 import { installKubeletCertificates } from '../credentials/index.ts';
+import type { MachineControlPlaneDriver } from './control-plane-driver.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-const MAX_BYTES = 64 * 1024;
 /** Time limit of one ticket request; the driver repeats the request later. */
 const TICKET_MS = 60_000;
 
@@ -50,13 +50,7 @@ export interface KeyRotationDriverPorts {
   readonly store: KeyStore;
   readonly values: RoleValues;
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
-  readonly controlPlane: {
-    rekey(
-      work: (signal: AbortSignal) => Promise<void>,
-      say: (what: string) => void,
-      signal: AbortSignal,
-    ): Promise<void>;
-  };
+  readonly controlPlane: Pick<MachineControlPlaneDriver, 'rekey'>;
   readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   readonly kubernetes: {
     readonly ports: ControlPlanePorts;
@@ -75,22 +69,19 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       const ticket = await requestTicket(ports, made.by, signal);
       const text = ticket.controlPlaneKeys?.get('rotation.json');
       const set = text === undefined ? undefined : parseKeySet('the keys in a ticket', text.reveal());
-      if (set?.generation !== made.generation || !isSame(publicPartsOf(set.next), made.next))
-        throw new KeyRotationError(
-          'keyrotation-keys-unavailable',
-          `keys of generation ${made.generation} not received`,
-        );
-      return set;
+      if (set?.generation === made.generation && isSame(publicPartsOf(set.next), made.next)) return set;
+      const message = `keys of generation ${made.generation} not received`;
+      throw new KeyRotationError('keyrotation-keys-unavailable', message);
     },
     activate: async (say, signal) => {
       await installSharedKeys(files, store, AGENT_PATHS.state);
       say('control plane of this node');
       await when(values.localControlPlane, (running) => running !== undefined, signal);
       await when(values.kubernetesStatus, (now) => now?.controlPlane === true, signal);
-      const controlPlane = controlPlaneOf(ports);
-      const work = (slotSignal: AbortSignal): Promise<void> =>
-        controlPlane.rekey(progressOf(say), slotSignal);
-      await ports.controlPlane.rekey(work, say, signal);
+      const { ports: machine, etcd } = ports.kubernetes;
+      const options = { settings: settingsOf(ports), etcd, createsCluster: false };
+      const controlPlane = new ControlPlane(machine, options);
+      await ports.controlPlane.rekey((held) => controlPlane.rekey(progressOf(say), held), say, signal);
       await ports.refreshSigner(signal);
     },
     removeRetiredKeys: (signal) => removeRetiredCas(ports.kubernetes.ports, signal),
@@ -124,12 +115,10 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
 export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
   const read = async (name: keyof typeof CONTROL_PLANE_KEY_FILES): Promise<string> => {
     const path = CONTROL_PLANE_KEY_FILES[name];
-    const bytes = await files.read(path, MAX_BYTES);
-    if (bytes === undefined)
-      throw new KeyRotationError('keyrotation-keys-unavailable', `${path} not found`, {
-        details: { path },
-      });
-    return Buffer.from(bytes).toString('utf8');
+    const text = await readText(files, path);
+    if (text === undefined)
+      throw new KeyRotationError('keyrotation-keys-unavailable', `${path} not found`, { details: { path } });
+    return text;
   };
   if ((await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
     throw new KeyRotationError('keyrotation-keys-unavailable', 'active keys of this node not found');
@@ -162,36 +151,23 @@ async function requestTicket(
   if (membership === undefined) throw new TypeError('membership expected');
   const known = currentValue(values.clusterDirectory) ?? directoryFromMembership(membership);
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
-  const controlPlanes = asked.map(({ nodeId, host }) => ({
-    nodeId,
-    endpoint: formatEndpoint(host, PORTS.join),
-  }));
+  const endpointOf = (host: string): string => formatEndpoint(host, PORTS.join);
+  const controlPlanes = asked.map(({ nodeId, host }) => ({ nodeId, endpoint: endpointOf(host) }));
   const roles = [...(currentValue(values.localRoles) ?? [])];
-  const member = { clusterId: membership.clusterId, nodeCertPem: membership.nodeCertPem };
+  const { clusterId, nodeCertPem } = membership;
   return withTimeout({ what: 'requesting a ticket', ms: TICKET_MS, clock, signal }, (child) =>
-    joinClient.rejoin({ ...member, controlPlanes, relays: [], roles }, child),
+    joinClient.rejoin({ clusterId, nodeCertPem, controlPlanes, relays: [], roles }, child),
   );
-}
-
-function controlPlaneOf(ports: KeyRotationDriverPorts): ControlPlane {
-  const { ports: machine, etcd } = ports.kubernetes;
-  return new ControlPlane(machine, { settings: settingsOf(ports), etcd, createsCluster: false });
 }
 
 /** The settings that the running Kubernetes worker uses. */
 function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesSettings {
-  const plan = planKubernetes(
-    {
-      bootstrapData: currentValue(values.bootstrapData),
-      clusterMembership: currentValue(values.clusterMembership),
-      clusterSettings: currentValue(values.clusterSettings),
-      localRoles: currentValue(values.localRoles),
-      localComponents: currentValue(values.localComponents),
-    },
-    kubernetes.host,
-    { nodeId: kubernetes.nodeId, address: kubernetes.ownAddress },
-  );
-  if (plan.kind !== 'start') throw new TypeError('running Kubernetes expected');
+  const { bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents } = values;
+  const state = combine({ bootstrapData, clusterMembership, clusterSettings, localRoles, localComponents });
+  const { host, nodeId, ownAddress } = kubernetes;
+  const now = currentValue(state);
+  const plan = now && planKubernetes(now, host, { nodeId, address: ownAddress });
+  if (plan?.kind !== 'start') throw new TypeError('running Kubernetes expected');
   return plan.config.settings;
 }
 

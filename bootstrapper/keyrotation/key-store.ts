@@ -1,5 +1,6 @@
+import { dirname } from 'node:path';
 import { z } from 'zod';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   encodeKeySet,
   hasReached,
@@ -11,7 +12,6 @@ import {
 } from '../../internal/keyset/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 
-const MAX_BYTES = 64 * 1024;
 /**
  * Stage of a node that has taken part in no rotation: the node has the keys that its cluster was created
  * with.
@@ -46,13 +46,12 @@ export class KeyStore {
 
   /** The keys of a rotation; undefined without one. @throws KeySetError `keyset-invalid` */
   async loadSet(): Promise<KeySet | undefined> {
-    const text = await this.#text(this.#paths.rotation);
+    const text = await readText(this.#files, this.#paths.rotation);
     return text === undefined ? undefined : parseKeySet(this.#paths.rotation, text);
   }
 
   async saveSet(set: KeySet): Promise<void> {
-    await this.#makeDirectoryFor(this.#paths.rotation);
-    await this.#files.writeAtomic(this.#paths.rotation, encodeKeySet(set).reveal());
+    await this.#write(this.#paths.rotation, encodeKeySet(set).reveal());
   }
 
   /**
@@ -71,15 +70,11 @@ export class KeyStore {
    * The completed stage. An unreadable file counts as the initial stage, because every phase may be repeated.
    */
   async loadStage(): Promise<KeyStage> {
-    return stageFrom(await this.#text(this.#paths.stage));
+    return stageFrom(await readText(this.#files, this.#paths.stage));
   }
 
   async saveStage({ generation, phase }: KeyStage): Promise<void> {
-    await this.#makeDirectoryFor(this.#paths.stage);
-    await this.#files.writeAtomic(
-      this.#paths.stage,
-      `${JSON.stringify({ version: 1, generation, phase })}\n`,
-    );
+    await this.#write(this.#paths.stage, `${JSON.stringify({ version: 1, generation, phase })}\n`);
   }
 
   /**
@@ -101,13 +96,9 @@ export class KeyStore {
     return found.some((stat) => stat !== undefined);
   }
 
-  async #text(path: string): Promise<string | undefined> {
-    const bytes = await this.#files.read(path, MAX_BYTES);
-    return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
-  }
-
-  async #makeDirectoryFor(path: string): Promise<void> {
-    await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+  async #write(path: string, text: string): Promise<void> {
+    await this.#files.makeDirectory(dirname(path));
+    await this.#files.writeAtomic(path, text);
   }
 }
 

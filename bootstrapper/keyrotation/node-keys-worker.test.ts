@@ -13,6 +13,8 @@ import { records, type KeysRecord } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { FakeClock, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { membership } from '../roleserve/fake-node.ts';
 import { KeyStore } from './key-store.ts';
 import { nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
 
@@ -37,7 +39,7 @@ class TestNode implements Curators, KeyRotationDriver {
   readonly clock = new FakeClock();
   readonly did: string[] = [];
   readonly values = {
-    clusterMembership: new EventValue<unknown>(),
+    clusterMembership: new EventValue<Membership | undefined>(),
     clusterKeys: new EventValue<string | undefined>(),
     localRoles: new EventValue<ReadonlySet<Role> | undefined>(),
     localKeys: new EventValue<KeyStage | undefined>(),
@@ -48,7 +50,7 @@ class TestNode implements Curators, KeyRotationDriver {
   wasOther = true;
 
   constructor(roles: readonly Role[]) {
-    this.values.clusterMembership.set({});
+    this.values.clusterMembership.set(membership);
     this.values.clusterKeys.set(undefined);
     this.values.localRoles.set(new Set(roles));
     this.values.localKeys.set(undefined);

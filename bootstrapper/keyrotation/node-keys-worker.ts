@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { combine, map, currentValue, type Readable, type Settable } from '../../internal/event/index.ts';
+import { combine, currentValue } from '../../internal/event/index.ts';
 import {
   trustedPublicPem,
   hasReached,
@@ -8,13 +8,13 @@ import {
   ROTATING_KEYS,
   type KeyPhase,
   type KeySet,
-  type KeyStage,
 } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
-import { isControlPlane, type Role } from '../../internal/role/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
+import { planForMember, type RoleValues, type RoleValueWriters } from '../roleserve/index.ts';
 import type { KeyStore } from './key-store.ts';
 import { planNodeKeys, type NodeKeysPlan } from './plan-node-keys.ts';
 
@@ -48,13 +48,8 @@ export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'genera
 
 /** Inputs, outputs and ports of the worker. */
 export interface NodeKeysWorkerOptions {
-  readonly reads: {
-    readonly clusterMembership: Readable<unknown>;
-    /** "GENERATION/PHASE" of the cluster; empty before the first rotation. */
-    readonly clusterKeys: Readable<string | undefined>;
-    readonly localRoles: Readable<ReadonlySet<Role> | undefined>;
-  };
-  readonly writes: { readonly localKeys: Settable<KeyStage | undefined> };
+  readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterKeys' | 'localRoles'>;
+  readonly writes: Pick<RoleValueWriters, 'localKeys'>;
   readonly curators: Curators;
   readonly store: KeyStore;
   readonly driver: KeyRotationDriver;
@@ -64,9 +59,8 @@ export interface NodeKeysWorkerOptions {
 /** Carries out each phase of a rotation of the shared control-plane keys on this node. */
 export function nodeKeysWorker(options: NodeKeysWorkerOptions): Runnable {
   return launcher({
-    input: map(options.reads.clusterMembership, (membership) => ({ isMember: membership !== undefined })),
-    plan: ({ isMember }) =>
-      isMember ? { kind: 'start', config: undefined } : { kind: 'wait', why: 'the membership of this node' },
+    input: options.reads.clusterMembership,
+    plan: planForMember,
     start: async (scope) => {
       options.writes.localKeys.set(await options.store.loadStage());
       scope.run('follow', (child) => follow(options, child));
@@ -93,16 +87,13 @@ async function follow(options: NodeKeysWorkerOptions, scope: Scope): Promise<voi
   }
 }
 
-interface Step {
-  readonly kind: 'do';
-  readonly plan: Exclude<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }>;
-  readonly made: NewKeys;
-}
+type Idle = Extract<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }>;
+type Step = Exclude<NodeKeysPlan, Idle> & { readonly made: NewKeys };
 
 async function planNow(
   { reads, store, curators }: NodeKeysWorkerOptions,
   scope: Scope,
-): Promise<Extract<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }> | Step> {
+): Promise<Idle | Step> {
   const record = await curators.use(
     async (curator, signal) => {
       const answer = await curator.of(Distribution).fetchKeys({}, { signal });
@@ -119,12 +110,13 @@ async function planNow(
   });
   if (plan.kind === 'rest' || plan.kind === 'wait') return plan;
   if (record?.made === undefined) return { kind: 'wait', why: 'the new keys' };
-  return { kind: 'do', plan, made: { ...record.made, generation: record.generation } };
+  return { ...plan, made: { ...record.made, generation: record.generation } };
 }
 
-async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, scope: Scope): Promise<void> {
+async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope): Promise<void> {
   const { store, driver } = options;
-  if (plan.kind === 'fetch') {
+  const { made } = step;
+  if (step.kind === 'fetch') {
     scope.waiting('new keys from another control plane');
     const set = await driver.fetch(made, scope.signal);
     const { generation, phase } = await store.loadStage();
@@ -134,14 +126,14 @@ async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, sc
     scope.log.info('new shared keys received', { generation: made.generation });
     return;
   }
-  const { phase } = plan;
+  const { phase } = step;
   scope.waiting(`phase "${phase}"`);
   scope.log.info('starting phase of the key rotation', { generation: made.generation, phase });
   const reached = await store.loadStage();
   const isLate = isPhaseAtLeast(phase, 'refresh') && !hasReached(reached, { ...made, phase: 'refresh' });
   const wasOther =
     isLate && (await driver.renewKubeletCertificates(made.next['kubernetes-clients-ca'], scope.signal));
-  if (plan.kind === 'enforce') await activate(options, { phase, made }, scope);
+  if (step.kind === 'enforce') await activate(options, step, scope);
   else if (isPhaseAtLeast(phase, 'believe')) await driver.trustClients(clientsOf(phase, made), scope.signal);
   // Pods of nodes that took part in the rotation have tokens of the previous key. Nodes that joined later
   // have none of those tokens.
@@ -155,15 +147,10 @@ async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, sc
   options.writes.localKeys.set({ generation: made.generation, phase });
 }
 
-interface At {
-  readonly phase: KeyPhase;
-  readonly made: NewKeys;
-}
-
 /** Saves the phase first: after a crash, the next start resumes from there. */
 async function activate(
   { store, driver }: NodeKeysWorkerOptions,
-  { phase, made }: At,
+  { phase, made }: Extract<Step, { readonly kind: 'enforce' }>,
   scope: Scope,
 ): Promise<void> {
   const set = await store.loadSet();

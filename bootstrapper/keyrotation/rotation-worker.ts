@@ -1,23 +1,46 @@
+import type { AuditFacts } from '../../internal/audit/index.ts';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
-import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
-import { planRotation, type KeyPhase } from '../../internal/keyset/index.ts';
+import {
+  createPairs,
+  planRotation,
+  publicPartsOf,
+  ROTATING_KEYS,
+  signingPair,
+  type KeyPhase,
+  type KeySet,
+  type RotatingPairs,
+} from '../../internal/keyset/index.ts';
 import { KEYS_KEY, NODES_PREFIX, records, type KeysRecord } from '../../internal/records/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
-import { writeRotation, writeRotationAudited, type Decision } from './write-rotation.ts';
-import { createKeys, type CreateKeysPorts } from './create-keys.ts';
 import { keyMembersFrom } from './key-members.ts';
+import type { KeyStore } from './key-store.ts';
 
 const CHECK_MS = 1_000;
 
 /** Ports and inputs of the rotation worker. */
-export interface RotationOptions extends Omit<CreateKeysPorts, 'etcd' | 'nowMs'> {
+export interface RotationOptions {
   /** "GENERATION/PHASE" of the cluster. */
   readonly clusterKeys: Readable<string | undefined>;
   /** Records of the cluster at the local etcd member, while this node is a control plane. */
   readonly etcd: () => KeySpace | undefined;
+  readonly store: Pick<KeyStore, 'loadSet' | 'saveSet'>;
+  /** Reads the keys that the cluster was created with. */
+  readonly readInitialKeys: () => Promise<RotatingPairs>;
+  /** Gives the current keys to the signer on this node. */
+  readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
+  readonly nodeId: string;
+}
+
+/** A rotation as it was read from the records. */
+interface Rotation {
+  readonly etcd: KeySpace;
+  readonly entry: Entry;
+  readonly record: KeysRecord;
 }
 
 /**
@@ -47,12 +70,13 @@ function isUnderWay(told: string | undefined): boolean {
 
 /** Advances the rotation once if possible. Resolves with a text about what the rotation waits for. */
 async function advanceOnce(options: RotationOptions, scope: Scope): Promise<string> {
-  const { signal, log } = scope;
+  const { signal } = scope;
   const etcd = options.etcd();
   if (etcd === undefined) return 'the control plane of this node';
   const entry = await etcd.get(KEYS_KEY, { signal });
   if (entry === undefined) return 'next key rotation';
   const record = records.keys.decode(entry.key, entry.value);
+  const rotation: Rotation = { etcd, entry, record };
   const { generation, phase } = record;
   const { entries } = await etcd.list(NODES_PREFIX, { signal });
   const next = planRotation({ generation, phase, madeBy: record.made?.by }, keyMembersFrom(entries));
@@ -61,79 +85,106 @@ async function advanceOnce(options: RotationOptions, scope: Scope): Promise<stri
       return 'next key rotation';
     case 'wait':
       return next.awaited.map(({ name, why }) => `${name}: ${why}`).join('; ');
-    case 'make': {
-      const now: Now = { etcd, entry, record };
-      if (next.again) return restartRotation(options, now, scope);
-      const ports = { ...options, etcd, nowMs: () => options.clock.nowMs() };
-      if (await createKeys(ports, now, signal)) log.info('new shared keys created', { generation });
-      return 'other control planes';
-    }
+    case 'make':
+      return next.again ? restart(options, rotation, scope) : createKeys(options, rotation, scope);
     case 'next':
-      return goOn(options, { etcd, entry, record }, next.phase, scope);
+      return recordPhase(options, rotation, next.phase, scope);
   }
 }
 
-interface Now {
-  readonly etcd: KeySpace;
-  readonly entry: Entry;
-  readonly record: KeysRecord;
+/**
+ * Creates the keys of the requested generation, first on disk and then in the record. If several control
+ * planes do so at once, the keys of one of them are recorded and the others get these keys.
+ */
+async function createKeys(
+  options: RotationOptions,
+  rotation: Rotation,
+  { signal, log }: Scope,
+): Promise<string> {
+  const { record } = rotation;
+  const { generation } = record;
+  const set = await ensureSet(options, generation);
+  await options.store.saveSet(set);
+  await options.refreshSigner(signal);
+  const made = { by: options.nodeId, previous: publicPartsOf(set.previous), next: publicPartsOf(set.next) };
+  if (await write(options, rotation, { record: { ...record, phase: 'hand', made } }, signal))
+    log.info('new shared keys created', { generation });
+  return 'other control planes';
+}
+
+/** Reuses keys that an earlier run created but did not record. */
+async function ensureSet(
+  { store, readInitialKeys, clock }: RotationOptions,
+  generation: number,
+): Promise<KeySet> {
+  const before = await store.loadSet();
+  if (before?.generation === generation) return before;
+  const previous = before === undefined ? await readInitialKeys() : activePairs(before);
+  return { generation, phase: 'hand', previous, next: await createPairs(generation, clock.nowMs()) };
+}
+
+function activePairs(set: KeySet): RotatingPairs {
+  return Object.fromEntries(ROTATING_KEYS.map((name) => [name, signingPair(set, name)])) as RotatingPairs;
 }
 
 /**
  * Records the next phase. The last phase is also audited, because the previous keys are useless from then on.
  */
-async function goOn(
+async function recordPhase(
   options: RotationOptions,
-  { etcd, entry, record }: Now,
+  rotation: Rotation,
   phase: KeyPhase,
   { signal, log }: Scope,
 ): Promise<string> {
-  const later = { ...record, phase, phaseSinceMs: options.clock.nowMs() };
+  const { record } = rotation;
   const { generation, startedBy, startedMs, made } = record;
-  const end = { generation, startedBy, startedMs, madeBy: made?.by ?? null };
-  const isWritten =
-    phase === 'done'
-      ? await writeRotationAudited(
-          etcd,
-          { entry, record: later },
-          decisionOf(options, 'FinishRotation', end),
-          signal,
-        )
-      : await writeRotation(etcd, entry, later, signal);
-  if (isWritten) log.info('phase of the key rotation recorded', { generation, phase });
+  const detail = { generation, startedBy, startedMs, madeBy: made?.by ?? null };
+  const decision = phase === 'done' ? { method: 'FinishRotation', detail } : undefined;
+  if (await write(options, rotation, { record: { ...record, phase }, decision }, signal))
+    log.info('phase of the key rotation recorded', { generation, phase });
   return `all nodes to reach phase "${phase}"`;
 }
 
-async function restartRotation(
+async function restart(
   options: RotationOptions,
-  { etcd, entry, record: { made, ...record } }: Now,
+  rotation: Rotation,
   { signal, log }: Scope,
 ): Promise<string> {
-  const generation = record.generation + 1;
-  const asked = { ...record, generation, phase: 'asked', phaseSinceMs: options.clock.nowMs() } as const;
+  const { made, ...former } = rotation.record;
+  const generation = former.generation + 1;
   const why =
     made === undefined
       ? 'nodes have earlier keys of this generation'
       : 'the node that created the keys was lost';
-  const detail = { generation, instead: record.generation, why };
-  if (
-    await writeRotationAudited(
-      etcd,
-      { entry, record: asked },
-      decisionOf(options, 'RestartRotation', detail),
-      signal,
-    )
-  )
+  const decision = { method: 'RestartRotation', detail: { generation, instead: former.generation, why } };
+  const record = { ...former, generation, phase: 'asked' } as const;
+  if (await write(options, rotation, { record, decision }, signal))
     log.warn('keys of this generation exist already or were lost, starting the next generation', {
-      generation: record.generation,
+      generation: former.generation,
     });
   return 'keys of the next generation';
 }
 
-function decisionOf(
-  { nodeId, clock }: RotationOptions,
-  method: string,
-  detail: Decision['detail'],
-): Decision {
-  return { nodeId, nowMs: clock.nowMs(), method, detail };
+/**
+ * Writes the next state of a rotation; a decision is audited in the same transaction. Resolves to false if
+ * another node has changed the record meanwhile.
+ */
+async function write(
+  { clock, nodeId }: RotationOptions,
+  { etcd, entry }: Rotation,
+  next: {
+    readonly record: KeysRecord;
+    readonly decision?: Pick<AuditFacts, 'method' | 'detail'> | undefined;
+  },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const timeMs = clock.nowMs();
+  const value = records.keys.encode({ ...next.record, phaseSinceMs: timeMs });
+  const change = { when: [unchanged(entry)], then: [put(KEYS_KEY, value)] };
+  const facts = next.decision && { timeMs, caller: `node:${nodeId}`, subject: 'keys', ...next.decision };
+  const result =
+    facts === undefined
+      ? await etcd.commit(change, { signal })
+      : await new AuditLog({ etcd }).commit({ ...change, facts }, signal);
+  return result.kind === 'committed';
 }
