@@ -4,22 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, put } from '../../internal/etcd/index.ts';
+import { testMemberConfig } from './fake-member-config.ts';
 import type { Command } from '../../internal/exec/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
 import { generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import {
-  createMemoryLogger,
-  findEtcdBinary,
-  findFreePort,
-  ProcessUnits,
-} from '../../internal/testing/index.ts';
+import { createMemoryLogger, findFreePort, ProcessUnits } from '../../internal/testing/index.ts';
 import { createClusterRecords, saveInitResult, type NewCluster } from './cluster-records.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { startMember } from './consensus.ts';
 import { STATE_ETCD } from './etcd-instances.ts';
-import { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';
+import type { EtcdClientFiles } from './consensus-layout.ts';
 
 const signal = new AbortController().signal;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -40,20 +36,8 @@ async function createNode() {
       return { exitCode: 0, stdout: '', stderr: '' };
     },
   };
-  const layout = consensusLayout(stateDir, 'state');
-  const config: ConsensusConfig = {
-    etcd: STATE_ETCD,
-    nodeId: 'node-1',
-    address: '127.0.0.1',
-    clusterId: 'c0ffee',
-    ports: { client: await findFreePort(), peer: await findFreePort(), metrics: await findFreePort() },
-    quotaBytes: 64 * 1024 * 1024,
-    createsCluster: true,
-    peers: [],
-    etcdBinary: await findEtcdBinary(stateDir),
-    layout,
-    readyTimeoutMs: 20_000,
-  };
+  const config = { ...(await testMemberConfig(stateDir, 0, [await findFreePort()])), readyTimeoutMs: 20_000 };
+  const { layout } = config;
   const portsOf = (files: FilePort = new DiskFiles()) => ({
     ...{ files, commands, units, clock: new SystemClock(), log: createMemoryLogger().log },
   });

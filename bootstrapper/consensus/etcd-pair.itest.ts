@@ -14,6 +14,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { EtcdPair, type EtcdPairConfig, type RunningEtcdPair } from './etcd-pair.ts';
 import { KUBERNETES_ETCD, STATE_ETCD } from './etcd-instances.ts';
+import { noCommands } from './fake-member-config.ts';
 import type { EtcdClientFiles } from './consensus-layout.ts';
 
 const signal = new AbortController().signal;
@@ -33,9 +34,14 @@ async function createNode() {
   const stateDir = await mkdtemp(join(tmpdir(), 'cluster-etcd-pair-'));
   const units = new ProcessUnits();
   open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
-  const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
   const { log } = createMemoryLogger();
-  const pair = new EtcdPair({ files: new DiskFiles(), commands, units, clock: new SystemClock(), log });
+  const pair = new EtcdPair({
+    files: new DiskFiles(),
+    commands: noCommands,
+    units,
+    clock: new SystemClock(),
+    log,
+  });
   const config: EtcdPairConfig = {
     ...{ nodeId: 'node-1', address: '127.0.0.1', clusterId: 'c0ffee', createsCluster: true, peerHosts: [] },
     ports: { state: await ports(), kubernetes: await ports() },

@@ -6,17 +6,12 @@ import { SystemClock } from '../../../internal/clock/index.ts';
 import { Namespace, put, remove, type EtcdClient } from '../../../internal/etcd/index.ts';
 import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
 import { CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
-import {
-  createMemoryLogger,
-  findEtcdBinary,
-  findFreePort,
-  ProcessUnits,
-} from '../../../internal/testing/index.ts';
+import { createMemoryLogger, findFreePort, ProcessUnits } from '../../../internal/testing/index.ts';
+import { noCommands, testMemberConfig } from '../fake-member-config.ts';
 import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from '../consensus-config.ts';
 import { repairMember, startMember } from '../consensus.ts';
 import { checkLeave, leaveEtcd } from './leave-etcd.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
-import { consensusLayout } from '../consensus-layout.ts';
 import { membersOfRemovedNodes } from './repair-members.ts';
 import { withSlot } from './slot.ts';
 
@@ -40,27 +35,15 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
   const nodes: TestNode[] = [];
   const clientPorts = await Promise.all(Array.from({ length: count }, () => findFreePort()));
   const firstDir = await mkdtemp(join(tmpdir(), 'cluster-members-'));
-  for (const [index, client] of clientPorts.entries()) {
+  for (const index of clientPorts.keys()) {
     const stateDir = index === 0 ? firstDir : await mkdtemp(join(tmpdir(), 'cluster-members-'));
     const units = new ProcessUnits();
     const waits: string[] = [];
     open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
-    const config: ConsensusConfig = {
-      etcd: STATE_ETCD,
-      nodeId: `node-${index + 1}`,
-      address: '127.0.0.1',
-      clusterId: 'c0ffee',
-      ports: { client, peer: await findFreePort(), metrics: await findFreePort() },
-      quotaBytes: 64 * 1024 * 1024,
-      createsCluster: index === 0,
-      peers: clientPorts.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
-      etcdBinary: await findEtcdBinary(stateDir),
-      layout: consensusLayout(stateDir, 'state'),
-      readyTimeoutMs: 30_000,
-    };
+    const config = await testMemberConfig(stateDir, index, clientPorts);
     const portsOf = (files: FilePort = new DiskFiles()): ConsensusPorts => ({
       files,
-      commands: { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) },
+      commands: noCommands,
       units,
       clock,
       log: createMemoryLogger().log,

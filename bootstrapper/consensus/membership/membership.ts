@@ -1,7 +1,6 @@
-import type { Clock } from '../../../internal/clock/index.ts';
 import { isAbort } from '../../../internal/errors/index.ts';
 import { EtcdError, type EtcdClient, type Member } from '../../../internal/etcd/index.ts';
-import type { Logger } from '../../../internal/logging/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { leaveGuard, quorumOf } from '../../../internal/role/index.ts';
 import { ConsensusError } from '../errors.ts';
 import type { Slot } from './slot.ts';
@@ -12,11 +11,9 @@ const CHANGE_MS = 120_000;
 const LIST_MS = 5_000;
 
 /** Ports (injected dependencies) for a change of members. */
-export interface MembershipPorts {
+export interface MembershipPorts extends Pick<SystemPorts, 'clock' | 'log'> {
   /** Client of the other members, authenticated as root. */
-  readonly members: Pick<EtcdClient, 'members'>['members'];
-  readonly clock: Clock;
-  readonly log: Logger;
+  readonly members: EtcdClient['members'];
   readonly onProgress: (what: string, lastError?: unknown) => void;
 }
 

@@ -1,7 +1,6 @@
-import type { Clock } from '../../../internal/clock/index.ts';
 import { isAbort } from '../../../internal/errors/index.ts';
 import { Namespace, type EtcdClient, type KeySpace, type Member } from '../../../internal/etcd/index.ts';
-import type { Logger } from '../../../internal/logging/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import {
   CLUSTER_PREFIX,
   NODES_PREFIX,
@@ -17,13 +16,11 @@ const RETRY_MS = 3_000;
 const LIST_MS = 5_000;
 
 /** Ports (injected dependencies) for the removal of lost members. */
-export interface RepairPorts {
+export interface RepairPorts extends Pick<SystemPorts, 'clock' | 'log'> {
   /** Client of the local member, authenticated as root. */
   readonly admin: Pick<EtcdClient, 'members'> & KeySpace;
   /** Client of the state etcd. Only the records of the nodes are read from it. */
   readonly recordsEtcd: KeySpace;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /**

@@ -1,5 +1,5 @@
+import { z } from 'zod';
 import { childSignal, withTimeout } from '../../../internal/cleanup/index.ts';
-import type { Clock } from '../../../internal/clock/index.ts';
 import { isAbort } from '../../../internal/errors/index.ts';
 import {
   put,
@@ -9,7 +9,7 @@ import {
   type KeySpace,
   type Write,
 } from '../../../internal/etcd/index.ts';
-import type { Logger } from '../../../internal/logging/index.ts';
+import type { SystemPorts } from '../../../internal/platform/index.ts';
 import {
   SLOT_INTENT_KEY,
   SLOT_PACE_KEY,
@@ -29,20 +29,20 @@ const RENEW_MS = 4_000;
 const RELEASE_MS = 3_000;
 const MAX_JSON = 4096;
 
-/** A change of the members that the slot holder has begun. */
-export interface Intent {
-  readonly nodeId: string;
-  readonly peerUrl: string;
+const intentShape = z.object({
+  nodeId: z.string(),
+  peerUrl: z.string(),
   /** Lower-case hex; absent until etcd has assigned an id. */
-  readonly memberId?: string;
-}
+  memberId: z.exactOptional(z.string().regex(/^[0-9a-f]{1,16}$/)),
+});
+
+/** A change of the members that the slot holder has begun. */
+export type Intent = Readonly<z.infer<typeof intentShape>>;
 
 /** Ports (injected dependencies) of the slot. */
-export interface SlotPorts {
+export interface SlotPorts extends Pick<SystemPorts, 'clock' | 'log'> {
   /** The records of the cluster. */
   readonly etcd: KeySpace;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** A request for the slot. */
@@ -108,11 +108,9 @@ function slotOf(etcd: KeySpace, own: Pick<Entry, 'key' | 'modRevision'>, signal:
       const write: Write =
         intent === undefined ? remove(SLOT_INTENT_KEY) : put(SLOT_INTENT_KEY, encode(intent));
       const written = await etcd.commit({ when: [unchanged(own)], then: [write] }, { signal });
-      if (written.kind === 'conflict')
-        throw new ConsensusError(
-          'consensus-slot-lost',
-          'changing the members of etcd: another node holds the slot',
-        );
+      if (written.kind === 'committed') return;
+      const message = 'changing the members of etcd: another node holds the slot';
+      throw new ConsensusError('consensus-slot-lost', message);
     },
   };
 }
@@ -125,11 +123,10 @@ async function untilFirst({ etcd }: SlotPorts, options: SlotOptions): Promise<vo
     const { entries } = await etcd.list(SLOT_QUEUE_PREFIX, { signal });
     const queued = slotPositions(entries, pace?.value).get(nodeId);
     if (queued?.position === 0) return;
-    if (queued === undefined)
-      throw new ConsensusError(
-        'consensus-slot-lost',
-        'waiting to change the members of etcd: the lease expired',
-      );
+    if (queued === undefined) {
+      const message = 'waiting to change the members of etcd: the lease expired';
+      throw new ConsensusError('consensus-slot-lost', message);
+    }
     onPosition(queued.position, queued.estimateMs);
   }
 }
@@ -174,23 +171,12 @@ function encode(value: object): Uint8Array {
   return new TextEncoder().encode(JSON.stringify({ version: 1, ...value }));
 }
 
-function parse(value: Uint8Array): Record<string, unknown> | undefined {
-  if (value.length > MAX_JSON) return undefined;
-  try {
-    const parsed: unknown = JSON.parse(new TextDecoder().decode(value));
-    return typeof parsed === 'object' && parsed !== null ? { ...parsed } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Only control planes can write this key, so unreadable content is an error. */
 function intentFrom(value: Uint8Array): Intent {
-  const { nodeId, peerUrl, memberId } = parse(value) ?? {};
-  if (typeof nodeId !== 'string' || typeof peerUrl !== 'string')
-    throw new ConsensusError('consensus-slot-damaged', `record ${SLOT_INTENT_KEY} is damaged`);
-  if (memberId === undefined) return { nodeId, peerUrl };
-  if (typeof memberId !== 'string' || !/^[0-9a-f]{1,16}$/.test(memberId))
-    throw new ConsensusError('consensus-slot-damaged', `record ${SLOT_INTENT_KEY} is damaged`);
-  return { nodeId, peerUrl, memberId };
+  try {
+    if (value.length > MAX_JSON) throw new RangeError(`${value.length} bytes`);
+    return intentShape.parse(JSON.parse(new TextDecoder().decode(value)));
+  } catch (cause) {
+    throw new ConsensusError('consensus-slot-damaged', `record ${SLOT_INTENT_KEY} is damaged`, { cause });
+  }
 }

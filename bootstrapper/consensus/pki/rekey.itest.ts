@@ -16,17 +16,12 @@ import {
 import { generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../../internal/records/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import {
-  createMemoryLogger,
-  findEtcdBinary,
-  findFreePort,
-  ProcessUnits,
-} from '../../../internal/testing/index.ts';
+import { createMemoryLogger, findFreePort, ProcessUnits } from '../../../internal/testing/index.ts';
+import { noCommands, testMemberConfig } from '../fake-member-config.ts';
 import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from '../consensus-config.ts';
 import { renewMember, startMember } from '../consensus.ts';
 import { rekey } from './rekey.ts';
 import { STATE_ETCD } from '../etcd-instances.ts';
-import { consensusLayout } from '../consensus-layout.ts';
 import { placeEtcdKeys } from './shared-keys.ts';
 import { withSlot } from '../membership/slot.ts';
 
@@ -57,22 +52,8 @@ async function createNode(
   const stateDir = await mkdtemp(join(tmpdir(), 'cluster-rekey-'));
   const units = new ProcessUnits();
   open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
-  const client = at.clientPorts[index] ?? 0;
-  const config: ConsensusConfig = {
-    etcd: STATE_ETCD,
-    nodeId: `node-${index + 1}`,
-    address: '127.0.0.1',
-    clusterId: 'c0ffee',
-    ports: { client, peer: await findFreePort(), metrics: await findFreePort() },
-    quotaBytes: 64 * 1024 * 1024,
-    createsCluster: index === 0,
-    peers: at.clientPorts.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
-    etcdBinary: await findEtcdBinary(stateDir),
-    layout: consensusLayout(stateDir, 'state'),
-    readyTimeoutMs: 30_000,
-  };
-  const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
-  const ports = { files, commands, units, clock, log: createMemoryLogger().log };
+  const config = await testMemberConfig(stateDir, index, at.clientPorts);
+  const ports = { files, commands: noCommands, units, clock, log: createMemoryLogger().log };
   const settle = (set: KeySet): Promise<void> => placeEtcdKeys(files, stateDir, set);
   if (at.set !== undefined) await settle(at.set);
   const start = async (): Promise<RunningConsensus> => {

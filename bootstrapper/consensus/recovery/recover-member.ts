@@ -114,17 +114,6 @@ export function judgeRecovery({ own, others }: Survey): {
   };
 }
 
-/** Like `recoverMember`, but throws if the recovery would lose more data than necessary. */
-export async function recoverAlone(
-  ports: SystemPorts,
-  config: RecoverConfig,
-  signal: AbortSignal,
-): Promise<number> {
-  if ((await ports.files.stat(config.layout.recoveryMarker)) === undefined)
-    await refuseLoss(ports, config, signal);
-  return recoverMember(ports, config, signal);
-}
-
 /**
  * Makes this member the only member of a new etcd cluster with its data. The cluster gets a new id. Its
  * revisions jump far ahead and all earlier revisions are compacted, so that every watcher lists the keys
@@ -176,16 +165,6 @@ export async function recoverMember(
   await files.remove(layout.recoveryMarker);
   log.warn('recovered the quorum with this member alone', { etcd: config.etcd.name, epoch });
   return epoch;
-}
-
-/** Repeats the check at the last moment: the other members may have returned. */
-async function refuseLoss(ports: SystemPorts, config: RecoverConfig, signal: AbortSignal): Promise<void> {
-  const { refusals } = judgeRecovery(await surveyWithDataCopy(ports, config, signal));
-  if (refusals.length > 0)
-    throw new ConsensusError(
-      'consensus-not-recoverable',
-      `recovering from ${config.nodeId}: ${refusals.join('; ')}`,
-    );
 }
 
 async function restore(
