@@ -1,10 +1,11 @@
+import { once } from 'node:events';
 import { readFile, rm, watch } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../../internal/logging/index.ts';
 import { Balancer } from './balancer.ts';
 import { parseForwardRules, type ForwardRule } from './config.ts';
-import { serveHealth } from './health-socket.ts';
 import { ReadyzProbe } from './readyz-probe.ts';
 
 /**
@@ -14,6 +15,8 @@ import { ReadyzProbe } from './readyz-probe.ts';
  * (systemd.exec(5)), it serves the health of the servers on `health.sock` in that directory.
  */
 const path = process.argv[2] ?? '/etc/cluster-apilb/config.json';
+/** Only the agent and an operator on this node connect to the socket. */
+const MAX_CONNECTIONS = 8;
 const runtime = process.env['RUNTIME_DIRECTORY'];
 const clock = new SystemClock();
 ignoreOutputErrors(process.stderr); // Node.js writes its warnings to stderr
@@ -77,4 +80,16 @@ async function checkHealth(balancer: Balancer, { health }: ForwardRule): Promise
   checked.set(balancer, health.caPem);
   const probe = new ReadyzProbe(await import('node:tls'), health.caPem);
   balancer.checkHealth({ probe, random: Math.random });
+}
+
+/** Sends the current result of `render` to every client that connects, and closes the connection. */
+async function serveHealth(path: string, render: () => string): Promise<void> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.resume();
+    socket.end(render());
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  server.listen(path);
+  await once(server, 'listening');
 }

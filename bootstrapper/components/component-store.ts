@@ -1,5 +1,6 @@
+import { basename, dirname } from 'node:path';
 import { BundleError, type BlobStore, type BlobReference } from '../../internal/bundle/index.ts';
-import type { FilePort, StreamPort } from '../../internal/file/index.ts';
+import { readText, type FilePort, type StreamPort } from '../../internal/file/index.ts';
 import { CuratorClientError } from '../curatorclient/index.ts';
 import type { BlobUploads } from '../initserver/index.ts';
 import { KubernetesError, type ComponentPorts } from '../kubernetes/index.ts';
@@ -54,11 +55,11 @@ export function createComponentSource(ports: StorePorts, fetch: BlobFetch): Comp
       if (await isInstalled(files, component, path, record)) return 'already';
       const from = await verifiedPath(ports, fetch, component);
       const temporary = `${path}.new`;
-      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')), EXECUTABLE);
+      await files.makeDirectory(dirname(path), EXECUTABLE);
       await files.remove(temporary);
       await streams.copy(from, temporary);
       await streams.publish(temporary, path, EXECUTABLE);
-      await files.makeDirectory(record.slice(0, record.lastIndexOf('/')));
+      await files.makeDirectory(dirname(record));
       await files.writeAtomic(record, `${component.sha256}\n`);
       signal.throwIfAborted();
       return 'installed';
@@ -113,7 +114,7 @@ async function fetchOrExplain(
  * only repeats the copy.
  */
 function installRecordPath(path: string): string {
-  return `/var/lib/cluster/components/${path.slice(path.lastIndexOf('/') + 1)}`;
+  return `/var/lib/cluster/components/${basename(path)}`;
 }
 
 async function isInstalled(
@@ -122,12 +123,7 @@ async function isInstalled(
   path: string,
   record: string,
 ): Promise<boolean> {
-  const [stat, recorded] = await Promise.all([files.stat(path), files.read(record, 4096)]);
-  return (
-    stat?.kind === 'file' &&
-    stat.sizeBytes === component.sizeBytes &&
-    Buffer.from(recorded ?? [])
-      .toString('utf8')
-      .trim() === component.sha256
-  );
+  const [stat, recorded] = await Promise.all([files.stat(path), readText(files, record)]);
+  const isWhole = stat?.kind === 'file' && stat.sizeBytes === component.sizeBytes;
+  return isWhole && recorded?.trim() === component.sha256;
 }

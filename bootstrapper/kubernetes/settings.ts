@@ -4,6 +4,8 @@ import {
   type PodSecurityConfig,
 } from '../../internal/config/index.ts';
 
+export type { EtcdClientFiles } from '../consensus/index.ts';
+
 /**
  * Settings of Kubernetes on this node. The values come from the cluster's configuration, the node's roles and
  * the machine.
@@ -62,15 +64,4 @@ export const PATHS = {
 /** "host:port" at which programs of this node connect to an API server. */
 export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
   return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
-}
-
-/**
- * Endpoint URL and client certificate with which the API server connects to the local member of the
- * Kubernetes etcd.
- */
-export interface EtcdClientFiles {
-  readonly endpoint: string;
-  readonly caFile: string;
-  readonly certFile: string;
-  readonly keyFile: string;
 }

@@ -1,6 +1,6 @@
 import { PHASES } from '../../initproto/phases.ts';
-import type { AppendPort, FilePort } from '../../internal/file/index.ts';
-import type { EventStore, RecordedEvent } from './phase-log.ts';
+import { readText, type AppendPort, type FilePort } from '../../internal/file/index.ts';
+import type { RecordedEvent } from './phase-event.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
@@ -8,7 +8,7 @@ const MAX_BYTES = 16 * 1024 * 1024;
  * Stores one JSON line for each event, synced. Reading stops at the first invalid line, because a crash
  * damages only the last one.
  */
-export class FileEventStore implements EventStore {
+export class FileEventStore {
   readonly #files: FilePort & AppendPort;
   readonly #path: string;
   /** Whether the last append failed, which may have left a part of its line on disk. */
@@ -20,9 +20,8 @@ export class FileEventStore implements EventStore {
   }
 
   async load(): Promise<readonly RecordedEvent[]> {
-    const raw = await this.#files.read(this.#path, MAX_BYTES);
-    if (raw === undefined) return [];
-    const text = Buffer.from(raw).toString('utf8');
+    const text = await readText(this.#files, this.#path, MAX_BYTES);
+    if (text === undefined) return [];
     const events: RecordedEvent[] = [];
     for (const line of text.split('\n')) {
       const event = parseLine(line, events.length + 1);

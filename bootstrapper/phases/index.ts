@@ -5,12 +5,6 @@
  */
 export { type PhasesErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';
-export type { PhaseEvent } from './phase-event.ts';
-export {
-  PhaseLog,
-  type EventStore,
-  type PhaseProgress,
-  type PhaseReporter,
-  type RecordedEvent,
-} from './phase-log.ts';
+export type { PhaseEvent, RecordedEvent } from './phase-event.ts';
+export { PhaseLog, type PhaseProgress, type PhaseReporter } from './phase-log.ts';
 export { type PhaseName } from '../../initproto/phases.ts';

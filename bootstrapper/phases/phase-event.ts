@@ -29,3 +29,11 @@ export type PhaseEvent =
       readonly fix: string;
       readonly retryable: boolean;
     };
+
+/** An event with its place in the log. */
+export interface RecordedEvent {
+  /** 1, 2, 3 … without gaps, also over restarts of the agent. */
+  readonly sequence: number;
+  readonly timeMs: number;
+  readonly event: PhaseEvent;
+}

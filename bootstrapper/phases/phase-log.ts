@@ -4,15 +4,8 @@ import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { PhaseName } from '../../initproto/phases.ts';
 import { failedEvent } from './failed-event.ts';
-import type { PhaseEvent } from './phase-event.ts';
-
-/** An event with its place in the log. */
-export interface RecordedEvent {
-  /** 1, 2, 3 … without gaps, also over restarts of the agent. */
-  readonly sequence: number;
-  readonly timeMs: number;
-  readonly event: PhaseEvent;
-}
+import type { FileEventStore } from './event-store.ts';
+import type { PhaseEvent, RecordedEvent } from './phase-event.ts';
 
 /** How a running phase reports its progress. */
 export interface PhaseProgress {
@@ -30,20 +23,13 @@ export interface PhaseReporter {
   run<T>(phase: PhaseName, work: (progress: PhaseProgress) => Promise<T>): Promise<T>;
 }
 
-/** Stores events durably. `load` drops an incomplete last event, which a crash may leave. */
-export interface EventStore {
-  load(): Promise<readonly RecordedEvent[]>;
-  append(event: RecordedEvent): Promise<void>;
-}
-
 /**
  * The log of all phases. Readers follow it from any sequence number. An event is on disk before a reader sees it, so that no
  * event disappears after a crash.
  */
 export class PhaseLog implements PhaseReporter {
-  readonly #store: EventStore;
+  readonly #ports: PhaseLogPorts;
   readonly #clock: Clock;
-  readonly #log: Logger;
   readonly #events: RecordedEvent[] = [];
   readonly #length = new EventValue<number>();
   /** Events that could not be written; they are written with the next event, in order, so that the log has no gap. */
@@ -52,9 +38,8 @@ export class PhaseLog implements PhaseReporter {
   #next = 1;
 
   private constructor(ports: PhaseLogPorts) {
-    this.#store = ports.store;
+    this.#ports = ports;
     this.#clock = ports.clock;
-    this.#log = ports.log;
   }
 
   /** Loads the events of earlier runs. */
@@ -85,12 +70,8 @@ export class PhaseLog implements PhaseReporter {
         report: this.#speaker(phase),
         reportUnchanged: () => void (isUnchanged = true),
       });
-      this.#report({
-        kind: 'finished',
-        phase,
-        durationMs: Math.round(this.#clock.monotonicMs() - startMs),
-        already: isUnchanged,
-      });
+      const durationMs = Math.round(this.#clock.monotonicMs() - startMs);
+      this.#report({ kind: 'finished', phase, durationMs, already: isUnchanged });
       await this.#writing;
       return result;
     } catch (error) {
@@ -122,10 +103,11 @@ export class PhaseLog implements PhaseReporter {
   #report(event: PhaseEvent): void {
     const recorded = { sequence: this.#next++, timeMs: this.#clock.nowMs(), event };
     const { kind, ...facts } = event;
-    this.#log[kind === 'failed' ? 'error' : 'info'](`phase ${kind}`, facts);
+    const { log } = this.#ports;
+    log[kind === 'failed' ? 'error' : 'info'](`phase ${kind}`, facts);
     this.#writing = this.#writing
       .then(() => this.#save(recorded))
-      .catch((error: unknown) => this.#log.warn('phase event not saved', { error }))
+      .catch((error: unknown) => log.warn('phase event not saved', { error }))
       .then(() => {
         this.#events.push(recorded);
         this.#length.set(this.#events.length);
@@ -135,14 +117,14 @@ export class PhaseLog implements PhaseReporter {
   async #save(recorded: RecordedEvent): Promise<void> {
     this.#unsaved.push(recorded);
     for (let [first] = this.#unsaved; first !== undefined; [first] = this.#unsaved) {
-      await this.#store.append(first);
+      await this.#ports.store.append(first);
       this.#unsaved.shift();
     }
   }
 }
 
 interface PhaseLogPorts {
-  readonly store: EventStore;
+  readonly store: Pick<FileEventStore, 'load' | 'append'>;
   readonly clock: Clock;
   readonly log: Logger;
 }

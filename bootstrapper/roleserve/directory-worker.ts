@@ -2,7 +2,6 @@ import { follow } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { type ControlPlane, Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import { type ClusterDirectory, type Curators, directoryFromMembership } from '../curatorclient/index.ts';
-import type { Membership } from '../membership/index.ts';
 import { planForMember } from './role-fetch-worker.ts';
 import type { RoleValues, RoleValueWriters } from './role-values.ts';
 
@@ -49,10 +48,13 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
     input: options.reads.clusterMembership,
     plan: planForMember,
     start: async (scope, membership) => {
-      const restored = await restore(options, membership, scope);
+      const damaged = 'saved directory damaged, using the one of the membership';
+      const saved = (await load(options.saved, damaged, scope)) ?? [];
+      const restored = nonEmpty(saved) ?? nonEmpty(directoryFromMembership(membership));
       known.directory = JSON.stringify(restored);
       known.nodeCertPem ??= membership.nodeCertPem;
-      const relays = await restoreRelays(options, scope);
+      const relays =
+        (await load(options.savedRelays, 'saved list of relays damaged, ignoring it', scope)) ?? [];
       options.writes.clusterRelays.set(relays);
       if (restored !== undefined) options.writes.clusterDirectory.set(restored);
       scope.run('watch', (watch) => followCurators(options, relays, known, watch));
@@ -61,28 +63,14 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
   });
 }
 
-/** Loads the saved directory; if it is missing or damaged, uses the directory of the membership. */
-async function restore(
-  { saved }: DirectoryOptions,
-  membership: Membership,
-  scope: Scope,
-): Promise<ClusterDirectory | undefined> {
-  const first = nonEmpty(directoryFromMembership(membership));
+/** Loads a record; a damaged one counts as missing. `damaged`: what the log says about a damaged one. */
+async function load<T>(saved: SavedRecord<T>, damaged: string, scope: Scope): Promise<T | undefined> {
   try {
-    return nonEmpty((await saved.load()) ?? []) ?? first;
+    return await saved.load();
   } catch (error) {
-    // A damaged directory is no risk: curators send it again, and peers must prove their identity.
-    scope.log.warn('saved directory damaged, using the one of the membership', { error });
-    return first;
-  }
-}
-
-async function restoreRelays({ savedRelays }: DirectoryOptions, scope: Scope): Promise<readonly string[]> {
-  try {
-    return (await savedRelays.load()) ?? [];
-  } catch (error) {
-    scope.log.warn('saved list of relays damaged, ignoring it', { error });
-    return [];
+    // A damaged record is no risk: curators send it again, and peers must prove their identity.
+    scope.log.warn(damaged, { error });
+    return undefined;
   }
 }
 

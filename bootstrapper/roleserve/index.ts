@@ -13,7 +13,6 @@
  * Each worker decides with a pure plan function of its inputs. Only a role that is assigned or removed starts or stops it.
  */
 export { type BalancerOptions, balancerWorker } from './balancer-worker.ts';
-export { settingsFromSpec } from './cluster-settings.ts';
 export { type ComponentsWorkerOptions, componentsWorker } from './components-worker.ts';
 export {
   type ControlPlaneDriver,
@@ -35,6 +34,7 @@ export {
   type RoleValues,
   RoleValueStore,
   type RoleValueWriters,
+  settingsFromSpec,
 } from './role-values.ts';
 export { type SignerDriver, type SignerOptions, signerWorker } from './signer-worker.ts';
 export { type StrayTaintsOptions, strayTaintsWorker } from './stray-taints-worker.ts';

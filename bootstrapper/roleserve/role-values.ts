@@ -1,4 +1,8 @@
-import type { CertificatesConfig, PodSecurityConfig } from '../../internal/config/index.ts';
+import {
+  nodeSettingsFrom,
+  type CertificatesConfig,
+  type PodSecurityConfig,
+} from '../../internal/config/index.ts';
 import { EventValue, map, type Readable, type Settable } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -54,6 +58,15 @@ export interface ClusterSettings {
   readonly certificates?: CertificatesConfig | undefined;
   /** Pod Security configuration; absent in clusters of older releases. */
   readonly podSecurity?: PodSecurityConfig | undefined;
+}
+
+/** The settings of a new cluster. Every later node gets them with its ticket. */
+export function settingsFromSpec(spec: InitSpec): ClusterSettings {
+  const { clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest } = spec;
+  return {
+    ...{ clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest },
+    ...nodeSettingsFrom(spec.configuration),
+  };
 }
 
 function unknownYet<T>(): EventValue<T | undefined> {
