@@ -5,7 +5,6 @@ import { combine, currentValue, when } from '../../internal/event/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   parseKeySet,
-  publicPartsOf,
   ROTATING_KEYS,
   type RotatingKey,
   type RotatingPair,
@@ -16,6 +15,7 @@ import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import {
   installSharedKeys,
+  isSetOf,
   type KeyRotationDriver,
   KeyRotationError,
   type KeyStore,
@@ -69,7 +69,7 @@ export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotat
       const ticket = await requestTicket(ports, made.by, signal);
       const text = ticket.controlPlaneKeys?.get('rotation.json');
       const set = text === undefined ? undefined : parseKeySet('the keys in a ticket', text.reveal());
-      if (set?.generation === made.generation && isSame(publicPartsOf(set.next), made.next)) return set;
+      if (isSetOf(set, made)) return set;
       const message = `keys of generation ${made.generation} not received`;
       throw new KeyRotationError('keyrotation-keys-unavailable', message);
     },
@@ -173,8 +173,4 @@ function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesS
 
 function progressOf(say: (what: string) => void): PhaseProgress {
   return { report: (text) => say(text), reportUnchanged: () => undefined };
-}
-
-function isSame(one: Readonly<Record<RotatingKey, string>>, other: typeof one): boolean {
-  return ROTATING_KEYS.every((name) => one[name].trim() === other[name].trim());
 }

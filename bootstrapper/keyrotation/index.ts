@@ -14,6 +14,7 @@ export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
 export { KeyRotationError, type KeyRotationErrorCode } from './errors.ts';
 export { KeyStore, type KeyPaths } from './key-store.ts';
 export {
+  isSetOf,
   nodeKeysWorker,
   type KeyRotationDriver,
   type NodeKeysWorkerOptions,

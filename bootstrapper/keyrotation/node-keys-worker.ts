@@ -101,16 +101,16 @@ async function planNow(
     },
     { signal: scope.signal },
   );
+  const made = record?.made && { ...record.made, generation: record.generation };
   const roles = currentValue(reads.localRoles);
   const plan = planNodeKeys({
     cluster: record,
     finished: await store.loadStage(),
     isControlPlane: roles && isControlPlane([...roles]),
-    hasKeys: record?.made !== undefined && isSetOf(await store.loadSet(), record),
+    hasKeys: made !== undefined && isSetOf(await store.loadSet(), made),
   });
   if (plan.kind === 'rest' || plan.kind === 'wait') return plan;
-  if (record?.made === undefined) return { kind: 'wait', why: 'the new keys' };
-  return { ...plan, made: { ...record.made, generation: record.generation } };
+  return made === undefined ? { kind: 'wait', why: 'the new keys' } : { ...plan, made };
 }
 
 async function carryOut(options: NodeKeysWorkerOptions, step: Step, scope: Scope): Promise<void> {
@@ -166,8 +166,8 @@ function clientsOf(phase: KeyPhase, { previous, next }: NewKeys): string {
 }
 
 /** Whether these are the recorded keys: another control plane may have created keys at the same time. */
-function isSetOf(set: KeySet | undefined, { generation, made }: KeysRecord): boolean {
-  if (set?.generation !== generation || made === undefined) return false;
+export function isSetOf(set: KeySet | undefined, made: NewKeys): set is KeySet {
+  if (set?.generation !== made.generation) return false;
   const next = publicPartsOf(set.next);
   return ROTATING_KEYS.every((name) => next[name].trim() === made.next[name].trim());
 }

@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { PATHS } from './settings.ts';
-
-const MAX_BYTES = 64 * 1024;
 
 /**
  * Records in one file which steps are complete, each with a hash of its inputs. A checkpoint is written after
@@ -37,10 +35,10 @@ export class StepCheckpoints {
   }
 
   async #read(): Promise<Record<string, unknown>> {
-    const raw = await this.#files.read(PATHS.stepCheckpoints, MAX_BYTES);
-    if (raw === undefined) return {};
+    const text = await readText(this.#files, PATHS.stepCheckpoints);
+    if (text === undefined) return {};
     try {
-      const value: unknown = JSON.parse(Buffer.from(raw).toString('utf8'));
+      const value: unknown = JSON.parse(text);
       return typeof value === 'object' && value !== null ? { ...value } : {};
     } catch {
       return {};

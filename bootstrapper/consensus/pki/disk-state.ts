@@ -1,5 +1,5 @@
 import type { FilePort } from '../../../internal/file/index.ts';
-import { ConsensusError } from '../errors.ts';
+import { ConsensusError, type ConsensusErrorCode } from '../errors.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
 
 /** The state of an etcd member's files on disk. It decides whether CAs may be created. */
@@ -38,22 +38,15 @@ export function mayCreateCas(
 ): boolean {
   const { layout, createsCluster, alone } = at;
   const [missing] = facts.missing;
-  if (!createsCluster && missing !== undefined && !facts.hasData && !facts.wasMember) {
-    throw new ConsensusError('consensus-keys-awaited', `starting etcd: ${missing} not found`, {
-      details: { path: missing },
-    });
-  }
-  if ((facts.hasData || facts.wasMember) && missing !== undefined) {
-    throw new ConsensusError('consensus-pki-missing', `starting etcd: ${missing} is missing`, {
-      details: { path: missing },
-    });
-  }
+  const refusal = (code: ConsensusErrorCode, path: string, why: string): ConsensusError =>
+    new ConsensusError(code, `starting etcd: ${path} ${why}`, { details: { path } });
+  if (!createsCluster && missing !== undefined && !facts.hasData && !facts.wasMember)
+    throw refusal('consensus-keys-awaited', missing, 'not found');
+  if ((facts.hasData || facts.wasMember) && missing !== undefined)
+    throw refusal('consensus-pki-missing', missing, 'is missing');
   // A node that joins gets its data from the other members. A single node without its data would start a
   // second cluster.
-  if ((createsCluster || alone) && facts.wasMember && !facts.hasData) {
-    throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is missing`, {
-      details: { path: layout.memberData },
-    });
-  }
+  if ((createsCluster || alone) && facts.wasMember && !facts.hasData)
+    throw refusal('consensus-data-missing', layout.memberData, 'is missing');
   return missing !== undefined;
 }

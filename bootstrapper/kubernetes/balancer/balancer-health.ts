@@ -26,15 +26,8 @@ const answerShape = z.object({
 });
 type Answer = z.infer<typeof answerShape>['upstreams'][number];
 
-/** The health of an API server as the balancer of this node reports it. */
-export interface ApiServerHealth {
-  /** "host:port" */
-  readonly server: string;
-  readonly verdict: Answer['verdict'];
-  readonly sinceMs: number;
-  readonly why: string;
-  readonly connections: number;
-}
+/** The health of an API server, "host:port", as the balancer of this node reports it. */
+export type ApiServerHealth = Readonly<Omit<Answer, 'upstream'>> & { readonly server: string };
 
 /**
  * Reads the health of the API servers from the balancer of this node. Rejects if the balancer does not answer

@@ -1,3 +1,4 @@
+import { readText } from '../../../internal/file/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../../internal/pki/index.ts';
 import type { SystemPorts } from '../../../internal/platform/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
@@ -5,7 +6,6 @@ import { KUBELET_UNIT } from '../node/units.ts';
 
 /** Copy of the serving certificate with which the kubelet was started. */
 export const SERVED_CERT_COPY = `${KUBELET_FILES.servingCert}.shown`;
-const MAX_BYTES = 64 * 1024;
 const LONG_DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
 /** Ports (injected dependencies) of the renewal of the serving certificate. */
@@ -15,8 +15,8 @@ export type ServingCertificatePorts = Pick<SystemPorts, 'files' | 'units'>;
 export async function recordServingCertificate({
   files,
 }: Pick<ServingCertificatePorts, 'files'>): Promise<void> {
-  const bytes = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
-  if (bytes !== undefined) await files.writeAtomic(SERVED_CERT_COPY, bytes);
+  const certPem = await readText(files, KUBELET_FILES.servingCert);
+  if (certPem !== undefined) await files.writeAtomic(SERVED_CERT_COPY, certPem);
 }
 
 /**
@@ -30,13 +30,13 @@ export async function servedCertificateTimes(
   { files, units }: ServingCertificatePorts,
   signal: AbortSignal,
 ): Promise<CertificateTimes | undefined> {
-  const placed = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
+  const placed = await readText(files, KUBELET_FILES.servingCert);
   if (placed === undefined) return undefined;
-  const shown = await files.read(SERVED_CERT_COPY, MAX_BYTES);
-  if (shown !== undefined && Buffer.from(shown).equals(placed)) return undefined;
+  const shown = await readText(files, SERVED_CERT_COPY);
+  if (shown === placed) return undefined;
   if ((await units.status(KUBELET_UNIT, signal)).active !== 'active') return undefined;
   try {
-    return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));
+    return shown === undefined ? LONG_DUE : certificateTimesOf(shown);
   } catch {
     return LONG_DUE; // unreadable copy: the presented certificate is unknown until a restart
   }
