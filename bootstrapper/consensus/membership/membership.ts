@@ -79,10 +79,7 @@ export async function addLearner(
     await slot.writeIntent({ ...self, memberId: own.id.toString(16) });
     const named = listed.filter(({ name }) => name !== '' && name !== self.nodeId);
     const urls = named.map(({ name, peerUrls }) => [name, peerUrls[0] ?? ''] as const);
-    return {
-      memberId: own.id,
-      members: Object.fromEntries([...urls, [self.nodeId, self.peerUrl]]),
-    };
+    return { memberId: own.id, members: Object.fromEntries([...urls, [self.nodeId, self.peerUrl]]) };
   });
 }
 

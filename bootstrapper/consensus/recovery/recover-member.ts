@@ -89,20 +89,13 @@ export function judgeRecovery({ own, others }: Survey): {
   const ahead = others.filter((other) => (other.raftIndex ?? 0n) > (index ?? 0n));
   const silent = others.filter(({ raftIndex }) => raftIndex === undefined);
   const led = [own, ...others].filter((member) => member.hasLeader);
+  const reporters = led.map(({ nodeId }) => nodeId).join(', ');
+  const describe = ({ nodeId, raftIndex }: MemberProgress): string =>
+    `${nodeId} is at raft index ${raftIndex}, this member at ${index}: recover from ${nodeId}`;
+  const refusals = index === undefined ? [] : ahead.map(describe);
   return {
-    refusals: [
-      ...(led.length > 0
-        ? [
-            `etcd has a leader (reported by ${led.map(({ nodeId }) => nodeId).join(', ')}): its quorum is not lost`,
-          ]
-        : []),
-      ...(led.length > 0 || index === undefined
-        ? []
-        : ahead.map(
-            (each) =>
-              `${each.nodeId} is at raft index ${each.raftIndex}, this member at ${index}: recover from ${each.nodeId}`,
-          )),
-    ],
+    refusals:
+      led.length === 0 ? refusals : [`etcd has a leader (reported by ${reporters}): its quorum is not lost`],
     losses: [
       index === undefined
         ? 'all changes after the last log entry on the disk of this member, which does not serve now'

@@ -39,11 +39,8 @@ export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promi
       if (polls % 20 === 19) await refuseFailingKubelet(ports, wait);
       if (clock.monotonicMs() > endMs) {
         const log = await logTail(ports, wait.signal);
-        throw new KubernetesError(
-          'kubernetes-api-timeout',
-          `${wait.what} for ${formatDuration(wait.timeoutMs)}: ${log}`,
-          { cause: error },
-        );
+        const message = `${wait.what} for ${formatDuration(wait.timeoutMs)}: ${log}`;
+        throw new KubernetesError('kubernetes-api-timeout', message, { cause: error });
       }
     }
     await clock.sleep(POLL_MS, wait.signal);

@@ -18,33 +18,22 @@ export class Kubeadm {
 
   /** Runs e.g. `kubeadm init phase certs all`. @throws KubernetesError `kubernetes-kubeadm-failed` */
   async initPhase(phase: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
-    const argv = [
-      `${PATHS.bin}/kubeadm`,
-      'init',
-      'phase',
-      ...phase,
-      '--config',
-      PATHS.kubeadmConfig,
-    ] as const;
+    const name = phase.join(' ');
+    const options = ['--config', PATHS.kubeadmConfig];
     try {
       await this.#commands.run({
-        argv: [...argv],
+        argv: [`${PATHS.bin}/kubeadm`, 'init', 'phase', ...phase, ...options],
         env: { PATH: `${PATHS.bin}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: '/root' },
         timeoutMs: PHASE_MS,
-        onLine: (line) => this.#log.debug('output of kubeadm', { phase: phase.join(' '), line }),
+        onLine: (line) => this.#log.debug('output of kubeadm', { phase: name, line }),
         signal,
       });
     } catch (error) {
       signal.throwIfAborted();
       const output = error instanceof ExecError ? errorLines(error.outputTail) : '';
-      throw new KubernetesError(
-        'kubernetes-kubeadm-failed',
-        `running kubeadm phase ${phase.join(' ')}: ${output}`,
-        {
-          cause: error,
-          details: { phase: phase.join(' ') },
-        },
-      );
+      const message = `running kubeadm phase ${name}: ${output}`;
+      const details = { phase: name };
+      throw new KubernetesError('kubernetes-kubeadm-failed', message, { cause: error, details });
     }
   }
 }

@@ -163,13 +163,8 @@ async function importImage(
   const path = await ports.blobPath(image);
   try {
     // `--local`: the transfer service of containerd would copy the same bytes a second time.
-    const options = [
-      '--local',
-      `--no-unpack=${!isUnpacked(image, { controlPlane })}`,
-      '--label',
-      PINNED,
-    ] as const;
-    await ctr(ports.commands, ['images', 'import', ...options, path], signal);
+    const unpack = `--no-unpack=${!isUnpacked(image, { controlPlane })}`;
+    await ctr(ports.commands, ['images', 'import', '--local', unpack, '--label', PINNED, path], signal);
   } catch (error) {
     signal.throwIfAborted();
     throw new KubernetesError('kubernetes-image-broken', `importing image ${image.name}`, { cause: error });
@@ -183,17 +178,10 @@ async function pinnedImages(commands: CommandRunner, signal: AbortSignal): Promi
 }
 
 async function ctr(commands: CommandRunner, args: readonly string[], signal: AbortSignal): Promise<string> {
-  const argv = [
-    `${PATHS.bin}/ctr`,
-    '--address',
-    PATHS.containerdSocket,
-    '--namespace',
-    'k8s.io',
-    ...args,
-  ] as const;
+  const target = ['--address', PATHS.containerdSocket, '--namespace', 'k8s.io'];
   // ctr copies its input and exits. Without garbage collection, it needs a sixth less CPU time.
   const { stdout } = await commands.run({
-    argv: [...argv],
+    argv: [`${PATHS.bin}/ctr`, ...target, ...args],
     env: { GOGC: 'off', GOMEMLIMIT: '64MiB' },
     timeoutMs: IMPORT_MS,
     signal,
