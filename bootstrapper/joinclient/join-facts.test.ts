@@ -32,14 +32,14 @@ test.each([
 });
 
 const proxies = [
-  { name: 'no proxy', given: [], want: { outcome: 'pass', expected: 'none' } },
+  { name: 'pass without a proxy', given: [], want: { outcome: 'pass', expected: 'none' } },
   {
-    name: 'a proxy, which is not used',
+    name: 'warns about a proxy, because it is not used',
     given: ['https_proxy=http://p:3128'],
     want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128 (not used)' },
   },
 ];
-test.each(proxies)('the join facts list a proxy of this machine: $name', ({ given, want }) => {
+test.each(proxies)('the join facts of a machine $name', ({ given, want }) => {
   const facts = new JoinFacts(() => 1);
   facts.recordProxies(given);
   const [fact] = facts.list();

@@ -16,7 +16,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
-    name: 'nothing while the rotation waits for its keys',
+    name: 'does nothing while the rotation waits for its keys',
     given: { ...controlPlane, cluster: { generation: 3, phase: 'asked' } },
     want: { kind: 'rest' },
   },
@@ -26,7 +26,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
-    name: 'nothing while a slow curator reports an older stage',
+    name: 'does nothing while a slow curator reports an older stage',
     given: { ...worker, finished: { generation: 2, phase: 'issue' } },
     want: { kind: 'rest' },
   },

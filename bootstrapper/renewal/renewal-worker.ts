@@ -117,7 +117,9 @@ async function renewIfDue(
   return clock.nowMs() + SHORTEST_MS;
 }
 
-/** Runs installations one after the other, because several of them restart the same programs. */
+/**
+ * Activates renewed certificates one group after the other, because several groups restart the same programs.
+ */
 class RenewalQueue {
   /** Name of the group that was renewed last. */
   readonly renewed = new EventValue<string>();

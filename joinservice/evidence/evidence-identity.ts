@@ -26,7 +26,7 @@ export function isSameMachine(
   return known.akName === undefined ? known.identity === identity : known.akName === akName;
 }
 
-/** The machine that verified evidence of a session or statement identifies. */
+/** Returns the identity of the machine that sent the verified evidence of a session or statement. */
 export function evidenceIdentityOf(
   verified: Pick<Verdict, 'claims' | 'variant' | 'machineIdentity'>,
 ): EvidenceIdentity {

@@ -20,7 +20,7 @@ Signed-By:
 
 const cases = [
   {
-    name: 'deb822 sources with the updates and security suites',
+    name: 'accepts deb822 sources with the updates and security suites',
     files: [{ path: '/etc/apt/sources.list.d/debian.sources', text: deb822 }],
     want: [
       'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian bookworm main',
@@ -29,7 +29,7 @@ const cases = [
     ],
   },
   {
-    name: 'one-line sources with options and comments',
+    name: 'accepts one-line sources with options and comments',
     files: [
       {
         path: '/etc/apt/sources.list',
@@ -43,24 +43,24 @@ const cases = [
     want: ['deb [signed-by=/k.gpg] http://mirror.example/debian bookworm main'],
   },
   {
-    name: 'sources of another distribution',
+    name: 'ignores sources of another distribution',
     files: [{ path: '/etc/apt/sources.list', text: 'deb http://mirror.example/ubuntu noble main universe' }],
     want: [],
   },
   {
-    name: 'a third-party source with the same suite name but without main',
+    name: 'ignores a third-party source with the same suite name but without main',
     files: [{ path: '/etc/apt/sources.list', text: 'deb http://other.example bookworm stable' }],
     want: [],
   },
   {
-    name: 'only the updates suite, which is not sufficient for a root file system',
+    name: 'returns nothing for the updates suite alone, which is not sufficient for a root file system',
     files: [
       { path: '/etc/apt/sources.list', text: 'deb http://mirror.example/debian bookworm-updates main' },
     ],
     want: [],
   },
   {
-    name: 'a disabled stanza',
+    name: 'ignores a disabled stanza',
     files: [
       {
         path: '/a.sources',
@@ -70,7 +70,7 @@ const cases = [
     want: [],
   },
   {
-    name: 'the same source twice',
+    name: 'returns a source once that is listed twice',
     files: [
       { path: '/a.list', text: 'deb http://m.example/debian bookworm main' },
       { path: '/b.list', text: 'deb http://m.example/debian bookworm main' },
@@ -80,10 +80,7 @@ const cases = [
 ];
 
 describe('sourcesFor()', () => {
-  test.each(cases)(
-    'aptSourcesFor() selects the main sources of the release from $name',
-    ({ files, want }) => {
-      expect(aptSourcesFor('bookworm', files)).toEqual(want);
-    },
-  );
+  test.each(cases)('aptSourcesFor() $name', ({ files, want }) => {
+    expect(aptSourcesFor('bookworm', files)).toEqual(want);
+  });
 });
