@@ -48,4 +48,4 @@ export type CommandHandler<O> = (
 ) => Promise<ExitName | number | void>;
 
 /** Converts a handler to an action of commander: `command.action(bind<InitOptions>(async (context, options) => …))`. */
-export type ActionBinder = <O>(handler: CommandHandler<O>) => (...args: unknown[]) => Promise<void>;
+export type ActionBinder = <O = object>(handler: CommandHandler<O>) => (...args: unknown[]) => Promise<void>;

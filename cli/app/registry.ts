@@ -6,114 +6,74 @@ export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
   /** Loads the file whose `register` adds arguments, flags and subcommands. */
-  load(): Promise<{ register(command: Command, action: ActionBinder): void }>;
+  readonly load: () => Promise<{ register(command: Command, action: ActionBinder): void }>;
+}
+
+function command(name: string, summary: string, load: CommandEntry['load']): CommandEntry {
+  return { name, summary, load };
 }
 
 /** All commands in the order of `cluster --help`. The file of a command is loaded only when that command runs. */
 export const COMMANDS: readonly CommandEntry[] = [
-  {
-    name: 'config',
-    summary: 'generate, validate and change the configuration',
-    load: () => import('../commands/config.ts'),
-  },
-  {
-    name: 'provisioning',
-    summary: 'generate and validate the provisioning file of a machine',
-    load: () => import('../commands/node/provisioning.ts'),
-  },
-  {
-    name: 'preflight',
-    summary: 'check whether a machine meets the requirements of a node',
-    load: () => import('../commands/node/preflight.ts'),
-  },
-  {
-    name: 'init',
-    summary: 'create the cluster on the first machine, or resume an interrupted init',
-    load: () => import('../commands/init.ts'),
-  },
-  {
-    name: 'join',
-    summary: 'tell a machine which cluster to join, and show its progress',
-    load: () => import('../commands/node/join.ts'),
-  },
-  {
-    name: 'status',
-    summary: 'show cluster status',
-    load: () => import('../commands/status.ts'),
-  },
-  {
-    name: 'node',
-    summary: 'manage nodes and join requests',
-    load: () => import('../commands/node/node.ts'),
-  },
-  {
-    name: 'verify',
-    summary: 'verify fresh attestation evidence of a node',
-    load: () => import('../commands/node/verify.ts'),
-  },
-  {
-    name: 'explain',
-    summary: 'explain how a machine joined, or why it could not join',
-    load: () => import('../commands/node/explain.ts'),
-  },
-  {
-    name: 'audit',
-    summary: 'show, export and verify the audit log',
-    load: () => import('../commands/audit.ts'),
-  },
-  {
-    name: 'operator',
-    summary: 'manage the people who may use the cluster',
-    load: () => import('../commands/operator.ts'),
-  },
-  {
-    name: 'sign',
-    summary: 'sign the current configuration, operators and control planes (owners only)',
-    load: () => import('../commands/sign.ts'),
-  },
-  {
-    name: 'keys',
-    summary: 'show and rotate the keys that all control planes share',
-    load: () => import('../commands/keys.ts'),
-  },
-  {
-    name: 'kubeconfig',
-    summary: 'print, renew or merge the kubeconfig',
-    load: () => import('../commands/kubeconfig.ts'),
-  },
-  {
-    name: 'recover',
-    summary: 'recover a cluster that lost its quorum',
-    load: () => import('../commands/recover.ts'),
-  },
-  {
-    name: 'mini',
-    summary: 'run a local cluster, each node in a container',
-    load: () => import('../commands/mini.ts'),
-  },
-  {
-    name: 'bundle',
-    summary: 'build, download and verify the components that nodes run',
-    load: () => import('../commands/bundle.ts'),
-  },
-  {
-    name: 'package',
-    summary: 'publish the Debian packages of this program',
-    load: () => import('../commands/package.ts'),
-  },
-  {
-    name: 'attest',
-    summary: 'inspect evidence, reference values and collateral',
-    load: () => import('../commands/attest.ts'),
-  },
-  {
-    name: 'completion',
-    summary: 'print a shell completion script',
-    load: () => import('../commands/completion.ts'),
-  },
-  {
-    name: 'help',
-    summary: 'show help for a command, exit codes or error codes',
-    load: () => import('../commands/help.ts'),
-  },
+  command('config', 'generate, validate and change the configuration', () => import('../commands/config.ts')),
+  command(
+    'provisioning',
+    'generate and validate the provisioning file of a machine',
+    () => import('../commands/node/provisioning.ts'),
+  ),
+  command(
+    'preflight',
+    'check whether a machine meets the requirements of a node',
+    () => import('../commands/node/preflight.ts'),
+  ),
+  command(
+    'init',
+    'create the cluster on the first machine, or resume an interrupted init',
+    () => import('../commands/init.ts'),
+  ),
+  command(
+    'join',
+    'tell a machine which cluster to join, and show its progress',
+    () => import('../commands/node/join.ts'),
+  ),
+  command('status', 'show cluster status', () => import('../commands/status.ts')),
+  command('node', 'manage nodes and join requests', () => import('../commands/node/node.ts')),
+  command(
+    'verify',
+    'verify fresh attestation evidence of a node',
+    () => import('../commands/node/verify.ts'),
+  ),
+  command(
+    'explain',
+    'explain how a machine joined, or why it could not join',
+    () => import('../commands/node/explain.ts'),
+  ),
+  command('audit', 'show, export and verify the audit log', () => import('../commands/audit.ts')),
+  command('operator', 'manage the people who may use the cluster', () => import('../commands/operator.ts')),
+  command(
+    'sign',
+    'sign the current configuration, operators and control planes (owners only)',
+    () => import('../commands/sign.ts'),
+  ),
+  command(
+    'keys',
+    'show and rotate the keys that all control planes share',
+    () => import('../commands/keys.ts'),
+  ),
+  command('kubeconfig', 'print, renew or merge the kubeconfig', () => import('../commands/kubeconfig.ts')),
+  command('recover', 'recover a cluster that lost its quorum', () => import('../commands/recover.ts')),
+  command('mini', 'run a local cluster, each node in a container', () => import('../commands/mini.ts')),
+  command(
+    'bundle',
+    'build, download and verify the components that nodes run',
+    () => import('../commands/bundle.ts'),
+  ),
+  command('package', 'publish the Debian packages of this program', () => import('../commands/package.ts')),
+  command(
+    'attest',
+    'inspect evidence, reference values and collateral',
+    () => import('../commands/attest.ts'),
+  ),
+  command('completion', 'print a shell completion script', () => import('../commands/completion.ts')),
+  command('help', 'show help for a command, exit codes or error codes', () => import('../commands/help.ts')),
 ];

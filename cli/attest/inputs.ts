@@ -10,11 +10,11 @@ import { AttestError } from './errors.ts';
 export interface ExplainOptions {
   readonly evidence: string;
   readonly variant: string;
-  readonly endorsements: readonly string[];
-  readonly collateral: readonly string[];
-  readonly policy: string | undefined;
-  readonly binding: string | undefined;
-  readonly at: string | undefined;
+  readonly endorsements?: readonly string[];
+  readonly collateral?: readonly string[];
+  readonly policy?: string | undefined;
+  readonly binding?: string | undefined;
+  readonly at?: string | undefined;
 }
 
 /** Variants of evidence that can be explained. */
@@ -51,15 +51,16 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
     throw new AttestError('attest-option', `unknown --variant ${JSON.stringify(options.variant)}`);
   }
   // Without this error, the result would look as if the evidence had been verified with the ignored input.
-  if (variant === 'tpm' && options.collateral.length > 0)
+  const { endorsements = [], collateral: collateralPaths = [] } = options;
+  if (variant === 'tpm' && collateralPaths.length > 0)
     throw new AttestError('attest-option', '--collateral does not apply to TPM evidence');
   const readAll = (paths: readonly string[]): Promise<Uint8Array[]> =>
     Promise.all(paths.map((path) => readFile(path, ports)));
-  const collateral = await readAll(options.collateral);
+  const collateral = await readAll(collateralPaths);
   return {
     variant,
     evidence: await readEvidence(options.evidence, ports),
-    endorsements: await readAll(options.endorsements),
+    endorsements: await readAll(endorsements),
     collateral: () => collateral.flatMap(readCollateralFile),
     policy: options.policy === undefined ? 'not-judged' : await readPolicy(options.policy, ports),
     binding: options.binding === undefined ? 'not-judged' : parseBinding(options.binding),

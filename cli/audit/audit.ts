@@ -1,5 +1,4 @@
 import type { AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import type { Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import type { AuditRecord } from '../../internal/records/index.ts';
@@ -14,23 +13,22 @@ import { AuditLogError } from './errors.ts';
 const MAX_EXPORT_BYTES = 256 * 1024 * 1024;
 const NO_WORKSPACE: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
-/** Filter flags of `cluster audit ls`. */
-export interface AuditFilter {
+/** Flags of `cluster audit ls`. */
+export interface AuditListOptions {
   /** Part of "operator:NAME", "node:ID", "joinservice:ID". */
   readonly caller?: string | undefined;
   readonly method?: string | undefined;
   /** Part of the subject. */
   readonly subject?: string | undefined;
+  /** Show only so many of the newest entries. */
+  readonly last?: number | undefined;
 }
 
 /** `cluster audit ls`: reads the audit log, verifies it against earlier checkpoints, signs a new one, and shows entries. */
-export async function runAuditList(
-  context: CommandContext,
-  options: AuditFilter & { readonly last: number | undefined },
-): Promise<void> {
+export async function runAuditList(context: CommandContext, options: AuditListOptions): Promise<void> {
   const { entries, head } = await readVerified(context);
-  const wanted = entries.filter((entry) => isWanted(entry, options));
-  const shown = options.last === undefined ? wanted : wanted.slice(-options.last);
+  const { last = Infinity } = options;
+  const shown = entries.filter((entry) => isWanted(entry, options)).slice(-last);
   context.host.result({ head, entries: shown }, () =>
     shown.length === 0
       ? 'no matching entries'
@@ -87,8 +85,7 @@ async function verifyFile(context: CommandContext, path: string) {
 /** Undefined without a workspace: an export can be verified without checkpoints. */
 async function checkpointsIfAny(context: CommandContext): Promise<readonly Checkpoint[] | undefined> {
   try {
-    const { checkpoints } = await openCheckpoints(context);
-    return await checkpoints.list();
+    return await (await openCheckpoints(context)).list();
   } catch (error) {
     if (!(error instanceof CodedError) || !NO_WORKSPACE.includes(String(error.code))) throw error;
     return undefined;
@@ -97,7 +94,7 @@ async function checkpointsIfAny(context: CommandContext): Promise<readonly Check
 
 /** Reads all entries, verifies them against the checkpoints, and saves a new checkpoint. */
 async function readVerified(context: CommandContext) {
-  const { checkpoints } = await openCheckpoints(context);
+  const checkpoints = await openCheckpoints(context);
   return context.host.step('audit-read', 'Reading and verifying the audit log', async () => {
     const known = await checkpoints.list();
     const shown: ChainEntry[] = [];
@@ -124,16 +121,13 @@ async function readVerified(context: CommandContext) {
   });
 }
 
-async function openCheckpoints(context: CommandContext): Promise<{ readonly checkpoints: Checkpoints }> {
-  const { keyPem, clusterId, directory } = await readCaller(context);
-  const location = { workspace: directory, clusterId };
-  const pubKey = ed25519PubKeyFrom(keyPem);
-  if (pubKey === undefined) throw new Error('the key of the caller is not an Ed25519 key'); // readCaller() has checked it
-  const owner = { keyPem, pubKey };
-  return { checkpoints: new Checkpoints(context.ports.files, location, owner) };
+async function openCheckpoints(context: CommandContext): Promise<Checkpoints> {
+  const caller = await readCaller(context);
+  const location = { workspace: caller.directory, clusterId: caller.clusterId };
+  return new Checkpoints(context.ports.files, location, caller);
 }
 
-function isWanted(entry: AuditRecord, { caller, method, subject }: AuditFilter): boolean {
+function isWanted(entry: AuditRecord, { caller, method, subject }: AuditListOptions): boolean {
   return (
     (caller === undefined || entry.caller.includes(caller)) &&
     (method === undefined || entry.method.toLowerCase() === method.toLowerCase()) &&

@@ -2,5 +2,5 @@
  * The audit log of a cluster: list it, export it, and verify its hash chain against the checkpoints that the workspace
  * keeps where the cluster cannot reach them.
  */
-export { runAuditExport, runAuditList, runAuditVerify, type AuditFilter } from './audit.ts';
+export { runAuditExport, runAuditList, runAuditVerify, type AuditListOptions } from './audit.ts';
 export { AuditLogError, auditLogErrors, type AuditLogErrorCode } from './errors.ts';

@@ -24,7 +24,7 @@ export interface CloudInitOptions {
   /** "HOST:PORT" of control planes; default: those of the cluster. */
   readonly endpoints: readonly string[];
   /** URL of the agent package, for images without it. */
-  readonly package: string | undefined;
+  readonly package?: string | undefined;
   readonly packageSha256?: string | undefined;
   readonly tpm: boolean;
   readonly format: 'cloud-init' | 'provisioning';

@@ -1,14 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-
-interface ExplainFlags {
-  readonly variant: string;
-  readonly endorsements?: readonly string[];
-  readonly collateral?: readonly string[];
-  readonly policy?: string;
-  readonly binding?: string;
-  readonly at?: string;
-}
+import type { ExplainOptions } from '../attest/index.ts';
 
 const useCases = () => import('../attest/index.ts');
 const clusterUseCases = () => import('../collateral/index.ts');
@@ -76,11 +68,11 @@ function registerClusterCollateral(collateral: Command, action: ActionBinder): v
   collateral
     .command('hand-on')
     .description('upload the workspace’s collateral to the cluster, which then uses it')
-    .action(action<object>(async (context) => (await clusterUseCases()).runCollateralUpload(context)));
+    .action(action(async (context) => (await clusterUseCases()).runCollateralUpload(context)));
   collateral
     .command('show')
     .description('show the collateral the cluster uses, its age and who uploaded it')
-    .action(action<object>(async (context) => (await clusterUseCases()).runCollateralShow(context)));
+    .action(action(async (context) => (await clusterUseCases()).runCollateralShow(context)));
 }
 
 function registerExplain(attest: Command, action: ActionBinder): void {
@@ -102,10 +94,8 @@ function registerExplain(attest: Command, action: ActionBinder): void {
     .option('--at <time>', 'verify as of this time, such as 2026-01-31T12:00:00Z')
     .addHelpText('after', '\nExit code: 0 if the evidence is accepted, 4 if it is refused.')
     .action(
-      action<ExplainFlags>(async (context, flags, evidence = '') => {
-        const { variant, endorsements = [], collateral = [], policy, binding, at } = flags;
-        const options = { evidence, variant, endorsements, collateral, policy, binding, at };
-        return (await useCases()).runAttestExplain(context, options);
-      }),
+      action<Omit<ExplainOptions, 'evidence'>>(async (context, flags, evidence = '') =>
+        (await useCases()).runAttestExplain(context, { ...flags, evidence }),
+      ),
     );
 }

@@ -1,13 +1,7 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import type { AuditListOptions } from '../audit/index.ts';
 import { wholeNumber } from './flags.ts';
-
-interface ListFlags {
-  readonly caller?: string;
-  readonly method?: string;
-  readonly subject?: string;
-  readonly last?: number;
-}
 
 const useCases = () => import('../audit/index.ts');
 
@@ -22,22 +16,16 @@ export function register(audit: Command, action: ActionBinder): void {
     .option('--last <n>', 'only the newest n entries', wholeNumber(1, 1_000_000))
     .addHelpText('after', '\nExample:\n  cluster audit ls --method DecideJoin --last 20')
     .action(
-      action<ListFlags>(async (context, { last, ...filter }) =>
-        (await useCases()).runAuditList(context, { ...filter, last }),
-      ),
+      action<AuditListOptions>(async (context, options) => (await useCases()).runAuditList(context, options)),
     );
   audit
     .command('export')
     .description('write the audit log to a file that can be verified offline')
     .argument('<file>', 'file to write')
-    .action(
-      action<object>(async (context, _flags, file = '') => (await useCases()).runAuditExport(context, file)),
-    );
+    .action(action(async (context, _flags, file = '') => (await useCases()).runAuditExport(context, file)));
   audit
     .command('verify')
     .description('verify that the audit log is complete and extends all known checkpoints')
     .argument('[file]', 'exported audit log (default: the log of the cluster)')
-    .action(
-      action<object>(async (context, _flags, file) => (await useCases()).runAuditVerify(context, file)),
-    );
+    .action(action(async (context, _flags, file) => (await useCases()).runAuditVerify(context, file)));
 }

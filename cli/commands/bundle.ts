@@ -37,11 +37,7 @@ export function register(bundle: Command, action: ActionBinder): void {
     .option('--mirror <url>', 'mirror with one directory per upstream host')
     .action(
       action<FetchFlags>(async (context, { kubernetesVersion, lock, mirror }) =>
-        (await useCases()).runBundleFetch(context, {
-          kubernetesVersion,
-          ...(lock === undefined ? {} : { lockFile: lock }),
-          ...(mirror === undefined ? {} : { mirror }),
-        }),
+        (await useCases()).runBundleFetch(context, { kubernetesVersion, lockFile: lock, mirror }),
       ),
     );
   verb('verify', 'verify the hash of every component').action(

@@ -7,7 +7,7 @@ export function register(command: Command, action: ActionBinder): void {
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
     .addHelpText('after', '\nExample:\n  source <(cluster completion bash)')
     .action(
-      action<object>(async ({ host }, _options, shell) => {
+      action(async ({ host }, _options, shell) => {
         const { completionScript } = await import('../app/completion.ts');
         const script = completionScript(shell as 'bash' | 'zsh' | 'fish', command.parent ?? command);
         host.result({ shell, script }, () => script);

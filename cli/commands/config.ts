@@ -53,11 +53,11 @@ Example:
   config
     .command('validate')
     .description('validate cluster.yaml')
-    .action(action<object>(async (context) => (await useCases()).runConfigValidate(context)));
+    .action(action(async (context) => (await useCases()).runConfigValidate(context)));
   config
     .command('schema')
     .description('print the JSON Schema of cluster.yaml')
-    .action(action<object>(async (context) => (await useCases()).runConfigSchema(context)));
+    .action(action(async (context) => (await useCases()).runConfigSchema(context)));
   registerActive(config, action);
 }
 
@@ -66,7 +66,7 @@ function registerActive(config: Command, action: ActionBinder): void {
   config
     .command('show')
     .description('show the active configuration of the cluster, and its last change')
-    .action(action<object>(async (context) => (await clusterUseCases()).runConfigShow(context)));
+    .action(action(async (context) => (await clusterUseCases()).runConfigShow(context)));
   withConfirmFlags(
     config
       .command('apply')
@@ -92,7 +92,7 @@ Example:
     .command('edit')
     .description('edit the active configuration in $VISUAL or $EDITOR')
     .action(
-      action<object>(async (context) => {
+      action(async (context) => {
         const { HostProcesses } = await import('../../internal/exec/index.ts');
         const processes = new HostProcesses({ path: context.env['PATH'] ?? '' });
         return (await clusterUseCases()).runConfigEdit(context, processes);

@@ -28,27 +28,22 @@ export function timeoutOption(description: string, defaultMs: number): Option {
 
 /** Flags added by `withConfirmFlags`. */
 export interface ConfirmFlags {
-  readonly dryRun?: true;
-  readonly yes?: true;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
 }
 
 /** Help text of `--yes` where it is optional. */
 export const SKIP_PROMPT = 'skip the confirmation prompt';
+const REQUIRED_PROMPT = `${SKIP_PROMPT}; required without a terminal`;
 
 /** Adds the flags of commands that delete something. @param yes help text of `--yes` */
-export function withConfirmFlags(
-  command: Command,
-  yes = `${SKIP_PROMPT}; required without a terminal`,
-): Command {
+export function withConfirmFlags(command: Command, yes = REQUIRED_PROMPT): Command {
   return command
     .option('--dry-run', 'show what would change without changing anything')
     .option('-y, --yes', yes);
 }
 
 /** The same flags, as use cases take them. */
-export function confirmFrom({ dryRun, yes }: ConfirmFlags): {
-  readonly dryRun: boolean;
-  readonly yes: boolean;
-} {
-  return { dryRun: dryRun === true, yes: yes === true };
+export function confirmFrom({ dryRun = false, yes = false }: ConfirmFlags) {
+  return { dryRun, yes };
 }

@@ -8,7 +8,7 @@ export function register(command: Command, action: ActionBinder): void {
     .argument('[words...]', 'a command, `exit-codes`, `errors`, or `errors` and a code')
     .addHelpText('after', '\nExamples:\n  cluster help node label\n  cluster help errors workspace-locked')
     .action(
-      action<object>(async ({ host }, _options, ...words) => {
+      action(async ({ host }, _options, ...words) => {
         const [topic, code] = words;
         if (topic === 'exit-codes' || topic === 'errors') {
           const { explainErrors, explainExitCodes } = await import('../app/explain.ts');

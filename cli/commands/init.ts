@@ -1,10 +1,8 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import type { InitOptions } from '../cluster/index.ts';
 
-interface InitFlags {
-  readonly node?: string;
-  readonly fingerprint?: string;
-  readonly kubernetesVersion?: string;
+interface InitFlags extends Omit<InitOptions, 'charts'> {
   readonly skipCharts?: true;
   readonly only?: string;
 }
@@ -23,11 +21,8 @@ export function register(command: Command, action: ActionBinder): void {
       action<InitFlags>(async (context, { skipCharts, only, ...rest }) => {
         const { runInitCommand } = await import('../cluster/index.ts');
         const selected =
-          only === undefined ? ({ kind: 'all' } as const) : ({ kind: 'only', name: only } as const);
-        return runInitCommand(context, {
-          ...rest,
-          charts: skipCharts === true ? { kind: 'none' } : selected,
-        });
+          only === undefined ? { kind: 'all' as const } : { kind: 'only' as const, name: only };
+        return runInitCommand(context, { ...rest, charts: skipCharts ? { kind: 'none' } : selected });
       }),
     );
 }

@@ -15,7 +15,7 @@ export function register(keys: Command, action: ActionBinder): void {
   keys
     .command('show')
     .description('show the current key generation and the progress of a rotation')
-    .action(action<object>(async (context) => (await useCases()).runKeysShow(context)));
+    .action(action(async (context) => (await useCases()).runKeysShow(context)));
   withConfirmFlags(
     keys
       .command('rotate')

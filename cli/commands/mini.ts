@@ -36,11 +36,11 @@ export function register(mini: Command, action: ActionBinder): void {
   mini
     .command('ls')
     .description('list local clusters and their machines')
-    .action(action<object>(async (context) => (await useCases()).runMiniLs(context)));
+    .action(action(async (context) => (await useCases()).runMiniLs(context)));
   mini
     .command('preflight')
     .description('check whether this machine can run local clusters')
-    .action(action<object>(async (context) => (await useCases()).runMiniPreflight(context)));
+    .action(action(async (context) => (await useCases()).runMiniPreflight(context)));
 }
 
 type Verb = (name: string, description: string) => Command;

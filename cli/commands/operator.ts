@@ -1,12 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import type { OperatorOptions } from '../operators/index.ts';
 import { confirmFrom, withConfirmFlags, type ConfirmFlags } from './flags.ts';
-
-interface AddFlags {
-  readonly role: string;
-  readonly request: string;
-  readonly out?: string;
-}
 
 const useCases = () => import('../operators/index.ts');
 
@@ -15,7 +10,7 @@ export function register(operator: Command, action: ActionBinder): void {
   operator
     .command('ls')
     .description('list operators')
-    .action(action<object>(async (context) => (await useCases()).runOperatorList(context)));
+    .action(action(async (context) => (await useCases()).runOperatorList(context)));
   registerIdentity(operator, action);
   operator
     .command('add')
@@ -38,8 +33,8 @@ Example:
   cluster operator add ann --role operator --request ann.csr --out ann.grant`,
     )
     .action(
-      action<AddFlags>(async (context, { role, request, out }, name = '') =>
-        (await useCases()).runOperatorAdd(context, name, { role, request, out }),
+      action<OperatorOptions>(async (context, options, name = '') =>
+        (await useCases()).runOperatorAdd(context, name, options),
       ),
     );
   withConfirmFlags(
@@ -72,8 +67,8 @@ Example:
   cluster operator accept ann.grant`,
     )
     .action(
-      action<{ readonly request?: string }>(async (context, { request }, name = '') =>
-        (await useCases()).runOperatorKey(context, name, { request }),
+      action<{ readonly request?: string }>(async (context, options, name = '') =>
+        (await useCases()).runOperatorKey(context, name, options),
       ),
     );
   operator
@@ -81,8 +76,6 @@ Example:
     .description('add the grant of an owner to your identity')
     .argument('<grant>', 'grant file written by `cluster operator add`')
     .action(
-      action<object>(async (context, _flags, grant = '') =>
-        (await useCases()).runOperatorAccept(context, grant),
-      ),
+      action(async (context, _flags, grant = '') => (await useCases()).runOperatorAccept(context, grant)),
     );
 }

@@ -30,7 +30,7 @@ const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 export async function runOperatorKey(
   context: CommandContext,
   name: string,
-  options: { readonly request: string | undefined },
+  options: { readonly request?: string | undefined },
 ): Promise<void> {
   if (!NAME.test(name))
     throw new AppError(

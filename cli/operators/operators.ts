@@ -47,7 +47,7 @@ export interface OperatorOptions {
   /** PEM file of the operator's certificate request. */
   readonly request: string;
   /** File for the grant; default: standard output. */
-  readonly out: string | undefined;
+  readonly out?: string | undefined;
 }
 
 /** `cluster operator add`: adds an operator and writes the grant: all that the operator needs besides the key. */

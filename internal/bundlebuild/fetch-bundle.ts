@@ -20,9 +20,9 @@ import { planBundle, programsOf, type PlannedComponent } from './plan-bundle.ts'
 export interface FetchOptions {
   readonly kubernetesVersion: string;
   /** The file with the hashes of earlier downloads; default: `bundle.lock.json` in the cache. */
-  readonly lockFile?: string;
+  readonly lockFile?: string | undefined;
   /** URL of a server that has the files of each upstream host below the name of the host. */
-  readonly mirror?: string;
+  readonly mirror?: string | undefined;
 }
 
 /**

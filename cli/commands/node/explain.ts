@@ -15,7 +15,7 @@ Examples:
   cluster explain 198.51.100.7`,
     )
     .action(
-      action<object>(async (context, _flags, subject = '') =>
+      action(async (context, _flags, subject = '') =>
         (await import('../../nodes/index.ts')).runExplainJoin(context, subject),
       ),
     );

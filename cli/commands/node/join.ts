@@ -29,12 +29,8 @@ Examples:
 `,
     )
     .action(
-      action<JoinFlags>(async (context, { endpoint = [], timeout, ...flags }) =>
-        (await import('../../cluster/index.ts')).runJoin(context, {
-          ...flags,
-          endpoints: endpoint,
-          timeoutMs: timeout,
-        }),
+      action<JoinFlags>(async (context, { endpoint: endpoints = [], timeout: timeoutMs, ...flags }) =>
+        (await import('../../cluster/index.ts')).runJoin(context, { ...flags, endpoints, timeoutMs }),
       ),
     );
 }

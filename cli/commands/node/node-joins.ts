@@ -1,5 +1,6 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import type { CloudInitOptions } from '../../cloudinit/index.ts';
 import { collect } from '../flags.ts';
 
 interface ApproveFlags {
@@ -8,12 +9,8 @@ interface ApproveFlags {
   readonly label?: readonly string[];
 }
 
-interface CloudInitFlags {
+interface CloudInitFlags extends Omit<CloudInitOptions, 'endpoints'> {
   readonly endpoint?: readonly string[];
-  readonly package?: string;
-  readonly packageSha256?: string;
-  readonly tpm: boolean;
-  readonly format: 'cloud-init' | 'provisioning';
 }
 
 const MACHINE = 'join ID, fingerprint or identity, or a unique prefix of one';
@@ -85,14 +82,8 @@ Examples:
   cluster node cloud-init --format provisioning > provisioning.json`,
     )
     .action(
-      action<CloudInitFlags>(async (context, { endpoint = [], ...flags }) =>
-        (await import('../../cloudinit/index.ts')).runCloudInit(context, {
-          endpoints: endpoint,
-          package: flags.package,
-          packageSha256: flags.packageSha256,
-          tpm: flags.tpm,
-          format: flags.format,
-        }),
+      action<CloudInitFlags>(async (context, { endpoint: endpoints = [], ...flags }) =>
+        (await import('../../cloudinit/index.ts')).runCloudInit(context, { endpoints, ...flags }),
       ),
     );
 }

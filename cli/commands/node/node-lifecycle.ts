@@ -3,8 +3,8 @@ import type { ActionBinder } from '../../app/command.ts';
 import { confirmFrom, timeoutOption, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
 
 interface DrainFlags {
-  readonly force?: true;
-  readonly deleteEmptydirData?: true;
+  readonly force?: boolean;
+  readonly deleteEmptydirData?: boolean;
   readonly timeout: number;
 }
 
@@ -12,8 +12,6 @@ interface RoleFlags extends DrainFlags, ConfirmFlags {
   readonly controlPlane?: true;
   readonly worker?: true;
 }
-
-type ResetFlags = DrainFlags & ConfirmFlags;
 
 interface RemoveFlags extends DrainFlags, ConfirmFlags {
   readonly lost?: true;
@@ -26,7 +24,7 @@ const useCases = () => import('../../nodes/index.ts');
 
 /** Verbs about members: labels, scheduling, roles and removal. */
 export function registerNodeLifecycle(node: Command, action: ActionBinder): void {
-  const verb = (name: string, description: string): Command =>
+  const verb: Verb = (name, description) =>
     node.command(name).description(description).argument('<node>', 'node name or ID');
   registerScheduling(verb, action);
   registerSetRole(verb('set-role', 'set the roles of a node'), action);
@@ -35,22 +33,21 @@ export function registerNodeLifecycle(node: Command, action: ActionBinder): void
   registerReset(verb('reset', 'remove a node and reset its machine, which may then join again'), action);
 }
 
-function registerScheduling(
-  verb: (name: string, description: string) => Command,
-  action: ActionBinder,
-): void {
+type Verb = (name: string, description: string) => Command;
+
+function registerScheduling(verb: Verb, action: ActionBinder): void {
   verb('label', 'set or remove labels of a node')
     .argument('<change...>', 'KEY=VALUE sets a label, KEY- removes it')
     .action(
-      action<object>(async (context, _flags, name = '', ...changes) =>
+      action(async (context, _flags, name = '', ...changes) =>
         (await useCases()).runLabel(context, name, changes),
       ),
     );
   verb('cordon', 'mark a node as unschedulable').action(
-    action<object>(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, false)),
+    action(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, false)),
   );
   verb('uncordon', 'mark a node as schedulable').action(
-    action<object>(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, true)),
+    action(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, true)),
   );
   withDrainFlags(verb('drain', 'evict all pods from a node, respecting disruption budgets')).action(
     action<DrainFlags>(async (context, flags, name = '') =>
@@ -107,9 +104,7 @@ Examples:
   cluster node ls --removed
   cluster node readmit w2`,
     )
-    .action(
-      action<object>(async (context, _flags, which = '') => (await useCases()).runReadmit(context, which)),
-    );
+    .action(action(async (context, _flags, which = '') => (await useCases()).runReadmit(context, which)));
 }
 
 function registerRemove(remove: Command, action: ActionBinder): void {
@@ -152,7 +147,7 @@ as root on the machine itself. This deletes all its cluster data:
 If a cluster still lists it: cluster node remove NODE --lost`,
     )
     .action(
-      action<ResetFlags>(async (context, flags, name = '') =>
+      action<DrainFlags & ConfirmFlags>(async (context, flags, name = '') =>
         (await useCases()).runReset(context, name, { ...confirmFrom(flags), drain: drainFrom(flags) }),
       ),
     );
@@ -165,10 +160,6 @@ function withDrainFlags(command: Command): Command {
     .addOption(timeoutOption('time limit for draining', DEFAULT_DRAIN_MS));
 }
 
-function drainFrom({ force, deleteEmptydirData, timeout }: DrainFlags) {
-  return {
-    force: force === true,
-    deleteEmptyDirData: deleteEmptydirData === true,
-    timeoutMs: timeout,
-  };
+function drainFrom({ force = false, deleteEmptydirData = false, timeout }: DrainFlags) {
+  return { force, deleteEmptyDirData: deleteEmptydirData, timeoutMs: timeout };
 }

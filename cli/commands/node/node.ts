@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import type { LogOptions } from '../../nodes/index.ts';
 import { collect, wholeNumber } from '../flags.ts';
 import { registerNodeJoins } from './node-joins.ts';
 import { registerNodeLifecycle } from './node-lifecycle.ts';
@@ -10,12 +11,9 @@ interface ListFlags {
   readonly removed?: true;
 }
 
-interface LogFlags {
-  readonly path?: string;
-  readonly exact?: true;
+interface LogFlags extends Partial<LogOptions> {
   readonly unit?: readonly string[];
   readonly backlog: number;
-  readonly follow?: true;
 }
 
 const useCases = () => import('../../nodes/index.ts');
@@ -41,17 +39,13 @@ export function register(node: Command, action: ActionBinder): void {
     .command('show')
     .description('show a node: record, certificates and running components')
     .argument('<node>', 'node name or ID')
-    .action(
-      action<object>(async (context, _flags, name = '') => (await useCases()).runNodeShow(context, name)),
-    );
+    .action(action(async (context, _flags, name = '') => (await useCases()).runNodeShow(context, name)));
   registerLogs(node, action);
   node
     .command('metrics')
     .description('print metrics of a node in the Prometheus text format')
     .argument('<node>', 'node name or ID')
-    .action(
-      action<object>(async (context, _flags, name = '') => (await useCases()).runNodeMetrics(context, name)),
-    );
+    .action(action(async (context, _flags, name = '') => (await useCases()).runNodeMetrics(context, name)));
   registerNodeJoins(node, action);
   registerNodeLifecycle(node, action);
 }
@@ -74,14 +68,9 @@ Examples:
   cluster node logs n2 --unit kubelet --backlog 500`,
     )
     .action(
-      action<LogFlags>(async (context, flags, name = '') =>
-        (await useCases()).runNodeLogs(context, name, {
-          path: flags.path ?? '',
-          exact: flags.exact === true,
-          units: flags.unit ?? [],
-          backlog: flags.backlog,
-          follow: flags.follow === true,
-        }),
-      ),
+      action<LogFlags>(async (context, flags, name = '') => {
+        const { path = '', exact = false, unit: units = [], backlog, follow = false } = flags;
+        return (await useCases()).runNodeLogs(context, name, { path, exact, units, backlog, follow });
+      }),
     );
 }

@@ -1,16 +1,15 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import type { GenerateProvisioningOptions } from '../../provisioning/index.ts';
 import { collect } from '../flags.ts';
 
-interface GenerateFlags {
+type Renamed = 'ownerKeys' | 'tpmDevice' | 'joinEndpoints';
+
+interface GenerateFlags extends Omit<GenerateProvisioningOptions, Renamed> {
   readonly ownerKey?: readonly string[];
   /** false with --no-tpm. */
   readonly tpm: string | false;
-  readonly processor?: string;
-  readonly nodeName?: string;
-  readonly address?: string;
   readonly joinEndpoint?: readonly string[];
-  readonly out?: string;
 }
 
 const useCases = () => import('../../provisioning/index.ts');
@@ -49,14 +48,12 @@ Examples:
     --out /etc/cluster/provisioning.json`,
     )
     .action(
-      action<GenerateFlags>(async (context, { ownerKey = [], tpm, joinEndpoint = [], ...flags }) =>
-        (await useCases()).runProvisioningGenerate(context, {
-          ownerKeys: ownerKey,
-          tpmDevice: tpm === false ? undefined : tpm,
-          joinEndpoints: joinEndpoint,
-          ...flags,
-        }),
-      ),
+      action<GenerateFlags>(async (context, flags) => {
+        const { ownerKey: ownerKeys = [], tpm, joinEndpoint: joinEndpoints = [], ...rest } = flags;
+        const tpmDevice = tpm === false ? undefined : tpm;
+        const options = { ownerKeys, tpmDevice, joinEndpoints, ...rest };
+        return (await useCases()).runProvisioningGenerate(context, options);
+      }),
     );
   provisioning
     .command('validate')
@@ -64,12 +61,10 @@ Examples:
     .argument('[file]', 'file to validate (default: /etc/cluster/provisioning.json)')
     .addHelpText('after', '\nFor the file of this machine, the command also checks that the TPM responds.')
     .action(
-      action<object>(async (context, _flags, file) =>
-        (await useCases()).runProvisioningValidate(context, file),
-      ),
+      action(async (context, _flags, file) => (await useCases()).runProvisioningValidate(context, file)),
     );
   provisioning
     .command('schema')
     .description('print the JSON Schema of the provisioning file')
-    .action(action<object>(async (context) => (await useCases()).runProvisioningSchema(context)));
+    .action(action(async (context) => (await useCases()).runProvisioningSchema(context)));
 }
