@@ -6,20 +6,11 @@ import { printable } from '../../internal/printable/index.ts';
 const STUCK_MS = 60_000;
 
 /** One runnable of an agent, as plain values; idle and stuck look different. */
-export interface RunnableView {
-  readonly path: string;
-  readonly depth: number;
-  readonly state: 'new' | 'healthy' | 'done' | 'dead' | 'canceled' | 'unknown';
-  readonly verdict: 'runs' | 'idle' | 'done' | 'starts' | 'stuck' | 'failed' | 'stopped';
-  /** The reason why it waits; empty if it does not wait. */
-  readonly why: string;
-  /** Time of its last state change. */
-  readonly sinceMs: number;
-  readonly restarts: number;
-  readonly lastError: string | undefined;
-}
+export type RunnableView = ReturnType<typeof runnableViews>[number];
 
-const STATES: Readonly<Record<Runnable_State, RunnableView['state']>> = {
+type State = 'new' | 'healthy' | 'done' | 'dead' | 'canceled' | 'unknown';
+
+const STATES: Readonly<Record<Runnable_State, State>> = {
   [Runnable_State.UNSPECIFIED]: 'unknown',
   [Runnable_State.NEW]: 'new',
   [Runnable_State.HEALTHY]: 'healthy',
@@ -31,8 +22,8 @@ const STATES: Readonly<Record<Runnable_State, RunnableView['state']>> = {
 /** Shown to people; `-o json` keeps the values of earlier versions. */
 const VERDICT_NAMES: Readonly<Record<string, string>> = { runs: 'running', starts: 'starting' };
 
-/** Runnables with their state at `nowMs`. */
-export function runnableViews(runnables: readonly Runnable[], nowMs: number): readonly RunnableView[] {
+/** Runnables with their state at `nowMs`. `why`: the reason why it waits, or empty; `sinceMs`: its last state change. */
+export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
   return runnables.map((runnable) => {
     const state = STATES[runnable.state];
     const sinceMs = Number(runnable.sinceMs);
@@ -51,10 +42,7 @@ export function runnableViews(runnables: readonly Runnable[], nowMs: number): re
   });
 }
 
-function verdictOf(
-  state: RunnableView['state'],
-  { why, forMs }: { readonly why: string; readonly forMs: number },
-): RunnableView['verdict'] {
+function verdictOf(state: State, { why, forMs }: { readonly why: string; readonly forMs: number }) {
   switch (state) {
     case 'healthy':
       return 'runs';

@@ -16,22 +16,12 @@ const PHASES: Readonly<Record<string, string>> = {
 const DONE = 'done';
 
 /** Progress of a rotation of the keys that control planes share; plain JSON values. */
-export interface KeysView {
-  /** 1 for the initial keys of the cluster. */
-  readonly generation: number;
-  readonly phase: string;
-  readonly isDone: boolean;
-  readonly startedMs: number;
-  readonly phaseSinceMs: number;
-  readonly startedBy: string;
-  readonly reason: string;
-  /** Nodes that the current phase waits for, and why. */
-  readonly awaited: readonly { readonly name: string; readonly why: string }[];
-}
+export type KeysView = Readonly<ReturnType<typeof keysViewFrom>>;
 
-function keysViewFrom(response: GetKeysResponse): KeysView {
+function keysViewFrom(response: GetKeysResponse) {
   const phase = printable(response.stage?.phase ?? DONE);
   return {
+    // 1 for the initial keys of the cluster.
     generation: Number(response.stage?.generation ?? 1n),
     phase,
     isDone: phase === DONE,
@@ -39,6 +29,7 @@ function keysViewFrom(response: GetKeysResponse): KeysView {
     phaseSinceMs: Number(response.phaseSinceMs),
     startedBy: printable(response.startedBy),
     reason: printable(response.reason),
+    // Nodes that the current phase waits for, and why.
     awaited: response.awaited.map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
   };
 }

@@ -11,33 +11,8 @@ import { printable } from '../../../internal/printable/index.ts';
 
 const NONE = '<none>';
 
-/** A certificate of a node. */
-export interface CertificateView {
-  readonly name: string;
-  readonly notAfterMs: number;
-}
-
 /** A node as people and programs see it; plain JSON values. */
-export interface NodeView {
-  readonly id: string;
-  readonly name: string;
-  readonly roles: readonly string[];
-  readonly state: string;
-  readonly health: string;
-  readonly address: string;
-  readonly agentVersion: string;
-  readonly kubernetesVersion: string;
-  readonly createdMs: number;
-  readonly lastError: string | undefined;
-  /** All certificates that the node reports. */
-  readonly certificates: readonly CertificateView[];
-  /** The certificate that expires first, of those that the node reports. */
-  readonly expiry: { readonly certificate: string; readonly notAfterMs: number } | undefined;
-  /** Last errors of the components of its agent. */
-  readonly troubles: readonly string[];
-  /** Components of its Kubernetes control plane that are not ready, and why. */
-  readonly partsNotReady: readonly { readonly name: string; readonly why: string }[];
-}
+export type NodeView = Readonly<ReturnType<typeof nodeViewFrom>>;
 
 const STATES: Readonly<Record<NodeState, string>> = {
   [NodeState.UNSPECIFIED]: 'unknown',
@@ -65,7 +40,7 @@ export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
 }
 
 /** Converts a node of the curator contract. Texts come from the nodes, so they are made safe to print. */
-export function nodeViewFrom(node: Node): NodeView {
+export function nodeViewFrom(node: Node) {
   const { status } = node;
   const troubles = (status?.runnables ?? []).flatMap(({ path, lastError }) =>
     lastError === undefined ? [] : [printable(`${path}: ${lastError.code} ${lastError.message}`)],
@@ -74,6 +49,7 @@ export function nodeViewFrom(node: Node): NodeView {
     name: printable(name),
     notAfterMs: Number(notAfterMs),
   }));
+  const [first] = certificates.toSorted(byEnd);
   return {
     id: printable(node.nodeId),
     name: printable(node.name),
@@ -86,7 +62,8 @@ export function nodeViewFrom(node: Node): NodeView {
     createdMs: Number(node.createdMs),
     lastError: status?.lastError && printable(`${status.lastError.code}: ${status.lastError.message}`),
     certificates,
-    expiry: firstExpiry(certificates),
+    // The certificate that expires first.
+    expiry: first && { certificate: first.name, notAfterMs: first.notAfterMs },
     troubles,
     partsNotReady: (status?.controlPlane ?? [])
       .filter(({ ready }) => !ready)
@@ -94,9 +71,8 @@ export function nodeViewFrom(node: Node): NodeView {
   };
 }
 
-function firstExpiry(certificates: readonly CertificateView[]): NodeView['expiry'] {
-  const [first] = certificates.toSorted((a, b) => a.notAfterMs - b.notAfterMs);
-  return first && { certificate: first.name, notAfterMs: first.notAfterMs };
+function byEnd(a: { readonly notAfterMs: number }, b: { readonly notAfterMs: number }): number {
+  return a.notAfterMs - b.notAfterMs;
 }
 
 /** Values of the column STATUS, as kubectl writes them. */
@@ -138,9 +114,7 @@ export function renderNodes(
 /** Every certificate of every node; for each node the one that expires first comes first. */
 export function renderCertificates(nodes: readonly NodeView[], nowMs: number): string {
   const rows = nodes.flatMap(({ name, certificates }) =>
-    certificates
-      .toSorted((a, b) => a.notAfterMs - b.notAfterMs)
-      .map((each) => [name, each.name, formatExpiry(each.notAfterMs, nowMs)]),
+    certificates.toSorted(byEnd).map((each) => [name, each.name, formatExpiry(each.notAfterMs, nowMs)]),
   );
   return formatTable(['NODE', 'CERTIFICATE', 'STATUS'], rows);
 }

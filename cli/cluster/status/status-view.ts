@@ -10,22 +10,11 @@ export type Part<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: string; readonly codes: readonly string[] };
 
-/** State of an etcd cluster; sizes in bytes. */
-export interface EtcdPart {
-  readonly dbSizeBytes: number;
-  readonly quotaBytes: number;
-  readonly hasLeader: boolean;
-  readonly members: number;
-  readonly learners: number;
-}
+/** State of an etcd cluster. */
+export type EtcdPart = Readonly<ReturnType<typeof etcdFrom>>;
 
 /** Voting members of etcd: all, needed for a quorum, healthy, and healthy beyond the quorum. */
-export interface QuorumPart {
-  readonly voters: number;
-  readonly needed: number;
-  readonly healthy: number;
-  readonly spare: number;
-}
+export type QuorumPart = Readonly<ReturnType<typeof quorumFrom>>;
 
 /** The part of the status that a curator reports; plain JSON values. */
 export interface CuratorPart {
@@ -62,7 +51,7 @@ export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined
 }
 
 /** Converts the etcd status of the curator contract. */
-export function etcdFrom(etcd: EtcdStatus | undefined): EtcdPart {
+export function etcdFrom(etcd: EtcdStatus | undefined) {
   const members = etcd?.members ?? [];
   return {
     dbSizeBytes: Number(etcd?.dbSizeBytes ?? 0n),
@@ -74,7 +63,7 @@ export function etcdFrom(etcd: EtcdStatus | undefined): EtcdPart {
 }
 
 /** A voter counts as healthy when its node is: an etcd member does not report whether the others respond. */
-export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]): QuorumPart {
+export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]) {
   const voters = etcd.members;
   const needed = quorumOf(voters);
   const healthyNodes = nodes.filter(

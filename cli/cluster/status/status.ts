@@ -2,7 +2,6 @@ import { JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.
 import { CodedError, describeError, type ExitName } from '../../../internal/errors/index.ts';
 import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { PROGRAM_VERSION } from '../../app/version.ts';
 import { formatFields } from '../../host/index.ts';
 import { layoutOf, StateFile } from '../../workspace/index.ts';
 import { callCurator } from '../curator/call-curator.ts';
@@ -128,7 +127,7 @@ async function installedCharts(
 ): Promise<readonly string[] | undefined> {
   if (kind === 'operator') return undefined;
   const layout = layoutOf(paths.workspace);
-  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  const { value } = await StateFile.read(ports.files, layout);
   return Object.keys(value.charts);
 }
 

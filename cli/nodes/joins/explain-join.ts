@@ -8,25 +8,18 @@ import { joinViewFrom, type JoinView } from './joins.ts';
 import { callCurator } from '../../cluster/index.ts';
 
 /** One check of a join, as plain values. */
-export interface FactView {
-  readonly side: string;
-  readonly name: string;
-  readonly outcome: 'pass' | 'warn' | 'fail' | 'wait' | 'unknown';
-  readonly expected: string;
-  readonly actual: string;
-  readonly fix: string;
-  readonly code: string;
-  readonly timeMs: number;
-}
+export type FactView = Readonly<ReturnType<typeof factFrom>>;
 
-const OUTCOMES: Readonly<Record<TraceFact_Outcome, FactView['outcome']>> = {
+type Outcome = 'pass' | 'warn' | 'fail' | 'wait' | 'unknown';
+
+const OUTCOMES: Readonly<Record<TraceFact_Outcome, Outcome>> = {
   [TraceFact_Outcome.UNSPECIFIED]: 'unknown',
   [TraceFact_Outcome.PASS]: 'pass',
   [TraceFact_Outcome.WARN]: 'warn',
   [TraceFact_Outcome.FAIL]: 'fail',
   [TraceFact_Outcome.WAIT]: 'wait',
 };
-const SYMBOLS: Readonly<Record<FactView['outcome'], string>> = {
+const SYMBOLS: Readonly<Record<Outcome, string>> = {
   pass: '✓',
   warn: '!',
   fail: '✗',
@@ -89,7 +82,7 @@ function comparison({ expected, actual, outcome }: FactView): string {
   return actual === expected ? actual : `expected ${expected}, found ${actual || '<none>'}`;
 }
 
-function factFrom(fact: TraceFact): FactView {
+function factFrom(fact: TraceFact) {
   const code = printable(fact.code);
   return {
     side: printable(fact.side),

@@ -1,5 +1,10 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { formatDuration } from '../../../internal/clock/index.ts';
-import { JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  JoinState,
+  type DecideJoinRequestSchema,
+  type Join,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
@@ -17,31 +22,10 @@ const STATES: Readonly<Record<JoinState, string>> = {
 };
 
 /** A machine that asked to join, as plain values, without control characters. */
-export interface JoinView {
-  readonly joinId: string;
-  readonly state: string;
-  readonly hostname: string;
-  readonly address: string;
-  readonly fingerprint: string;
-  readonly identity: string;
-  readonly proof: string;
-  readonly profile: string;
-  readonly wantedName: string;
-  readonly name: string;
-  readonly roles: readonly string[];
-  readonly decidedBy: string;
-  readonly code: string;
-  readonly message: string;
-  readonly firstSeenMs: number;
-  readonly lastSeenMs: number;
-  readonly attempts: number;
-  readonly clockOffsetMs: number;
-  /** Position of a control plane in the queue of the join slot; 0 if it has the slot. */
-  readonly turn: { readonly place: number; readonly estimateMs: number } | undefined;
-}
+export type JoinView = Readonly<ReturnType<typeof joinViewFrom>>;
 
 /** A join record as plain values. */
-export function joinViewFrom(join: Join): JoinView {
+export function joinViewFrom(join: Join) {
   return {
     joinId: printable(join.joinId),
     state: STATES[join.state],
@@ -61,6 +45,7 @@ export function joinViewFrom(join: Join): JoinView {
     lastSeenMs: Number(join.lastSeenMs),
     attempts: Number(join.attempts),
     clockOffsetMs: Number(join.clockOffsetMs),
+    // Position of a control plane in the queue of the join slot; 0 if it has the slot.
     turn: join.queue && { place: join.queue.position, estimateMs: Number(join.queue.estimateMs) },
   };
 }
@@ -154,16 +139,7 @@ export async function runRefuse(
 async function decide(
   context: CommandContext,
   which: string,
-  decision:
-    | {
-        readonly case: 'approve';
-        readonly value: {
-          readonly name: string;
-          readonly roles: ReturnType<typeof rolesFromNames>[number][];
-          readonly labels: Record<string, string>;
-        };
-      }
-    | { readonly case: 'refuse'; readonly value: { readonly reason: string } },
+  decision: NonNullable<MessageInitShape<typeof DecideJoinRequestSchema>['decision']>,
   documents: Uint8Array[] = [],
 ): Promise<void> {
   const mutation = newMutation();
