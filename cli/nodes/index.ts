@@ -13,7 +13,6 @@ export { runRemove, type RemoveOptions } from './removal/node-remove.ts';
 export { runReset, type ResetOptions } from './removal/node-reset.ts';
 export { runReadmit, runRemovedList } from './removal/readmit.ts';
 export { runNodeShow } from './node-show.ts';
-export { parseRoleNames, type RoleName } from './roles/role-names.ts';
-export { parseLabelChanges } from './roles/role-names.ts';
+export { parseLabelChanges, parseRoleNames, rolesFromNames, type RoleName } from './roles/role-names.ts';
 export { runSetRole, type SetRoleOptions } from './roles/set-role.ts';
 export { runVerifyNode } from './verify-node.ts';

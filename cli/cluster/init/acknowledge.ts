@@ -1,20 +1,15 @@
-import { randomUUID } from 'node:crypto';
 import { ownershipStatement, signEd25519 } from '../../../internal/crypto/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { RpcError } from '../../../internal/rpc/index.ts';
-import type { Issuer } from '../../../internal/attestation/index.ts';
-import type { ClusterConfig } from '../../../internal/config/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import type { StepProgress } from '../../host/index.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../../workspace/index.ts';
-import { CollateralStore } from '../../attest/index.ts';
-import { callCurator } from '../curator/call-curator.ts';
+import { callCurator, newMutation } from '../curator/call-curator.ts';
 import { ClusterError } from '../errors.ts';
-import type { OpenWorkspace } from '../open-workspace.ts';
 import { readCaller } from '../curator/caller.ts';
 import { isConnectionLoss, retryConnection } from '../retry-connection.ts';
-import { knownMachine, connectMachine, machineTrustFor } from '../machine/connect-machine.ts';
-import { InitSession, type Machine } from '../machine/init-session.ts';
+import { connectMachine, openSession, type InitParties } from '../machine/connect-machine.ts';
+import type { InitSession } from '../machine/init-session.ts';
 import { verifyMachine } from '../machine/verify-machine.ts';
 
 const ANSWER_MS = 10_000;
@@ -23,38 +18,23 @@ const MACHINE_MS = 15_000;
 /** How long the command retries: enough for a machine to reboot. After that, the operator repeats the command. */
 const PATIENCE_MS = 3 * 60_000;
 
-/** The init to acknowledge and the owner that signs. */
-export interface AcknowledgeOptions {
-  readonly workspace: OpenWorkspace;
-  readonly config: ClusterConfig;
-  readonly machine: Machine;
-  /** Proves possession of the owner key. */
-  readonly owner: Issuer;
-  readonly ownerKey: OwnerKey;
-}
-
 /**
  * Confirms to the machine, with the owner's signature, that the result of the init is saved here. Afterwards the secrets of the
  * request are deleted from the state.
  * @throws ClusterError `cluster-not-initialized`, `cluster-unreachable`
  */
-export async function acknowledgeInit(context: CommandContext, options: AcknowledgeOptions): Promise<void> {
-  const { workspace, config, machine, owner, ownerKey } = options;
+export async function acknowledgeInit(context: CommandContext, parties: InitParties): Promise<void> {
+  const { workspace, ownerKey } = parties;
   const { init } = workspace.state.value;
   if (init?.result === undefined)
     throw new ClusterError('cluster-not-initialized', 'acknowledging the init: the state contains no result');
   const epoch = BigInt(init.result.epoch);
   const signature = signEd25519(ownerKey.keyPem, statementOf(init.result));
-  const state = workspace.state.value;
-  const { files } = context.ports;
-  const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
-  const { clusterId } = init.result;
-  const trust = machineTrustFor({ config, machine, clusterId, state, collateral });
-  using session = new InitSession({ machine, owner, trust, clock: context.ports.clock });
+  using session = await openSession(context, parties, init.result.clusterId);
   await context.host.step('init-acknowledge', 'Acknowledging the init', async (progress) => {
-    if (trust.isFirstContact) {
+    if (session.trust.isFirstContact) {
       const met = await connectMachine(context, session, progress); // a workspace of a version that did not record the machine
-      await verifyMachine(context, { session, ...met, known: knownMachine(state) });
+      await verifyMachine(context, { session, ...met, known: init.machine });
     }
     await sendAcknowledgement(context, { init, signature, epoch, ownerKey, session, progress });
   });
@@ -118,7 +98,7 @@ async function isRecorded(
   { init, signature, epoch, ownerKey }: Acknowledgement,
   writes: boolean,
 ): Promise<true | string> {
-  const mutation = { idempotencyKey: randomUUID() };
+  const mutation = newMutation();
   const ownerPublicKey = new Uint8Array(Buffer.from(ownerKey.pubKeyBase64, 'base64'));
   try {
     const { clusterId } = await readCaller(context);

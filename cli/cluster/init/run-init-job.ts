@@ -1,14 +1,10 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { parseManifest, type BundleManifest } from '../../../internal/bundle/index.ts';
-import type { ClusterConfig } from '../../../internal/config/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
-import type { Issuer } from '../../../internal/attestation/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { exitOfCode } from '../../app/explain.ts';
 import { formatBytes } from '../../host/index.ts';
-import type { OwnerKey } from '../../workspace/index.ts';
-import { CollateralStore } from '../../attest/index.ts';
 import { readLocalBundle, type LocalBundle } from './local-bundle.ts';
 import { ClusterError } from '../errors.ts';
 import { followInit } from './follow-init.ts';
@@ -22,22 +18,16 @@ import {
 } from './init-request.ts';
 import { verifyInitResult } from './init-result.ts';
 import type { OpenWorkspace } from '../open-workspace.ts';
-import { knownMachine, connectMachine, machineTrustFor } from '../machine/connect-machine.ts';
+import { connectMachine, openSession, type InitParties } from '../machine/connect-machine.ts';
 import { requirePreflight } from '../machine/machine-preflight.ts';
-import { InitSession, type Machine } from '../machine/init-session.ts';
+import type { Machine } from '../machine/init-session.ts';
 import { uploadMissing } from './upload.ts';
 import { verifyMachine, type VerifiedMachine } from '../machine/verify-machine.ts';
 
 const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /** The machine and the keys for a new cluster. */
-export interface InitJobOptions {
-  readonly workspace: OpenWorkspace;
-  readonly config: ClusterConfig;
-  readonly machine: Machine;
-  /** Proves possession of the owner key. */
-  readonly owner: Issuer;
-  readonly ownerKey: OwnerKey;
+export interface InitJobOptions extends InitParties {
   readonly masterSecret: MasterSecret;
 }
 
@@ -47,13 +37,11 @@ export interface InitJobOptions {
  * @throws ClusterError; the machine's own codes when a phase fails
  */
 export async function runInitJob(context: CommandContext, options: InitJobOptions): Promise<void> {
-  const { workspace, config, machine, owner } = options;
+  const { workspace, config, machine } = options;
   const { host, ports } = context;
   const clusterId = clusterIdFrom(options.masterSecret);
-  const state = workspace.state.value;
-  const collateral = await new CollateralStore(ports.files, context.paths.workspace).collateral();
-  const trust = machineTrustFor({ config, machine, clusterId, state, collateral });
-  using session = new InitSession({ machine, owner, trust, clock: ports.clock });
+  const known = workspace.state.value.init?.machine;
+  using session = await openSession(context, options, clusterId);
   const connected = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
     connectMachine(context, session, progress),
   );
@@ -61,7 +49,7 @@ export async function runInitJob(context: CommandContext, options: InitJobOption
   refuseOtherCluster(described, options);
   refuseOtherTime(Number(described.nowMs), ports.clock.nowMs(), machine);
   const verifiedMachine = await host.step('init-verify', 'Verifying the machine', () =>
-    verifyMachine(context, { session, ...connected, known: knownMachine(state) }),
+    verifyMachine(context, { session, ...connected, known }),
   );
   const bundle = await readLocalBundle(context, config.kubernetesVersion, described.architecture);
   const request = await chooseRequest(options, described, {

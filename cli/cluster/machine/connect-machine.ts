@@ -3,14 +3,16 @@ import { AtlsError, type AttestedPeer } from '../../../internal/atls/index.ts';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import type { CommandContext, StepProgress } from '../../app/command.ts';
 import { PROGRAM_VERSION } from '../../app/version.ts';
-import type { MachineRecord, WorkspaceState } from '../../workspace/index.ts';
+import { CollateralStore } from '../../attest/index.ts';
+import type { OwnerKey, WorkspaceState } from '../../workspace/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
 import { attestationSettings } from '../../../internal/config/index.ts';
-import type { Collateral, LockExpectation } from '../../../internal/attestation/index.ts';
+import type { Issuer, LockExpectation } from '../../../internal/attestation/index.ts';
 import { ClusterError } from '../errors.ts';
 import { MachineTrust } from './machine-trust.ts';
 import { retryConnection } from '../retry-connection.ts';
-import type { InitSession, Machine } from './init-session.ts';
+import type { OpenWorkspace } from '../open-workspace.ts';
+import { InitSession, type Machine } from './init-session.ts';
 import { provedFingerprint } from './verify-machine.ts';
 
 const ANSWER_MS = 10_000;
@@ -23,28 +25,31 @@ export interface ConnectedMachine {
   readonly fingerprint: string;
 }
 
-/** Returns the evidence that is accepted in the current stage of the init. */
-export function machineTrustFor(what: {
+/** The machine of an init, and the owner who connects to it. */
+export interface InitParties {
+  readonly workspace: OpenWorkspace;
   readonly config: ClusterConfig;
   readonly machine: Machine;
-  readonly clusterId: string;
-  readonly state: WorkspaceState;
-  /** Collateral of the workspace. */
-  readonly collateral: Collateral;
-}): MachineTrust {
-  const { config, machine, clusterId, state, collateral } = what;
-  return new MachineTrust({
-    settings: attestationSettings(config.attestation),
-    collateral,
-    fingerprint: machine.fingerprint,
-    known: knownMachine(state),
-    lock: lockExpectation(state, clusterId),
-  });
+  /** Proves possession of the owner key. */
+  readonly owner: Issuer;
+  readonly ownerKey: OwnerKey;
 }
 
-/** The machine with which the init was started, if its evidence was recorded. */
-export function knownMachine({ init }: WorkspaceState): MachineRecord | undefined {
-  return init?.machine;
+/** A session with the machine. Which evidence it accepts depends on the stage of the init. */
+export async function openSession(
+  { ports: { clock, files }, paths }: CommandContext,
+  { workspace, config, machine, owner }: InitParties,
+  clusterId: string,
+): Promise<InitSession> {
+  const state = workspace.state.value;
+  const trust = new MachineTrust({
+    settings: attestationSettings(config.attestation),
+    collateral: await new CollateralStore(files, paths.workspace).collateral(),
+    fingerprint: machine.fingerprint,
+    known: state.init?.machine,
+    lock: lockExpectation(state, clusterId),
+  });
+  return new InitSession({ machine, owner, trust, clock });
 }
 
 /**

@@ -61,25 +61,26 @@ export function provedFingerprint(
   );
 }
 
+/** A connection to the machine. */
+interface Contact {
+  readonly session: InitSession;
+  readonly peer: AttestedPeer;
+  readonly fingerprint: string;
+  /** The machine with which the init was started. */
+  readonly known: MachineRecord | undefined;
+}
+
 /**
  * Completes the verification that the handshake of a first contact leaves open: to which TPM the key belongs (credential
  * activation), whether the policy allows that machine, and whether it belongs to no cluster. A known machine has been verified
  * by the handshake.
  * @throws ClusterError `cluster-evidence-unknown`; errors of the attestation checks
  */
-export async function verifyMachine(
-  context: CommandContext,
-  what: {
-    readonly session: InitSession;
-    readonly peer: AttestedPeer;
-    readonly fingerprint: string;
-    readonly known: MachineRecord | undefined;
-  },
-): Promise<VerifiedMachine> {
-  const { session, peer, fingerprint, known } = what;
+export async function verifyMachine(context: CommandContext, contact: Contact): Promise<VerifiedMachine> {
+  const { session, peer, fingerprint, known } = contact;
   const { trust } = session;
   const { policy, settings, lock, isFirstContact } = trust;
-  const endorsement = isFirstContact && peer.variant === 'tpm' ? await enrol(context, what) : undefined;
+  const endorsement = isFirstContact && peer.variant === 'tpm' ? await enrol(context, contact) : undefined;
   const identity = endorsement === undefined ? peer.machineIdentity : endorsedIdentity(endorsement);
   if (isFirstContact) {
     checkMachine(identity, policy, []);
@@ -91,15 +92,12 @@ export async function verifyMachine(
     identity: machineIdentityText(identity),
     ...(endorsement === undefined ? keyOfRecord(known) : keyOf(endorsement)),
   };
-  reportMachine(context, { peer, trust, identity: record.identity });
-  return { fingerprint, record: withClockObservation(context, { peer, fingerprint, record, known }) };
+  reportMachine(context, contact, record.identity);
+  return { fingerprint, record: withClockObservation(context, contact, record) };
 }
 
 /** Verifies by credential activation that the attestation key of this session belongs to a certain TPM. */
-async function enrol(
-  context: CommandContext,
-  { session, peer }: { readonly session: InitSession; readonly peer: AttestedPeer },
-): Promise<Endorsement> {
+async function enrol(context: CommandContext, { session, peer }: Contact): Promise<Endorsement> {
   const { signal, ports } = context;
   const { enrolment } = await session.client.readEnrolment({}, { signal, timeoutMs: ANSWER_MS });
   if (enrolment.length > MAX_ENROLMENT_BYTES)
@@ -152,23 +150,13 @@ function keyOf({ attestationKeyNameHex, endorsementKeyId }: Endorsement) {
   return { attestationKey: attestationKeyNameHex, endorsementKey: endorsementKeyId };
 }
 
-function keyOfRecord(
-  known: MachineRecord | undefined,
-): Pick<MachineRecord, 'attestationKey' | 'endorsementKey'> {
-  const { attestationKey, endorsementKey } = known ?? {};
-  return {
-    ...(attestationKey === undefined ? {} : { attestationKey }),
-    ...(endorsementKey === undefined ? {} : { endorsementKey }),
-  };
+function keyOfRecord({ attestationKey, endorsementKey }: Partial<MachineRecord> = {}) {
+  return { attestationKey, endorsementKey };
 }
 
-function reportMachine(
-  { host }: CommandContext,
-  what: { readonly peer: AttestedPeer; readonly trust: MachineTrust; readonly identity: string },
-): void {
-  const { peer, trust, identity } = what;
+function reportMachine({ host }: CommandContext, { session, peer }: Contact, identity: string): void {
   const { variant, verdict } = peer;
-  const profile = trust.policy.profile ?? 'identity';
+  const profile = session.trust.policy.profile ?? 'identity';
   const result =
     profile === 'measured' ? 'identity and software verified' : 'identity verified; software not attested';
   host.say('init-machine-verified', `Machine ${identity}: ${result} (${variant}, ${profile})`, {
@@ -184,14 +172,9 @@ function reportMachine(
 /** Adds the observed TPM clock to the record. A copied TPM has the same keys, but not the same clock. */
 function withClockObservation(
   { host, ports }: CommandContext,
-  what: {
-    readonly peer: AttestedPeer;
-    readonly fingerprint: string;
-    readonly record: MachineRecord;
-    readonly known: MachineRecord | undefined;
-  },
+  { peer, fingerprint, known }: Contact,
+  record: MachineRecord,
 ): MachineRecord {
-  const { peer, fingerprint, record, known } = what;
   const clock = clockOfVerdict(peer.verdict);
   if (clock === undefined || record.attestationKey === undefined) return record;
   const common = { attestationKeyNameHex: record.attestationKey, nodeKeyId: fingerprint };

@@ -9,14 +9,7 @@ import {
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator, currentKubeAccess, newMutation, withKubernetes } from '../../cluster/index.ts';
 import { readCurrentConfiguration } from '../../configuration/index.ts';
-import {
-  awaitChecks,
-  awaitCredentialsRefused,
-  runRemovalProbe,
-  type HeldKeys,
-  type ProbeResults,
-  type RemovalCheck,
-} from '../../keys/index.ts';
+import { awaitChecks, awaitCredentialsRefused, runRemovalProbe, type HeldKeys } from '../../keys/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
 import { NodesError } from '../errors.ts';
@@ -70,7 +63,7 @@ export async function runRemove(
   await currentKubeAccess(context); // fail before the first change: the last steps need Kubernetes
   const { node } = await findRemovalTarget(context, name);
   const choice = { isLost: options.isLost, ...options.keys };
-  if (isRecordDeleted(node)) return deleteAndCheck(context, node, choice);
+  if (isRecordDeleted(node)) return deleteAndReport(context, node, choice);
   const preview = await planRemoval(context, node, options);
   if (options.dryRun) {
     showRemovalPreview(context, node, { done: 'removed', ...preview });
@@ -79,7 +72,7 @@ export async function runRemove(
   const { losses, plan } = preview;
   await confirmLoss(context, { doing: `removing node ${node.name}`, losses, yes: options.yes });
   if (node.state === NodeState.UP) await drainAndTakeRoles(context, node, plan.voters.after, options);
-  return deleteAndCheck(context, node, choice);
+  return deleteAndReport(context, node, choice);
 }
 
 /** @throws NodesError `nodes-change-unsafe`, OwnerDocumentError */
@@ -104,30 +97,42 @@ async function planRemoval(context: CommandContext, node: Node, { isLost, keys }
   return { plan, steps, losses: lossesOfRemoval(node, { kind: 'remove', isLost, replacesKeys }) };
 }
 
-async function deleteAndCheck(
+async function deleteAndReport(
   context: CommandContext,
   node: Node,
   choice: KeyReplacementOptions,
 ): Promise<ExitName> {
   const { name, nodeId } = node;
-  const requested = await startKeyReplacement(context, node, choice);
   if (!isRecordDeleted(node)) await savePendingRemoval(context, { nodeId, name, order: 'none' });
-  await deleteNode(context, node, { isReset: false });
+  const { keys, lines, ...checked } = await deleteAndCheck(context, node, { ...choice, isReset: false });
+  context.host.result({ node: name, nodeId, ...checked, keys }, () =>
+    [`Node ${name} is removed.`, ...lines].join('\n'),
+  );
+  return keys === 'under-way' && choice.wait ? 'partial' : 'ok';
+}
+
+/**
+ * Deletes the node, then checks until every part of the cluster has forgotten and refuses it. Replaces the keys that a lost
+ * node held. `lines` tell people the result. @throws KeysError `keys-still-accepted`
+ */
+export async function deleteAndCheck(
+  context: CommandContext,
+  node: Node,
+  choice: KeyReplacementOptions & DeleteOptions,
+) {
+  const { isLost, wait } = choice;
+  const requested = await startKeyReplacement(context, node, choice);
+  await deleteNode(context, node, choice);
   const removed = await awaitRemoved(context, node, requested.held);
-  const keys = await awaitKeyReplacement(context, node, { requested, wait: choice.wait });
+  const keys = await awaitKeyReplacement(context, node, { requested, wait });
   await completePendingRemoval(context, node);
   const { held, outcome } = keys;
   const isReplacedNow = held?.isReplaced === true && requested.held?.isReplaced !== true;
   const probe = isReplacedNow ? await awaitCredentialsRefused(context, node, held) : removed.probe;
   const proofs = [...removed.checks, ...probe.proofs];
   const { sharedKeys } = probe;
-  context.host.result({ node: name, nodeId, proofs, sharedKeys, keys: outcome }, () =>
-    [
-      `Node ${name} is removed.`,
-      ...renderRemovalResult(proofs, sharedKeys, { ...keys, isLost: choice.isLost }),
-    ].join('\n'),
-  );
-  return outcome === 'under-way' && choice.wait ? 'partial' : 'ok';
+  const lines = renderRemovalResult(proofs, sharedKeys, { ...keys, isLost });
+  return { proofs, sharedKeys, keys: outcome, lines };
 }
 
 /** Moves pods away before it takes the roles, so that the node leaves etcd while it still runs. */
@@ -147,7 +152,7 @@ export async function drainAndTakeRoles(
 }
 
 /** Decommissions the node and deletes its records and its Node object, as far as that is still to be done. */
-export async function deleteNode(context: CommandContext, node: Node, options: DeleteOptions): Promise<void> {
+async function deleteNode(context: CommandContext, node: Node, options: DeleteOptions): Promise<void> {
   const { name, nodeId, state } = node;
   await context.host.step('node-delete', `Deleting the records of ${name}`, async () => {
     const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: newMutation() };
@@ -159,25 +164,8 @@ export async function deleteNode(context: CommandContext, node: Node, options: D
   });
 }
 
-/** The checks that a node is removed. */
-export interface RemovedNode {
-  /** Checks of what each part of the cluster knows about the node. */
-  readonly checks: readonly RemovalCheck[];
-  /** Checks of credentials in the name of the node. */
-  readonly probe: ProbeResults;
-  /** All checks. */
-  readonly proofs: readonly RemovalCheck[];
-}
-
-/**
- * Repeats the checks until all have passed. The removal probe comes last: it is refused while the node is on record.
- * @throws KeysError `keys-still-accepted`
- */
-export async function awaitRemoved(
-  context: CommandContext,
-  node: Node,
-  held: HeldKeys | undefined,
-): Promise<RemovedNode> {
+/** Repeats the checks until all have passed. The removal probe comes last: it is refused while the node is on record. */
+async function awaitRemoved(context: CommandContext, node: Node, held: HeldKeys | undefined) {
   const { name, nodeId } = node;
   const step = { name: 'node-proofs', title: `Checking that ${name} is removed` };
   return awaitChecks(context, { step, doing: `removing node ${name} (${nodeId})` }, async () => {

@@ -3,22 +3,20 @@ import { NodeHealth, NodeState, type Node } from '../../../joinservice/curatorpr
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator, currentKubeAccess, readCaller } from '../../cluster/index.ts';
 import { confirmLoss } from '../../loss/index.ts';
-import { readCallingOwner } from '../../operators/index.ts';
+import { isOwnerOnRecord } from '../../operators/index.ts';
 import type { DrainOptions } from '../drain.ts';
 import { NodesError } from '../errors.ts';
 import type { RolePlan } from '../roles/role-plan.ts';
 import { readRolePlan } from '../roles/set-role.ts';
 import { lossesOfRemoval } from './losses.ts';
-import { awaitRemoved, deleteNode, drainAndTakeRoles } from './node-remove.ts';
+import { deleteAndCheck, drainAndTakeRoles } from './node-remove.ts';
 import {
-  completePendingRemoval,
   findRemovalTarget,
   isRecordDeleted,
   savePendingRemoval,
   type RemovalTarget,
 } from './pending-removals.ts';
-import { renderRemovalResult, showRemovalPreview } from './render-removal.ts';
-import { startKeyReplacement } from './replace-keys.ts';
+import { showRemovalPreview } from './render-removal.ts';
 
 const ORDER_TIMEOUT_MS = 30_000;
 
@@ -49,18 +47,15 @@ export async function runReset(context: CommandContext, name: string, options: R
     await drainAndTakeRoles(context, node, plan.voters.after, { ...options, isLost: false });
     await sendOrder(context, node, sign(node));
   }
-  const keys = await startKeyReplacement(context, node, { isLost: false, keep: true, wait: false });
-  await deleteNode(context, node, { isReset: true });
-  const { proofs, probe } = await awaitRemoved(context, node, keys.held);
-  await completePendingRemoval(context, node);
+  const choice = { isReset: true, isLost: false, keep: true, wait: false };
+  const { proofs, sharedKeys, lines } = await deleteAndCheck(context, node, choice);
   const isOrdered = target.earlierRun?.order !== 'sent' || !hasOrder;
-  const { sharedKeys } = probe;
   context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys, isOrdered }, () =>
     [
       isOrdered
         ? `Node ${node.name} is removed. Its machine resets itself and may join again as a new node.`
         : `Node ${node.name} is removed. An earlier run was interrupted while it sent the reset order: if the machine does not reset itself, see \`cluster node reset --help\`.`,
-      ...renderRemovalResult(proofs, sharedKeys, { ...keys, isLost: false }),
+      ...lines,
     ].join('\n'),
   );
 }
@@ -118,9 +113,10 @@ interface ResetOrder {
 
 /** Signs orders with the key of the owner who runs the command. @throws NodesError `nodes-change-unsafe` */
 async function resetOrderSigner(context: CommandContext): Promise<(node: Node) => ResetOrder> {
-  const { keyPem, clusterId, vouchers } = await readCaller(context);
-  const { ownerPubKey, isOwner } = await readCallingOwner(context);
-  if (!isOwner) throw new NodesError('nodes-change-unsafe', 'resetting a node: requires role owner');
+  const caller = await readCaller(context);
+  const { keyPem, clusterId, vouchers, pubKey: ownerPubKey } = caller;
+  if (!(await isOwnerOnRecord(context, caller)))
+    throw new NodesError('nodes-change-unsafe', 'resetting a node: requires role owner');
   return ({ nodeId }) => ({
     ownerPubKey,
     vouchers,

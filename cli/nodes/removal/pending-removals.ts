@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { CodedError } from '../../../internal/errors/index.ts';
+import { readJson } from '../../../internal/file/index.ts';
 import { NodeSchema, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { readCaller, findNode } from '../../cluster/index.ts';
@@ -99,11 +100,10 @@ async function nodeIfKnown(context: CommandContext, name: string): Promise<Node 
 async function readAll(context: CommandContext) {
   const { directory, clusterId } = await readCaller(context);
   const path = join(directory, 'leaving.json');
-  const bytes = await context.ports.files.read(path, MAX_BYTES);
   // A damaged file counts as empty: a run with the node's id reaches the same end.
-  const parsed = bytes === undefined ? undefined : shape.safeParse(jsonFrom(bytes));
-  const nodes = parsed?.success === true ? parsed.data.nodes : [];
-  return { path, clusterId, nodes: nodes.filter((each) => each.clusterId === clusterId) };
+  const { data } = shape.safeParse(await readJson(context.ports.files, path, MAX_BYTES));
+  const nodes = (data?.nodes ?? []).filter((each) => each.clusterId === clusterId);
+  return { path, clusterId, nodes };
 }
 
 async function write(
@@ -113,12 +113,4 @@ async function write(
 ): Promise<void> {
   await ports.files.makeDirectory(join(path, '..'));
   await ports.files.writeAtomic(path, `${JSON.stringify({ version: 1, nodes })}\n`, { mode: 0o600 });
-}
-
-function jsonFrom(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch {
-    return undefined;
-  }
 }

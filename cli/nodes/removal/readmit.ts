@@ -1,12 +1,11 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import { randomUUID } from 'node:crypto';
 import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
 import { openSigner } from '../../sign/index.ts';
-import { callCurator } from '../../cluster/index.ts';
+import { callCurator, newMutation } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
 const MIN_PREFIX = 8;
@@ -48,7 +47,7 @@ export async function runReadmit(context: CommandContext, which: string): Promis
   const found = removedAs(signer.removed, which);
   const open = found.filter(({ readmitted }) => !readmitted);
   const documents = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
-  const mutation = { idempotencyKey: randomUUID() };
+  const mutation = newMutation();
   if (documents.length > 0)
     await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
   const identities = found.map(({ identity }) => printable(identity));

@@ -48,29 +48,38 @@ interface Missing {
 export async function awaitRoleChange(context: CommandContext, wanted: ExpectedRoleState): Promise<void> {
   const { clock } = context.ports;
   const { name } = wanted;
-  await context.host.step(
-    'node-roles-follow',
-    `Waiting for ${name} to change its roles`,
-    async (progress) => {
-      const startMs = clock.monotonicMs();
-      let since = { what: '', ms: startMs };
-      for (;;) {
-        const missing = await look(context, wanted);
-        if (missing === undefined) return;
-        const { what, why } = missing;
-        const nowMs = clock.monotonicMs();
-        if (since.what !== what) since = { what, ms: nowMs };
-        const text = `${what}, for ${formatDuration(nowMs - since.ms)}${why === undefined ? '' : `: ${why}`}`;
-        progress.update(text);
-        if (nowMs > startMs + TIMEOUT_MS)
-          throw new NodesError(
-            'nodes-role-change-timeout',
-            `${name} has not changed its roles after ${formatDuration(TIMEOUT_MS)}: ${text}`,
-          );
-        await clock.sleep(POLL_MS, context.signal);
-      }
-    },
-  );
+  let since = { what: '', ms: clock.monotonicMs() };
+  const step = { code: 'node-roles-follow', title: `Waiting for ${name} to change its roles`, name };
+  await untilNothingMissing(context, step, async () => {
+    const missing = await look(context, wanted);
+    if (missing === undefined) return undefined;
+    const { what, why } = missing;
+    const nowMs = clock.monotonicMs();
+    if (since.what !== what) since = { what, ms: nowMs };
+    return `${what}, for ${formatDuration(nowMs - since.ms)}${why === undefined ? '' : `: ${why}`}`;
+  });
+}
+
+/** Polls until `missing` returns undefined, and shows its text meanwhile. @throws NodesError `nodes-role-change-timeout` */
+export async function untilNothingMissing(
+  { host, ports: { clock }, signal }: CommandContext,
+  { code, title, name }: { readonly code: string; readonly title: string; readonly name: string },
+  missing: () => Promise<string | undefined>,
+): Promise<void> {
+  await host.step(code, title, async (progress) => {
+    const deadlineMs = clock.monotonicMs() + TIMEOUT_MS;
+    for (;;) {
+      const text = await missing();
+      if (text === undefined) return;
+      progress.update(text);
+      if (clock.monotonicMs() > deadlineMs)
+        throw new NodesError(
+          'nodes-role-change-timeout',
+          `${name} has not changed its roles after ${formatDuration(TIMEOUT_MS)}: ${text}`,
+        );
+      await clock.sleep(POLL_MS, signal);
+    }
+  });
 }
 
 /** A call may fail while a control plane starts or stops. */

@@ -1,16 +1,12 @@
-import { formatDuration } from '../../../internal/clock/index.ts';
 import { KubeError, readScheduling, setSchedulable } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { RoleName } from './role-names.ts';
 import { ClusterError, withKubernetes } from '../../cluster/index.ts';
-import { NodesError } from '../errors.ts';
+import { untilNothingMissing } from './await-role-change.ts';
 
 /** Marks the cordon of a drain for a role change, in an annotation of the Node. */
 export const CORDONED_BY_SET_ROLE = 'set-role';
-
-const POLL_MS = 1_000;
-const TIMEOUT_MS = 10 * 60 * 1000;
 
 /** The node after a role change. */
 export interface SchedulingChange {
@@ -25,22 +21,9 @@ export interface SchedulingChange {
  * this command or of an interrupted one. A cordon of an operator stays. @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitScheduling(context: CommandContext, pods: SchedulingChange): Promise<void> {
-  const { clock } = context.ports;
-  const title = `Waiting for the taint on ${pods.name}`;
-  await context.host.step('node-pods-follow', title, async (progress) => {
-    const deadlineMs = clock.monotonicMs() + TIMEOUT_MS;
-    for (;;) {
-      const text = await look(context, pods);
-      if (text === undefined) return;
-      progress.update(text);
-      if (clock.monotonicMs() > deadlineMs)
-        throw new NodesError(
-          'nodes-role-change-timeout',
-          `${pods.name} has not changed its roles after ${formatDuration(TIMEOUT_MS)}: ${text}`,
-        );
-      await clock.sleep(POLL_MS, context.signal);
-    }
-  });
+  const { name } = pods;
+  const step = { code: 'node-pods-follow', title: `Waiting for the taint on ${name}`, name };
+  await untilNothingMissing(context, step, () => look(context, pods));
 }
 
 /** What is still missing; undefined if nothing is. */
