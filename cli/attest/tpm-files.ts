@@ -8,6 +8,7 @@ import {
   parseSignature,
   TpmError,
 } from '../../internal/tpm/index.ts';
+import { parseJson } from '../../internal/file/index.ts';
 import { AttestError } from './errors.ts';
 
 /** A quote as TPM tools write it: several files, or one JSON object. */
@@ -112,7 +113,7 @@ const rawSchema = z.strictObject({
 });
 
 function fromJson(bytes: Uint8Array): RawTpmQuote {
-  const parsed = rawSchema.safeParse(parseJson(bytes));
+  const parsed = rawSchema.safeParse(parseJson(Buffer.from(bytes).toString('utf8')));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new AttestError(
@@ -168,7 +169,7 @@ function byIndex(pcrs: Readonly<Record<string, Uint8Array>>): ReadonlyMap<number
 
 function pcrValuesFrom(file: Uint8Array, attest: Uint8Array): ReadonlyMap<number, Uint8Array> {
   if (isJson(file)) {
-    const parsed = values.safeParse(parseJson(file));
+    const parsed = values.safeParse(parseJson(Buffer.from(file).toString('utf8')));
     if (parsed.success) return byIndex(parsed.data);
   }
   const pcrs = selectedPcrs(attest);
@@ -221,16 +222,6 @@ function startsWithMagic(bytes: Uint8Array): boolean {
 
 function isJson(bytes: Uint8Array): boolean {
   return bytes[0] === 0x7b;
-}
-
-/** Undefined if it is not JSON; no schema accepts that. */
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 function u16(bytes: Uint8Array, offset: number): number {

@@ -9,8 +9,8 @@
 export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config/config.ts';
 export type { GenerateOptions } from './config/config.ts';
 export { apiServerUrlOf } from './curator/api-servers.ts';
-export { findNode, newMutation, withKubernetes } from './curator/cluster-access.ts';
-export { callCurator } from './curator/call-curator.ts';
+export { findNode, withKubernetes } from './curator/cluster-access.ts';
+export { callCurator, newMutation } from './curator/call-curator.ts';
 export { ClusterError, clusterErrors } from './errors.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init/init.ts';
 export { saveKnownCurators } from './curator/known-curators.ts';

@@ -1,6 +1,5 @@
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
 import { layoutOf, lockWorkspace, readConfig, StateFile, type WorkspaceLayout } from '../workspace/index.ts';
 
 /** A locked workspace: no other process may change it. */
@@ -12,21 +11,15 @@ export interface OpenWorkspace extends AsyncDisposable {
 /** Locks the workspace and reads its state. @param command shown to others that find it locked */
 export async function openWorkspace(context: CommandContext, command: string): Promise<OpenWorkspace> {
   const { ports, paths, env } = context;
+  const { files, clock } = ports;
   const layout = layoutOf(paths.workspace);
-  await ports.files.makeDirectory(layout.root);
-  const lock = await lockWorkspace(layout, {
-    files: ports.files,
-    clock: ports.clock,
-    command,
-    user: env['USER'] ?? env['LOGNAME'] ?? 'unknown user',
-  });
-  try {
-    const state = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
-    return { layout, state, [Symbol.asyncDispose]: () => lock[Symbol.asyncDispose]() };
-  } catch (error) {
-    await lock[Symbol.asyncDispose]();
-    throw error;
-  }
+  await files.makeDirectory(layout.root);
+  const user = env['USER'] ?? env['LOGNAME'] ?? 'unknown user';
+  await using opening = new AsyncDisposableStack();
+  opening.use(await lockWorkspace(layout, { files, clock, command, user }));
+  const state = await StateFile.read(files, layout);
+  const opened = opening.move();
+  return { layout, state, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }
 
 /** Reads a workspace without locking it, for commands that do not change it. */
@@ -38,6 +31,6 @@ export async function readWorkspace(context: CommandContext): Promise<{
   const layout = layoutOf(context.paths.workspace);
   const { files } = context.ports;
   const config = await readConfig(files, layout);
-  const state = await StateFile.read(files, layout, { programVersion: PROGRAM_VERSION });
+  const state = await StateFile.read(files, layout);
   return { layout, state, config };
 }

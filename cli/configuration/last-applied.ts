@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { Json } from '../../internal/config/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readJson, type FilePort } from '../../internal/file/index.ts';
 import type { Caller } from '../cluster/index.ts';
 
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -15,10 +15,8 @@ export async function readLastApplied(
   files: FilePort,
   { directory, clusterId }: Caller,
 ): Promise<Json | undefined> {
-  const bytes = await files.read(pathOf(directory), MAX_BYTES);
-  if (bytes === undefined) return undefined;
-  const parsed = shape.safeParse(jsonFrom(Buffer.from(bytes).toString('utf8')));
-  return parsed.success && parsed.data.clusterId === clusterId ? parsed.data.document : undefined;
+  const { data } = shape.safeParse(await readJson(files, pathOf(directory), MAX_BYTES));
+  return data?.clusterId === clusterId ? data.document : undefined;
 }
 
 /** Saves the configuration that this workspace has applied. */
@@ -34,12 +32,4 @@ export async function saveLastApplied(
 
 function pathOf(directory: string): string {
   return join(directory, 'applied.json');
-}
-
-function jsonFrom(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto';
-import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { OpenStep } from '../host/index.ts';
-import { callCurator, readWorkspace, readKubeAccess } from '../cluster/index.ts';
+import { callCurator, newMutation, readWorkspace, readKubeAccess } from '../cluster/index.ts';
+import { rolesFromNames } from '../nodes/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { grantForJoin } from '../sign/index.ts';
 import { MiniError } from './errors.ts';
@@ -28,11 +27,6 @@ export interface JoiningMachine {
   /** The identity of the machine in join policies, "tpm-ek:HEX". */
   readonly identity: string;
 }
-
-const ROLES_OF: Readonly<Record<MachineKind, readonly NodeRole[]>> = {
-  'control-plane': [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER],
-  worker: [NodeRole.KUBERNETES_WORKER],
-};
 
 /**
  * Shows the progress of each machine until all are Ready. A machine that was added to an existing local cluster, and so is not
@@ -107,8 +101,8 @@ async function readSnapshot(context: CommandContext, kube: KubeClient): Promise<
 }
 
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
-  const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
-  const mutation = { idempotencyKey: randomUUID() };
+  const value = { name: machine.name, roles: [...rolesFromNames(machine.roles)], labels: {} };
+  const mutation = newMutation();
   const documents = await grantForJoin(context, joinId, value.roles);
   await callCurator(context, ({ operatorApi }) =>
     operatorApi.decideJoin({ join: joinId, decision: { case: 'approve', value }, documents, mutation }),

@@ -136,21 +136,12 @@ async function findNode(
   return { cluster, node: await cluster.node(options.node) };
 }
 
-interface NodeRow {
-  readonly cluster: string;
-  readonly node: string;
-  readonly state: 'on' | 'off';
-  readonly address: string;
-  readonly ekFingerprint: string | undefined;
-  readonly agentFingerprint: string | undefined;
-}
-
-async function rowsOf(context: CommandContext, cluster: LocalCluster): Promise<readonly NodeRow[]> {
+async function rowsOf(context: CommandContext, cluster: LocalCluster) {
   return Promise.all(
     (await cluster.nodes()).map(async (node) => ({
       cluster: cluster.name,
       node: node.name,
-      state: (await node.isRunning(context.signal)) ? ('on' as const) : ('off' as const),
+      state: (await node.isRunning(context.signal)) ? 'on' : 'off',
       address: node.address,
       ekFingerprint: await node.ekFingerprint(),
       agentFingerprint: await node.agentFingerprint(),

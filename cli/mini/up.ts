@@ -48,34 +48,19 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const cluster = await claimCluster(context, machines, options.name);
   await using _lock = await cluster.lock();
   const own = inWorkspaceOf(context, cluster);
-  const planned = await planAndSave(context, cluster, options);
+  const { files } = context.ports;
+  const planned = planMachines(await readMachinePlan(files, cluster.paths.directory), options);
+  // Saved before any of them is created, so that an interrupted run can be resumed.
+  await saveMachinePlan(files, cluster.paths.directory, planned);
   const identities = await createTpms(context, cluster, planned);
   const joining = joiningMachines(planned, identities);
-  const attestation = await localAttestation(context.ports.files, cluster);
+  const attestation = await localAttestation(files, cluster);
   const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
   const { emptyStore = false } = options;
-  const [first, ...others] = await createMachines(context, cluster, {
-    planned,
-    layers,
-    ownerKeys,
-    emptyStore,
-  });
-  await startMachines(context, cluster, [first, ...others]);
-  if (options.nodesOnly === true) reportMachines(context, cluster, [first, ...others]);
-  else await runInitAndJoins(own, { cluster, first, joining, options });
-}
-
-/** Saves the planned machines before any of them is created, so that an interrupted run can be resumed. */
-async function planAndSave(
-  context: CommandContext,
-  cluster: LocalCluster,
-  options: MiniUpOptions,
-): Promise<readonly PlannedMachine[]> {
-  const { files } = context.ports;
-  const existing = await readMachinePlan(files, cluster.paths.directory);
-  const planned = planMachines(existing, options);
-  await saveMachinePlan(files, cluster.paths.directory, planned);
-  return planned;
+  const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore });
+  await startMachines(context, cluster, made);
+  if (options.nodesOnly === true) reportMachines(context, cluster, made);
+  else await runInitAndJoins(own, { cluster, first: made[0], joining, options });
 }
 
 /** All machines but the first, with the identity of their TPM. Without workers the control planes run the workloads. */
@@ -131,8 +116,8 @@ async function prepareWorkspace(
       local: true,
       attestation: options.attestation,
       charts: options.demo === true ? [demoChart] : [],
-      ...(hasWorkers ? { runsWorkloads: false } : {}),
-      ...(joining.length === 0 ? {} : { join: { policy: 'inventory', inventory: inventoryOf(joining) } }),
+      runsWorkloads: !hasWorkers,
+      join: joining.length === 0 ? undefined : { policy: 'inventory', inventory: inventoryOf(joining) },
     });
     return [ownerKey.pubKeyBase64];
   });
@@ -188,23 +173,18 @@ async function runInitAndJoins(
 function reportMachines(
   context: CommandContext,
   cluster: LocalCluster,
-  machines: readonly LocalNode[],
+  made: readonly [LocalNode, ...LocalNode[]],
 ): void {
   const { workspace } = cluster.paths;
-  const [first] = machines;
-  const data = {
-    cluster: cluster.name,
-    workspace,
-    node: first?.name,
-    address: first?.address,
-    machines: machines.map(({ name, address }) => ({ name, address })),
-  };
+  const machines = made.map(({ name, address }) => ({ name, address }));
+  const [{ name: node, address: firstAddress }] = made;
+  const data = { cluster: cluster.name, workspace, node, address: firstAddress, machines };
   context.host.result(data, () =>
     [
       ...machines.map(
         ({ name, address }) => `Machine ${name} of local cluster ${cluster.name} is running at ${address}.`,
       ),
-      nextCommand(context, cluster, `${first?.name ?? 'n1'} -- bash`),
+      nextCommand(context, cluster, `${node} -- bash`),
     ].join('\n'),
   );
 }

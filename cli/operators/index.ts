@@ -1,4 +1,4 @@
 /** Operators of a cluster: who they are, their keys and grants, and the owners that machines are provisioned with. */
 export { runOperatorAccept, runOperatorKey } from './operator-identity.ts';
 export { runOperatorAdd, runOperatorList, runOperatorRemove, type OperatorOptions } from './operators.ts';
-export { ownerKeysToProvision, readCallingOwner } from './ownership.ts';
+export { ownerKeysToProvision, isOwnerOnRecord } from './ownership.ts';

@@ -1,5 +1,4 @@
 import {
-  ed25519PubKeyFrom,
   ownershipStatement,
   signEd25519,
   voucherStatement,
@@ -14,21 +13,11 @@ const MAX_VOUCHERS = 16;
 /** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
 const RAW_BYTES = 32;
 
-/** The key of the caller. */
-export interface CallingOwner {
-  /** Raw Ed25519, as machines are provisioned with it. */
-  readonly ownerPubKey: Uint8Array;
-  /** Whether the operator records list the caller as an owner. The caller's grant may be outdated. */
-  readonly isOwner: boolean;
-}
-
-/** Reads whether the caller is an owner. */
-export async function readCallingOwner(context: CommandContext): Promise<CallingOwner> {
-  const member = await readCaller(context);
+/** Whether the operator records list the caller as an owner. The caller's grant may be outdated. */
+export async function isOwnerOnRecord(context: CommandContext, member: Caller): Promise<boolean> {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
   const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
-  const own = operators.find((each) => each.fingerprint === fingerprint);
-  return { ownerPubKey: rawKeyOf(member), isOwner: own?.role === 'owner' };
+  return operators.find((each) => each.fingerprint === fingerprint)?.role === 'owner';
 }
 
 /** Signs the cluster ownership with the key of the caller. Joining machines verify it from then on. */
@@ -39,7 +28,7 @@ export async function signOwnership(context: CommandContext): Promise<void> {
   await callCurator(context, async ({ curator, operatorApi }) => {
     const { epoch } = await curator.getClusterInfo({});
     const signature = signEd25519(keyPem, ownershipStatement({ clusterId, clusterCaPem, epoch }));
-    const signed = { ownerPublicKey: rawKeyOf(member), epoch, signature, mutation };
+    const signed = { ownerPublicKey: member.pubKey, epoch, signature, mutation };
     return operatorApi.putOwnership(signed);
   });
 }
@@ -49,7 +38,7 @@ export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly Own
   const { clusterId, keyPem, vouchers } = member;
   const ownerPubKey = pubKeyDer.slice(-RAW_BYTES);
   const signature = signEd25519(keyPem, voucherStatement({ clusterId, ownerPubKey }));
-  return [...vouchers, { by: rawKeyOf(member), signature }].slice(-MAX_VOUCHERS);
+  return [...vouchers, { by: member.pubKey, signature }].slice(-MAX_VOUCHERS);
 }
 
 /**
@@ -61,7 +50,7 @@ export async function ownerKeysToProvision(
   options: { readonly asksCluster: boolean },
 ): Promise<readonly string[]> {
   const member = await readCaller(context);
-  const own = Buffer.from(rawKeyOf(member)).toString('base64');
+  const own = Buffer.from(member.pubKey).toString('base64');
   if (member.kind === 'owner' && !options.asksCluster) return [own];
   const signer = Buffer.from(await signerNow(context)).toString('base64');
   return signer === '' || signer === own ? [own] : [own, signer];
@@ -75,10 +64,4 @@ async function signerNow(context: CommandContext): Promise<Uint8Array> {
     if (!(error instanceof RpcError && error.code === 'rpc-not-served')) throw error;
     return new Uint8Array(); // an older curator: the first owner has signed
   }
-}
-
-function rawKeyOf({ keyPem }: Caller): Uint8Array {
-  const raw = ed25519PubKeyFrom(keyPem);
-  if (raw === undefined) throw new TypeError('the key of a member is an Ed25519 key');
-  return raw;
 }

@@ -12,7 +12,6 @@ import {
   type OwnerSet,
   type VerifiedDocument,
 } from '../../internal/ownerdocument/index.ts';
-import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import type {
   ListDocumentsResponse,
@@ -76,7 +75,7 @@ class OwnerSigner implements DocumentSigner {
   readonly #serials = new Map<string, number>();
 
   constructor(member: Caller, known: ListDocumentsResponse, nowMs: number) {
-    const own = rawKeyOf(member);
+    const own = member.pubKey;
     this.ownKey = base64Of(own);
     this.removed = known.removed;
     this.#member = member;
@@ -145,12 +144,6 @@ class OwnerSigner implements DocumentSigner {
 
 function serialKeyOf(kind: DocumentKind, body: DocumentBodies[DocumentKind]): string {
   return `${kind}/${subjectOf({ body })}`;
-}
-
-function rawKeyOf({ keyPem }: Caller): Uint8Array {
-  const raw = ed25519PubKeyFrom(keyPem);
-  if (raw === undefined) throw new TypeError('the key of a member is an Ed25519 key');
-  return raw;
 }
 
 function base64Of(raw: Uint8Array): string {

@@ -1,9 +1,8 @@
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
 import { parseClusterConfig } from '../../internal/config/index.ts';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { randomUUID } from 'node:crypto';
 import type { CommandContext } from '../app/command.ts';
-import { callCurator } from '../cluster/index.ts';
+import { callCurator, newMutation } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { openSigner, policyFor, type DocumentSigner } from './document-signer.ts';
 import { grantFor, grantSubjectOf } from './grants.ts';
@@ -44,7 +43,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
       grantFor(signer, grantSubjectOf(node), ['ConsensusMember', 'KubernetesController']),
     ),
   ];
-  const mutation = { idempotencyKey: randomUUID() };
+  const mutation = newMutation();
   await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
   context.host.result({ revision: now.revision, documents: documents.length }, () =>
     [`Signed ${documents.length} documents.`, ...lines].join('\n'),

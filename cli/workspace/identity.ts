@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { parseJson, type FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
-import { parseJson, readSecretFile } from './secret-file.ts';
+import { readSecretFile } from './secret-file.ts';
 
 const kubernetesSchema = z.strictObject({
   clusterName: z.string(),

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { ed25519PubKeyFrom, generateEd25519Key, type MasterSecret } from '../../internal/crypto/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { parseJson, type FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
-import { parseJson, readSecretFile } from './secret-file.ts';
+import { readSecretFile } from './secret-file.ts';
 
 const SECRET_BYTES = 32;
 

@@ -1,4 +1,4 @@
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { WorkspaceError } from './errors.ts';
 
 const MAX_KEY_BYTES = 256 * 1024;
@@ -6,8 +6,8 @@ const OTHERS = 0o077;
 
 /** Reads a file that only its owner may read. @throws WorkspaceError `workspace-missing`, `workspace-key-mode` */
 export async function readSecretFile(files: FilePort, path: string): Promise<string> {
-  const raw = await files.read(path, MAX_KEY_BYTES);
-  if (raw === undefined) throw new WorkspaceError('workspace-missing', `${path} does not exist`);
+  const text = await readText(files, path, MAX_KEY_BYTES);
+  if (text === undefined) throw new WorkspaceError('workspace-missing', `${path} does not exist`);
   const mode = (await files.stat(path))?.mode ?? 0;
   if ((mode & OTHERS) !== 0) {
     throw new WorkspaceError(
@@ -15,14 +15,5 @@ export async function readSecretFile(files: FilePort, path: string): Promise<str
       `permissions 0${mode.toString(8)} of ${path} are too open (need 0600)`,
     );
   }
-  return Buffer.from(raw).toString('utf8');
-}
-
-/** Parses JSON; undefined when it is malformed. The schema refuses that, without quoting the text, which may be secret. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return text;
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
+import { PROGRAM_VERSION } from '../app/version.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
 
@@ -97,12 +98,12 @@ export class StateFile {
   static async read(
     files: FilePort,
     layout: WorkspaceLayout,
-    options: { readonly programVersion: string },
+    { programVersion } = { programVersion: PROGRAM_VERSION },
   ): Promise<StateFile> {
-    const raw = await files.read(layout.state, MAX_STATE_BYTES);
-    const fresh: WorkspaceState = { version: STATE_VERSION, writtenBy: options.programVersion, charts: {} };
-    const value = raw === undefined ? fresh : parseState(Buffer.from(raw).toString('utf8'), layout.state);
-    return new StateFile(files, layout.state, { ...value, writtenBy: options.programVersion });
+    const text = await readText(files, layout.state, MAX_STATE_BYTES);
+    const fresh = { version: STATE_VERSION, charts: {} } as const;
+    const value = text === undefined ? fresh : parseState(text, layout.state);
+    return new StateFile(files, layout.state, { ...value, writtenBy: programVersion });
   }
 
   get value(): WorkspaceState {

@@ -46,15 +46,15 @@ interface SchemaNode {
 /** A new `cluster.yaml` with the most important settings. */
 export function renderClusterConfig(options: {
   readonly name: string;
-  readonly kubernetesVersion?: string;
-  readonly endpoint?: string;
-  readonly fingerprint?: string;
-  readonly networks?: { readonly podSubnet: string; readonly serviceSubnet: string };
-  readonly charts?: readonly Readonly<Record<string, unknown>>[];
-  readonly runsWorkloads?: boolean;
-  readonly join?: JoinConfig;
+  readonly kubernetesVersion?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly fingerprint?: string | undefined;
+  readonly networks?: { readonly podSubnet: string; readonly serviceSubnet: string } | undefined;
+  readonly charts?: readonly Readonly<Record<string, unknown>>[] | undefined;
+  readonly runsWorkloads?: boolean | undefined;
+  readonly join?: JoinConfig | undefined;
   /** The section `attestation`; default: `DEFAULT_ATTESTATION`. */
-  readonly attestation?: Readonly<Record<string, unknown>>;
+  readonly attestation?: Readonly<Record<string, unknown>> | undefined;
 }): string {
   const networks = options.networks ?? DEFAULTS;
   const firstNode = {

@@ -8,4 +8,4 @@ export { DiskStreams, type StreamPort } from './disk-streams.ts';
 export { FileError, type FileErrorCode } from './errors.ts';
 export type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
 export { KernelFiles, type KernelFilePort } from './kernel-files.ts';
-export { readText } from './read-text.ts';
+export { parseJson, readJson, readText } from './read-text.ts';

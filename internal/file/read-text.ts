@@ -15,3 +15,22 @@ export async function readText(
   const bytes = await files.read(path, maxBytes);
   return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
 }
+
+/** The JSON value of a file; undefined when the file is missing or malformed. For a schema, which refuses undefined. */
+export async function readJson(
+  files: Pick<FilePort, 'read'>,
+  path: string,
+  maxBytes: number,
+): Promise<unknown> {
+  const text = await readText(files, path, maxBytes);
+  return text === undefined ? undefined : parseJson(text);
+}
+
+/** Parses JSON; undefined when it is malformed. The schema refuses that, without quoting the text, which may be secret. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -20,12 +20,12 @@ export interface GenerateOptions {
   readonly fingerprint?: string | undefined;
   /** Use network ranges for a local cluster, which must not collide with those of other networks. */
   readonly local?: boolean;
-  readonly charts?: readonly Partial<ChartConfig>[];
+  readonly charts?: readonly Partial<ChartConfig>[] | undefined;
   /** Whether ordinary pods may run on the first node; default true. */
   readonly runsWorkloads?: boolean;
-  readonly join?: JoinConfig;
+  readonly join?: JoinConfig | undefined;
   /** The section `attestation` of cluster.yaml. */
-  readonly attestation?: Readonly<Record<string, unknown>>;
+  readonly attestation?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** Creates the missing files of a workspace. Existing files are not changed. @throws WorkspaceError `workspace-key-lost` */
@@ -34,18 +34,8 @@ export async function generateWorkspace(
   options: GenerateOptions,
 ): Promise<CreatedWorkspace> {
   await using workspace = await openWorkspace(context, 'cluster config generate');
-  const { kubernetesVersion, endpoint, fingerprint } = options;
-  const configText = renderClusterConfig({
-    name: options.name,
-    ...(kubernetesVersion === undefined ? {} : { kubernetesVersion }),
-    ...(endpoint === undefined ? {} : { endpoint }),
-    ...(fingerprint === undefined ? {} : { fingerprint }),
-    ...(options.local === true ? { networks: LOCAL_NETWORKS } : {}),
-    ...(options.charts === undefined ? {} : { charts: options.charts }),
-    ...(options.runsWorkloads === undefined ? {} : { runsWorkloads: options.runsWorkloads }),
-    ...(options.join === undefined ? {} : { join: options.join }),
-    ...(options.attestation === undefined ? {} : { attestation: options.attestation }),
-  });
+  const { local = false, ...settings } = options;
+  const configText = renderClusterConfig({ ...settings, networks: local ? LOCAL_NETWORKS : undefined });
   // Checks the text first, so that a written file can always be read.
   parseClusterConfig(configText, workspace.layout.config);
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
@@ -59,10 +49,7 @@ export async function runConfigGenerate(
   // An existing file is not changed: no prompt is needed.
   const exists = await context.ports.files.stat(layoutOf(context.paths.workspace).config);
   const attestation = exists === undefined ? await chooseAttestation(context, variants) : undefined;
-  const { ownerKey, created } = await generateWorkspace(context, {
-    ...options,
-    ...(attestation && { attestation }),
-  });
+  const { ownerKey, created } = await generateWorkspace(context, { ...options, attestation });
   const { workspace } = context.paths;
   const data = { workspace, created, ownerPublicKey: ownerKey.pubKeyBase64 };
   context.host.result(data, () =>

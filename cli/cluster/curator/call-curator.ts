@@ -1,4 +1,4 @@
-import type { X509Certificate } from 'node:crypto';
+import { randomUUID, type X509Certificate } from 'node:crypto';
 import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
@@ -27,6 +27,14 @@ export interface CuratorClients {
 }
 
 type Call<T> = (clients: CuratorClients) => Promise<T>;
+
+/**
+ * An idempotency key: a request that is repeated is executed once. Create it before `callCurator()`, which may repeat the
+ * request at another curator if an answer is lost.
+ */
+export function newMutation(): { readonly idempotencyKey: string } {
+  return { idempotencyKey: randomUUID() };
+}
 
 /**
  * Calls the first curator that responds: every curator with an etcd quorum serves every call. The program authenticates with

@@ -1,7 +1,6 @@
 import { basename, dirname, join } from 'node:path';
-import type { OwnerVoucher } from '../../../internal/crypto/index.ts';
+import { ed25519PubKeyFrom, type OwnerVoucher } from '../../../internal/crypto/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { PROGRAM_VERSION } from '../../app/version.ts';
 import {
   layoutOf,
   readConfig,
@@ -16,6 +15,8 @@ import { newestCertificate, type OperatorCertificate } from './operator-certific
 /** The identity that this program uses towards the cluster: the owner of the workspace, or an operator. */
 export interface Caller extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
+  /** Raw Ed25519, as machines are provisioned with it. */
+  readonly pubKey: Uint8Array;
   /** Name of the cluster; empty for operators. */
   readonly name: string;
   /** According to the workspace or the grant; the cluster decides. */
@@ -40,7 +41,9 @@ export interface Caller extends OperatorCertificate {
 export async function readCaller(context: CommandContext): Promise<Caller> {
   const path = await identityPathOf(context);
   const caller = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
-  return { ...caller, certPem: await newestCertificate(context.ports.files, caller) };
+  const pubKey = ed25519PubKeyFrom(caller.keyPem);
+  if (pubKey === undefined) throw new TypeError('the key of a caller is an Ed25519 key'); // its reader has checked it
+  return { ...caller, pubKey, certPem: await newestCertificate(context.ports.files, caller) };
 }
 
 /** Path of the identity file in use; undefined when the caller is the owner of the workspace. */
@@ -50,7 +53,7 @@ export async function identityPathOf({ paths, ports }: CommandContext): Promise<
   return (await ports.files.stat(identity)) === undefined ? undefined : identity;
 }
 
-async function operatorOf({ ports }: CommandContext, path: string): Promise<Caller> {
+async function operatorOf({ ports }: CommandContext, path: string): Promise<Omit<Caller, 'pubKey'>> {
   const { keyPem, grant, name: operator } = await readIdentity(ports.files, path);
   if (grant === undefined)
     throw new ClusterError('cluster-identity-not-granted', `operator ${operator} has no grant (${path})`);
@@ -78,10 +81,10 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Call
   };
 }
 
-async function ownerOf({ paths, ports }: CommandContext): Promise<Caller> {
+async function ownerOf({ paths, ports }: CommandContext): Promise<Omit<Caller, 'pubKey'>> {
   const layout = layoutOf(paths.workspace);
   const { name } = await readConfig(ports.files, layout); // throws when the directory is no workspace
-  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  const { value } = await StateFile.read(ports.files, layout);
   const result = value.init?.result;
   if (result === undefined)
     throw new ClusterError('cluster-not-initialized', `${layout.root}: cluster not initialized`);

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { KubeClient } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -26,12 +25,4 @@ export async function withKubernetes<T>(
     context.ports,
   );
   return await work(client);
-}
-
-/**
- * An idempotency key: a request that is repeated is executed once. Create it before `callCurator()`, which may repeat the
- * request at another curator if an answer is lost.
- */
-export function newMutation(): { readonly idempotencyKey: string } {
-  return { idempotencyKey: randomUUID() };
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { FilePort } from '../../../internal/file/index.ts';
+import { readJson, type FilePort } from '../../../internal/file/index.ts';
 
 const MAX_BYTES = 64 * 1024;
 const MAX_ENDPOINTS = 64;
@@ -13,13 +13,8 @@ export async function readKnownCurators(
   files: Pick<FilePort, 'read'>,
   path: string,
 ): Promise<readonly string[]> {
-  const bytes = await files.read(path, MAX_BYTES);
-  if (bytes === undefined) return [];
-  try {
-    return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8'))).endpoints;
-  } catch {
-    return []; // only a hint: curators are authenticated on each connection
-  }
+  // Only a hint: curators are authenticated on each connection.
+  return shape.safeParse(await readJson(files, path, MAX_BYTES)).data?.endpoints ?? [];
 }
 
 /** Saves the curators of a directory that a curator returned. An empty directory leaves the file unchanged. */

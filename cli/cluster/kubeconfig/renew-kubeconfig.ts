@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey, randomUUID, X509Certificate } from 'node:crypto';
+import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto';
 import { kubeconfigStatement, signEd25519 } from '../../../internal/crypto/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import {
@@ -12,7 +12,7 @@ import { createCertificateRequest, generateKeyPem, spkiDerOf } from '../../../in
 import type { Secret } from '../../../internal/secret/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, type KubernetesEndpoint } from '../../workspace/index.ts';
-import { callCurator } from '../curator/call-curator.ts';
+import { callCurator, newMutation } from '../curator/call-curator.ts';
 import { ClusterError } from '../errors.ts';
 import { readKubeAccess } from './kubeconfig-file.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
@@ -43,7 +43,7 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     certificateRequest,
     operatorPublicKey: spkiDerOf(createPublicKey(createPrivateKey(caller.keyPem.reveal()))),
     signature: signEd25519(caller.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
-    mutation: { idempotencyKey: randomUUID() },
+    mutation: newMutation(),
   };
   const { certificatePem } = await callCurator(context, ({ operatorApi }) =>
     operatorApi.issueKubeconfig(asked),
