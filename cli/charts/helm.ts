@@ -2,6 +2,7 @@ import { printable } from '../../internal/printable/index.ts';
 import { z } from 'zod';
 import { ExecError, type CommandRunner } from '../../internal/exec/index.ts';
 import { ChartError } from './errors.ts';
+import type { PlannedChart } from './plan-charts.ts';
 
 const ANSWER_MS = 60_000;
 /** Kills a helm process that does not stop at its own timeout. */
@@ -17,18 +18,6 @@ const releaseSchema = z.object({
 
 /** A release, as `helm list` returns it. */
 export type Release = z.output<typeof releaseSchema>;
-
-/** One installation or upgrade. */
-export interface InstallRequest {
-  readonly name: string;
-  readonly namespace: string;
-  /** Arguments that select the chart. */
-  readonly chart: readonly [string, ...string[]];
-  readonly values: Readonly<Record<string, unknown>>;
-  readonly wait: boolean;
-  readonly timeoutSeconds: number;
-  readonly signal: AbortSignal;
-}
 
 /** The helm program, the cluster, and the environment of helm. */
 export interface HelmOptions {
@@ -56,11 +45,11 @@ export class Helm {
     throw new ChartError('charts-failed', 'listing releases: unexpected output of helm');
   }
 
-  /** Installs or upgrades a release. @throws ExecError */
-  async install(request: InstallRequest): Promise<void> {
-    const { name, namespace, chart, values, wait, timeoutSeconds, signal } = request;
+  /** Installs or upgrades a release. @param located arguments that select the chart @throws ExecError */
+  async install(chart: PlannedChart, located: readonly string[], signal: AbortSignal): Promise<void> {
+    const { name, namespace, values, wait, timeoutSeconds } = chart;
     const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
-    const args = ['upgrade', name, ...chart, '--install', '--namespace', namespace, '--create-namespace'];
+    const args = ['upgrade', name, ...located, '--install', '--namespace', namespace, '--create-namespace'];
     await this.#run([...args, '--values', '-', '--history-max', '5', '--output', 'json', ...waiting], {
       input: JSON.stringify(values),
       timeoutMs: timeoutSeconds * 1000 + GRACE_MS,

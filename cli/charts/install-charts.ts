@@ -117,12 +117,11 @@ async function installOne(
   args: readonly [string, ...string[]],
 ): Promise<void> {
   const { helm, client, signal } = ports;
-  const { name, namespace, values, wait, timeoutSeconds } = chart;
   try {
-    await helm.install({ name, namespace, chart: args, values, wait, timeoutSeconds, signal });
+    await helm.install(chart, args, signal);
   } catch (error) {
     signal.throwIfAborted();
-    const failure = helmFailure(`installing chart ${name}`, error);
+    const failure = helmFailure(`installing chart ${chart.name}`, error);
     if (
       !(failure instanceof ChartError) ||
       (failure.code !== 'charts-timeout' && failure.code !== 'charts-failed')

@@ -1,7 +1,6 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import {
-  createCluster,
   ensureAgentLayer,
   ensureRootfs,
   hostRequirements,
@@ -64,15 +63,6 @@ export async function prepareLayers(
     }),
   );
   return [layer, rootfs];
-}
-
-/** Creates the directory and the network of the local cluster, or finds them. */
-export function claimCluster(
-  context: CommandContext,
-  machines: HostPorts,
-  name: string,
-): Promise<LocalCluster> {
-  return createCluster(machines, { root: miniPathsFrom(context).root, name, signal: context.signal });
 }
 
 /**

@@ -1,5 +1,5 @@
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import type { LocalCluster, LocalNode } from '../../internal/localmachines/index.ts';
+import { createCluster, type LocalCluster, type LocalNode } from '../../internal/localmachines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
 import { localAttestation } from './attestation.ts';
@@ -8,13 +8,12 @@ import { planMachines, readMachinePlan, saveMachinePlan, type PlannedMachine } f
 import {
   awaitAgent,
   checkHost,
-  claimCluster,
   createMachines,
   createTpms,
   prepareLayers,
   startMachines,
 } from './create-machines.ts';
-import { machineHostFrom } from './paths.ts';
+import { machineHostFrom, miniPathsFrom } from './paths.ts';
 
 /** Flags of `cluster mini up`. */
 export interface MiniUpOptions {
@@ -45,7 +44,8 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   await checkHost(context, machines);
   if (options.nodesOnly !== true) await prepareBundle(context, options);
   const layers = await prepareLayers(context, machines, options.agent);
-  const cluster = await claimCluster(context, machines, options.name);
+  const { root } = miniPathsFrom(context);
+  const cluster = await createCluster(machines, { root, name: options.name, signal: context.signal });
   await using _lock = await cluster.lock();
   const own = inWorkspaceOf(context, cluster);
   const { files } = context.ports;

@@ -71,7 +71,7 @@ export async function drainNode(
       const pods = await listPodsOn(client, name, context.signal);
       refusePodLoss(name, pods, options);
       const going = pods.filter(({ kind }) => kind !== 'mirror' && kind !== 'daemon');
-      await new Eviction(context, client, { name, progress, timeoutMs: options.timeoutMs }).run(going);
+      await evictAll(context, client, going, { name, timeoutMs: options.timeoutMs, progress });
       return going.map(nameOf);
     }),
   );
@@ -104,61 +104,48 @@ function refusePodLoss(name: string, pods: readonly PodOnNode[], options: DrainO
   });
 }
 
-class Eviction {
-  readonly #context: CommandContext;
-  readonly #client: KubeClient;
-  readonly #name: string;
-  readonly #progress: StepProgress;
-  readonly #timeoutMs: number;
+/** Evicts the pods until all of them have left. @throws NodesError `nodes-drain-timeout` */
+async function evictAll(
+  { ports: { clock }, signal }: CommandContext,
+  client: KubeClient,
+  going: readonly PodOnNode[],
+  {
+    name,
+    timeoutMs,
+    progress,
+  }: { readonly name: string; readonly timeoutMs: number; readonly progress: StepProgress },
+): Promise<void> {
+  const deadlineMs = clock.monotonicMs() + timeoutMs;
+  const wanted = new Set(going.map(({ uid }) => uid));
   /** When the eviction of a pod, by uid, may be retried. */
-  readonly #notBefore = new Map<string, number>();
-  #budget = '';
-
-  constructor(
-    context: CommandContext,
-    client: KubeClient,
-    what: { readonly name: string; readonly progress: StepProgress; readonly timeoutMs: number },
-  ) {
-    this.#context = context;
-    this.#client = client;
-    this.#name = what.name;
-    this.#progress = what.progress;
-    this.#timeoutMs = what.timeoutMs;
-  }
-
-  async run(going: readonly PodOnNode[]): Promise<void> {
-    const { clock } = this.#context.ports;
-    const { signal } = this.#context;
-    const deadlineMs = clock.monotonicMs() + this.#timeoutMs;
-    const wanted = new Set(going.map(({ uid }) => uid));
-    for (;;) {
-      const left = (await listPodsOn(this.#client, this.#name, signal)).filter(({ uid }) => wanted.has(uid));
-      if (left.length === 0) return;
-      const names = left.slice(0, NAMED_PODS).map(nameOf).join(', ');
-      const text = `waiting for ${names}${left.length > NAMED_PODS ? ' …' : ''}${this.#budget}`;
-      this.#progress.update(text, { of: going.length, value: going.length - left.length, unit: 'steps' });
-      if (clock.monotonicMs() >= deadlineMs)
-        throw new NodesError(
-          'nodes-drain-timeout',
-          `draining node ${this.#name}: still running after ${formatDuration(this.#timeoutMs)}: ${left.map(nameOf).join(', ')}${this.#budget}`,
-          { details: { pods: left.map(nameOf) } },
-        );
-      for (const pod of left) if (!pod.isTerminating) await this.#evict(pod);
-      await clock.sleep(POLL_MS, signal);
-    }
-  }
-
-  async #evict(pod: PodOnNode): Promise<void> {
-    const { clock } = this.#context.ports;
-    if (clock.monotonicMs() < (this.#notBefore.get(pod.uid) ?? 0)) return;
-    this.#notBefore.set(pod.uid, clock.monotonicMs() + RETRY_MS);
+  const notBefore = new Map<string, number>();
+  let budget = '';
+  const evict = async (pod: PodOnNode): Promise<void> => {
+    if (clock.monotonicMs() < (notBefore.get(pod.uid) ?? 0)) return;
+    notBefore.set(pod.uid, clock.monotonicMs() + RETRY_MS);
     try {
-      await evictPod(this.#client, pod, this.#context.signal);
-      this.#budget = '';
+      await evictPod(client, pod, signal);
+      budget = '';
     } catch (error) {
       if (!(error instanceof KubeError) || error.code !== 'kube-not-now') throw error;
-      this.#budget = `; a disruption budget does not allow evicting ${nameOf(pod)} yet`;
+      budget = `; a disruption budget does not allow evicting ${nameOf(pod)} yet`;
     }
+  };
+  for (;;) {
+    const left = (await listPodsOn(client, name, signal)).filter(({ uid }) => wanted.has(uid));
+    if (left.length === 0) return;
+    const pods = left.map(nameOf);
+    const named = `${pods.slice(0, NAMED_PODS).join(', ')}${pods.length > NAMED_PODS ? ' …' : ''}`;
+    const value = going.length - left.length;
+    progress.update(`waiting for ${named}${budget}`, { of: going.length, value, unit: 'steps' });
+    if (clock.monotonicMs() >= deadlineMs)
+      throw new NodesError(
+        'nodes-drain-timeout',
+        `draining node ${name}: still running after ${formatDuration(timeoutMs)}: ${pods.join(', ')}${budget}`,
+        { details: { pods } },
+      );
+    for (const pod of left) if (!pod.isTerminating) await evict(pod);
+    await clock.sleep(POLL_MS, signal);
   }
 }
 

@@ -4,7 +4,7 @@ import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
 import { renderTree, runnableViews } from './runnable-tree.ts';
-import { nodeViewFrom, findNode } from '../cluster/index.ts';
+import { nodeViewFrom, findNode, type NodeView } from '../cluster/index.ts';
 
 /** `cluster node show`: a node's record and status, with the tree of its agent's runnables. */
 export async function runNodeShow(context: CommandContext, name: string): Promise<void> {
@@ -19,7 +19,7 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   context.host.result({ ...view, labels: node.labels, statusMs, controlPlane, runnables }, () =>
     [
       `Node ${view.name}`,
-      ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
+      ...facts(node, view, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
       ...(controlPlane.length === 0 ? [] : ['Kubernetes control plane']),
       ...controlPlane.map((part) => `  ${componentText(part, nowMs)}`),
       ...(certificates.length === 0 ? [] : ['Certificates']),
@@ -30,8 +30,7 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   );
 }
 
-function facts(node: Node, nowMs: number): readonly (readonly [string, string])[] {
-  const view = nodeViewFrom(node);
+function facts(node: Node, view: NodeView, nowMs: number): readonly (readonly [string, string])[] {
   const changed =
     node.status === undefined ? 'never' : `${formatDuration(nowMs - Number(node.statusUpdatedMs))} ago`;
   return [

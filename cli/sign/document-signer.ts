@@ -20,20 +20,6 @@ import type {
 import type { CommandContext } from '../app/command.ts';
 import { callCurator, readCaller, type Caller } from '../cluster/index.ts';
 
-/** Signs documents with the key of the calling owner and the next serial. */
-export interface DocumentSigner {
-  /** Raw Ed25519, base64. */
-  readonly ownKey: string;
-  /** Raw Ed25519 keys of the current owners, base64. */
-  readonly owners: readonly string[];
-  readonly removed: readonly RemovedMachine[];
-  /** Documents that current owners have signed, the newest of each kind and subject. */
-  readonly documents: readonly VerifiedDocument<DocumentKind>[];
-  /** `endsMs`: only for a document that is signed again, which must not last longer than before. */
-  sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array;
-  newest<K extends DocumentKind>(kind: K, subject?: string): VerifiedDocument<K> | undefined;
-}
-
 /**
  * Opens a signer for the calling owner; undefined if the caller is not an owner, or the curator too old for owner documents.
  * The documents on record are verified before anything is derived from them.
@@ -43,7 +29,7 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
   if (!member.isOwner) return undefined;
   const known = await askForDocuments(context);
   if (known === undefined) return undefined;
-  const signer = new OwnerSigner(member, known, context.ports.clock.nowMs());
+  const signer = new DocumentSigner(member, known, context.ports.clock.nowMs());
   return signer.owners.includes(signer.ownKey) ? signer : undefined;
 }
 
@@ -63,10 +49,14 @@ async function askForDocuments(context: CommandContext): Promise<ListDocumentsRe
   }
 }
 
-class OwnerSigner implements DocumentSigner {
+/** Signs documents with the key of the calling owner and the next serial. */
+export class DocumentSigner {
+  /** Raw Ed25519, base64. */
   readonly ownKey: string;
+  /** Raw Ed25519 keys of the current owners, base64. */
   readonly owners: readonly string[];
   readonly removed: readonly RemovedMachine[];
+  /** Documents that current owners have signed, the newest of each kind and subject. */
   readonly documents: readonly VerifiedDocument<DocumentKind>[];
   readonly #member: Caller;
   readonly #epoch: number;
@@ -88,6 +78,7 @@ class OwnerSigner implements DocumentSigner {
     this.documents = this.#verified(known.documents, set.keys);
   }
 
+  /** `endsMs`: only for a document that is signed again, which must not last longer than before. */
   sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array {
     const issuedMs = this.#nowMs;
     const serial = (this.#serials.get(serialKeyOf(kind, body)) ?? 0) + 1;

@@ -2,8 +2,8 @@ import { versionsFor } from '../../../internal/bundle/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
 import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
-import { KubeClient } from '../../../internal/kube/index.ts';
-import type { CommandContext } from '../../app/command.ts';
+import { KubeClient, waitForApi, waitForNodeReady } from '../../../internal/kube/index.ts';
+import type { CommandContext, StepProgress } from '../../app/command.ts';
 import { installCharts, planCharts, type ChartSelection } from '../../charts/index.ts';
 import { readConfig, readMasterSecret, readOwnerKey, type OwnerKey } from '../../workspace/index.ts';
 import { readLocalBundle, workstationArchitecture } from './local-bundle.ts';
@@ -16,7 +16,8 @@ import { recoverResult } from './recover-result.ts';
 import { openWorkspace, type OpenWorkspace } from '../open-workspace.ts';
 import { ownerIssuer } from '../machine/init-session.ts';
 import { writeKubeconfig, readKubeAccess, restoreKubeconfig } from '../kubeconfig/kubeconfig-file.ts';
-import { awaitApi, awaitNode } from './await-cluster.ts';
+
+const READY_TIMEOUT_MS = 5 * 60 * 1000;
 
 /** Flags of `cluster init`. */
 export interface InitOptions extends MachineOptions {
@@ -147,6 +148,25 @@ async function effectiveConfig(
   const { kubernetesVersion = config.kubernetesVersion } = options;
   versionsFor(kubernetesVersion); // throws for an unsupported version
   return { ...config, kubernetesVersion };
+}
+
+/** Waits until the Kubernetes API can be reached from this workstation, which installs the charts. */
+async function awaitApi(context: CommandContext, client: KubeClient): Promise<void> {
+  await context.host.step('init-api', `Waiting for the Kubernetes API at ${client.server}`, (progress) =>
+    waitForApi(client, waitOptions(context, progress)),
+  );
+}
+
+/** Waits until the node is Ready, which requires a pod network. */
+async function awaitNode(context: CommandContext, client: KubeClient, name: string): Promise<void> {
+  await context.host.step('init-node-ready', `Waiting for node ${name} to become Ready`, (progress) =>
+    waitForNodeReady(client, name, waitOptions(context, progress)),
+  );
+}
+
+function waitOptions({ ports, signal }: CommandContext, progress: StepProgress) {
+  const onWait = (text: string): void => progress.update(text);
+  return { clock: ports.clock, signal, timeoutMs: READY_TIMEOUT_MS, onWait };
 }
 
 function renderSummary(summary: InitSummary, workspace: string): string {

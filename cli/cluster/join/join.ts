@@ -147,21 +147,12 @@ export async function follow(
   }
 }
 
+/** The problem with which the join ended, under the machine's own code. */
 function ended(
   problem: { code: string; message: string; fix: string; exit: string } | undefined,
   view: StageView,
-): EnrolmentEnded {
+): CodedError {
   const { code = view.code, message = view.text, fix = '', exit = 'refused' } = problem ?? {};
-  return new EnrolmentEnded({ code, message, fix }, exitOf(exit));
-}
-
-/** The problem with which the join ended, under the machine's own code. */
-class EnrolmentEnded extends CodedError {
-  constructor(
-    problem: { readonly code: string; readonly message: string; readonly fix: string },
-    exit: CodedError['exit'],
-  ) {
-    const { code, message, fix } = problem;
-    super({ [code]: { fault: 'peer', exit, retryable: false, meaning: message, fix } }, code, message);
-  }
+  const spec = { fault: 'peer', exit: exitOf(exit), retryable: false, meaning: message, fix } as const;
+  return new CodedError({ [code]: spec }, code, message);
 }

@@ -103,22 +103,14 @@ function membershipIn(etcd: EtcdStatus | undefined, nodeId: string): Finding {
     : [true, `${members.length} members, not including it`];
 }
 
-/** Control planes by whether they respond. */
-export interface ControlPlanes {
-  /** "HOST:PORT" of curators. */
-  readonly reachable: readonly string[];
-  /** Names of those whose heartbeat timed out. Several may be lost, and are removed one after the other. */
-  readonly unreachable: readonly string[];
-}
-
 /**
- * Sorts the control planes in the directory by whether they are reachable. A node that has only just joined
- * counts as reachable. Pure.
+ * Control planes of the directory: "HOST:PORT" of the curators that respond, and names of those whose heartbeat timed out
+ * (several may be lost, and are removed one after the other). A node that has only just joined counts as reachable. Pure.
  */
 export function controlPlanesFrom(
   directory: readonly Pick<DirectoryEntry, 'nodeId' | 'name' | 'curatorEndpoint'>[],
   nodes: readonly Pick<Node, 'nodeId' | 'health'>[],
-): ControlPlanes {
+) {
   const gone = new Set(
     nodes.filter(({ health }) => health === NodeHealth.TIMEOUT).map(({ nodeId }) => nodeId),
   );

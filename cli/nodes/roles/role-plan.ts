@@ -67,7 +67,17 @@ export function planRoleChange(
     voters: isNothing ? { ...voters, after: controlPlanes.length } : voters,
     quorum: isNothing ? { ...quorum, after: quorumOf(controlPlanes.length) } : quorum,
     healthy,
-    steps: isNothing ? [] : stepsOf({ losesWork, leaves, enters, gainsWork }),
+    steps: isNothing
+      ? []
+      : [
+          ...(losesWork ? ['evict its pods, respecting disruption budgets'] : []),
+          ...(leaves ? ['stop its API server and controllers, remove its etcd members, wipe its keys'] : []),
+          ...(enters
+            ? ['add its etcd members as learners, promote them, start its API server and controllers']
+            : []),
+          ...(losesWork ? ['taint it for control-plane pods only'] : []),
+          ...(gainsWork ? ['remove the control-plane taint'] : []),
+        ],
   };
 }
 
@@ -80,23 +90,6 @@ function guardedNodeFrom(node: Node): GuardedNode {
     isAlive: node.health === NodeHealth.HEALTHY,
     apiServer: isKnown ? { isReady, reason: why } : undefined,
   };
-}
-
-function stepsOf(what: {
-  readonly losesWork: boolean;
-  readonly leaves: boolean;
-  readonly enters: boolean;
-  readonly gainsWork: boolean;
-}): readonly string[] {
-  return [
-    ...(what.losesWork ? ['evict its pods, respecting disruption budgets'] : []),
-    ...(what.leaves ? ['stop its API server and controllers, remove its etcd members, wipe its keys'] : []),
-    ...(what.enters
-      ? ['add its etcd members as learners, promote them, start its API server and controllers']
-      : []),
-    ...(what.losesWork ? ['taint it for control-plane pods only'] : []),
-    ...(what.gainsWork ? ['remove the control-plane taint'] : []),
-  ];
 }
 
 /** "2 of 3 voters needed, 3 healthy → 2 of 2 …" */
