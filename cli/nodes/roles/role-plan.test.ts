@@ -101,7 +101,7 @@ describe('planRoleChange()', () => {
   test.each([
     { name: 'does not respond', one: node('n1', CONTROL, NodeHealth.TIMEOUT) },
     {
-      name: 'reports that its own is not ready',
+      name: 'reports that its own API server is not ready',
       one: node('n1', CONTROL, NodeHealth.HEALTHY, reportedComponents('panic')),
     },
   ])('allows removing a node that $name, even if no other API server is ready', ({ one }) => {
