@@ -17,9 +17,8 @@ export interface HostOptions {
 export function createHost(flags: HostFlags, options: HostOptions): AppHost {
   const { streams, clock, env, signal } = options;
   if (flags.output === 'json') return new JsonHost({ out: streams.out, clock });
-  // ora cannot count lines on a terminal without a width (a pty that was never resized).
-  const isAnimated = streams.err.isTTY === true && env['TERM'] !== 'dumb' && streams.err.columns !== 0;
-  if (!isAnimated) return new PlainHost({ streams, clock, env, verbose: flags.verbose });
+  const isTerminal = streams.err.isTTY === true && env['TERM'] !== 'dumb';
+  if (!isTerminal) return new PlainHost({ streams, clock, env, verbose: flags.verbose });
   const input = flags.input && streams.in.isTTY === true;
   return new TerminalHost({ streams, clock, env, signal, verbose: flags.verbose, input });
 }

@@ -49,6 +49,21 @@ function start(
   };
 }
 
+/** Asks a question, and types `y` when it is shown. */
+async function answerYes(
+  host: AppHost,
+  streams: { readonly in: PassThrough; readonly err: PassThrough },
+): Promise<boolean> {
+  const asked = Promise.withResolvers<void>();
+  streams.err.on('data', (text: Buffer) => String(text).includes('Sure?') && asked.resolve());
+  const answer = host.confirm('Sure?', false);
+  await asked.promise;
+  streams.in.write('y');
+  await settle();
+  streams.in.write('\r');
+  return answer;
+}
+
 /** A text with control characters, as a node, a pod or a chart could send it. */
 const HOSTILE = 'x\u001b[2K\u009b1m\u202ey\r';
 
@@ -224,9 +239,12 @@ describe('a host for a terminal', () => {
     expect(lines.some((line) => line.includes('✔ Outer 2.0s'))).toBe(true);
   });
 
-  test('is not animated where the terminal has no width', () => {
-    const { host } = start({}, { terminal: true, columns: 0 });
-    expect(host).not.toBeInstanceOf(TerminalHost);
+  test('without a width writes plain lines, without an animation, and still asks', async () => {
+    const { host, err, streams } = start({}, { terminal: true, columns: 0 });
+    await host.step('outer', 'Outer', () => Promise.resolve());
+    expect(plain(err())).toBe('Outer …\nOuter: done in 0ms\n');
+    expect(host.interactive).toBe(true);
+    expect(await answerYes(host, streams)).toBe(true);
   });
 
   test('uses no colors with NO_COLOR', () => {
@@ -246,14 +264,7 @@ describe('a host for a terminal', () => {
 
   test('reads an answer from the keyboard', async () => {
     const { host, streams } = start({}, { terminal: true });
-    const asked = Promise.withResolvers<void>();
-    streams.err.on('data', (text: Buffer) => String(text).includes('Sure?') && asked.resolve());
-    const answer = host.confirm('Sure?', false);
-    await asked.promise;
-    streams.in.write('y');
-    await settle();
-    streams.in.write('\r');
-    expect(await answer).toBe(true);
+    expect(await answerYes(host, streams)).toBe(true);
   });
 });
 

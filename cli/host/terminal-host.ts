@@ -43,6 +43,8 @@ export class TerminalHost extends PlainHost {
     named: string,
     work: (progress: StepProgress) => Promise<T>,
   ): Promise<T> {
+    // ora cannot count lines on a terminal without a width: a serial console, or a pty that was never resized.
+    if (this.options.streams.err.columns === 0) return super.step(_code, named, work);
     this.#spinner ??= await this.#createSpinner();
     const step: ActiveStep = { title: clean(named), startMs: this.options.clock.monotonicMs(), detail: '' };
     this.#steps.push(step);

@@ -81,7 +81,7 @@ await test('a configuration change is active at once, or refused', async (story)
 
   await story.test('an edit is active at once: the join service refuses a waiting machine', async () => {
     const { code, stderr, stdout } = await edit('s/policy: approve/policy: inventory/');
-    assert.equal(code, 0, stderr);
+    assert.equal(code, 0, stdout + stderr);
     assert.match(stdout + stderr, /Applied as revision[^]*join\.policy/);
     const { revision, updatedBy, configuration } = await show();
     assert.equal(configuration.join.policy, 'inventory');
