@@ -7,13 +7,19 @@ const GIB = 1024 ** 3;
 
 function create(controlPlanes: string[] = ['node-a']) {
   const clock = new FakeClock();
-  const now = { members: ['node-a'], learner: '', leaderId: 7n, dbSizeBytes: 1, asked: 0, isDown: false };
+  const etcdState = { leaderId: 7n, dbSizeBytes: 1, errors: [] as string[] };
+  const now = { members: ['node-a'], learner: '', ...etcdState, asked: 0, isDown: false };
   const etcd = {
     maintenance: {
       status: () => {
         now.asked++;
         if (now.isDown) return Promise.reject(new Error('unavailable'));
-        return Promise.resolve({ leaderId: now.leaderId, dbSizeBytes: now.dbSizeBytes, quotaBytes: 4 * GIB });
+        return Promise.resolve({
+          leaderId: now.leaderId,
+          dbSizeBytes: now.dbSizeBytes,
+          quotaBytes: 4 * GIB,
+          errors: now.errors,
+        });
       },
     },
     members: {
@@ -71,3 +77,11 @@ test('look() reports nothing where no member runs', async () => {
 });
 
 type Given = ReturnType<typeof create>;
+
+test('check() reports an etcd that refuses writes because its quota is used up', async () => {
+  const { now, health, clock } = create();
+  expect(await health.check(signal)).toMatchObject({ isFull: false });
+  now.errors = ['memberID:10276657743932975437 alarm:NOSPACE '];
+  await clock.advance(20_000);
+  expect(await health.check(signal)).toMatchObject({ isFull: true });
+});

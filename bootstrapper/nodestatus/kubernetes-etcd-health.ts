@@ -47,7 +47,7 @@ export class KubernetesEtcdHealth {
   async #ask(member: Pick<EtcdClient, 'members' | 'maintenance'>, signal: AbortSignal): Promise<EtcdFacts> {
     const call = { signal, timeoutMs: ASK_MS };
     try {
-      const [{ dbSizeBytes, quotaBytes, leaderId }, members] = await Promise.all([
+      const [{ dbSizeBytes, quotaBytes, leaderId, errors }, members] = await Promise.all([
         member.maintenance.status(call),
         member.members.list(call),
       ]);
@@ -55,12 +55,13 @@ export class KubernetesEtcdHealth {
         dbSizeBytes: roundedUp(dbSizeBytes, quotaBytes / STEPS),
         quotaBytes,
         hasLeader: leaderId !== 0n,
+        isFull: errors.some((error) => error.includes('NOSPACE')),
         members: members.map(({ name, isLearner }) => ({ name, isLearner, isStarted: name !== '' })),
       };
     } catch {
       signal.throwIfAborted();
       const { dbSizeBytes = 0, quotaBytes = 0, members = [] } = this.#last?.facts ?? {};
-      return { dbSizeBytes, quotaBytes, hasLeader: false, members };
+      return { dbSizeBytes, quotaBytes, hasLeader: false, isFull: false, members };
     }
   }
 

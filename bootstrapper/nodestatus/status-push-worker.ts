@@ -63,6 +63,8 @@ export interface EtcdFacts {
   readonly dbSizeBytes: number;
   readonly quotaBytes: number;
   readonly hasLeader: boolean;
+  /** It refuses writes, because its quota is used up. */
+  readonly isFull: boolean;
   readonly members: readonly {
     readonly name: string;
     readonly isLearner: boolean;
@@ -214,9 +216,9 @@ function partToWire({ name, isReady, sinceMs, why }: StaticPodHealth) {
   return { name, ready: isReady, sinceMs: BigInt(Math.round(sinceMs)), why };
 }
 
-function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, members }: EtcdFacts) {
+function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, isFull, members }: EtcdFacts) {
   return {
-    ...{ dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader },
+    ...{ dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader, isFull },
     members: members.map(({ name, isLearner, isStarted }) => ({ name, isLearner, started: isStarted })),
   };
 }

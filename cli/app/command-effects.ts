@@ -61,6 +61,7 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'keys rotate',
   'kubeconfig',
   'recover quorum',
+  'recover space',
   'mini up',
   'mini down',
   'mini exec',

@@ -61,7 +61,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('../commands/keys.ts'),
   ),
   command('kubeconfig', 'print, renew or merge the kubeconfig', () => import('../commands/kubeconfig.ts')),
-  command('recover', 'recover a cluster that lost its quorum', () => import('../commands/recover.ts')),
+  command(
+    'recover',
+    'recover a cluster that lost its quorum or whose database is full',
+    () => import('../commands/recover.ts'),
+  ),
   command('mini', 'run a local cluster, each node in a container', () => import('../commands/mini.ts')),
   command(
     'bundle',

@@ -28,4 +28,20 @@ Examples:
         }),
       ),
     );
+  command
+    .command('space')
+    .description('free space in both etcd databases when they refuse writes (as root)')
+    .addHelpText(
+      'after',
+      `
+Deletes the history of both databases, defragments their members one after the
+other, and clears the alarm. Run it on any control plane, with etcd running; it
+needs no other part of the cluster. It can be interrupted and run again.
+
+Example:
+  cluster recover space`,
+    )
+    .action(
+      action<object>(async (context) => (await import('../recover/index.ts')).runRecoverSpace(context)),
+    );
 }

@@ -14,6 +14,14 @@ export const recoverErrors = defineErrors({
     'The machine gave up recovering the quorum.',
     'Fix the cause (see `journalctl -u bootstrapper` on the machine), then run the command with --confirm again. The etcd data is unchanged, or saved in /var/lib/cluster/consensus/recovery.',
   ),
+  'recover-not-control-plane': fault.operator.precondition(
+    'This machine has no credentials of etcd, or you are not root on it.',
+    'Run the command as root on a control plane.',
+  ),
+  'recover-space-full': fault.operator.precondition(
+    'History was deleted and the alarm cleared, but the data itself still fills the database. Writes will soon be refused again.',
+    'Delete what fills it. Deletions are accepted. For the Kubernetes etcd look for many or large objects: `kubectl get --raw /metrics | grep apiserver_resource_objects`. Then run the command again.',
+  ),
   'recover-timeout': retryable.system.unreachable(
     'The recovery has started, but etcd is not serving in a new epoch yet.',
     'The recovery continues. Run `cluster recover quorum` again to follow it; see `journalctl -u bootstrapper` for its log.',

@@ -20,7 +20,7 @@ export const etcdErrors = defineErrors({
   ),
   'etcd-no-space': fault.system.unhealthy(
     'The etcd database has reached its quota; etcd rejects writes.',
-    'Find out what fills it, compact and defragment it, then disarm the alarm; or raise the quota.',
+    'Run `cluster recover space` as root on a control plane, then find out what filled it.',
   ),
   'etcd-member-limit': retryable.system.precondition(
     'etcd accepts one new member at a time, and another node is being added.',

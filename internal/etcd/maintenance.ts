@@ -28,7 +28,7 @@ export interface Alarm {
   readonly kind: 'no-space' | 'corrupt';
 }
 
-/** Status, alarms and snapshots. Needs the root user. */
+/** Status, alarms, space and snapshots. Needs the root user. */
 export class Maintenance {
   readonly #connection: EtcdConnection;
 
@@ -64,6 +64,25 @@ export class Maintenance {
       memberId,
       kind: alarm === AlarmType.NOSPACE ? 'no-space' : 'corrupt',
     }));
+  }
+
+  /**
+   * Returns the space of deleted history to the file system. Serves nobody meanwhile, so members go one after the other. Meant for a
+   * client with one endpoint.
+   */
+  async defragment(options: CallOptions): Promise<void> {
+    await this.#connection.write('defragmenting etcd', options, (channel, call) =>
+      createClient(MaintenanceService, channel).defragment({}, call),
+    );
+  }
+
+  /** Clears an alarm. etcd raises it again with the next write that does not fit. */
+  async disarm({ memberId, kind }: Alarm, options: CallOptions): Promise<void> {
+    const alarm = kind === 'no-space' ? AlarmType.NOSPACE : AlarmType.CORRUPT;
+    const action = AlarmRequest_AlarmAction.DEACTIVATE;
+    await this.#connection.write('clearing an etcd alarm', options, (channel, call) =>
+      createClient(MaintenanceService, channel).alarm({ action, memberId, alarm }, call),
+    );
   }
 
   /** The database file in chunks; its last 32 bytes are the SHA-256 of the rest. */

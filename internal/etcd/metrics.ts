@@ -8,20 +8,36 @@ export interface MemberGauges {
   readonly isLeader: boolean;
 }
 
+/** The gauges, and whether the alarm NOSPACE is raised: etcd then refuses every write. */
+export interface MemberHealth extends MemberGauges {
+  readonly isFull: boolean;
+}
+
 /**
  * Reads the Prometheus metrics of the local member. etcd ≥ 3.6 returns `Status` to the root user only, and a process that
  * serves untrusted clients must not have that credential.
  * @param url e.g. "http://127.0.0.1:2381/metrics"
  */
-export async function readMemberGauges(url: string, signal: AbortSignal): Promise<MemberGauges> {
+export async function readMemberGauges(url: string, signal: AbortSignal): Promise<MemberHealth> {
   let page: string;
+  let health: string;
   try {
-    page = await (await fetch(url, { signal })).text();
+    // The gauges say nothing of alarms; the health page of the same listener names them before anything else.
+    [page, health] = (await Promise.all(
+      [url, new URL('/health?serializable=true', url).href].map(async (each) =>
+        (await fetch(each, { signal })).text(),
+      ),
+    )) as [string, string];
   } catch (error) {
     signal.throwIfAborted();
     throw new EtcdError('etcd-unavailable', `reading ${url}`, { cause: error });
   }
-  return parseMemberGauges(page);
+  return { ...parseMemberGauges(page), isFull: isFullPage(health) };
+}
+
+/** E.g. `{"health":"false","reason":"ALARM NOSPACE"}`. */
+function isFullPage(health: string): boolean {
+  return /"reason":"[^"]*NOSPACE/.test(health);
 }
 
 /** Parses the Prometheus text of an etcd member. @throws EtcdError `etcd-failed` when a metric is missing */

@@ -44,7 +44,13 @@ export class TestCurators implements AsyncDisposable {
     const ownerDocs = this.signer.ownerDocs(this.etcd);
     const facts = {
       certificates: [{ name: 'curator', notAfterMs: 7 }],
-      etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
+      etcdStatus: async () => ({
+        dbSizeBytes: 1n,
+        quotaBytes: 2n,
+        hasLeader: true,
+        isFull: false,
+        members: [],
+      }),
       etcdMembers: () => this.#controlPlanesAsMembers(),
     };
     this.all = Array.from(

@@ -166,9 +166,9 @@ function etcdFacts(etcd: EtcdClient, metricsUrl: string): Pick<CuratorFacts, 'et
   return {
     etcdMembers,
     etcdStatus: async (signal) => {
-      const { dbSizeBytes, quotaBytes, hasLeader } = await readMemberGauges(metricsUrl, signal);
-      const members = await etcdMembers(signal);
-      return { dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader, members };
+      const { dbSizeBytes, quotaBytes, hasLeader, isFull } = await readMemberGauges(metricsUrl, signal);
+      const sizes = { dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes) };
+      return { ...sizes, hasLeader, isFull, members: await etcdMembers(signal) };
     },
   };
 }

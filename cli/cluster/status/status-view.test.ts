@@ -26,7 +26,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
 }
 
 function partOf(nodes: readonly NodeView[], members = nodes.length): CuratorPart {
-  const etcd = { dbSizeBytes: 1, quotaBytes: 100, hasLeader: true, members, learners: 0 };
+  const etcd = { dbSizeBytes: 1, quotaBytes: 100, hasLeader: true, isFull: false, members, learners: 0 };
   return {
     name: 'c',
     createdMs: 0,
@@ -104,6 +104,19 @@ test('the certificate that expires first is named; an expired one is a problem',
   expect(problemsOf(partOf(nodes), undefined, NOW + 3 * hour)).toEqual([
     'certificate kubelet of node n2 expired 1h ago',
   ]);
+});
+
+test('a full etcd is the first problem, before everything that follows from it', () => {
+  const part = partOf([node('n1', { health: 'silent' }), node('n2'), node('n3')]);
+  const full = {
+    ...part,
+    etcd: { ...part.etcd, isFull: true, dbSizeBytes: 100 },
+    kubernetesEtcd: { ...part.etcd, isFull: true },
+  };
+  const [first, second, ...others] = problemsOf(full, undefined, NOW);
+  expect(first).toMatch(/^the state etcd is full .*`cluster recover space`/);
+  expect(second).toMatch(/^the Kubernetes etcd is full .*`cluster recover space`/);
+  expect(others).toEqual(problemsOf(part, undefined, NOW));
 });
 
 test('an etcd database that uses more than 80% of its quota is a problem', () => {

@@ -57,6 +57,7 @@ export function etcdFrom(etcd: EtcdStatus | undefined) {
     dbSizeBytes: Number(etcd?.dbSizeBytes ?? 0n),
     quotaBytes: Number(etcd?.quotaBytes ?? 0n),
     hasLeader: etcd?.hasLeader ?? false,
+    isFull: etcd?.isFull ?? false,
     members: members.filter(({ isLearner }) => !isLearner).length,
     learners: members.filter(({ isLearner }) => isLearner).length,
   };
@@ -81,6 +82,8 @@ export function problemsOf(
 ): readonly string[] {
   const { etcd, kubernetesEtcd, nodes, quorum } = curator;
   return [
+    ...(etcd.isFull ? [fullEtcd('the state etcd')] : []),
+    ...(kubernetesEtcd?.isFull === true ? [fullEtcd('the Kubernetes etcd')] : []),
     ...problemsOfEtcd('the state etcd', etcd),
     ...(kubernetesEtcd === undefined ? [] : problemsOfEtcd('the Kubernetes etcd', kubernetesEtcd)),
     ...(quorum.healthy < quorum.voters && quorum.spare === 0
@@ -110,12 +113,17 @@ export function problemsOf(
   ];
 }
 
+/** The first cause of whatever else fails: nothing can be changed meanwhile. */
+function fullEtcd(title: string): string {
+  return `${title} is full and refuses every write: run \`cluster recover space\` as root on a control plane`;
+}
+
 function problemsOfEtcd(title: string, etcd: EtcdPart): readonly string[] {
   return [
     ...(etcd.hasLeader
       ? []
       : [`${title} has no leader: it accepts no writes until enough voters are available`]),
-    ...(etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
+    ...(!etcd.isFull && etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
       ? [`${title} uses more than 80% of its quota`]
       : []),
   ];

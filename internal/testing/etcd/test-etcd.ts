@@ -68,6 +68,7 @@ export class TestEtcd implements AsyncDisposable {
   async startMember(
     name: string,
     others?: { readonly peerUrl: string; readonly members: Record<string, string> },
+    options: { readonly quotaBytes?: number } = {},
   ): Promise<TestMember> {
     const [client, metrics] = [await findFreePort(), await findFreePort()];
     const peerUrl = others?.peerUrl ?? (await this.freePeerUrl());
@@ -111,6 +112,7 @@ export class TestEtcd implements AsyncDisposable {
         '--enable-grpc-gateway=false',
         '--unsafe-no-fsync',
       ],
+      ...(options.quotaBytes === undefined ? [] : [`--quota-backend-bytes=${options.quotaBytes}`]),
       ...['--heartbeat-interval', '50', '--election-timeout', '500', '--log-level', 'fatal'],
     ];
     let child = this.#spawn(argv);

@@ -55,7 +55,13 @@ async function createCurator() {
   const far = await etcd.connect('root', await wire.open());
   const facts = {
     certificates: [],
-    etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
+    etcdStatus: async () => ({
+      dbSizeBytes: 1n,
+      quotaBytes: 2n,
+      hasLeader: true,
+      isFull: false,
+      members: [],
+    }),
     etcdMembers: async () => [],
   };
   const log = createMemoryLogger().log;

@@ -117,6 +117,7 @@ export interface CuratorFacts {
     readonly dbSizeBytes: bigint;
     readonly quotaBytes: bigint;
     readonly hasLeader: boolean;
+    readonly isFull: boolean;
     readonly members: EtcdMemberFacts[];
   }>;
   /** The members of the state etcd. */

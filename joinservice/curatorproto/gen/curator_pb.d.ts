@@ -653,6 +653,13 @@ export declare type EtcdStatus = Message<"cluster.curator.v1.EtcdStatus"> & {
    * @generated from field: repeated cluster.curator.v1.EtcdMember members = 4;
    */
   members: EtcdMember[];
+
+  /**
+   * Its quota is used up and it refuses every write, until `cluster recover space` has freed some.
+   *
+   * @generated from field: bool is_full = 5;
+   */
+  isFull: boolean;
 };
 
 /**

@@ -1165,6 +1165,34 @@ export declare type AlarmResponse = Message<"etcdserverpb.AlarmResponse"> & {
 export declare const AlarmResponseSchema: GenMessage<AlarmResponse>;
 
 /**
+ * @generated from message etcdserverpb.DefragmentRequest
+ */
+export declare type DefragmentRequest = Message<"etcdserverpb.DefragmentRequest"> & {
+};
+
+/**
+ * Describes the message etcdserverpb.DefragmentRequest.
+ * Use `create(DefragmentRequestSchema)` to create a new message.
+ */
+export declare const DefragmentRequestSchema: GenMessage<DefragmentRequest>;
+
+/**
+ * @generated from message etcdserverpb.DefragmentResponse
+ */
+export declare type DefragmentResponse = Message<"etcdserverpb.DefragmentResponse"> & {
+  /**
+   * @generated from field: etcdserverpb.ResponseHeader header = 1;
+   */
+  header?: ResponseHeader | undefined;
+};
+
+/**
+ * Describes the message etcdserverpb.DefragmentResponse.
+ * Use `create(DefragmentResponseSchema)` to create a new message.
+ */
+export declare const DefragmentResponseSchema: GenMessage<DefragmentResponse>;
+
+/**
  * @generated from message etcdserverpb.StatusRequest
  */
 export declare type StatusRequest = Message<"etcdserverpb.StatusRequest"> & {
@@ -1805,6 +1833,14 @@ export declare const Maintenance: GenService<{
     methodKind: "unary";
     input: typeof StatusRequestSchema;
     output: typeof StatusResponseSchema;
+  },
+  /**
+   * @generated from rpc etcdserverpb.Maintenance.Defragment
+   */
+  defragment: {
+    methodKind: "unary";
+    input: typeof DefragmentRequestSchema;
+    output: typeof DefragmentResponseSchema;
   },
   /**
    * @generated from rpc etcdserverpb.Maintenance.Snapshot
