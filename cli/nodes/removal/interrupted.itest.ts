@@ -104,6 +104,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'audit export': 'one file, written whole or not at all',
   kubeconfig: 'cli/cluster/kubeconfig/renew-kubeconfig.test.ts',
   'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
+  'recover space': 'cli/recover/recover-space.itest.ts: continues after an interruption at any step',
   'mini up': 'e2e/machines/killed-up.story.ts',
   'mini down': 'e2e/machines/killed-up.story.ts',
   'mini exec': 'changes nothing of its own',
