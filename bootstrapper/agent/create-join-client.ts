@@ -3,12 +3,10 @@ import {
   createJoinUpgrades,
   type EndpointSource,
   ensureTicketKeys,
-  FileEndpoints,
-  httpGet,
-  httpMetadata,
+  fileEndpoints,
   JoinClient,
-  KnownEndpoints,
-  MetadataEndpoints,
+  knownEndpoints,
+  metadataEndpoints,
   proxiesIn,
   resolveWithSystem,
 } from '../joinclient/index.ts';
@@ -63,9 +61,9 @@ export function createJoinClient(parts: Parts): JoinClient {
 function sourcesOf({ provisioning, operatorEndpoints, files }: Parts): readonly EndpointSource[] {
   const { joinEndpoints, metadata } = provisioning;
   return [
-    new KnownEndpoints('directed', () => operatorEndpoints.list),
-    new KnownEndpoints('provisioned', () => joinEndpoints),
-    new FileEndpoints(files, AGENT_PATHS.cloudInit),
-    ...(metadata === undefined ? [] : [new MetadataEndpoints(httpMetadata(metadata.url), httpGet)]),
+    knownEndpoints('directed', () => operatorEndpoints.list),
+    knownEndpoints('provisioned', () => joinEndpoints),
+    fileEndpoints(files, AGENT_PATHS.cloudInit),
+    ...(metadata === undefined ? [] : [metadataEndpoints(metadata.url)]),
   ];
 }

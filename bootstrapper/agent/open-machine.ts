@@ -1,6 +1,11 @@
 import type { Provisioning } from '../../internal/config/index.ts';
 import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
-import { createMachineEvidence, createTpm, type MachineEvidence, TpmLockRegister } from '../attest/index.ts';
+import {
+  createMachineEvidence,
+  createTpm,
+  type MachineEvidence,
+  createTpmLockRegister,
+} from '../attest/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
 import { refuseLostMachineKey } from '../enrolment/index.ts';
 import type { HostSettings } from '../kubernetes/index.ts';
@@ -73,7 +78,7 @@ function openLockAndEvidence(
   const register =
     tpm === undefined || provisioning.tpm.kind === 'none'
       ? {}
-      : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
+      : { register: createTpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
   const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs(), ...register });
   const evidence = createMachineEvidence({
     ...{ ...ports, provisioning, tpm, machineKeyPem: identity.keyPem },

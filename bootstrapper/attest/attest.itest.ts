@@ -27,7 +27,7 @@ import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../interna
 import { LOCK_COUNTER, undefineNv, type Tpm } from '../../internal/tpm/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { createMachineEvidence, type MachineEvidence } from './machine-evidence.ts';
-import { TpmLockRegister } from './tpm-lock-register.ts';
+import { createTpmLockRegister } from './tpm-lock-register.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -73,7 +73,7 @@ const machineKeyPem = new Secret(
 /** Creates the parts of the agent that prove the identity of the machine, as after an agent start. */
 function boot(state = directory): { readonly evidence: MachineEvidence; readonly lock: NodeLock } {
   const files = new DiskFiles();
-  const register = new TpmLockRegister({ tpm, pcr, signal });
+  const register = createTpmLockRegister({ tpm, pcr, signal });
   const lock = new NodeLock({ files, path: join(state, 'lock.json'), nowMs: () => 0, register });
   const evidence = createMachineEvidence({
     provisioning: {

@@ -26,5 +26,5 @@ export {
   type TicketEvidence,
 } from './machine-evidence.ts';
 export { evidenceSocketRunnable, type EvidenceSocketOptions } from './evidence-socket.ts';
-export { TpmLockRegister } from './tpm-lock-register.ts';
+export { createTpmLockRegister } from './tpm-lock-register.ts';
 export { createTpm } from './create-tpm.ts';

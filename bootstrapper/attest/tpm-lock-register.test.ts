@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { FakeClock, FakeTpm } from '../../internal/testing/index.ts';
 import { Tpm } from '../../internal/tpm/index.ts';
-import { TpmLockRegister } from './tpm-lock-register.ts';
+import { createTpmLockRegister } from './tpm-lock-register.ts';
 
 const NV_READ_PUBLIC = 0x0169;
 const NV_DEFINE_SPACE = 0x012a;
@@ -18,16 +18,16 @@ async function registerAnswering(...codes: readonly number[]) {
   await tpm.use(signal, () => Promise.resolve()); // the TPM is opened and flushed, so the next commands are those of the counter
   fake.commands.length = 0;
   fake.script.push(...codes);
-  return { fake, register: new TpmLockRegister({ tpm, pcr: 15, signal }) };
+  return { fake, register: createTpmLockRegister({ tpm, pcr: 15, signal }) };
 }
 
-test('TpmLockRegister.counter is undefined if the owner hierarchy has a password', async () => {
+test('createTpmLockRegister() has a counter that is undefined if the owner hierarchy has a password', async () => {
   const { fake, register } = await registerAnswering(HANDLE_MISSING, BAD_AUTH);
   expect(await register.counter.start()).toBeUndefined();
   expect(fake.commands).toEqual([NV_READ_PUBLIC, NV_DEFINE_SPACE]);
 });
 
-test('TpmLockRegister.counter rejects with any other error of the TPM', async () => {
+test('createTpmLockRegister() has a counter that rejects with any other error of the TPM', async () => {
   const { register } = await registerAnswering(HANDLE_MISSING, NO_SUCH_COMMAND);
   await expect(register.counter.start()).rejects.toMatchObject({ code: 'tpm-refused' });
 });

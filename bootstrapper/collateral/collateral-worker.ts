@@ -1,10 +1,9 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { describeError, findCoded, isAbort } from '../../internal/errors/index.ts';
-import { map, type Readable } from '../../internal/event/index.ts';
-import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../membership/index.ts';
+import { memberWorker, type RoleValues } from '../roleserve/index.ts';
 import type { CollateralCache } from './collateral-cache.ts';
 import { NodeCollateralError } from './errors.ts';
 
@@ -16,7 +15,7 @@ const POLL_MS = 10 * 60_000;
 
 /** Inputs and ports of `collateralWorker`. */
 export interface CollateralWorkerOptions {
-  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly curators: Curators;
   readonly cache: CollateralCache;
   readonly clock: Clock;
@@ -26,15 +25,7 @@ export interface CollateralWorkerOptions {
 
 /** Polls curators, so that the collateral of this member is as new as that of its cluster. */
 export function collateralWorker(options: CollateralWorkerOptions): Runnable {
-  return launcher({
-    input: map(options.reads.clusterMembership, (membership) => ({ isMember: membership !== undefined })),
-    plan: ({ isMember }) =>
-      isMember ? { kind: 'start', config: undefined } : { kind: 'wait', why: 'the membership of this node' },
-    start: (scope) => {
-      scope.run('look', (poll) => pollCurators(options, poll));
-      return Promise.resolve();
-    },
-  });
+  return memberWorker(options, (scope) => void scope.run('look', (poll) => pollCurators(options, poll)));
 }
 
 /** Polls until the signal of the scope fires. A problem is logged once, not at each poll. */

@@ -1,4 +1,4 @@
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   createCaCertPem,
   generateKeyPem,
@@ -6,8 +6,6 @@ import {
   type CertificateSigner,
 } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-
-const MAX_PEM_BYTES = 64 * 1024;
 
 /**
  * Loads the CA of the cluster on the node that creates it, or creates it. The key is written before the certificate, so after
@@ -30,8 +28,8 @@ export async function ensureClusterCa(
 
 /** The content of a file; `create` supplies it when the file does not exist. */
 async function keep(files: FilePort, path: string, make: () => Promise<string>): Promise<string> {
-  const found = await files.read(path, MAX_PEM_BYTES);
-  if (found !== undefined) return Buffer.from(found).toString('utf8');
+  const found = await readText(files, path);
+  if (found !== undefined) return found;
   const made = await make();
   return (await files.createExclusive(path, made)) ? made : keep(files, path, make);
 }

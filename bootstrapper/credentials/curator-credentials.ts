@@ -1,5 +1,5 @@
 import { createPrivateKey, generateKeyPairSync, sign, X509Certificate } from 'node:crypto';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   type CertificateTimes,
   certificateTimesOf,
@@ -16,7 +16,6 @@ import { UnitError } from '../units/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
 
-const MAX_PEM_BYTES = 64 * 1024;
 const MINUTE_SECONDS = 60;
 const MINUTES_PER_DAY = 24 * 60;
 
@@ -47,8 +46,8 @@ export async function ensureCuratorCredentials(
 ): Promise<CuratorCredentials> {
   const { files, nowMs } = ports;
   const at = { certFile: AGENT_PATHS.curatorCert, keyFile: AGENT_PATHS.curatorKey };
-  const certPem = await text(files, at.certFile);
-  const keyPem = await text(files, at.keyFile);
+  const certPem = await readText(files, at.certFile);
+  const keyPem = await readText(files, at.keyFile);
   if (certPem !== undefined && keyPem !== undefined && isUsable({ certPem, keyPem }, options, nowMs()))
     return at;
   const { keyPem: madeKey, certPem: madeCert } = await make(ports, options);
@@ -67,7 +66,7 @@ export async function removeCuratorCredentials(files: FilePort): Promise<void> {
 
 /** Validity of the certificate; empty when there is no certificate. */
 export async function curatorCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
-  const certPem = await text(files, AGENT_PATHS.curatorCert);
+  const certPem = await readText(files, AGENT_PATHS.curatorCert);
   if (certPem === undefined) return [];
   try {
     return [certificateTimesOf(certPem)];
@@ -103,8 +102,8 @@ async function authorityOf(
   nowMs: () => number,
 ): Promise<KeyCertificateSigner> {
   const [caPem, keyPem] = [
-    await text(files, `${AGENT_PATHS.ca}/ca.crt`),
-    await text(files, `${AGENT_PATHS.ca}/ca.key`),
+    await readText(files, `${AGENT_PATHS.ca}/ca.crt`),
+    await readText(files, `${AGENT_PATHS.ca}/ca.key`),
   ];
   if (caPem === undefined || keyPem === undefined || caPem.trim() !== clusterCaPem.trim())
     throw new UnitError('units-no-cluster-ca', `cluster CA not found in ${AGENT_PATHS.ca}`);
@@ -127,9 +126,4 @@ function isUsable(
   } catch {
     return false; // damaged, expired or of another cluster: the caller creates new credentials
   }
-}
-
-async function text(files: FilePort, path: string): Promise<string | undefined> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
 }

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
@@ -41,7 +42,7 @@ export async function writeCredentials(
 
 /** Writes the certificates of the kubelet. */
 export async function installKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
-  await files.makeDirectory(directoryOf(KUBELET_FILES.ca));
+  await files.makeDirectory(dirname(KUBELET_FILES.ca));
   const certificates = [
     [KUBELET_FILES.ca, ticket.kubernetesCaPem],
     [KUBELET_FILES.clientCert, ticket.kubeletClientCertPem],
@@ -71,7 +72,7 @@ export async function installControlPlaneKeys(
   for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
     const text = ticket.controlPlaneKeys.get(name);
     if (text === undefined) throw new TypeError(`key ${name} expected in a verified ticket`);
-    await files.makeDirectory(directoryOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
+    await files.makeDirectory(dirname(path), path.startsWith('/etc/') ? 0o755 : 0o700);
     await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
   }
   const rotation = ticket.controlPlaneKeys.get('rotation.json');
@@ -99,8 +100,4 @@ export function membershipFromTicket(ticket: OpenedTicket, nodeAddress: string):
 
 function isPublic(name: string): boolean {
   return name.endsWith('.crt') || name.endsWith('.pub');
-}
-
-function directoryOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/'));
 }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger } from '../../internal/testing/index.ts';
-import { Enrolment, type EnrolmentHandlers } from './enrolment.ts';
-import { TRANSITIONS, type EnrolmentState } from './states.ts';
+import { Enrolment, TRANSITIONS, type EnrolmentHandlers, type EnrolmentState } from './enrolment.ts';
 
 const never = new AbortController().signal;
 const membership = { nodeId: 'n' };

@@ -2,7 +2,22 @@ import { type CodedError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { EnrolmentError } from './errors.ts';
-import { isTerminal, TRANSITIONS, type EnrolmentState, type TransientState } from './states.ts';
+
+/** State of the enrolment of a machine. */
+export type EnrolmentState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming' | 'Running' | 'Failed';
+
+/** All allowed transitions. Any other one fails the enrolment. */
+export const TRANSITIONS: Readonly<Record<EnrolmentState, readonly EnrolmentState[]>> = {
+  New: ['CreatingCluster', 'Joining', 'Resuming', 'Failed'],
+  CreatingCluster: ['Running', 'Failed'],
+  Joining: ['Running', 'Failed'],
+  Resuming: ['Running', 'Failed'],
+  Running: [],
+  Failed: [],
+};
+
+/** A state that is not final. */
+export type TransientState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming';
 
 /** The state of the enrolment, with its result. */
 export type EnrolmentStatus<M> =
@@ -91,4 +106,9 @@ export class Enrolment<M> {
       return 'Failed';
     }
   }
+}
+
+/** Whether a state is final. */
+function isTerminal(state: EnrolmentState): state is 'Running' | 'Failed' {
+  return TRANSITIONS[state].length === 0;
 }

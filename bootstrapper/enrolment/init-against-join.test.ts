@@ -12,7 +12,7 @@ import { ClusterSpecSchema, InitRequestSchema } from '../../initproto/gen/init_p
 import { Enrolment } from './enrolment.ts';
 import type { Membership } from '../membership/index.ts';
 import { createInitHandlers, InitJob, type InitServicePorts } from '../initserver/index.ts';
-import { createJoinUpgrades, ensureTicketKeys, JoinClient, KnownEndpoints } from '../joinclient/index.ts';
+import { createJoinUpgrades, ensureTicketKeys, JoinClient, knownEndpoints } from '../joinclient/index.ts';
 import { KUBELET_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
@@ -148,7 +148,7 @@ class Machine {
           }),
       },
       {
-        sources: [new KnownEndpoints('test', () => [this.#cluster.endpoint])],
+        sources: [knownEndpoints('test', () => [this.#cluster.endpoint])],
         ownerKeys: [this.#cluster.ownerKey],
         ...{ pinned: undefined, proxies: [] },
         ...{ nodeId, pubKeyDer },

@@ -8,16 +8,14 @@ import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import {
   discover,
-  FileEndpoints,
-  httpMetadata,
-  KnownEndpoints,
-  MetadataEndpoints,
+  fileEndpoints,
+  knownEndpoints,
+  metadataEndpoints,
   type EndpointSource,
 } from './discovery.ts';
-import { httpGet } from './http-get.ts';
 
 const signal = new AbortController().signal;
-const known = (...list: string[]): EndpointSource => new KnownEndpoints('test', () => list);
+const known = (...list: string[]): EndpointSource => knownEndpoints('test', () => list);
 
 describe('discover()', () => {
   test('lists each endpoint once, in the order of the sources, with the default port of the join service', async () => {
@@ -47,7 +45,7 @@ describe('discover()', () => {
   });
 });
 
-describe('FileEndpoints', () => {
+describe('fileEndpoints()', () => {
   test.each([
     { name: 'no endpoints from a missing file', text: undefined, want: [] },
     {
@@ -60,7 +58,7 @@ describe('FileEndpoints', () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc/cluster');
     if (text !== undefined) await files.writeAtomic('/etc/cluster/join.json', text);
-    const source = new FileEndpoints(files, '/etc/cluster/join.json');
+    const source = fileEndpoints(files, '/etc/cluster/join.json');
     expect((await discover([source], new SystemClock(), signal)).endpoints).toEqual(want);
   });
 
@@ -70,17 +68,17 @@ describe('FileEndpoints', () => {
       const files = new MemoryFiles();
       await files.makeDirectory('/etc/cluster');
       await files.writeAtomic('/etc/cluster/join.json', text);
-      await expect(new FileEndpoints(files, '/etc/cluster/join.json').list()).rejects.toThrow();
+      await expect(fileEndpoints(files, '/etc/cluster/join.json').list(signal)).rejects.toThrow();
     },
   );
 });
 
-describe('MetadataEndpoints', () => {
+describe('metadataEndpoints()', () => {
   const serve = async (status: number, body: string) => {
     const server = createServer((_, response) => response.writeHead(status).end(body)).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    const source = new MetadataEndpoints(httpMetadata(`http://127.0.0.1:${port}/`), httpGet);
+    const source = metadataEndpoints(`http://127.0.0.1:${port}/`);
     const close = () => new Promise((resolve) => server.close(resolve).closeAllConnections());
     return { source, [Symbol.asyncDispose]: async () => void (await close()) };
   };

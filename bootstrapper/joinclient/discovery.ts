@@ -2,7 +2,7 @@ import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 
 const MAX_ENDPOINTS = 32;
 const MAX_BYTES = 64 * 1024;
@@ -19,82 +19,42 @@ export interface EndpointSource {
 }
 
 /** Endpoints from memory. */
-export class KnownEndpoints implements EndpointSource {
-  readonly name: string;
-  readonly #list: () => readonly string[];
-
-  constructor(name: string, list: () => readonly string[]) {
-    this.name = name;
-    this.#list = list;
-  }
-
-  list(): Promise<readonly string[]> {
-    return Promise.resolve(this.#list());
-  }
+export function knownEndpoints(name: string, list: () => readonly string[]): EndpointSource {
+  return { name, list: () => Promise.resolve(list()) };
 }
 
 /**
  * A JSON file with the key `joinEndpoints`, which cloud-init writes from user data, possibly after the agent
  * was started. Other keys of the file are ignored.
  */
-export class FileEndpoints implements EndpointSource {
-  readonly name = 'cloud-init';
-  readonly #files: FilePort;
-  readonly #path: string;
-
-  constructor(files: FilePort, path: string) {
-    this.#files = files;
-    this.#path = path;
-  }
-
-  async list(): Promise<readonly string[]> {
-    const raw = await this.#files.read(this.#path, MAX_BYTES);
-    return raw === undefined ? [] : endpointsIn(Buffer.from(raw).toString('utf8'));
-  }
+export function fileEndpoints(files: FilePort, path: string): EndpointSource {
+  const list = async (): Promise<readonly string[]> => {
+    const text = await readText(files, path, MAX_BYTES);
+    return text === undefined ? [] : endpointsIn(text);
+  };
+  return { name: 'cloud-init', list };
 }
 
 /**
- * The metadata service of a cloud. Providers differ in the request and in the format around an operator's
- * user data. `http` is the plain one: a URL that returns the JSON of `FileEndpoints`. Providers for AWS, GCP,
- * Azure and OpenStack need only another request and another `parse()`.
+ * The metadata service of a cloud: a URL that returns the JSON of `fileEndpoints()`. Other providers (AWS,
+ * GCP, Azure, OpenStack) would need only another request and another format.
  */
-export interface MetadataProvider {
-  readonly name: string;
-  request(): { readonly url: string; readonly headers: Readonly<Record<string, string>> };
-  /** The endpoints in a response body. */
-  parse(body: string): readonly string[];
+export function metadataEndpoints(url: string): EndpointSource {
+  return { name: 'metadata/http', list: async (signal) => endpointsIn(await httpGet(url, signal)) };
 }
 
-export function httpMetadata(url: string): MetadataProvider {
-  return { name: 'http', request: () => ({ url, headers: {} }), parse: endpointsIn };
-}
-
-/** Fetches a small text; rejects on any status except 2xx. */
-export type HttpGet = (
-  request: {
-    readonly url: string;
-    readonly headers: Readonly<Record<string, string>>;
-    readonly maxBytes: number;
-  },
-  signal: AbortSignal,
-) => Promise<string>;
-
-export class MetadataEndpoints implements EndpointSource {
-  readonly name: string;
-  readonly #provider: MetadataProvider;
-  readonly #get: HttpGet;
-
-  constructor(provider: MetadataProvider, get: HttpGet) {
-    this.name = `metadata/${provider.name}`;
-    this.#provider = provider;
-    this.#get = get;
+/** Fetches a small text; rejects on any status except 2xx. Follows no redirects. */
+async function httpGet(url: string, signal: AbortSignal): Promise<string> {
+  const response = await fetch(url, { redirect: 'error', signal });
+  if (!response.ok || response.body === null) throw new Error(`asking ${url}: HTTP ${response.status}`);
+  const parts: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const part of response.body as AsyncIterable<Uint8Array>) {
+    sizeBytes += part.length;
+    if (sizeBytes > MAX_BYTES) throw new RangeError(`asking ${url}: more than ${MAX_BYTES} bytes`);
+    parts.push(part);
   }
-
-  async list(signal: AbortSignal): Promise<readonly string[]> {
-    return this.#provider.parse(
-      await this.#get({ ...this.#provider.request(), maxBytes: MAX_BYTES }, signal),
-    );
-  }
+  return Buffer.concat(parts).toString('utf8');
 }
 
 /** The result of a discovery. */

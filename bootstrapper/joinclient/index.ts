@@ -11,16 +11,8 @@
  * it is valid.
  */
 export { createJoinUpgrades, type ClusterEvidenceOptions } from './cluster-evidence.ts';
-export {
-  FileEndpoints,
-  httpMetadata,
-  KnownEndpoints,
-  MetadataEndpoints,
-  type EndpointSource,
-  type HttpGet,
-} from './discovery.ts';
+export { fileEndpoints, knownEndpoints, metadataEndpoints, type EndpointSource } from './discovery.ts';
 export { JoinClientError } from './errors.ts';
-export { httpGet } from './http-get.ts';
 export {
   JoinClient,
   type GrantedAdmission,

@@ -14,7 +14,7 @@ import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import { createJoinUpgrades } from './cluster-evidence.ts';
-import { KnownEndpoints } from './discovery.ts';
+import { knownEndpoints } from './discovery.ts';
 import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
 import { JoinClient } from './join-client.ts';
 import type { JoinStatus } from './join-status.ts';
@@ -93,7 +93,7 @@ function createMachine(
         }),
     },
     {
-      sources: [new KnownEndpoints('test', () => endpoints)],
+      sources: [knownEndpoints('test', () => endpoints)],
       ownerKeys: [options.ownerKey ?? cluster.ownerKey],
       pinned: options.pinned,
       proxies: options.proxies ?? [],

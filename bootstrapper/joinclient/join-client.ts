@@ -1,4 +1,3 @@
-import type { Challenge } from '../../internal/attestation/enrolment/index.ts';
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
@@ -114,7 +113,8 @@ export class JoinClient {
         );
       } catch (error) {
         signal.throwIfAborted();
-        const { endpoint, cause } = refusalIn(error);
+        if (!(error instanceof FinalRefusal)) throw error;
+        const { endpoint, cause } = error;
         this.#ports.log.error('cluster refuses this machine permanently', { endpoint, error: cause });
         this.#status.set({ kind: 'refused', endpoint, problem: this.#problem(cause) });
         await this.#untilRetry(signal);
@@ -155,7 +155,7 @@ export class JoinClient {
       { boundTo: clusterId, known, relays, servers: controlPlanes },
       async (session, roundSignal) => {
         using open = session;
-        return await this.#rejoinOver(open, { roles, nodeCertPem }, roundSignal);
+        return await this.#requestOver(open, { roles, nodeCertPem }, roundSignal);
       },
       signal,
     );
@@ -221,58 +221,39 @@ export class JoinClient {
     roles: readonly string[],
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
-    const keys = await this.#ports.keys();
+    const member = { roles, nodeCertPem: '' };
     try {
-      const asked = await keys.createRequest(this.#question(session, { roles, nodeCertPem: '' }), signal);
-      const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
-      return await openTicket(ticket, this.#expected(session, { keys, roles, signal }));
+      return await this.#requestOver(session, { ...member, joinId: this.#options.nodeId }, signal);
     } catch (error) {
       // The ticket was issued before. Either this machine did not receive it, or it lost the ticket.
       if (error instanceof RemoteError && error.code === 'join-ticket-used')
-        return this.#rejoinOver(session, { roles, nodeCertPem: '' }, signal);
+        return this.#requestOver(session, member, signal);
       throw error;
     }
   }
 
-  async #rejoinOver(
-    session: JoinSession,
-    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'>,
+  /** Requests the ticket of a join (`joinId`), or a new ticket for a member. */
+  async #requestOver(
+    open: JoinSession,
+    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'> & { readonly joinId?: string },
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
-    const keys = await this.#ports.keys();
-    const asked = await keys.createRequest(this.#question(session, member), signal);
-    const ticket = await session.issueRejoinTicket(asked.address, asked, signal);
-    return openTicket(ticket, this.#expected(session, { keys, roles: member.roles, signal }));
-  }
-
-  #question(
-    { cluster, session }: JoinSession,
-    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'>,
-  ): TicketQuestion {
-    // The time by the cluster's clock; the difference between the clocks was checked before the admission.
-    const timeMs = this.#ports.clock.nowMs() - cluster.clockOffsetMs;
-    const address = this.#options.ownAddress();
-    return { ...member, clusterId: cluster.clusterId, address, session, timeMs };
-  }
-
-  #expected(
-    { cluster, session }: JoinSession,
-    asked: {
-      readonly keys: TicketKeyRing;
-      readonly roles: readonly string[];
-      readonly signal: AbortSignal;
-    },
-  ) {
-    const { nodeId, pubKeyDer, keyNames, optionalKeyNames } = this.#options;
+    const { cluster, session } = open;
+    const { joinId, ...known } = member;
     const { evidence, clock } = this.#ports;
-    const { keys, roles, signal } = asked;
-    return {
-      ...{ cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, session },
-      wantsControlPlaneKeys: isControlPlane(roles as readonly Role[]),
-      answerChallenge: (challenge: Challenge, of: Uint8Array) =>
-        evidence.answerChallenge(challenge, of, signal),
-      nowMs: (): number => clock.nowMs(),
-    };
+    const keys = await this.#ports.keys();
+    // The time by the cluster's clock; the difference between the clocks was checked before the admission.
+    const timeMs = clock.nowMs() - cluster.clockOffsetMs;
+    const address = this.#options.ownAddress();
+    const question = { ...known, clusterId: cluster.clusterId, address, session, timeMs };
+    const asked = await keys.createRequest(question, signal);
+    const ticket = await open.issueTicket(joinId === undefined ? { address } : { joinId }, asked, signal);
+    return openTicket(ticket, {
+      ...{ ...this.#options, cluster, keys, session },
+      wantsControlPlaneKeys: isControlPlane(known.roles as readonly Role[]),
+      answerChallenge: (challenge, of) => evidence.answerChallenge(challenge, of, signal),
+      nowMs: () => clock.nowMs(),
+    });
   }
 
   /**
@@ -288,7 +269,7 @@ export class JoinClient {
     const sinceMs = this.#ports.clock.nowMs();
     for (let lastError: JoinProblem | undefined; ;) {
       using round = childSignal(signal);
-      this.#wake = () => round.abort(new RetryNow('retry requested'));
+      this.#wake = () => round.abort();
       const at = { endpoint: '', openedMs: Infinity, asked: [] as readonly string[] };
       try {
         const endpoints = await this.#endpoints(target, round.signal);
@@ -411,10 +392,6 @@ function serverAt(endpoint: string, { servers }: Target): ClusterTrust['server']
   return { nodeIds: servers.filter((each) => each.endpoint === endpoint).map(({ nodeId }) => nodeId) };
 }
 
-class RetryNow extends Error {
-  override readonly name = 'AbortError';
-}
-
 /** A permanent refusal, with the endpoint that sent it. */
 class FinalRefusal extends Error {
   readonly endpoint: string;
@@ -423,9 +400,4 @@ class FinalRefusal extends Error {
     super(`request to ${endpoint} refused`, { cause });
     this.endpoint = endpoint;
   }
-}
-
-function refusalIn(error: unknown): { readonly endpoint: string; readonly cause: unknown } {
-  if (error instanceof FinalRefusal) return { endpoint: error.endpoint, cause: error.cause };
-  throw error;
 }

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { Mailbox } from '../../internal/event/index.ts';
 import {
   createClient,
   RemoteError,
@@ -17,12 +18,11 @@ import {
   type Admitted,
   type HelloSchema,
   type Ticket,
-  type TicketKeysSchema,
   type Waiting,
 } from '../../joinservice/joinproto/gen/join_pb.js';
 import type { MachineEvidence } from '../attest/index.ts';
 import { JoinClientError } from './errors.ts';
-import { Outbox } from './outbox.ts';
+import type { TicketKeys } from './ticket-keys.ts';
 import { checkClock, verifyCluster, type ClusterTrust, type VerifiedCluster } from './verify-cluster.ts';
 
 /** Label under which the machine signs a session with its key (join.proto, KeyProof). */
@@ -32,6 +32,8 @@ const KEY_LABEL = 'cluster/join/key/v1';
  */
 const OPEN_MS = 60_000;
 const TICKET_MS = 60_000;
+/** More than the messages of one admission: the introduction, and one answer to each challenge. */
+const MAX_QUEUED = 64;
 
 /** Dependencies of a session. */
 export interface SessionPorts {
@@ -47,7 +49,6 @@ export type Introduction = Omit<
   '$typeName' | 'key' | 'enrolment' | 'nowMs'
 >;
 
-type TicketKeys = MessageInitShape<typeof TicketKeysSchema>;
 type Request = MessageInitShape<typeof AdmissionRequestSchema>;
 
 /**
@@ -81,16 +82,13 @@ export class JoinSession implements Disposable {
   ): Promise<JoinSession> {
     const channel = new RpcChannel({ endpoint, upgrade: usedOnce(endpoint, ports.upgrade()) });
     const admission = new AbortController();
-    const outbox = new Outbox<Request>();
+    const outbox = new Mailbox<Request>(MAX_QUEUED);
     try {
-      const limit = {
-        what: `opening a session with ${endpoint}`,
-        ms: OPEN_MS,
-        clock: ports.clock,
-        signal: options.signal,
-      };
+      const what = `opening a session with ${endpoint}`;
+      const limit = { what, ms: OPEN_MS, clock: ports.clock, signal: options.signal };
       const client = createClient(Join, channel);
-      const events = client.requestAdmission(outbox, { signal: admission.signal })[Symbol.asyncIterator]();
+      const sent = outbox.read(new AbortController().signal); // ends when the outbox is closed
+      const events = client.requestAdmission(sent, { signal: admission.signal })[Symbol.asyncIterator]();
       const first = await withTimeout(limit, () => next(events));
       if (first.case !== 'cluster') throw unexpectedMessage(endpoint, 'cluster', first.case);
       const peer = channel.peer;
@@ -100,15 +98,8 @@ export class JoinSession implements Disposable {
         nowMs: ports.clock.nowMs(),
       });
       const { session } = peer;
-      return new JoinSession(endpoint, ports, {
-        channel,
-        client,
-        events,
-        outbox,
-        admission,
-        session,
-        cluster,
-      });
+      const parts = { channel, client, events, outbox, admission, session, cluster };
+      return new JoinSession(endpoint, ports, parts);
     } catch (error) {
       admission.abort(error);
       outbox.close();
@@ -144,22 +135,20 @@ export class JoinSession implements Disposable {
     }
   }
 
-  issueJoinTicket(joinId: string, keys: TicketKeys, signal: AbortSignal): Promise<Ticket> {
+  /** Requests the ticket of a join, or a new ticket for the member at an address. */
+  issueTicket(
+    of: { readonly joinId: string } | { readonly address: string },
+    keys: TicketKeys,
+    signal: AbortSignal,
+  ): Promise<Ticket> {
     checkClock(this.cluster);
     this.#endAdmission();
-    return this.#parts.client.issueJoinTicket(
-      { key: this.#proof(), joinId, keys },
-      { signal, timeoutMs: TICKET_MS },
-    );
-  }
-
-  issueRejoinTicket(address: string, keys: TicketKeys, signal: AbortSignal): Promise<Ticket> {
-    checkClock(this.cluster);
-    this.#endAdmission();
-    return this.#parts.client.issueRejoinTicket(
-      { key: this.#proof(), address, keys },
-      { signal, timeoutMs: TICKET_MS },
-    );
+    const { client } = this.#parts;
+    const proved = { key: this.#proof(), keys };
+    const call = { signal, timeoutMs: TICKET_MS };
+    return 'joinId' in of
+      ? client.issueJoinTicket({ ...of, ...proved }, call)
+      : client.issueRejoinTicket({ ...of, ...proved }, call);
   }
 
   [Symbol.dispose](): void {
@@ -218,7 +207,7 @@ interface OpenParts {
   readonly channel: RpcChannel<AttestedPeer>;
   readonly client: Client<typeof Join>;
   readonly events: AsyncIterator<AdmissionEvent, unknown>;
-  readonly outbox: Outbox<Request>;
+  readonly outbox: Mailbox<Request>;
   /** Ends the stream of the admission. */
   readonly admission: AbortController;
   /** 64 bytes that only the two ends of this session know. */

@@ -1,20 +1,17 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { createPrivateKey, sign } from 'node:crypto';
+import { dirname } from 'node:path';
 import { encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
 import { encodeTicketStatement, type TicketStatement } from '../../internal/crypto/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { createCertificateRequest, generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import type { MachineEvidence, TicketEvidence } from '../attest/index.ts';
+import type { TicketKeysSchema } from '../../joinservice/joinproto/gen/join_pb.js';
+import type { MachineEvidence } from '../attest/index.ts';
 import { JoinClientError } from './errors.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
-
-/** Paths of the kubelet's private keys. They are created here and never leave the machine. */
-export interface KubeletKeyFiles {
-  readonly clientKey: string;
-  readonly servingKey: string;
-}
 
 /** The part of a ticket request that is known only in its session. */
 export interface TicketQuestion extends Pick<
@@ -25,19 +22,8 @@ export interface TicketQuestion extends Pick<
   readonly nodeCertPem: string;
 }
 
-/** `TicketKeys` of the contract. */
-export interface SignedTicketKeys {
-  readonly kubeletClientCsr: Uint8Array;
-  readonly kubeletServingCsr: Uint8Array;
-  readonly sealingPublicKey: Uint8Array;
-  readonly address: string;
-  readonly roles: string[];
-  readonly timeMs: bigint;
-  readonly signature: Uint8Array;
-  readonly evidence: TicketEvidence[];
-  readonly nodeCertificatePem: string;
-  readonly enrolment: Uint8Array;
-}
+/** The signed request for a ticket. */
+export type TicketKeys = MessageInitShape<typeof TicketKeysSchema>;
 
 /** The keys that a ticket is requested for, and the key that decrypts it. */
 export interface TicketKeyRing {
@@ -46,14 +32,15 @@ export interface TicketKeyRing {
   /** Used for one request only. A ticket is decrypted at once, or requested again with a new key. */
   readonly sealingKeyPem: Secret<string>;
   /** Creates the request: signed with the machine key and bound to evidence of the machine. */
-  readonly createRequest: (question: TicketQuestion, signal: AbortSignal) => Promise<SignedTicketKeys>;
+  readonly createRequest: (question: TicketQuestion, signal: AbortSignal) => Promise<TicketKeys>;
 }
 
 /** Loads or creates the kubelet keys. They stay the same, so that a lost ticket can be requested again. */
 export async function ensureTicketKeys(
   files: FilePort,
   options: {
-    readonly at: KubeletKeyFiles;
+    /** Paths of the kubelet's private keys. They are created here and never leave the machine. */
+    readonly at: { readonly clientKey: string; readonly servingKey: string };
     readonly nodeId: string;
     readonly machineKeyPem: Secret<string>;
     readonly evidence: Pick<MachineEvidence, 'forTicket' | 'readEnrolment'>;
@@ -94,9 +81,9 @@ export async function ensureTicketKeys(
 }
 
 async function ensureKey(files: FilePort, path: string): Promise<Secret<string>> {
-  await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+  await files.makeDirectory(dirname(path));
   await files.createExclusive(path, generateKeyPem().reveal());
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  if (bytes === undefined) throw new JoinClientError('joinclient-protocol', `${path} not found`);
-  return new Secret(Buffer.from(bytes).toString('utf8'));
+  const pem = await readText(files, path, MAX_PEM_BYTES);
+  if (pem === undefined) throw new JoinClientError('joinclient-protocol', `${path} not found`);
+  return new Secret(pem);
 }

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { describeError } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
@@ -43,7 +44,7 @@ export function consoleRunnable(options: ConsoleOptions): Runnable {
 async function show(options: ConsoleOptions, scope: Scope): Promise<void> {
   const { files, commands, fingerprint } = options;
   try {
-    await files.makeDirectory(ISSUE_PATH.slice(0, ISSUE_PATH.lastIndexOf('/')), 0o755);
+    await files.makeDirectory(dirname(ISSUE_PATH), 0o755);
     await files.writeAtomic(ISSUE_PATH, issueText(fingerprint), { mode: 0o644 });
     await commands.run({
       argv: ['systemctl', '--no-block', 'restart', CONSOLE_UNIT],

@@ -12,4 +12,3 @@
 export { AGENT_SOCKET, agentSocketRunnable } from './agent-socket.ts';
 export { consoleRunnable } from './console.ts';
 export { initServerRunnable } from './init-port.ts';
-export { type QuorumRecovery } from './machine-handlers.ts';

@@ -6,51 +6,22 @@ import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
+import type { Surveys } from '../consensus/index.ts';
+import type { OperatorEndpoints } from '../nodestate/index.ts';
 import type { PhaseLog } from '../phases/index.ts';
+import type { RecoveryService } from '../recovery/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import { enrolmentEvent } from './enrolment-event.ts';
 import { MachineServiceError } from './errors.ts';
 
 const MAX_ENDPOINTS = 16;
 
-/** One etcd member in a survey; `raftIndex` is undefined when it did not respond. */
-interface SurveyedMember {
-  readonly endpoint: string;
-  readonly raftIndex: bigint | undefined;
-  readonly hasLeader: boolean;
-}
-
-/** One etcd cluster in a survey. */
-interface SurveyedEtcd {
-  readonly epoch: number;
-  readonly own: SurveyedMember;
-  readonly others: readonly SurveyedMember[];
-}
-
-/** Recovery of a lost etcd quorum. */
-export interface QuorumRecovery {
-  survey(signal: AbortSignal): Promise<{
-    readonly clusterName: string;
-    readonly nodeName: string;
-    readonly surveys: Readonly<Record<string, SurveyedEtcd>>;
-    readonly refusals: readonly string[];
-    readonly losses: readonly string[];
-    readonly lastFailure: string;
-    readonly isOrdered: boolean;
-  }>;
-  /** Requests the recovery. The request is on disk when the promise resolves, and then the agent ends. */
-  order(clusterName: string): Promise<void>;
-}
-
 /** Ports of the handlers. */
 export interface MachineServicePorts {
-  readonly recovery: QuorumRecovery;
+  readonly recovery: Pick<RecoveryService, 'survey' | 'order'>;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
   readonly joinClient: Pick<JoinClient, 'status' | 'retryNow'>;
-  readonly operatorEndpoints: {
-    readonly list: readonly string[];
-    add(endpoints: readonly string[]): Promise<void>;
-  };
+  readonly operatorEndpoints: Pick<OperatorEndpoints, 'list' | 'add'>;
   readonly phases: Pick<PhaseLog, 'length' | 'after'>;
   readonly reads: Pick<RoleValues, 'kubernetesStatus' | 'localRoles'>;
   readonly fingerprint: string;
@@ -121,7 +92,7 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
   };
 }
 
-function memberToWire({ endpoint, raftIndex, hasLeader }: SurveyedMember) {
+function memberToWire({ endpoint, raftIndex, hasLeader }: Surveys['state']['own']) {
   return { endpoint, hasLeader, ...(raftIndex === undefined ? {} : { raftIndex }) };
 }
 

@@ -12,7 +12,7 @@ import type { Membership } from '../membership/index.ts';
 import type { JoinStatus } from '../joinclient/index.ts';
 import type { KubernetesStatus, RoleSet } from '../roleserve/index.ts';
 import { enrolmentEvent, type EnrolmentFacts } from './enrolment-event.ts';
-import type { QuorumRecovery } from './machine-handlers.ts';
+import type { MachineServicePorts } from './machine-handlers.ts';
 import { agentSocketRunnable } from './agent-socket.ts';
 
 const membership = { clusterId: 'c', clusterName: 'blue', nodeName: 'w1', nodeId: 'node-1' } as Membership;
@@ -74,7 +74,7 @@ test('root sets the join endpoints of the machine over a Unix socket and watches
   let hurries = 0;
   const ordered: string[] = [];
   const member = { endpoint: 'a:2379', raftIndex: 7n, hasLeader: false };
-  const recovery: QuorumRecovery = {
+  const recovery = {
     survey: async () => ({
       ...{ clusterName: 'blue', nodeName: 'cp1', refusals: [], losses: ['much'] },
       surveys: {
@@ -86,8 +86,8 @@ test('root sets the join endpoints of the machine over a Unix socket and watches
       lastFailure: '',
       isOrdered: false,
     }),
-    order: async (clusterName) => void ordered.push(clusterName),
-  };
+    order: async (clusterName: string) => void ordered.push(clusterName),
+  } as unknown as MachineServicePorts['recovery']; // one etcd cluster with the shown fields is enough here
   const ports = {
     ...{
       enrolment: { status: enrolment },

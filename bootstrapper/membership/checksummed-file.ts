@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { FilePort } from '../../internal/file/index.ts';
+import { dirname } from 'node:path';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { MembershipError } from './errors.ts';
 
-const MAX_BYTES = 4 * 1024 * 1024;
 const VERSION = 1;
 
 /**
@@ -21,11 +21,11 @@ export class ChecksummedFile<T> {
 
   /** The saved value; undefined only when the file does not exist. @throws MembershipError `membership-damaged` */
   async load(): Promise<T | undefined> {
-    const raw = await this.#files.read(this.path, MAX_BYTES);
-    if (raw === undefined) return undefined;
+    const text = await readText(this.#files, this.path);
+    if (text === undefined) return undefined;
     let stored: Partial<Stored<T>> | null;
     try {
-      stored = JSON.parse(Buffer.from(raw).toString('utf8')) as Partial<Stored<T>> | null;
+      stored = JSON.parse(text) as Partial<Stored<T>> | null;
     } catch {
       throw this.#damaged('not JSON');
     }
@@ -40,7 +40,7 @@ export class ChecksummedFile<T> {
   /** Replaces the value. The new value is durable when the promise resolves. */
   async save(value: T): Promise<void> {
     const stored: Stored<T> = { version: VERSION, value, sha256: checksum(value) };
-    await this.#files.makeDirectory(this.path.slice(0, this.path.lastIndexOf('/')));
+    await this.#files.makeDirectory(dirname(this.path));
     await this.#files.writeAtomic(this.path, `${JSON.stringify(stored)}\n`);
   }
 

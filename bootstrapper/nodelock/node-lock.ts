@@ -1,5 +1,5 @@
 import { lockedValue } from '../../internal/attestation/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { NodeLockError } from './errors.ts';
 
 const MAX_BYTES = 16 * 1024;
@@ -74,8 +74,8 @@ export class NodeLock {
   /** The lock; undefined while the machine is unlocked. @throws NodeLockError `nodelock-damaged` */
   async read(): Promise<LockRecord | undefined> {
     const { files, path } = this.#options;
-    const raw = await files.read(path, MAX_BYTES);
-    return raw === undefined ? undefined : parseLockRecord(raw, path);
+    const text = await readText(files, path, MAX_BYTES);
+    return text === undefined ? undefined : parseLockRecord(text, path);
   }
 
   /**
@@ -171,7 +171,7 @@ function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
 
-function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
+function parseLockRecord(text: string, path: string): LockRecord {
   const damaged = (why: string, cause?: unknown): NodeLockError =>
     new NodeLockError('nodelock-damaged', `node lock ${path}: ${why}`, {
       cause,
@@ -179,7 +179,7 @@ function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
     });
   let value: Partial<LockRecord> | null;
   try {
-    value = JSON.parse(Buffer.from(raw).toString('utf8')) as Partial<LockRecord> | null;
+    value = JSON.parse(text) as Partial<LockRecord> | null;
   } catch (error) {
     throw damaged('not JSON', error);
   }

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
-import type { FilePort } from '../../internal/file/index.ts';
+import { dirname } from 'node:path';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 
@@ -22,20 +23,19 @@ export async function loadMachineIdentity(
   files: FilePort,
   paths: { readonly machineKey: string; readonly fingerprint: string },
 ): Promise<MachineIdentity> {
-  await files.makeDirectory(paths.machineKey.slice(0, paths.machineKey.lastIndexOf('/')));
-  const found = await files.read(paths.machineKey, MAX_KEY_BYTES);
+  await files.makeDirectory(dirname(paths.machineKey));
+  const found = await readText(files, paths.machineKey, MAX_KEY_BYTES);
   if (found === undefined) {
     const { privateKey } = generateKeyPairSync('ed25519');
     await files.createExclusive(paths.machineKey, privateKey.export({ type: 'pkcs8', format: 'pem' }));
     return loadMachineIdentity(files, paths);
   }
-  const keyPem = new Secret(Buffer.from(found).toString('utf8'));
+  const keyPem = new Secret(found);
   const pubKeyDer = pubKeyDerOf(keyPem);
   const fingerprint = fingerprintOfKey(pubKeyDer);
-  const written = await files.read(paths.fingerprint, MAX_KEY_BYTES);
   // Written only when it differs, because on a read-only disk the agent must still start to report that
   // error.
-  if (written === undefined || Buffer.from(written).toString('utf8') !== `${fingerprint}\n`)
+  if ((await readText(files, paths.fingerprint, MAX_KEY_BYTES)) !== `${fingerprint}\n`)
     await files.writeAtomic(paths.fingerprint, `${fingerprint}\n`, { mode: 0o644 });
   return { keyPem, pubKeyDer, nodeId: nodeIdOf(pubKeyDer), fingerprint };
 }

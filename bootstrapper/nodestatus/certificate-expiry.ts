@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { dirname } from 'node:path';
 import type { Clock } from '../../internal/clock/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import { COMPONENT_CLIENTS, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { FileCache } from './file-cache.ts';
@@ -85,10 +85,10 @@ async function readExpiry(
   path: string,
   pemFrom: (text: string) => string,
 ): Promise<readonly CertificateExpiry[]> {
-  const raw = await files.read(path, MAX_BYTES);
-  if (raw === undefined) return [];
+  const text = await readText(files, path, MAX_BYTES);
+  if (text === undefined) return [];
   try {
-    const { validTo } = new X509Certificate(pemFrom(Buffer.from(raw).toString('utf8')));
+    const { validTo } = new X509Certificate(pemFrom(text));
     return [{ name: path, notAfterMs: Date.parse(validTo) }];
   } catch {
     return []; // the program that uses the certificate reports the error

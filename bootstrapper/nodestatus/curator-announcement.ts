@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { currentValue, type Readable } from '../../internal/event/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
 import type { CuratorConnection } from '../curatorclient/index.ts';
-import type { LocalControlPlane, RoleSet } from '../roleserve/index.ts';
+import type { RoleValues } from '../roleserve/index.ts';
 
 /** A curator that has not started again after this time is no longer announced. */
 const LINGER_MS = 2 * 60_000;
@@ -13,15 +13,18 @@ const ASK_MS = 10_000;
  * status. Otherwise each restart would remove the curator from all directories.
  */
 export class CuratorAnnouncement {
-  readonly #reads: AnnouncementReads;
+  readonly #reads: Pick<RoleValues, 'localControlPlane' | 'localRoles'>;
   readonly #clock: Clock;
   /** The announced endpoint; undefined before the first call. */
   #last: string | undefined;
   #unknownSinceMs: number | undefined;
 
-  constructor({ reads, clock }: { readonly reads: AnnouncementReads; readonly clock: Clock }) {
-    this.#reads = reads;
-    this.#clock = clock;
+  constructor(options: {
+    readonly reads: Pick<RoleValues, 'localControlPlane' | 'localRoles'>;
+    readonly clock: Clock;
+  }) {
+    this.#reads = options.reads;
+    this.#clock = options.clock;
   }
 
   /** "host:port", or empty for none. */
@@ -50,9 +53,4 @@ async function announcedBefore(
 ): Promise<string> {
   const { node } = await client.getNode({ node: nodeId }, { signal, timeoutMs: ASK_MS });
   return node?.status?.curatorEndpoint ?? '';
-}
-
-export interface AnnouncementReads {
-  readonly localControlPlane: Readable<LocalControlPlane | undefined>;
-  readonly localRoles: Readable<RoleSet | undefined>;
 }

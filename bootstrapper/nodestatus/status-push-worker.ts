@@ -2,20 +2,15 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
-import { combine, currentValue, EventValue, map, type Readable, when } from '../../internal/event/index.ts';
+import { combine, currentValue, EventValue, when } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
-import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
+import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { ControlPlaneHealthQuery, StaticPodHealth } from '../kubernetes/index.ts';
 import { CuratorAnnouncement } from './curator-announcement.ts';
-import {
-  type KubernetesStatus,
-  type LocalControlPlane,
-  planForMember,
-  type RoleSet,
-} from '../roleserve/index.ts';
+import { memberWorker, reportWorking, type RoleValues } from '../roleserve/index.ts';
 
 const PUSH_MS = 10_000;
 /** Heartbeat interval until the first response of the curator, which sets the real interval. */
@@ -32,13 +27,10 @@ type Status = MessageInitShape<typeof NodeStatusSchema>;
 
 /** Inputs of the status, and the curators that receive it. */
 export interface StatusPushOptions {
-  readonly reads: {
-    readonly clusterMembership: Readable<Membership | undefined>;
-    readonly localControlPlane: Readable<LocalControlPlane | undefined>;
-    readonly localRoles: Readable<RoleSet | undefined>;
-    readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
-    readonly localKeys: Readable<KeyStage | undefined>;
-  };
+  readonly reads: Pick<
+    RoleValues,
+    'clusterMembership' | 'localControlPlane' | 'localRoles' | 'kubernetesStatus' | 'localKeys'
+  >;
   readonly curators: Curators;
   readonly clock: Clock;
   readonly facts: StatusFacts;
@@ -78,25 +70,15 @@ export interface EtcdFacts {
  * only once for both.
  */
 export function statusPushWorker(options: StatusPushOptions): Runnable {
-  return launcher({
-    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
-    plan: ({ membership }) => planForMember(membership),
-    start: (scope, membership) => {
-      scope.run('push', (push) => {
-        push.waiting('curator to accept the first status');
-        let isHealthy = false;
-        const onPushed = (): void => {
-          if (!isHealthy) push.healthy();
-          isHealthy = true;
-          push.waiting(undefined);
-        };
-        const announcement = new CuratorAnnouncement(options);
-        const work = (curator: CuratorConnection, signal: AbortSignal): Promise<void> =>
-          serve(options, membership, { curator, announcement, signal, onPushed });
-        return options.curators.use(work, { signal: push.signal });
-      });
-      return Promise.resolve();
-    },
+  return memberWorker(options, (scope, membership) => {
+    scope.run('push', (push) => {
+      push.waiting('curator to accept the first status');
+      const onPushed = reportWorking(push);
+      const announcement = new CuratorAnnouncement(options);
+      const work = (curator: CuratorConnection, signal: AbortSignal): Promise<void> =>
+        serve(options, membership, { curator, announcement, signal, onPushed });
+      return options.curators.use(work, { signal: push.signal });
+    });
   });
 }
 

@@ -1,6 +1,6 @@
 import { nodeSettingsFrom, operatorMinutesFrom } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   type CertificateSigner,
   KeyCertificateSigner,
@@ -12,7 +12,6 @@ import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
 
-const MAX_PEM_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
@@ -60,7 +59,7 @@ export async function buildInitOutcome(
 }
 
 async function readPem(files: FilePort, path: string): Promise<string> {
-  const raw = await files.read(path, MAX_PEM_BYTES);
-  if (raw === undefined) throw new Error(`${path} not found`);
-  return Buffer.from(raw).toString('utf8');
+  const pem = await readText(files, path);
+  if (pem === undefined) throw new Error(`${path} not found`);
+  return pem;
 }

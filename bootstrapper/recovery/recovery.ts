@@ -20,7 +20,6 @@ import {
 import { type ClusterDirectory, directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
-import type { QuorumRecovery } from '../machineservice/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { PORTS, urlHost } from '../../internal/endpoint/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
@@ -73,8 +72,18 @@ function configOf(
   };
 }
 
+/** Whether the quorum can be recovered from this machine, and what it would lose. */
+interface QuorumSurvey extends Pick<ReturnType<typeof judgeRecoveries>, 'refusals' | 'losses'> {
+  readonly clusterName: string;
+  readonly nodeName: string;
+  readonly surveys: Surveys;
+  /** The error of the last attempt; empty if there was none. */
+  readonly lastFailure: string;
+  readonly isOrdered: boolean;
+}
+
 /** Shows root on this machine whether the quorum can be recovered, and accepts the request to do so. */
-export class RecoveryService implements QuorumRecovery {
+export class RecoveryService {
   /** Whether a recovery was requested. If so, the agent has to end. */
   readonly ordered: Readable<boolean>;
   /** Why the agent then ends. */
@@ -88,7 +97,8 @@ export class RecoveryService implements QuorumRecovery {
     this.#ordered.set(false);
   }
 
-  async survey(signal: AbortSignal): ReturnType<QuorumRecovery['survey']> {
+  /** Surveys both etcd clusters; changes nothing. @throws ConsensusError `consensus-not-recoverable` without etcd data */
+  async survey(signal: AbortSignal): Promise<QuorumSurvey> {
     const { files, reads } = this.#ports;
     const membership = await this.#member();
     const survey = (name: EtcdName) =>
@@ -103,6 +113,10 @@ export class RecoveryService implements QuorumRecovery {
     };
   }
 
+  /**
+   * Requests the recovery. The request is on disk when the promise resolves, and then the agent ends.
+   * @throws ConsensusError `consensus-not-recoverable`
+   */
   async order(clusterName: string): Promise<void> {
     const { files } = this.#ports;
     const membership = await this.#member();

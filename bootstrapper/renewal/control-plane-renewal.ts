@@ -1,6 +1,6 @@
 import { type CertificatesConfig, DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { type CertificateTimes, certificateTimesOf } from '../../internal/pki/index.ts';
 import { certificateFiles, consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
@@ -15,8 +15,6 @@ import type { Renewal } from './renewal-worker.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import { curatorCertificateTimes } from '../credentials/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
-
-const MAX_PEM_BYTES = 64 * 1024;
 
 /** Ports of the renewals of a control plane. */
 export interface ControlPlaneRenewalPorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
@@ -87,17 +85,9 @@ function local(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepar
 }
 
 async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
-  const found = await Promise.all(
-    etcdCertificates().map(async (path) => {
-      const bytes = await files.read(path, MAX_PEM_BYTES);
-      return bytes === undefined ? [] : [certificateTimesOf(Buffer.from(bytes).toString('utf8'))];
-    }),
-  );
-  return found.flat();
-}
-
-function etcdCertificates(): readonly string[] {
-  return Object.values(ETCD_INSTANCES).flatMap((etcd) =>
+  const paths = Object.values(ETCD_INSTANCES).flatMap((etcd) =>
     certificateFiles(consensusLayout(AGENT_PATHS.state, etcd.name), etcd),
   );
+  const found = await Promise.all(paths.map((path) => readText(files, path)));
+  return found.filter((pem) => pem !== undefined).map(certificateTimesOf);
 }

@@ -1,13 +1,12 @@
 import { X509Certificate } from 'node:crypto';
 import { kubeletServingMinutes, type CertificatesConfig } from '../../internal/config/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import { KeyCertificateSigner, type LeafSpec, nodeLeaf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { KUBELET_FILES, PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
 import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
 
-const MAX_PEM_BYTES = 64 * 1024;
 /** After the first key rotation, client certificates have their own CA. */
 const CLIENTS_ISSUER = ROTATED_FILES.issuerCert.slice(0, -'.crt'.length);
 const MINUTES_PER_DAY = 24 * 60;
@@ -74,7 +73,7 @@ async function renewKubelet(
     validDays: at.lifetimes.kubeletMinutes / MINUTES_PER_DAY,
   };
   for (const [signer, keyFile, certFile, as] of pairs) {
-    const key = await text(files, keyFile);
+    const key = await readText(files, keyFile);
     if (key === undefined) continue;
     const pem = await signer.issue({ ...whom, ...as, pubKeyDer: pubKeyDerOf(new Secret(key)) });
     await files.writeAtomic(certFile, pem, { mode: 0o644 });
@@ -85,12 +84,7 @@ async function authorityAt(
   { files, nowMs }: { readonly files: FilePort; readonly nowMs: () => number },
   base: string,
 ): Promise<KeyCertificateSigner | undefined> {
-  const [caPem, key] = [await text(files, `${base}.crt`), await text(files, `${base}.key`)];
+  const [caPem, key] = [await readText(files, `${base}.crt`), await readText(files, `${base}.key`)];
   if (caPem === undefined || key === undefined) return undefined;
   return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs });
-}
-
-async function text(files: FilePort, path: string): Promise<string | undefined> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
 }

@@ -1,10 +1,10 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { EventValue, map, type Readable, type Watcher } from '../../internal/event/index.ts';
+import { EventValue, type Watcher } from '../../internal/event/index.ts';
 import { type CertificateTimes, renewalTimeOf } from '../../internal/pki/index.ts';
-import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { planForMember, type RoleSet } from '../roleserve/index.ts';
+import { memberWorker, type RoleValues } from '../roleserve/index.ts';
 
 /** Longest time between two checks, because wall clocks jump and files change. */
 const CHECK_MS = 10 * 60_000;
@@ -30,11 +30,8 @@ export interface Renewal {
 
 /** Inputs of the renewal worker. */
 export interface RenewalOptions {
-  readonly reads: {
-    readonly clusterMembership: Readable<Membership | undefined>;
-    /** New roles may need more certificates. */
-    readonly localRoles: Readable<RoleSet | undefined>;
-  };
+  /** `localRoles`: new roles may need more certificates. */
+  readonly reads: Pick<RoleValues, 'clusterMembership' | 'localRoles'>;
   /** Publishes a membership with a new certificate. */
   readonly onMembershipRenewed: (membership: Membership) => void;
   /** Groups of certificates by the name of their runnable. */
@@ -47,15 +44,10 @@ export interface RenewalOptions {
  * delays no other.
  */
 export function renewalWorker(options: RenewalOptions): Runnable {
-  return launcher({
-    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
-    plan: ({ membership }) => planForMember(membership),
-    start: (scope) => {
-      const queue = new RenewalQueue();
-      for (const [name, renewal] of Object.entries(options.renewals))
-        scope.run(name, (each) => keepFresh({ ...options, name, renewal, queue }, each));
-      return Promise.resolve();
-    },
+  return memberWorker(options, (scope) => {
+    const queue = new RenewalQueue();
+    for (const [name, renewal] of Object.entries(options.renewals))
+      scope.run(name, (each) => keepFresh({ ...options, name, renewal, queue }, each));
   });
 }
 

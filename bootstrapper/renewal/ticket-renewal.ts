@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import {
   type CertificateTimes,
@@ -26,7 +26,6 @@ import {
   writeCredentials,
 } from '../credentials/index.ts';
 
-const MAX_PEM_BYTES = 64 * 1024;
 /** Validity of a certificate that is missing or cannot be read: it is due. */
 const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
@@ -54,14 +53,14 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
       const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return [];
       const kubelet = await Promise.all(
-        [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readTimes(files, path)),
+        [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readText(files, path)),
       );
       const keys = (await lacksSharedKeys(ports)) ? [DUE] : [];
       const name = !hasAskedForName && lacksName(ports, membership) ? [DUE] : [];
       // A node that creates its cluster has a membership before it has a Kubernetes CA.
       return [
         timesOf(membership.nodeCertPem),
-        ...kubelet.filter((times) => times !== undefined),
+        ...kubelet.filter((certPem) => certPem !== undefined).map(timesOf),
         ...keys,
         ...name,
       ];
@@ -168,8 +167,8 @@ async function requestTicket(
 
 /** Refuses a ticket with another CA of Kubernetes servers, because that CA is never replaced. */
 async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
-  const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
-  if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
+  const found = await readText(files, KUBELET_FILES.ca);
+  if (found !== undefined && found.trim() !== kubernetesCaPem.trim())
     throw new JoinClientError('joinclient-ticket-invalid', 'invalid ticket: another Kubernetes CA');
 }
 
@@ -192,11 +191,6 @@ function lacksName({ reads }: TicketRenewalPorts, { nodeCertPem }: Membership): 
   } catch {
     return false; // an invalid certificate is due anyway
   }
-}
-
-async function readTimes(files: FilePort, path: string): Promise<CertificateTimes | undefined> {
-  const bytes = await files.read(path, MAX_PEM_BYTES);
-  return bytes === undefined ? undefined : timesOf(Buffer.from(bytes).toString('utf8'));
 }
 
 function timesOf(certPem: string): CertificateTimes {

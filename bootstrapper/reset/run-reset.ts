@@ -1,12 +1,12 @@
+import { dirname } from 'node:path';
 import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { ResetError } from './errors.ts';
 import type { ResetPaths } from './reset-orders.ts';
 
 const MAX_BYTES = 64 * 1024;
-const MAX_MOUNTS_BYTES = 4 * 1024 * 1024;
 const COMMAND_MS = 30_000;
 const REBOOT_MS = 60_000;
 /** The systemd slice of all pods. */
@@ -49,7 +49,8 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
   const { paths, bootId, hasLockRegister } = options;
   const order = await files.read(paths.resetOrder, MAX_BYTES);
   if (order === undefined) return 'none';
-  const wipedIn = await readWipeMarker(files, wipeMarkerPath(paths));
+  // The id of the boot in which the state was deleted; undefined before that.
+  const wipedIn = (await readText(files, wipeMarkerPath(paths), MAX_BYTES))?.trim();
   if (wipedIn === undefined || wipedIn === bootId) {
     log.warn('resetting this machine as its owner has ordered', {});
     await stopEverything(ports, options);
@@ -93,7 +94,7 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
     });
   for (const link of linksToRemove) await run(ports, options, ['ip', 'link', 'delete', link]);
   for (const directory of directoriesToRemove) await files.remove(directory);
-  const kept = [paths.store, directoryOf(paths.resetOrder), directoryOf(paths.machineKey)];
+  const kept = [paths.store, dirname(paths.resetOrder), dirname(paths.machineKey)];
   for (const name of await files.list(paths.state)) {
     const path = `${paths.state}/${name}`;
     if (!kept.includes(path)) await files.remove(path);
@@ -115,8 +116,7 @@ async function restartMachine({ commands }: ResetPorts, { signal }: ResetOptions
 }
 
 async function mountsIn(files: FilePort, directories: readonly string[]): Promise<readonly string[]> {
-  const mounted = Buffer.from((await files.read('/proc/self/mountinfo', MAX_MOUNTS_BYTES)) ?? []);
-  return mountsBelow(mounted.toString('utf8'), directories);
+  return mountsBelow((await readText(files, '/proc/self/mountinfo')) ?? '', directories);
 }
 
 /**
@@ -151,16 +151,6 @@ async function run(
   }
 }
 
-/** Id of the boot in which the state was deleted; undefined before that. */
-async function readWipeMarker(files: FilePort, path: string): Promise<string | undefined> {
-  const bytes = await files.read(path, MAX_BYTES);
-  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8').trim();
-}
-
 function wipeMarkerPath({ resetOrder }: ResetPaths): string {
   return `${resetOrder}.wiped`;
-}
-
-function directoryOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/'));
 }

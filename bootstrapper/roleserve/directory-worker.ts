@@ -1,8 +1,8 @@
 import { follow } from '../../internal/event/index.ts';
-import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import { type ControlPlane, Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import { type ClusterDirectory, type Curators, directoryFromMembership } from '../curatorclient/index.ts';
-import { planForMember } from './role-fetch-worker.ts';
+import { memberWorker, reportWorking } from './role-fetch-worker.ts';
 import type { RoleValues, RoleValueWriters } from './role-values.ts';
 
 /** Limit on what a curator may send, because the directory is also saved on disk. */
@@ -44,22 +44,18 @@ interface Known {
  */
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
-  return launcher({
-    input: options.reads.clusterMembership,
-    plan: planForMember,
-    start: async (scope, membership) => {
-      const damaged = 'saved directory damaged, using the one of the membership';
-      const saved = (await load(options.saved, damaged, scope)) ?? [];
-      const restored = nonEmpty(saved) ?? nonEmpty(directoryFromMembership(membership));
-      known.directory = JSON.stringify(restored);
-      known.nodeCertPem ??= membership.nodeCertPem;
-      const relays =
-        (await load(options.savedRelays, 'saved list of relays damaged, ignoring it', scope)) ?? [];
-      options.writes.clusterRelays.set(relays);
-      if (restored !== undefined) options.writes.clusterDirectory.set(restored);
-      scope.run('watch', (watch) => followCurators(options, relays, known, watch));
-      scope.run('ticket', (child) => followTickets(options, known, child));
-    },
+  return memberWorker(options, async (scope, membership) => {
+    const damaged = 'saved directory damaged, using the one of the membership';
+    const saved = (await load(options.saved, damaged, scope)) ?? [];
+    const restored = nonEmpty(saved) ?? nonEmpty(directoryFromMembership(membership));
+    known.directory = JSON.stringify(restored);
+    known.nodeCertPem ??= membership.nodeCertPem;
+    const relays =
+      (await load(options.savedRelays, 'saved list of relays damaged, ignoring it', scope)) ?? [];
+    options.writes.clusterRelays.set(relays);
+    if (restored !== undefined) options.writes.clusterDirectory.set(restored);
+    scope.run('watch', (watch) => followCurators(options, relays, known, watch));
+    scope.run('ticket', (child) => followTickets(options, known, child));
   });
 }
 
@@ -104,15 +100,13 @@ async function followCurators(
 ): Promise<void> {
   let knownRelays = firstRelays.join();
   let knownKeys: string | undefined;
-  let isHealthy = false;
+  const onResponse = reportWorking(scope);
   scope.waiting('first response of a curator');
   await curators.use(
     async (curator, signal) => {
       for await (const message of curator.of(Distribution).watchDirectory({}, { signal })) {
         const { controlPlanes, relays, keys } = message;
-        if (!isHealthy) scope.healthy();
-        isHealthy = true;
-        scope.waiting(undefined);
+        onResponse();
         if (keys !== knownKeys) writes.clusterKeys.set(keys);
         knownKeys = keys;
         const directory = directoryFromWire(controlPlanes);

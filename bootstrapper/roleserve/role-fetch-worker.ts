@@ -23,22 +23,40 @@ export interface RoleFetchOptions {
 }
 
 /** Plans a run as soon as this node is a member. Pure. */
-export function planForMember(membership: Membership | undefined): Plan<Membership> {
+function planForMember(membership: Membership | undefined): Plan<Membership> {
   return membership === undefined
     ? { kind: 'wait', why: 'the membership of this node' }
     : { kind: 'start', config: membership };
 }
 
+/** A worker whose runnables, which `start` adds to the scope, run while this node is a member. */
+export function memberWorker(
+  { reads }: { readonly reads: Pick<RoleValues, 'clusterMembership'> },
+  start: (scope: Scope, membership: Membership) => void | Promise<void>,
+): Runnable {
+  return launcher({
+    input: reads.clusterMembership,
+    plan: planForMember,
+    start: async (scope, membership) => start(scope, membership),
+  });
+}
+
+/** Returns what a runnable calls at each success: the first one makes it healthy, and it waits for nothing. */
+export function reportWorking(scope: Scope): () => void {
+  let isHealthy = false;
+  return () => {
+    if (!isHealthy) scope.healthy();
+    isHealthy = true;
+    scope.waiting(undefined);
+  };
+}
+
 /** Follows the roles that the cluster assigns to this node. */
 export function roleFetchWorker(options: RoleFetchOptions): Runnable {
-  return launcher({
-    input: options.reads.clusterMembership,
-    plan: planForMember,
-    start: (scope, membership) => {
-      scope.run('watch', (watch) => follow(options, membership, watch));
-      return Promise.resolve();
-    },
-  });
+  return memberWorker(
+    options,
+    (scope, membership) => void scope.run('watch', (watch) => follow(options, membership, watch)),
+  );
 }
 
 async function follow(
@@ -61,14 +79,12 @@ async function follow(
     }
     after = message.position ?? after;
   };
-  let isHealthy = false;
+  const onResponse = reportWorking(scope);
   await curators.use(
     async ({ client, endpoint }, signal) => {
       const request = { nodeId, ...(after === undefined ? {} : { after }) };
       for await (const message of client.watchNode(request, { signal })) {
-        if (!isHealthy) scope.healthy();
-        isHealthy = true;
-        scope.waiting(undefined);
+        onResponse();
         await take(message);
       }
       throw new Error(`curator ${endpoint} ended the watch`);
