@@ -6,8 +6,8 @@ import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts'
 import type { Membership } from '../membership/index.ts';
 import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
+import { createRemovalProbeTask } from '../removalprobe/index.ts';
 import type { Agent } from './agent-parts.ts';
-import { createRemovalProbeTask } from './removal-probe-task.ts';
 
 /**
  * The runnables that answer requests of operators to this node: logs, evidence, metrics, a removal probe, a
@@ -47,8 +47,9 @@ async function renderNode(agent: Agent, signal: AbortSignal): Promise<string> {
 }
 
 function taskPorts(agent: Agent, membership: Membership): TaskPorts {
-  const { evidence, resetOrders } = agent;
-  const { clusterId, nodeId } = membership;
+  const { evidence, resetOrders, driver } = agent;
+  const { clusterId, nodeId, nodeName } = membership;
+  const probePorts = { ...agent, nodeName, clusterId, log: agent.log.child('removal-probe') };
   return {
     ...agent,
     evidence: {
@@ -56,7 +57,7 @@ function taskPorts(agent: Agent, membership: Membership): TaskPorts {
       make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
     },
     reset: (order) => resetOrders.accept(clusterId, order),
-    probe: createRemovalProbeTask(agent, membership),
+    probe: createRemovalProbeTask(probePorts, () => driver.etcdMembers()),
     metrics: (signal) => renderNode(agent, signal),
   };
 }

@@ -24,9 +24,9 @@
  * current keys if it refuses one of replaced keys; otherwise the refusal proves nothing.
  */
 export { judgeAnswer } from './endpoints.ts';
-export { RemovalProbeError, type RemovalProbeErrorCode } from './errors.ts';
+export { type RemovalProbeErrorCode } from './errors.ts';
 export { probeHttps } from './probe-endpoint.ts';
-export { runRemovalProbe, type RemovalProbeFiles, type RemovalProbePorts } from './removal-probe.ts';
+export { createRemovalProbeTask } from './removal-probe-task.ts';
 export {
   createServiceAccountToken,
   createTestCertificate,

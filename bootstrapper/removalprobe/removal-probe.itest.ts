@@ -20,11 +20,12 @@ import {
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
+import { KEY_PATHS } from '../nodestate/index.ts';
 import { startMember, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
 import { judgeAnswer } from './endpoints.ts';
 import { probeHttps } from './probe-endpoint.ts';
 import { createTestCertificate } from './test-credentials.ts';
-import { runRemovalProbe, type RemovalProbeFiles } from './removal-probe.ts';
+import { runRemovalProbe, VALID_CREDENTIALS } from './removal-probe.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -35,7 +36,11 @@ const HERE = `node-${'c'.repeat(32)}`;
 let directory: string;
 let units: ProcessUnits;
 let running: RunningConsensus;
-let probeFiles: RemovalProbeFiles;
+/** The paths of this test's keys, by their names in `CONTROL_PLANE_KEY_FILES`. */
+let keyFiles: Readonly<Record<string, string>>;
+/** Where this test keeps the other files of a control plane, by their fixed paths. */
+const moved = new Map<string, string>();
+let rotation: string;
 const etcd = new MemoryEtcd();
 
 /**
@@ -65,25 +70,19 @@ beforeAll(async () => {
     },
     signal,
   );
-  probeFiles = {
-    keyFiles: {
-      ...(await createKeyFiles()),
-      'etcd-clients-ca.crt': layout.clientsCa.certFile,
-      'etcd-clients-ca.key': layout.clientsCa.keyFile,
-      'etcd-peers-ca.crt': layout.peersCa.certFile,
-      'etcd-peers-ca.key': layout.peersCa.keyFile,
-    },
-    rotation: join(directory, 'rotation.json'),
-    valid: {
-      'etcd-client': layout.user('root'),
-      'etcd-peer': layout.peer,
-      'state-etcd-client': layout.peer,
-      'state-etcd-peer': layout.peer,
-      'api-server': layout.peer,
-      kubelet: layout.peer,
-      curator: layout.peer,
-    },
+  keyFiles = {
+    ...(await createKeyFiles()),
+    'etcd-clients-ca.crt': layout.clientsCa.certFile,
+    'etcd-clients-ca.key': layout.clientsCa.keyFile,
+    'etcd-peers-ca.crt': layout.peersCa.certFile,
+    'etcd-peers-ca.key': layout.peersCa.keyFile,
   };
+  rotation = join(directory, 'rotation.json');
+  moved.set(KEY_PATHS.rotation, rotation);
+  for (const [kind, { certFile, keyFile }] of Object.entries(VALID_CREDENTIALS)) {
+    const pair = kind === 'etcd-client' ? layout.user('root') : layout.peer;
+    moved.set(certFile, pair.certFile).set(keyFile, pair.keyFile);
+  }
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '127.0.0.1' })));
   const [version, nodeId] = [1 as const, HERE];
   etcd.commitNow({
@@ -141,8 +140,7 @@ async function createKeyFiles() {
 async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys = true, generation = 0) {
   const members = { kubernetes: await running.admin.members.list({ signal }), state: [] };
   const { results } = await runRemovalProbe(
-    { ...ports(), listMembers: async () => members },
-    { ...probeFiles, keyFiles: { ...probeFiles.keyFiles, ...over } },
+    { ...ports(over), listMembers: async () => members },
     { nodeId: REMOVED, heldKeys, generation },
     signal,
   );
@@ -151,9 +149,19 @@ async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys =
     .map(({ endpoint, credential, outcome }) => `${endpoint} ${credential} ${outcome}`);
 }
 
-function ports() {
+/** The ports of a control plane whose key files are those of this test, apart from those in `over`. */
+function ports(over: Readonly<Record<string, string>> = {}) {
   const { log } = createMemoryLogger();
-  return { etcd, files, clock, log, clusterId: 'c0ffee', nodeName: 'n1' };
+  const at = new Map(moved);
+  const paths: Readonly<Record<string, string>> = CONTROL_PLANE_KEY_FILES;
+  for (const [name, path] of Object.entries({ ...keyFiles, ...over })) at.set(paths[name] ?? '', path);
+  const mapped = new Proxy(files, {
+    get: (target, method) =>
+      method === 'read'
+        ? (path: string, maxBytes: number) => target.read(at.get(path) ?? path, maxBytes)
+        : (Reflect.get(target, method) as unknown),
+  });
+  return { etcd, files: mapped, clock, log, clusterId: 'c0ffee', nodeName: 'n1' };
 }
 
 test('etcd refuses the certificates of a removed node and admits certificates signed with its CA keys', async () => {
@@ -187,7 +195,7 @@ test('etcd refuses a certificate of another CA with the same name', async () => 
     ['etcd-client', clientUrls, 'etcd-clients-ca'],
     ['etcd-peer', peerUrls, 'etcd-peers-ca'],
   ] as const) {
-    const serverCaPem = await readFile(probeFiles.keyFiles[`${ca}.crt`] ?? '', 'utf8');
+    const serverCaPem = await readFile(keyFiles[`${ca}.crt`] ?? '', 'utf8');
     const { port } = new URL(urls[0] ?? '');
     const at = { host: '127.0.0.1', port: Number(port), path: '/version', serverCaPem };
     const [, name = ''] = /^CN=(.*)$/m.exec(new X509Certificate(serverCaPem).subject) ?? [];
@@ -206,7 +214,7 @@ test('etcd refuses a certificate of another CA with the same name', async () => 
 
 describe('a removal probe after a key rotation', () => {
   const rotate = async (phase: 'refresh' | 'done', next: RotatingPairs, previous: RotatingPairs) =>
-    files.writeAtomic(probeFiles.rotation, encodeKeySet({ generation: 2, phase, next, previous }).reveal());
+    files.writeAtomic(rotation, encodeKeySet({ generation: 2, phase, next, previous }).reveal());
   const ofHeldKeys = (results: readonly string[]) =>
     results.filter((line) =>
       ['etcd-client etcd-client', 'etcd-peer etcd-peer'].some((at) => line.startsWith(at)),
@@ -217,8 +225,8 @@ describe('a removal probe after a key rotation', () => {
   beforeAll(async () => {
     foreign = await createPairs(1, Date.now());
     const pairOf = async (name: 'etcd-clients-ca' | 'etcd-peers-ca') => ({
-      public: await readFile(probeFiles.keyFiles[`${name}.crt`] ?? '', 'utf8'),
-      private: new Secret(await readFile(probeFiles.keyFiles[`${name}.key`] ?? '', 'utf8')),
+      public: await readFile(keyFiles[`${name}.crt`] ?? '', 'utf8'),
+      private: new Secret(await readFile(keyFiles[`${name}.key`] ?? '', 'utf8')),
     });
     trusted = {
       ...(await createPairs(2, Date.now())),
@@ -226,7 +234,7 @@ describe('a removal probe after a key rotation', () => {
       'etcd-peers-ca': await pairOf('etcd-peers-ca'),
     };
   });
-  afterAll(() => rm(probeFiles.rotation, { force: true }));
+  afterAll(() => rm(rotation, { force: true }));
 
   test('proves that old keys are refused while current keys are admitted', async () => {
     await rotate('done', trusted, foreign);
@@ -286,7 +294,6 @@ async function probeStoppedEtcd() {
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
   const { results } = await runRemovalProbe(
     { ...ports(), listMembers: async () => ({ kubernetes: [member], state: [] }) },
-    probeFiles,
     { nodeId: REMOVED, heldKeys: true, generation: 0 },
     signal,
   );

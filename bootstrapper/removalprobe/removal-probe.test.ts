@@ -11,7 +11,6 @@ import {
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
-import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   credentialsFor,
@@ -29,7 +28,7 @@ import {
   TEST_CERTIFICATES,
   type TestCredentialName,
 } from './test-credentials.ts';
-import { runRemovalProbe, type RemovalProbeFiles } from './removal-probe.ts';
+import { runRemovalProbe } from './removal-probe.ts';
 
 const signal = new AbortController().signal;
 const NODE_ID = `node-${'a'.repeat(32)}`;
@@ -220,20 +219,6 @@ describe('findEndpoints()', () => {
 });
 
 describe('runRemovalProbe()', () => {
-  const pair = { certFile: '/none.crt', keyFile: '/none.key' };
-  const files: RemovalProbeFiles = {
-    keyFiles: CONTROL_PLANE_KEY_FILES,
-    rotation: '/none.json',
-    valid: {
-      'etcd-client': pair,
-      'etcd-peer': pair,
-      'state-etcd-client': pair,
-      'state-etcd-peer': pair,
-      'api-server': pair,
-      kubelet: pair,
-      curator: pair,
-    },
-  };
   const run = (etcd: MemoryEtcd, nodeId: string) => {
     const { log } = createMemoryLogger();
     const ports = {
@@ -247,7 +232,6 @@ describe('runRemovalProbe()', () => {
     const request = { nodeId, heldKeys: true, generation: 0 };
     return runRemovalProbe(
       { ...ports, listMembers: async () => ({ kubernetes: [], state: [] }) },
-      files,
       request,
       signal,
     );

@@ -6,6 +6,9 @@ import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import { consensusLayout } from '../consensus/index.ts';
+import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
 import {
   credentialsFor,
   ENDPOINT_RULES,
@@ -20,7 +23,7 @@ import {
 import { RemovalProbeError } from './errors.ts';
 import { findEndpoints, type EtcdMemberLists } from './find-endpoints.ts';
 import { probeCurator, probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
-import { readPem, readSigningKeys, type SigningKeys } from './signing-keys.ts';
+import { readPem, readSigningKeys, type PairFiles, type SigningKeys } from './signing-keys.ts';
 import {
   ACCOUNT_PATH,
   createServiceAccountToken,
@@ -48,17 +51,19 @@ export interface RemovalProbePorts {
   readonly nodeName: string;
 }
 
-/** Paths of the files of this control plane. */
-export interface RemovalProbeFiles {
-  /** Paths of the keys that all control planes share, named `NAME.crt` and `NAME.key`. */
-  readonly keyFiles: Readonly<Record<string, string>>;
-  /** Path of the key set (internal/keyset), which exists from the first rotation on. */
-  readonly rotation: string;
-  /**
-   * A credential that each kind of endpoint must admit. The refusals of an endpoint that refuses all clients
-   * prove nothing.
-   */
-  readonly valid: Readonly<Record<EndpointKind, { readonly certFile: string; readonly keyFile: string }>>;
+/** A credential that each kind of endpoint must admit: the refusals of one that refuses all clients prove nothing. */
+export const VALID_CREDENTIALS: Readonly<Record<EndpointKind, PairFiles>> = {
+  'etcd-client': consensusLayout(AGENT_PATHS.state, 'kubernetes').user('root'),
+  'etcd-peer': consensusLayout(AGENT_PATHS.state, 'kubernetes').peer,
+  'state-etcd-client': consensusLayout(AGENT_PATHS.state, 'state').user('root'),
+  'state-etcd-peer': consensusLayout(AGENT_PATHS.state, 'state').peer,
+  'api-server': { certFile: KUBELET_FILES.clientCert, keyFile: KUBELET_FILES.clientKey },
+  kubelet: pairAt(`${PATHS.pki}/apiserver-kubelet-client`),
+  curator: { certFile: `${AGENT_PATHS.credentials}/node.crt`, keyFile: AGENT_PATHS.machineKey },
+};
+
+function pairAt(base: string): PairFiles {
+  return { certFile: `${base}.crt`, keyFile: `${base}.key` };
 }
 
 /** The result of one test credential at one endpoint. */
@@ -69,15 +74,8 @@ export interface ProbeResult extends Verdict {
   readonly credential: TestCredentialName;
 }
 
-/** All results of a removal probe. */
-export interface RemovalProbeReport {
-  readonly results: readonly ProbeResult[];
-  /** Names of members without heartbeat or address. These members were not probed. */
-  readonly away: readonly string[];
-}
-
 /** A removal probe while it runs. */
-interface Probe extends RemovalProbePorts, Pick<RemovalProbeFiles, 'valid'> {
+interface Probe extends RemovalProbePorts {
   readonly request: RemovalProbeRequest;
   readonly keys: SigningKeys;
   readonly signal: AbortSignal;
@@ -86,24 +84,21 @@ interface Probe extends RemovalProbePorts, Pick<RemovalProbeFiles, 'valid'> {
 /**
  * Presents test credentials of a removed node to every endpoint of every live node. The credentials are
  * created separately for each endpoint, are valid for 60 s, and are never stored or sent outside TLS.
+ * @returns also the names of members without heartbeat or address, which were not probed
  * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`,
  * `removalprobe-not-control-plane`
  */
 export async function runRemovalProbe(
   ports: RemovalProbePorts,
-  files: RemovalProbeFiles,
   request: RemovalProbeRequest,
   signal: AbortSignal,
-): Promise<RemovalProbeReport> {
+): Promise<{ readonly results: readonly ProbeResult[]; readonly away: readonly string[] }> {
   await refuseMember(ports, request.nodeId, signal);
   const { entries } = await ports.etcd.list(NODES_PREFIX, { signal });
   const { endpoints, away } = findEndpoints(entries, await ports.listMembers(signal));
-  ports.log.warn('probing endpoints in the name of a removed node', {
-    ...request,
-    endpoints: endpoints.length,
-  });
-  const keys = await readSigningKeys(ports.files, files);
-  const probe: Probe = { ...ports, valid: files.valid, request, keys, signal };
+  const count = { endpoints: endpoints.length };
+  ports.log.warn('probing endpoints in the name of a removed node', { ...request, ...count });
+  const probe: Probe = { ...ports, request, keys: await readSigningKeys(ports.files), signal };
   const accountUid = await findAccount(probe, endpoints);
   const results: (readonly ProbeResult[])[] = [];
   const queue = endpoints.entries();
@@ -199,7 +194,7 @@ async function presentValid(
   of: EndpointKind,
   path: string,
 ): Promise<ProbeAnswer> {
-  const { certFile, keyFile } = probe.valid[of];
+  const { certFile, keyFile } = VALID_CREDENTIALS[of];
   const certPem = await readPem(probe.files, certFile);
   const keyPem = new Secret(await readPem(probe.files, keyFile));
   return present(probe, endpoint, { certPem, keyPem }, path);

@@ -1,12 +1,10 @@
+import { basename } from 'node:path';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import {
-  parseKeySet,
-  signingPair,
-  trustedPem,
-  type RotatingKey,
-  type RotatingPair,
-} from '../../internal/keyset/index.ts';
+import { signingPair, trustedPem, type RotatingKey, type RotatingPair } from '../../internal/keyset/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import { KeyStore } from '../keyrotation/index.ts';
+import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
+import { KEY_PATHS } from '../nodestate/index.ts';
 import { RemovalProbeError } from './errors.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
@@ -20,6 +18,12 @@ type LastingCa = 'cluster-ca' | 'kubernetes-ca';
  * `kubernetes-ca`.
  */
 export type CaName = Exclude<RotatingKey, 'service-account'> | LastingCa;
+
+/** Paths of a certificate and its key, PEM. */
+export interface PairFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
 
 /** The keys that all control planes share, read from the disk of this control plane. */
 export interface SigningKeys {
@@ -36,30 +40,23 @@ export interface SigningKeys {
   readonly trusted: (name: CaName) => string;
 }
 
-/**
- * @param keyFiles paths of the shared keys as `NAME.crt` and `NAME.key`
- * @param rotation path of the key set (internal/keyset), which exists from the first rotation on
- * @throws RemovalProbeError `removalprobe-not-control-plane` where a key is missing
- */
-export async function readSigningKeys(
-  files: FilePort,
-  { keyFiles, rotation }: { readonly keyFiles: Readonly<Record<string, string>>; readonly rotation: string },
-): Promise<SigningKeys> {
-  const pairs = new Map<string, RotatingPair>();
-  for (const [file, keyFile] of Object.entries(keyFiles)) {
+/** @throws RemovalProbeError `removalprobe-not-control-plane` where a key is missing */
+export async function readSigningKeys(files: FilePort): Promise<SigningKeys> {
+  const paths = new Map<string, string>(Object.entries(CONTROL_PLANE_KEY_FILES));
+  const first = new Map<string, RotatingPair>();
+  for (const [file, keyFile] of paths) {
     if (!file.endsWith('.key')) continue;
-    const name = file.slice(0, -'.key'.length);
-    const certFile = keyFiles[`${name}.crt`];
+    const name = basename(file, '.key');
+    const certFile = paths.get(`${name}.crt`);
     const certPem = certFile === undefined ? '' : await readPem(files, certFile);
-    pairs.set(name, { public: certPem, private: new Secret(await readPem(files, keyFile)) });
+    first.set(name, { public: certPem, private: new Secret(await readPem(files, keyFile)) });
   }
   const onDisk = (name: string): RotatingPair => {
-    const pair = pairs.get(name === 'kubernetes-clients-ca' ? 'kubernetes-ca' : name);
+    const pair = first.get(name === 'kubernetes-clients-ca' ? 'kubernetes-ca' : name);
     if (pair === undefined) throw new TypeError(`no ${name} was read`);
     return pair;
   };
-  const text = await readText(files, rotation, MAX_PEM_BYTES);
-  const set = text === undefined ? undefined : parseKeySet(rotation, text);
+  const set = await new KeyStore(files, KEY_PATHS).loadSet();
   const current = set?.generation ?? FIRST_GENERATION;
   return {
     hasRotated: set !== undefined,
