@@ -17,6 +17,11 @@ import { createJoinClient } from './create-join-client.ts';
 import { openMachine } from './open-machine.ts';
 import { openStorage } from './open-storage.ts';
 
+/** The parts that need the connections to the cluster. */
+type Last = 'components' | 'uploads' | 'enrolment' | 'driver' | 'recovery' | 'resetOrders';
+type Connected = Omit<Agent, Last>;
+type Unconnected = Omit<Connected, 'curators' | 'joinClient'>;
+
 /**
  * Opens all parts of the agent in the order of their dependencies. No worker runs yet when the promise
  * resolves.
@@ -32,7 +37,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     { ...opened, preflight: (spec) => checks.checkForInit(spec), ownAddress: currentAddress },
     AGENT_PATHS.init,
   );
-  const withJob = {
+  const withJob: Unconnected = {
     ...{ ...opened, job, reads: valueStore.values },
     ownAddress: () => currentValue(job.accepted)?.nodeAddress ?? currentAddress(),
     isCreatingCluster: () => job.isInProgress(),
@@ -40,7 +45,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
   };
   const curators = createCuratorClient(withJob);
-  const connected = { ...withJob, curators, joinClient: createJoinClient(withJob) };
+  const connected: Connected = { ...withJob, curators, joinClient: createJoinClient(withJob) };
   const fetchPorts = { ...connected, store, log: opened.log.child('fetch') };
   return {
     ...connected,
@@ -55,13 +60,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
   };
 }
 
-/** The parts that enrolment uses. */
-type EnrolmentParts = Omit<
-  Agent,
-  'components' | 'uploads' | 'enrolment' | 'driver' | 'recovery' | 'resetOrders'
->;
-
-function createEnrolment(parts: EnrolmentParts): Enrolment<Membership> {
+function createEnrolment(parts: Connected): Enrolment<Membership> {
   const { reads, joinClient, clock, identity } = parts;
   const log = parts.log.child('enrolment');
   const renewal = {
