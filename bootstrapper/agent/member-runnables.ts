@@ -1,4 +1,3 @@
-import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
@@ -18,7 +17,6 @@ import {
   type Renewal,
 } from '../renewal/index.ts';
 import { directoryWorker, roleFetchWorker } from '../roleserve/index.ts';
-import { JOINSERVICE_USER } from '../units/index.ts';
 import type { Agent } from './agent-parts.ts';
 
 /**
@@ -39,7 +37,7 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
       saved: state.directory,
       savedRelays: state.relays,
     }),
-    evidence: evidenceSocketRunnable({ path: EVIDENCE_SOCKET, user: JOINSERVICE_USER }, agent),
+    evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),
     statuspush: statusPushWorker({ ...agent, facts: statusFacts(agent) }),
     renewal: renewalWorker({

@@ -4,7 +4,7 @@ import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { CollateralCache } from '../collateral/index.ts';
 import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
-import { AGENT_PATHS, KEY_PATHS, NodeState, OperatorEndpoints } from '../nodestate/index.ts';
+import { AGENT_PATHS, KEY_PATHS, createNodeState, type NodeState, OperatorEndpoints } from '../nodestate/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 
@@ -27,7 +27,7 @@ export async function openStorage(
   { files, streams, clock, log }: AgentPorts,
   { seedStores }: Pick<Provisioning, 'seedStores'>,
 ): Promise<OpenStorage> {
-  const state = new NodeState(files);
+  const state = createNodeState(files);
   const keys = new KeyStore(files, KEY_PATHS);
   await installSharedKeys(files, keys, AGENT_PATHS.state);
   const operatorEndpoints = new OperatorEndpoints(state.operatorEndpoints);

@@ -8,4 +8,4 @@
  * ```
  */
 export { CollateralCache, type CachedCollateral } from './collateral-cache.ts';
-export { collateralWorker, type CollateralWorkerOptions } from './collateral-worker.ts';
+export { collateralWorker } from './collateral-worker.ts';

@@ -34,6 +34,9 @@ export interface CuratorConnection {
   readonly of: <S extends DescService>(service: S) => Client<S>;
 }
 
+/** Work with one curator. Its signal is aborted when the work is no longer wanted there. */
+type CuratorWork<T> = (curator: CuratorConnection, signal: AbortSignal) => Promise<T>;
+
 /** Calls to the curators of the cluster, one curator at a time. */
 export interface Curators {
   /**
@@ -45,7 +48,7 @@ export interface Curators {
    * directory
    */
   use<T>(
-    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    work: CuratorWork<T>,
     options: { readonly signal: AbortSignal; readonly exceptOwn?: boolean },
   ): Promise<T>;
 }
@@ -57,10 +60,7 @@ export interface AllCurators {
    * it starts again. It starts for curators that join the directory, and is aborted for those that leave the
    * directory.
    */
-  each(
-    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<never>;
+  each(work: CuratorWork<void>, signal: AbortSignal): Promise<never>;
 }
 
 /** Inputs of a curator client and the addresses that it may use. */
@@ -109,7 +109,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 
   async use<T>(
-    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    work: CuratorWork<T>,
     options: { readonly signal: AbortSignal; readonly exceptOwn?: boolean },
   ): Promise<T> {
     const { clock, log } = this.#options;
@@ -142,10 +142,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     }
   }
 
-  async each(
-    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<never> {
+  async each(work: CuratorWork<void>, signal: AbortSignal): Promise<never> {
     const { clusterDirectory, clusterMembership } = this.#options.reads;
     const staying = new Map<string, Promise<void>>();
     using changes = combine({ clusterDirectory, clusterMembership }).watch();
@@ -166,11 +163,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   }
 
   /** Repeats the work until the target leaves the directory. */
-  async #stay(
-    target: CuratorTarget,
-    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #stay(target: CuratorTarget, work: CuratorWork<void>, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     const isThere = (): boolean => this.#targets().some((each) => targetKey(each) === targetKey(target));
     const backoff = new Backoff(PAUSES);
@@ -207,11 +200,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
     return removed;
   }
 
-  async #with<T>(
-    target: CuratorTarget,
-    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
-    signal: AbortSignal,
-  ): Promise<T> {
+  async #with<T>(target: CuratorTarget, work: CuratorWork<T>, signal: AbortSignal): Promise<T> {
     using child = childSignal(signal);
     const key = targetKey(target);
     const calls = this.#calls.get(key) ?? new Set();

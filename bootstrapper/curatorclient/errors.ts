@@ -20,8 +20,5 @@ export const curatorClientErrors = defineErrors({
   ),
 });
 
-/** Error code of a `CuratorClientError`. */
-export type CuratorClientErrorCode = keyof typeof curatorClientErrors;
-
 /** An error of the curator client. */
 export class CuratorClientError extends errorClass(curatorClientErrors) {}

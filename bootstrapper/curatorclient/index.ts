@@ -15,4 +15,4 @@ export {
   type Curators,
 } from './curator-client.ts';
 export { type ClusterDirectory, type ControlPlaneNode, directoryFromMembership } from './directory.ts';
-export { CuratorClientError, type CuratorClientErrorCode } from './errors.ts';
+export { CuratorClientError } from './errors.ts';

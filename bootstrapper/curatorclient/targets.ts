@@ -41,27 +41,25 @@ export interface TargetOptions {
 export function curatorTargets(options: TargetOptions): readonly CuratorTarget[] {
   const { directory, staticHosts, relays, port, relayPort } = options;
   const all: readonly CuratorTarget[] = [
-    ...directory.map(({ nodeId, host, curator }) => ({
-      nodeId,
-      endpoint: formatEndpoint(host, port),
-      source: curator ? ('directory' as const) : ('unseen' as const),
-    })),
-    ...staticHosts.map((host) => ({
-      nodeId: undefined,
-      endpoint: formatEndpoint(host, port),
-      source: 'written' as const,
-    })),
-    ...relays.map((host) => ({
-      nodeId: undefined,
-      endpoint: formatEndpoint(host, relayPort),
-      source: 'relay' as const,
-    })),
+    ...directory.map(({ nodeId, host, curator }) =>
+      targetAt({ host, port, nodeId, source: curator ? 'directory' : 'unseen' }),
+    ),
+    ...staticHosts.map((host) => targetAt({ host, port, nodeId: undefined, source: 'written' })),
+    ...relays.map((host) => targetAt({ host, port: relayPort, nodeId: undefined, source: 'relay' })),
   ];
   const first = new Map<string, CuratorTarget>();
   // A configured address is a separate target even if the directory contains it: another control plane may
   // use this address now.
   for (const target of all) if (!first.has(targetKey(target))) first.set(targetKey(target), target);
   return [...first.values()];
+}
+
+function targetAt({
+  host,
+  port,
+  ...target
+}: Omit<CuratorTarget, 'endpoint'> & { readonly host: string; readonly port: number }): CuratorTarget {
+  return { ...target, endpoint: formatEndpoint(host, port) };
 }
 
 /** Facts that determine the order of targets. */

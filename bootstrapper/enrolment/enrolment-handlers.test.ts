@@ -9,7 +9,7 @@ import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
-import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 
 const never = new AbortController().signal;
 const clusterId = 'a'.repeat(32);
@@ -51,7 +51,7 @@ async function createMachine() {
     run: <T>(_: string, work: (progress: { report(): void; reportUnchanged(): void }) => Promise<T>) =>
       work({ report: () => undefined, reportUnchanged: () => undefined }),
   };
-  const state = new NodeState(files);
+  const state = createNodeState(files);
   const createJob = (): InitJob =>
     new InitJob(
       { files, lock, phases, preflight: () => Promise.resolve(), ownAddress: () => '198.18.0.11' },

@@ -6,7 +6,7 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { parseRoles } from '../../internal/role/index.ts';
 import { type Membership, MembershipError } from '../membership/index.ts';
 import type { EnrolmentHandlers } from './enrolment.ts';
-import type { InitJob, InitRecord } from '../initserver/index.ts';
+import type { InitJob } from '../initserver/index.ts';
 import type { GrantedAdmission, JoinClient, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
 import { type NodeLock, NodeLockError } from '../nodelock/index.ts';
 import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
@@ -57,7 +57,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       return { to: granted === undefined ? 'CreatingCluster' : 'Joining' };
     },
     CreatingCluster: async (signal) => {
-      const record = await acceptedOf(job.accepted, signal);
+      const record = await when(job.accepted, () => true, signal);
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
       if (membership === undefined) throw new TypeError('membership expected');
@@ -95,10 +95,6 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       return { to: 'Running', membership };
     },
   };
-}
-
-async function acceptedOf(accepted: Readable<InitRecord>, signal: AbortSignal): Promise<InitRecord> {
-  return when(accepted, () => true, signal);
 }
 
 function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'join'; id: string } {

@@ -15,7 +15,7 @@ import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { NodeMembership, RoleValueStore, type RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers, type EnrolmentPorts } from './enrolment-handlers.ts';
-import { AGENT_PATHS, loadMachineIdentity, NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, loadMachineIdentity, createNodeState } from '../nodestate/index.ts';
 
 const never = new AbortController().signal;
 const clusterId = 'a'.repeat(32);
@@ -110,7 +110,7 @@ async function live(
     ...{ files, lock, job, ownAddress, log },
     node: new NodeMembership(store),
     clusterMembership: values.clusterMembership,
-    state: new NodeState(files),
+    state: createNodeState(files),
     joinClient: joinClient(files),
     ensureValidCertificates: (known) => Promise.resolve(known),
   });

@@ -28,8 +28,5 @@ export const enrolmentErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type EnrolmentErrorCode = keyof typeof enrolmentErrors;
-
 /** An error with a code of this directory. */
 export class EnrolmentError extends errorClass(enrolmentErrors) {}

@@ -7,14 +7,6 @@
  * Its result is the membership. From there on, the first node and later nodes take the same path.
  */
 export { createEnrolmentHandlers } from './enrolment-handlers.ts';
-export {
-  Enrolment,
-  type EnrolmentHandlers,
-  type EnrolmentState,
-  type EnrolmentStatus,
-  type Transition,
-  type TransientState,
-} from './enrolment.ts';
-export { type EnrolmentErrorCode } from './errors.ts';
+export { Enrolment, type EnrolmentStatus } from './enrolment.ts';
 export { refuseLostMachineKey } from './resume-point.ts';
 export { enrolmentRunnable } from './enrolment-runnable.ts';

@@ -18,7 +18,7 @@ import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
-import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 
 const ROUNDS = 100;
 const PASSING = ['New', 'Joining', 'Resuming'];
@@ -81,7 +81,7 @@ class Machine {
       log,
       handlers: createEnrolmentHandlers({
         ...{ files, lock, job, ownAddress, log },
-        state: new NodeState(files),
+        state: createNodeState(files),
         node: new NodeMembership(store),
         clusterMembership: store.values.clusterMembership,
         joinClient: this.#joinClient(),

@@ -40,8 +40,5 @@ export const initServerErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type InitServerErrorCode = keyof typeof initServerErrors;
-
 /** An error with a code of this directory. */
 export class InitServerError extends errorClass(initServerErrors) {}

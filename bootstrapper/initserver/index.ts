@@ -4,21 +4,13 @@
  *     owner ── Init(id, spec) ──▶ InitJob ── accepted ──▶ enrolment ── bootstrapData ──▶ role server
  *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘
  */
-export { type InitServerErrorCode } from './errors.ts';
 export { wireResult } from './stream-job.ts';
 export { createInitServer } from './init-server.ts';
-export {
-  InitJob,
-  type Acknowledgement,
-  type InitJobPorts,
-  type InitOutcome,
-  type InitRecord,
-} from './init-job.ts';
+export { InitJob, type Acknowledgement, type InitOutcome, type InitRecord } from './init-job.ts';
 export {
   createInitHandlers,
   type BlobUploads,
   type InitServicePorts,
-  type OwnerPeer,
   type PreflightQuery,
 } from './init-service.ts';
 export { type InitSpec } from './init-spec.ts';

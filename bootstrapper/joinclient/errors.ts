@@ -48,8 +48,5 @@ export const joinClientErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type JoinClientErrorCode = keyof typeof joinClientErrors;
-
 /** An error with a code of this directory. */
 export class JoinClientError extends errorClass(joinClientErrors) {}

@@ -10,18 +10,12 @@
  * Until the cluster has proved its identity, the machine sends nothing except evidence. The machine uses a ticket only if all of
  * it is valid.
  */
-export { createJoinUpgrades, type ClusterEvidenceOptions } from './cluster-evidence.ts';
+export { createJoinUpgrades } from './cluster-evidence.ts';
 export { fileEndpoints, knownEndpoints, metadataEndpoints, type EndpointSource } from './discovery.ts';
 export { JoinClientError } from './errors.ts';
-export {
-  JoinClient,
-  type GrantedAdmission,
-  type JoinClientOptions,
-  type JoinClientPorts,
-  type JoinRecord,
-} from './join-client.ts';
+export { JoinClient, type GrantedAdmission, type JoinRecord } from './join-client.ts';
 export { resolveWithSystem } from './name-lookup.ts';
 export { proxiesIn } from './proxies.ts';
 export type { JoinProblem, JoinStatus } from './join-status.ts';
 export type { OpenedTicket } from './open-ticket.ts';
-export { ensureTicketKeys, type TicketKeyRing } from './ticket-keys.ts';
+export { ensureTicketKeys } from './ticket-keys.ts';

@@ -327,7 +327,7 @@ export class JoinClient {
         facts.recordReached(endpoint, session.cluster);
         return session;
       },
-      { clock, signal, onFailure: ({ endpoint, error }) => facts.recordFailure(endpoint, error) },
+      { clock, signal, onFailure: (endpoint, error) => facts.recordFailure(endpoint, error) },
     );
   }
 

@@ -7,6 +7,8 @@ import type { VerifiedCluster } from './verify-cluster.ts';
 
 const MAX_FACTS = 16;
 const MAX_TEXT = 256;
+const PROXY_FIX =
+  'Nothing to do if control planes are reachable without the proxy: machines connect to them directly. Otherwise allow this machine to reach their port 9090 without the proxy.';
 
 type Fact = MessageInitShape<typeof FactSchema>;
 
@@ -20,12 +22,8 @@ export class JoinFacts {
   }
 
   recordReached(endpoint: string, { serverId, clockOffsetMs }: VerifiedCluster): void {
-    this.#note(`path ${endpoint}`, { outcome: 'pass', expected: 'a response', actual: serverId });
-    this.#note(`owner ${endpoint}`, {
-      outcome: 'pass',
-      expected: 'a provisioned owner key',
-      actual: 'cluster signed by a trusted owner',
-    });
+    this.#pass(`path ${endpoint}`, 'a response', serverId);
+    this.#pass(`owner ${endpoint}`, 'a provisioned owner key', 'cluster signed by a trusted owner');
     const isNear = Math.abs(clockOffsetMs) <= CLOCK_TOLERANCE_MS;
     this.#note('clock', {
       outcome: isNear ? 'pass' : 'fail',
@@ -36,55 +34,42 @@ export class JoinFacts {
   }
 
   recordFailure(endpoint: string, error: unknown): void {
-    const coded = findCoded(error);
-    this.#note(`path ${endpoint}`, {
-      outcome: 'fail',
-      expected: 'a response',
-      actual: describeError(error),
-      fix: coded?.fix ?? '',
-      code: coded?.code ?? 'internal',
-    });
+    this.#fail(`path ${endpoint}`, 'a response', error);
   }
 
   /** Records the addresses to which this machine resolves the host name of an endpoint. */
   recordAddresses(host: string, addresses: readonly string[]): void {
-    this.#note(`dns ${host}`, { outcome: 'pass', expected: 'an address', actual: addresses.join(', ') });
+    this.#pass(`dns ${host}`, 'an address', addresses.join(', '));
   }
 
   recordLookupFailure(host: string, error: JoinClientError): void {
-    const { fix, code } = error;
-    this.#note(`dns ${host}`, {
-      outcome: 'fail',
-      expected: 'an address',
-      actual: describeError(error),
-      fix,
-      code,
-    });
+    this.#fail(`dns ${host}`, 'an address', error);
   }
 
   /** Records that an endpoint needs no name lookup, because it is an address. */
   recordNoNameNeeded(): void {
-    this.#note('dns', { outcome: 'pass', expected: 'no name needed', actual: 'endpoints are addresses' });
+    this.#pass('dns', 'no name needed', 'endpoints are addresses');
   }
 
   /** Records configured proxies, because an administrator may expect that they are used. */
   recordProxies(proxies: readonly string[]): void {
-    this.#note(
-      'proxy',
-      proxies.length === 0
-        ? { outcome: 'pass', expected: 'none', actual: 'none configured' }
-        : {
-            outcome: 'warn',
-            expected: 'none',
-            actual: `${proxies.join(', ')} (not used)`,
-            fix: 'Nothing to do if control planes are reachable without the proxy: machines connect to them directly. Otherwise allow this machine to reach their port 9090 without the proxy.',
-          },
-    );
+    if (proxies.length === 0) return this.#pass('proxy', 'none', 'none configured');
+    const actual = `${proxies.join(', ')} (not used)`;
+    this.#note('proxy', { outcome: 'warn', expected: 'none', actual, fix: PROXY_FIX });
   }
 
   /** Oldest first; above the limit, the oldest are left out. */
   list(): Fact[] {
     return [...this.#facts.values()].slice(-MAX_FACTS);
+  }
+
+  #pass(name: string, expected: string, actual: string): void {
+    this.#note(name, { outcome: 'pass', expected, actual });
+  }
+
+  #fail(name: string, expected: string, error: unknown): void {
+    const { fix = '', code = 'internal' } = findCoded(error) ?? {};
+    this.#note(name, { outcome: 'fail', expected, actual: describeError(error), fix, code });
   }
 
   #note(name: string, fact: Omit<Fact, '$typeName' | 'name' | 'timeMs'>): void {

@@ -6,12 +6,6 @@ import { JoinClientError } from './errors.ts';
 /** The next endpoint is tried when the previous one has failed, or after this time (like addresses in RFC 8305). */
 const STAGGER_MS = 500;
 
-/** An endpoint that could not be opened. */
-export interface EndpointFailure {
-  readonly endpoint: string;
-  readonly error: unknown;
-}
-
 /**
  * Opens the first endpoint that responds and cancels the others. Attempts start one after the other with a short pause,
  * because each one costs both ends a TPM quote.
@@ -22,13 +16,13 @@ export async function openFirst<T extends Disposable>(
   open: (endpoint: string, signal: AbortSignal) => Promise<T>,
   options: {
     readonly clock: Clock;
-    readonly onFailure: (failure: EndpointFailure) => void;
+    readonly onFailure: (endpoint: string, error: unknown) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<T> {
   const { clock, onFailure, signal } = options;
   using race = childSignal(signal);
-  const failures: EndpointFailure[] = [];
+  const failures = new Map<string, unknown>();
   const won = Promise.withResolvers<T>();
   const attempts: Promise<void>[] = [];
   const attempt = async (endpoint: string): Promise<void> => {
@@ -39,8 +33,8 @@ export async function openFirst<T extends Disposable>(
       race.abort();
     } catch (error) {
       if (race.signal.aborted) return;
-      failures.push({ endpoint, error });
-      onFailure({ endpoint, error });
+      failures.set(endpoint, error);
+      onFailure(endpoint, error);
     }
   };
   for (const endpoint of endpoints) {
@@ -51,14 +45,13 @@ export async function openFirst<T extends Disposable>(
   }
   await Promise.race([won.promise, Promise.all(attempts)]);
   signal.throwIfAborted();
-  if (failures.length < endpoints.length) return await won.promise;
+  if (failures.size < endpoints.length) return await won.promise;
   throw unreachable(failures);
 }
 
-function unreachable(failures: readonly EndpointFailure[]): Error {
-  const [first, ...more] = failures;
-  if (first !== undefined && more.length === 0 && findCoded(first.error) !== undefined)
-    return first.error as Error;
-  const errors = failures.map(({ endpoint, error }) => `${endpoint}: ${describeError(error)}`);
+function unreachable(failures: ReadonlyMap<string, unknown>): Error {
+  const [first] = failures.values();
+  if (failures.size === 1 && findCoded(first) !== undefined) return first as Error;
+  const errors = [...failures].map(([endpoint, error]) => `${endpoint}: ${describeError(error)}`);
   return new JoinClientError('joinclient-unreachable', `no join service reached: ${errors.join('; ')}`);
 }

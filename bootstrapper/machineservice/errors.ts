@@ -12,8 +12,5 @@ export const machineServiceErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type MachineServiceErrorCode = keyof typeof machineServiceErrors;
-
 /** An error with a code of this directory. */
 export class MachineServiceError extends errorClass(machineServiceErrors) {}

@@ -8,8 +8,5 @@ export const membershipErrors = defineErrors({
   ),
 });
 
-/** Error code of a `MembershipError`. */
-export type MembershipErrorCode = keyof typeof membershipErrors;
-
 /** An error of the membership files. */
 export class MembershipError extends errorClass(membershipErrors) {}

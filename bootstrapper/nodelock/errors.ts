@@ -16,8 +16,5 @@ export const nodeLockErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type NodeLockErrorCode = keyof typeof nodeLockErrors;
-
 /** An error with a code of this directory. */
 export class NodeLockError extends errorClass(nodeLockErrors) {}

@@ -3,6 +3,6 @@
  * machine, and the endpoints that an operator has added.
  */
 export { type MachineIdentity, loadMachineIdentity } from './machine-identity.ts';
-export { NodeState } from './node-state.ts';
+export { createNodeState, type NodeState } from './node-state.ts';
 export { OperatorEndpoints } from './operator-endpoints.ts';
 export { AGENT_PATHS, KEY_PATHS } from './paths.ts';

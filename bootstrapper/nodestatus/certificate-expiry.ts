@@ -37,17 +37,12 @@ export function createCertificateExpiryLister(
   files: FilePort,
   clock: Pick<Clock, 'monotonicMs'>,
 ): () => Promise<readonly CertificateExpiry[]> {
-  const directories = new FileCache<readonly string[]>(files);
-  const certificates = new FileCache<readonly CertificateExpiry[]>(files);
-  const reader: Reader = {
-    namesIn: async (directory) => (await directories.get(directory, () => files.list(directory))) ?? [],
-    expiryOf: async (path, read) => (await certificates.get(path, read)) ?? [],
-  };
+  const list = createLister(files);
   let last: { readonly atMs: number; readonly listed: Promise<readonly CertificateExpiry[]> } | undefined;
   return () => {
     const nowMs = clock.monotonicMs();
     if (last !== undefined && nowMs - last.atMs < FRESH_MS) return last.listed;
-    const listed = listWith(files, reader);
+    const listed = list();
     last = { atMs: nowMs, listed };
     listed.catch(() => (last = undefined)); // the caller gets the error, and the next call retries
     return listed;
@@ -56,28 +51,26 @@ export function createCertificateExpiryLister(
 
 /** Expiry of every certificate that this node uses. Unreadable files are left out. */
 export function listCertificateExpiries(files: FilePort): Promise<readonly CertificateExpiry[]> {
-  return listWith(files, { namesIn: (directory) => files.list(directory), expiryOf: (_, read) => read() });
+  return createLister(files)();
 }
 
-interface Reader {
-  namesIn(directory: string): Promise<readonly string[]>;
-  expiryOf(
-    path: string,
-    read: () => Promise<readonly CertificateExpiry[]>,
-  ): Promise<readonly CertificateExpiry[]>;
-}
-
-async function listWith(files: FilePort, reader: Reader): Promise<readonly CertificateExpiry[]> {
-  const expiry = (path: string, pemFrom: (text: string) => string): Promise<readonly CertificateExpiry[]> =>
-    reader.expiryOf(path, () => readExpiry(files, path, pemFrom));
-  const found = await Promise.all([
-    ...DIRECTORIES.map(async (directory) => {
-      const names = (await reader.namesIn(directory)).filter((name) => name.endsWith('.crt'));
-      return (await Promise.all(names.map((name) => expiry(`${directory}/${name}`, (text) => text)))).flat();
-    }),
-    ...KUBECONFIGS.map((name) => expiry(`/etc/kubernetes/${name}`, embeddedCertificate)),
-  ]);
-  return found.flat();
+/** Each list after the first one reads only files and directories that have changed. */
+function createLister(files: FilePort): () => Promise<readonly CertificateExpiry[]> {
+  const directories = new FileCache<readonly string[]>(files);
+  const certificates = new FileCache<readonly CertificateExpiry[]>(files);
+  const expiry = async (path: string, pemFrom: (text: string) => string) =>
+    (await certificates.get(path, () => readExpiry(files, path, pemFrom))) ?? [];
+  return async () => {
+    const found = await Promise.all([
+      ...DIRECTORIES.map(async (directory) => {
+        const names = (await directories.get(directory, () => files.list(directory))) ?? [];
+        const paths = names.filter((name) => name.endsWith('.crt')).map((name) => `${directory}/${name}`);
+        return (await Promise.all(paths.map((path) => expiry(path, (text) => text)))).flat();
+      }),
+      ...KUBECONFIGS.map((name) => expiry(`/etc/kubernetes/${name}`, embeddedCertificate)),
+    ]);
+    return found.flat();
+  };
 }
 
 async function readExpiry(

@@ -12,8 +12,5 @@ export const nodeStreamErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type NodeStreamErrorCode = keyof typeof nodeStreamErrors;
-
 /** An error with a code of this directory. */
 export class NodeStreamError extends errorClass(nodeStreamErrors) {}

@@ -6,7 +6,6 @@
  *    └─ backlog and new lines                     ◀─ TaskData ──┘  (limited by the credit of the curator)
  * ```
  */
-export { nodeStreamWorker, type NodeStreamOptions } from './node-stream-worker.ts';
-export { type NodeStreamErrorCode } from './errors.ts';
+export { nodeStreamWorker } from './node-stream-worker.ts';
 export { LogRing } from './log-ring.ts';
 export type { TaskPorts } from './tasks.ts';

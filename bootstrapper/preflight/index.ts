@@ -5,5 +5,5 @@
  */
 export { type MachineChecks, createMachineChecks } from './machine-checks.ts';
 export { ownAddressRunnable, untilAddress } from './own-address.ts';
-export { type PreflightOptions, type PreflightPorts, refuseOtherAddress } from './preflight.ts';
+export { refuseOtherAddress } from './preflight.ts';
 export { requireUsableTpm } from './usable-tpm.ts';

@@ -8,7 +8,7 @@ import {
   MemoryFiles,
 } from '../../internal/testing/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { createFakeRoleValues } from '../roleserve/fake-role-values.ts';
 import { RecoveryService, runPendingRecovery } from './recovery.ts';
 
@@ -22,7 +22,7 @@ const membership: Membership = {
 async function createMachine(isControlPlane = true) {
   const files = new MemoryFiles();
   await files.makeDirectory(AGENT_PATHS.membership.slice(0, AGENT_PATHS.membership.lastIndexOf('/')));
-  await new NodeState(files).membership.save(membership);
+  await createNodeState(files).membership.save(membership);
   if (isControlPlane) await files.makeDirectory(layout.memberData);
   const ports = {
     ...{ files, commands: new FakeCommands(), units: new FakeUnits(), clock: new FakeClock() },

@@ -26,7 +26,7 @@ import type { CommandRunner } from '../../internal/exec/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
-import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import {
   encodeRecoveryOrder,
@@ -153,7 +153,7 @@ export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSign
   const log = ports.log.child('recovery');
   const order = await readRecoveryOrder(files);
   if (order === undefined) return;
-  const state = new NodeState(files);
+  const state = createNodeState(files);
   const membership = await state.membership.load();
   if (membership === undefined) return;
   const directory = await state.directory.load();

@@ -20,8 +20,5 @@ export const removalProbeErrors = defineErrors({
   ),
 });
 
-/** Error code of a `RemovalProbeError`. */
-export type RemovalProbeErrorCode = keyof typeof removalProbeErrors;
-
 /** A removal probe that cannot run. An answer of an endpoint is a result, not an error. */
 export class RemovalProbeError extends errorClass(removalProbeErrors) {}

@@ -24,7 +24,6 @@
  * current keys if it refuses one of replaced keys; otherwise the refusal proves nothing.
  */
 export { judgeAnswer } from './endpoints.ts';
-export { type RemovalProbeErrorCode } from './errors.ts';
 export { probeHttps } from './probe-endpoint.ts';
 export { createRemovalProbeTask } from './removal-probe-task.ts';
 export {

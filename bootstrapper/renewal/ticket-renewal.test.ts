@@ -19,7 +19,7 @@ import type { Membership } from '../membership/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS, placeKubernetesKeys } from '../kubernetes/index.ts';
 import type { RoleSet } from '../roleserve/index.ts';
-import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { ensureValidCertificates, ticketRenewal } from './ticket-renewal.ts';
 
 const never = new AbortController().signal;
@@ -35,7 +35,7 @@ async function createMember(options: {
   readonly isNamed?: boolean;
 }) {
   const files = new MemoryFiles();
-  const state = new NodeState(files);
+  const state = createNodeState(files);
   const time = { nowMs: Date.UTC(2026, 0, 1) };
   const nowMs = () => time.nowMs;
   const caKey = generateKeyPem();

@@ -20,8 +20,5 @@ export const resetErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type ResetErrorCode = keyof typeof resetErrors;
-
 /** An error with a code of this directory. */
 export class ResetError extends errorClass(resetErrors) {}
