@@ -57,3 +57,12 @@ export interface AgentControl {
   /** Ends the agent; systemd starts it again. */
   readonly end: (reason: unknown) => void;
 }
+
+/** The parts that exist before those that use the curators and the join client. */
+export type ConnectedParts = Omit<
+  Agent,
+  'components' | 'uploads' | 'enrolment' | 'driver' | 'recovery' | 'resetOrders'
+>;
+
+/** The parts that exist before the connections to the cluster. */
+export type OpenedParts = Omit<ConnectedParts, 'curators' | 'joinClient'>;

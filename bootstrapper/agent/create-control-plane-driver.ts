@@ -2,13 +2,10 @@ import { MachineControlPlaneDriver } from '../controlplane/index.ts';
 import { isListening, type RetirePorts, StepCheckpoints } from '../kubernetes/index.ts';
 import { certificateLifetimes } from '../renewal/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { Agent } from './agent-parts.ts';
+import type { ConnectedParts } from './agent-parts.ts';
 
 /** The driver of etcd, curator and join service on this machine. */
-export function createControlPlaneDriver(
-  parts: AgentPorts &
-    Pick<Agent, 'reads' | 'identity' | 'evidence' | 'owners' | 'state' | 'blobRoots' | 'keys' | 'ownAddress'>,
-): MachineControlPlaneDriver {
+export function createControlPlaneDriver(parts: ConnectedParts): MachineControlPlaneDriver {
   const { reads, machine, identity, keys, log } = parts;
   return new MachineControlPlaneDriver(
     { ...parts, log: log.child('consensus'), retire: retirePorts(parts) },

@@ -12,18 +12,10 @@ import {
 } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import type { Agent } from './agent-parts.ts';
-
-type Parts = AgentPorts &
-  Pick<AgentOptions, 'provisioning' | 'agentVersion'> &
-  Pick<
-    Agent,
-    'identity' | 'evidence' | 'ownerKeys' | 'operatorEndpoints' | 'ownAddress' | 'checks' | 'collateral'
-  >;
+import type { OpenedParts } from './agent-parts.ts';
 
 /** Creates the join client from the provisioning of this machine. */
-export function createJoinClient(parts: Parts): JoinClient {
+export function createJoinClient(parts: OpenedParts): JoinClient {
   const { files, log, provisioning, identity, evidence, collateral } = parts;
   const { nodeId, keyPem } = identity;
   const { attestation, cluster, nodeName = '', wantedRoles } = provisioning;
@@ -58,7 +50,7 @@ export function createJoinClient(parts: Parts): JoinClient {
 }
 
 /** Sources of endpoints: first those of operators, then the provisioning. */
-function sourcesOf({ provisioning, operatorEndpoints, files }: Parts): readonly EndpointSource[] {
+function sourcesOf({ provisioning, operatorEndpoints, files }: OpenedParts): readonly EndpointSource[] {
   const { joinEndpoints, metadata } = provisioning;
   return [
     knownEndpoints('directed', () => operatorEndpoints.list),

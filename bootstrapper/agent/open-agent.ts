@@ -9,18 +9,13 @@ import { RecoveryService } from '../recovery/index.ts';
 import { certificateLifetimes, ensureValidCertificates } from '../renewal/index.ts';
 import { ResetOrders } from '../reset/index.ts';
 import { NodeMembership, RoleValueStore } from '../roleserve/index.ts';
-import type { Agent, AgentControl } from './agent-parts.ts';
+import type { Agent, AgentControl, ConnectedParts, OpenedParts } from './agent-parts.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createControlPlaneDriver } from './create-control-plane-driver.ts';
 import { createCuratorClient } from './create-curator-client.ts';
 import { createJoinClient } from './create-join-client.ts';
 import { openMachine } from './open-machine.ts';
 import { openStorage } from './open-storage.ts';
-
-/** The parts that need the connections to the cluster. */
-type Last = 'components' | 'uploads' | 'enrolment' | 'driver' | 'recovery' | 'resetOrders';
-type Connected = Omit<Agent, Last>;
-type Unconnected = Omit<Connected, 'curators' | 'joinClient'>;
 
 /**
  * Opens all parts of the agent in the order of their dependencies. No worker runs yet when the promise
@@ -37,7 +32,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     { ...opened, preflight: (spec) => checks.checkForInit(spec), ownAddress: currentAddress },
     AGENT_PATHS.init,
   );
-  const withJob: Unconnected = {
+  const withJob: OpenedParts = {
     ...{ ...opened, job, reads: valueStore.values },
     ownAddress: () => currentValue(job.accepted)?.nodeAddress ?? currentAddress(),
     isCreatingCluster: () => job.isInProgress(),
@@ -45,7 +40,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
   };
   const curators = createCuratorClient(withJob);
-  const connected: Connected = { ...withJob, curators, joinClient: createJoinClient(withJob) };
+  const connected: ConnectedParts = { ...withJob, curators, joinClient: createJoinClient(withJob) };
   const fetchPorts = { ...connected, store, log: opened.log.child('fetch') };
   return {
     ...connected,
@@ -60,7 +55,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
   };
 }
 
-function createEnrolment(parts: Connected): Enrolment<Membership> {
+function createEnrolment(parts: ConnectedParts): Enrolment<Membership> {
   const { reads, joinClient, clock, identity } = parts;
   const log = parts.log.child('enrolment');
   const renewal = {

@@ -4,7 +4,13 @@ import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { CollateralCache } from '../collateral/index.ts';
 import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
-import { AGENT_PATHS, KEY_PATHS, createNodeState, type NodeState, OperatorEndpoints } from '../nodestate/index.ts';
+import {
+  AGENT_PATHS,
+  KEY_PATHS,
+  createNodeState,
+  type NodeState,
+  OperatorEndpoints,
+} from '../nodestate/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 

@@ -85,17 +85,8 @@ export async function installControlPlaneKeys(
 /** The membership that a ticket gives to the machine at this address. */
 export function membershipFromTicket(ticket: OpenedTicket, nodeAddress: string): Membership {
   const { clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, nodeCertPem, directory } = ticket;
-  return {
-    clusterId,
-    clusterName,
-    clusterCaPem,
-    epoch,
-    nodeId,
-    nodeName,
-    nodeCertPem,
-    directory,
-    nodeAddress,
-  };
+  const cluster = { clusterId, clusterName, clusterCaPem, epoch, directory };
+  return { ...cluster, nodeId, nodeName, nodeCertPem, nodeAddress };
 }
 
 function isPublic(name: string): boolean {

@@ -186,17 +186,10 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
    */
   #finalFrom(error: RemoteError, { endpoint }: CuratorTarget): Error {
     if (error.code !== 'curator-not-member') return error;
-    const removed = new CuratorClientError(
-      'curatorclient-not-member',
-      `curator at ${endpoint} does not know this node`,
-      {
-        cause: error,
-      },
-    );
-    this.#options.log.error('this node was removed: the cluster has no record of its key', {
-      endpoint,
-      error: removed,
-    });
+    const what = `curator at ${endpoint} does not know this node`;
+    const removed = new CuratorClientError('curatorclient-not-member', what, { cause: error });
+    const message = 'this node was removed: the cluster has no record of its key';
+    this.#options.log.error(message, { endpoint, error: removed });
     return removed;
   }
 
@@ -216,12 +209,8 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
       throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
     } finally {
       // Ends parts of the work that are still running.
-      child.abort(
-        new CuratorClientError(
-          'curatorclient-left-directory',
-          `work with the curator at ${target.endpoint} has ended`,
-        ),
-      );
+      const ended = `work with the curator at ${target.endpoint} has ended`;
+      child.abort(new CuratorClientError('curatorclient-left-directory', ended));
       calls.delete(child);
       if (calls.size === 0) this.#calls.delete(key);
     }

@@ -29,6 +29,7 @@ const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a
 const MAX_MANIFEST = 1024 * 1024;
 const MAX_CONFIGURATION = 1024 * 1024;
 const MAX_CSR = 16 * 1024;
+const KEY_BYTES = 32;
 const MAX_SANS = 64;
 const MAX_DOCUMENTS = 8;
 const MAX_DOCUMENT = 64 * 1024;
@@ -43,27 +44,14 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
   check('node_name', DNS_NAME.test(nodeName), nodeName);
   check('pod_subnet', isIpv4Subnet(wire.podSubnet), wire.podSubnet);
   check('service_subnet', isIpv4Subnet(wire.serviceSubnet), wire.serviceSubnet);
-  check(
-    'bundle_manifest',
-    wire.bundleManifest.length > 0 && wire.bundleManifest.length <= MAX_MANIFEST,
-    `${wire.bundleManifest.length} bytes`,
-  );
-  check(
-    'configuration',
-    wire.configuration.length <= MAX_CONFIGURATION,
-    `${wire.configuration.length} bytes`,
-  );
-  check(
-    'kubernetes_admin_csr',
-    isSized(wire.kubernetesAdminCsr, MAX_CSR),
-    `${wire.kubernetesAdminCsr.length} bytes`,
-  );
-  check('owner_csr', isSized(wire.ownerCsr, MAX_CSR), `${wire.ownerCsr.length} bytes`);
-  check('cluster_unlock_key', wire.clusterUnlockKey.length === 32, `${wire.clusterUnlockKey.length} bytes`);
+  checkSize('bundle_manifest', wire.bundleManifest, MAX_MANIFEST);
+  checkSize('configuration', wire.configuration, MAX_CONFIGURATION, 0);
+  checkSize('kubernetes_admin_csr', wire.kubernetesAdminCsr, MAX_CSR);
+  checkSize('owner_csr', wire.ownerCsr, MAX_CSR);
+  checkSize('cluster_unlock_key', wire.clusterUnlockKey, KEY_BYTES, KEY_BYTES);
   check('api_server_sans', wire.apiServerSans.length <= MAX_SANS, `${wire.apiServerSans.length} names`);
   check('owner_documents', wire.ownerDocuments.length <= MAX_DOCUMENTS, `${wire.ownerDocuments.length}`);
-  for (const each of wire.ownerDocuments)
-    check('owner_documents', isSized(each, MAX_DOCUMENT), `${each.length} bytes`);
+  for (const each of wire.ownerDocuments) checkSize('owner_documents', each, MAX_DOCUMENT);
   for (const san of wire.apiServerSans) check('api_server_sans', isIP(san) !== 0 || DNS_NAME.test(san), san);
   return {
     clusterName: wire.clusterName,
@@ -88,8 +76,8 @@ export function digestOfSpec(spec: InitSpec): string {
   return createHash('sha256').update(JSON.stringify(spec)).digest('hex');
 }
 
-function isSized(bytes: Uint8Array, max: number): boolean {
-  return bytes.length > 0 && bytes.length <= max;
+function checkSize(field: string, { length }: Uint8Array, max: number, min = 1): void {
+  check(field, length >= min && length <= max, `${length} bytes`);
 }
 
 function isIpv4Subnet(text: string): boolean {

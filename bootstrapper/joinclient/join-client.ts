@@ -343,16 +343,9 @@ export class JoinClient {
     if (this.#isNews('waiting'))
       this.#ports.log.info('waiting for admission', { clusterId, code, message, fingerprint });
     this.#status.set({
-      kind: 'waiting',
-      endpoint: session.endpoint,
-      clusterId,
-      clusterName,
-      joinId,
-      code,
-      message,
-      fingerprint,
+      ...{ kind: 'waiting', endpoint: session.endpoint, clusterId, clusterName, joinId },
+      ...{ code, message, fingerprint, position },
       sinceMs: Number(waiting.sinceMs),
-      position,
       estimateMs: Number(waiting.estimateMs),
     });
   }

@@ -76,18 +76,13 @@ export async function openTicket(ticket: Ticket, expected: TicketExpectations): 
   checkNodeCertificate(ticket, expected);
   checkKubeletCertificates(ticket, expected);
   const roles = attempt('roles', () => parseRoles(ticket.roles));
+  const { clusterId, clusterName, clusterCaPem, nodeName, kubernetesCaPem } = ticket;
   return {
-    clusterId: ticket.clusterId,
-    clusterName: ticket.clusterName,
-    clusterCaPem: ticket.clusterCaPem,
-    epoch: cluster.epoch,
-    nodeId,
-    nodeName: ticket.nodeName,
+    ...{ clusterId, clusterName, clusterCaPem, epoch: cluster.epoch, nodeId, nodeName, roles },
     nodeCertPem: ticket.nodeCertificatePem,
-    roles,
     directory: directoryOf(ticket),
     settings: settingsOf(ticket),
-    kubernetesCaPem: ticket.kubernetesCaPem,
+    kubernetesCaPem,
     kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
     kubeletClientCertPem: ticket.kubeletClientCertificatePem,
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,

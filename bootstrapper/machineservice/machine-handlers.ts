@@ -99,16 +99,14 @@ function memberToWire({ endpoint, raftIndex, hasLeader }: Surveys['state']['own'
 /** Parses endpoints of a caller: sizes first, then the format. */
 function endpointsFrom(given: readonly string[]): readonly string[] {
   if (given.length > MAX_ENDPOINTS)
-    throw new MachineServiceError(
-      'machineservice-endpoint-invalid',
-      `${given.length} endpoints, at most ${MAX_ENDPOINTS} allowed`,
-    );
+    throw invalidEndpoint(`${given.length} endpoints, at most ${MAX_ENDPOINTS} allowed`);
   return given.map((text) => {
     const endpoint = text.length > 300 ? undefined : parseEndpoint(text, PORTS.join);
     if (endpoint !== undefined) return endpoint;
-    throw new MachineServiceError(
-      'machineservice-endpoint-invalid',
-      `invalid endpoint ${JSON.stringify(text.slice(0, 80))}`,
-    );
+    throw invalidEndpoint(`invalid endpoint ${JSON.stringify(text.slice(0, 80))}`);
   });
+}
+
+function invalidEndpoint(why: string): MachineServiceError {
+  return new MachineServiceError('machineservice-endpoint-invalid', why);
 }

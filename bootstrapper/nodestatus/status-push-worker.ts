@@ -3,7 +3,6 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import { combine, currentValue, EventValue, when } from '../../internal/event/index.ts';
-import type { KeyStage } from '../../internal/keyset/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
@@ -91,7 +90,9 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   const isSettled = new EventValue<boolean>();
   const push = async (): Promise<void> => {
     const curatorEndpoint = await at.announcement.endpoint(client, { nodeId: membership.nodeId, signal });
-    const parts = await controlPlaneOf(options, membership, signal);
+    const hasRole = currentValue(reads.localRoles)?.has('KubernetesController') === true;
+    const { nodeAddress } = membership;
+    const parts = await options.facts.controlPlane({ nodeAddress, hasRole }, signal);
     const etcd = await options.facts.kubernetesEtcd(signal);
     const status = { ...(await statusOf(options, membership, { parts, etcd })), curatorEndpoint };
     isSettled.set(parts.every(({ isReady }) => isReady));
@@ -124,12 +125,8 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   };
   const exchangeHeartbeats = async (): Promise<never> => {
     const pulse: Pulse = { count: 0, intervalMs: FIRST_INTERVAL_MS, unansweredSinceMs: undefined };
-    const sent = sendHeartbeats(pulse, {
-      endpoint,
-      clock,
-      signal,
-      onHeartbeat: () => heartbeats.set(pulse.count),
-    });
+    const onHeartbeat = (): void => heartbeats.set(pulse.count);
+    const sent = sendHeartbeats(pulse, { endpoint, clock, signal, onHeartbeat });
     for await (const { intervalMs } of client.heartbeat(sent, { signal })) {
       pulse.intervalMs = Number(intervalMs);
       pulse.unansweredSinceMs = undefined;
@@ -185,15 +182,6 @@ async function* sendHeartbeats(
   }
 }
 
-function controlPlaneOf(
-  { reads, facts }: StatusPushOptions,
-  { nodeAddress }: Membership,
-  signal: AbortSignal,
-): Promise<readonly StaticPodHealth[]> {
-  const isWanted = currentValue(reads.localRoles)?.has('KubernetesController') === true;
-  return facts.controlPlane({ nodeAddress, hasRole: isWanted }, signal);
-}
-
 function partToWire({ name, isReady, sinceMs, why }: StaticPodHealth) {
   return { name, ready: isReady, sinceMs: BigInt(Math.round(sinceMs)), why };
 }
@@ -205,8 +193,10 @@ function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, isFull, members }: Etc
   };
 }
 
-function keysToWire({ generation, phase }: KeyStage) {
-  return { generation: BigInt(generation), phase };
+function lastErrorOf(message: string | undefined, timeMs: number) {
+  return message === undefined
+    ? {}
+    : { lastError: { code: '', message, timeMs: BigInt(Math.round(timeMs)) } };
 }
 
 const STATES = {
@@ -217,21 +207,16 @@ const STATES = {
   canceled: Runnable_State.CANCELED,
 } as const;
 
-interface ControlPlaneFacts {
-  readonly parts: readonly StaticPodHealth[];
-  readonly etcd: EtcdFacts | undefined;
-}
-
 async function statusOf(
   { reads, facts }: StatusPushOptions,
   membership: Membership,
-  { parts, etcd }: ControlPlaneFacts,
+  { parts, etcd }: { readonly parts: readonly StaticPodHealth[]; readonly etcd: EtcdFacts | undefined },
 ): Promise<Status> {
   const keys = currentValue(reads.localKeys);
   const tree = facts.tree();
-  const failed = tree
-    .filter(({ lastError, state }) => lastError !== undefined && state !== 'healthy' && state !== 'done')
-    .at(0);
+  const failed = tree.find(
+    ({ lastError, state }) => lastError !== undefined && state !== 'healthy' && state !== 'done',
+  );
   return {
     address: membership.nodeAddress,
     agentVersion: facts.agentVersion,
@@ -239,7 +224,7 @@ async function statusOf(
     bootId: await facts.bootId(),
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
-    ...(keys === undefined ? {} : { keys: keysToWire(keys) }),
+    ...(keys === undefined ? {} : { keys: { generation: BigInt(keys.generation), phase: keys.phase } }),
     ...(etcd === undefined ? {} : { kubernetesEtcd: etcdToWire(etcd) }),
     runnables: tree.map((each) => ({
       path: each.path,
@@ -247,22 +232,12 @@ async function statusOf(
       sinceMs: BigInt(Math.round(each.sinceMs)),
       restarts: each.restarts,
       idleBecause: each.note ?? '',
-      ...(each.lastError === undefined
-        ? {}
-        : { lastError: { code: '', message: each.lastError, timeMs: 0n } }),
+      ...lastErrorOf(each.lastError, 0),
     })),
     certificates: (await facts.certificates()).map(({ name, notAfterMs }) => ({
       name,
       notAfterMs: BigInt(notAfterMs),
     })),
-    ...(failed?.lastError === undefined
-      ? {}
-      : {
-          lastError: {
-            code: '',
-            message: `${failed.path}: ${failed.lastError}`,
-            timeMs: BigInt(Math.round(failed.sinceMs)),
-          },
-        }),
+    ...lastErrorOf(failed && `${failed.path}: ${failed.lastError ?? ''}`, failed?.sinceMs ?? 0),
   };
 }

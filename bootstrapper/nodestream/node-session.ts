@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
-import { CodedError, describeError, findCoded } from '../../internal/errors/index.ts';
+import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { Mailbox } from '../../internal/event/index.ts';
 import type { Client } from '../../internal/rpc/index.ts';
 import type {
@@ -118,7 +118,8 @@ class RunningTask {
       }
       done(undefined);
     } catch (error) {
-      if (!signal.aborted) done({ code: codeOf(error), message: describeError(error) });
+      if (!signal.aborted)
+        done({ code: findCoded(error)?.code ?? 'internal', message: describeError(error) });
     } finally {
       this.#stop[Symbol.dispose]();
     }
@@ -135,9 +136,4 @@ class RunningTask {
       signal.removeEventListener('abort', onAbort);
     }
   }
-}
-
-function codeOf(error: unknown): string {
-  const coded = findCoded(error);
-  return coded instanceof CodedError ? coded.code : 'internal';
 }

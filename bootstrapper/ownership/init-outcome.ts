@@ -4,6 +4,7 @@ import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   type CertificateSigner,
   KeyCertificateSigner,
+  type LeafSpec,
   operatorLeaf,
   verifyCertificateRequest,
 } from '../../internal/pki/index.ts';
@@ -23,6 +24,7 @@ export async function buildInitOutcome(
   membership: Membership,
 ): Promise<InitOutcome> {
   const { files, authority, nowMs } = ports;
+  const { clusterId, nodeId, nodeName, nodeAddress, clusterCaPem, epoch } = membership;
   const kubernetesCaPem = await readPem(files, `${PATHS.pki}/ca.crt`);
   const kubernetesCa = new KeyCertificateSigner({
     caPem: kubernetesCaPem,
@@ -31,30 +33,21 @@ export async function buildInitOutcome(
   });
   const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
   const validDays = operatorMinutesFrom(spec.configuration) / MINUTES_PER_DAY;
-  const own = [formatEndpoint(membership.nodeAddress, PORTS.apiServer)];
+  const own = [formatEndpoint(nodeAddress, PORTS.apiServer)];
   const adminKey = await verifyCertificateRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
   const ownerKey = await verifyCertificateRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
-  const admin = {
-    commonName: 'owner',
-    organization: ADMIN_GROUP,
-    pubKeyDer: adminKey,
+  const owner = operatorLeaf({ clusterId, pubKeyDer: ownerKey, name: 'owner', validDays });
+  const admin: LeafSpec = {
+    ...{ commonName: 'owner', organization: ADMIN_GROUP, pubKeyDer: adminKey, validDays },
     usages: ['client'],
     names: [],
-    validDays,
-  } as const;
+  };
   return {
-    clusterId: membership.clusterId,
-    nodeId: membership.nodeId,
-    nodeName: membership.nodeName,
-    clusterCaPem: membership.clusterCaPem,
-    ownerCertPem: await authority.issue(
-      operatorLeaf({ clusterId: membership.clusterId, pubKeyDer: ownerKey, name: 'owner', validDays }),
-    ),
-    kubernetesCaPem,
+    ...{ clusterId, nodeId, nodeName, clusterCaPem, epoch, kubernetesCaPem },
+    ownerCertPem: await authority.issue(owner),
     kubernetesAdminCertPem: await kubernetesCa.issue(admin),
     apiEndpoints: apiEndpoint === undefined ? own : [apiEndpoint, ...own],
-    curatorEndpoints: [formatEndpoint(membership.nodeAddress, PORTS.curator)],
-    epoch: membership.epoch,
+    curatorEndpoints: [formatEndpoint(nodeAddress, PORTS.curator)],
   };
 }
 
