@@ -2,9 +2,8 @@ import { dirname } from 'node:path';
 import { JOIN_CONTEXT } from '../../internal/atls/index.ts';
 import { createEvidenceSocketServer, EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
 import { untilAborted } from '../../internal/cleanup/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { ensureSystemUser, JOINSERVICE_USER } from '../units/index.ts';
 import type { MachineEvidence } from './machine-evidence.ts';
@@ -12,12 +11,9 @@ import type { MachineEvidence } from './machine-evidence.ts';
 const COMMAND_MS = 30_000;
 
 /** Serves the evidence socket for the join service until its signal fires. */
-export function evidenceSocketRunnable(ports: {
-  readonly evidence: MachineEvidence;
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly clock: Clock;
-}): Runnable {
+export function evidenceSocketRunnable(
+  ports: Pick<SystemPorts, 'files' | 'commands' | 'clock'> & { readonly evidence: MachineEvidence },
+): Runnable {
   const { evidence, files, commands, clock } = ports;
   return async (scope) => {
     const { signal } = scope;

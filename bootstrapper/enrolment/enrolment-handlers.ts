@@ -1,8 +1,7 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
 import { type NodeMembership, settingsFromSpec } from '../roleserve/index.ts';
 import { type Readable, when } from '../../internal/event/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { parseRoles } from '../../internal/role/index.ts';
 import { type Membership, MembershipError } from '../membership/index.ts';
 import type { EnrolmentHandlers } from './enrolment.ts';
@@ -14,8 +13,7 @@ import { installTicket } from '../credentials/index.ts';
 import { findResumePoint } from './resume-point.ts';
 
 /** Ports of the enrolment handlers. */
-export interface EnrolmentPorts {
-  readonly files: FilePort;
+export interface EnrolmentPorts extends Pick<SystemPorts, 'files' | 'log'> {
   readonly lock: NodeLock;
   readonly job: InitJob;
   readonly state: NodeState;
@@ -29,7 +27,6 @@ export interface EnrolmentPorts {
    */
   readonly ensureValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
   readonly ownAddress: () => string;
-  readonly log: Logger;
 }
 
 /**

@@ -1,17 +1,12 @@
-import type { Clock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import type { Enrolment } from './enrolment.ts';
 import { untilFileChanges } from './until-file-changes.ts';
 
 /** Ports of `enrolmentRunnable()`. */
-interface EnrolmentRunnablePorts {
+interface EnrolmentRunnablePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   readonly enrolment: Pick<Enrolment<unknown>, 'run' | 'finished'>;
-  readonly files: FilePort;
-  readonly clock: Clock;
-  readonly log: Logger;
   /** Ends the agent; systemd starts it again. */
   readonly end: (reason: unknown) => void;
 }

@@ -1,8 +1,7 @@
 import { dirname } from 'node:path';
 import { describeError } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -13,9 +12,7 @@ export const ISSUE_PATH = '/run/issue.d/60-cluster.issue';
 export const CONSOLE_UNIT = 'cluster-fingerprint.service';
 
 /** The text that the console shows, and the time until which it is shown. */
-export interface ConsoleOptions {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
+export interface ConsoleOptions extends Pick<SystemPorts, 'files' | 'commands'> {
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
   readonly fingerprint: string;
   readonly isJoinedOrJoining: () => Promise<boolean>;

@@ -1,7 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import type { Clock } from '../../internal/clock/index.ts';
 import { when } from '../../internal/event/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { InitResultSchema } from '../../initproto/gen/init_pb.js';
 import type { Enrolment } from '../enrolment/index.ts';
@@ -13,12 +12,10 @@ import { buildInitOutcome } from './init-outcome.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
 /** Inputs of the result of an init. */
-export interface OutcomeOptions {
+export interface OutcomeOptions extends Pick<SystemPorts, 'files' | 'clock'> {
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
   readonly reads: Pick<RoleValues, 'kubernetesStatus'>;
-  readonly files: FilePort;
-  readonly clock: Clock;
   readonly driver: {
     /** Saves the result in the cluster, so that every curator can give it to the owner. */
     saveInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void>;

@@ -1,6 +1,6 @@
 import { findCoded } from '../../internal/errors/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import { refuseOtherAddress } from './preflight.ts';
@@ -63,7 +63,7 @@ export function ownAddressRunnable(options: OwnAddressOptions): Runnable {
  * it.
  */
 export async function untilAddress(
-  { hasOne, clock, log }: { readonly hasOne: () => boolean; readonly clock: Clock; readonly log: Logger },
+  { hasOne, clock, log }: { readonly hasOne: () => boolean } & Pick<SystemPorts, 'clock' | 'log'>,
   signal: AbortSignal,
 ): Promise<void> {
   if (hasOne()) return;

@@ -1,7 +1,6 @@
 import { findTpmProblem } from '../../internal/preflight/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { TpmError } from './errors.ts';
 
 /** The kernel may load the driver after the agent has started. */
@@ -14,7 +13,7 @@ const PAUSE_MS = 1_000;
  * @throws TpmError `preflight-tpm-unusable`
  */
 export async function requireUsableTpm(
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  { clock, log }: Pick<SystemPorts, 'clock' | 'log'>,
   options: {
     readonly tpm: Provisioning['tpm'];
     readonly isBound: () => Promise<boolean>;

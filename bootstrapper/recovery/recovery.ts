@@ -20,12 +20,9 @@ import {
 import { type ClusterDirectory, directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { PORTS, urlHost } from '../../internal/endpoint/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import type { UnitPort } from '../../internal/platform/index.ts';
 import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import {
@@ -37,17 +34,8 @@ import {
 
 const MAX_BYTES = 64 * 1024;
 
-/** Ports of a recovery. */
-export interface RecoveryPorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: UnitPort;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
 /** Ports of `RecoveryService`. */
-interface RecoveryServicePorts extends RecoveryPorts {
+interface RecoveryServicePorts extends SystemPorts {
   readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
 }
 
@@ -148,7 +136,7 @@ export class RecoveryService {
  * starts etcd meanwhile. A request that is refused, or that fails before any data was replaced, is deleted,
  * and its error is saved.
  */
-export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
+export async function runPendingRecovery(ports: SystemPorts, signal: AbortSignal): Promise<void> {
   const { files } = ports;
   const log = ports.log.child('recovery');
   const order = await readRecoveryOrder(files);
@@ -187,14 +175,14 @@ async function recoverDecided(work: RecoveryWork, order: RecoveryOrder, signal: 
   }
 }
 
-async function hasStarted(files: RecoveryPorts['files']): Promise<boolean> {
+async function hasStarted(files: FilePort): Promise<boolean> {
   const markers = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name).recoveryMarker);
   const stats = await Promise.all(markers.map((path) => files.stat(path)));
   return stats.some((stat) => stat !== undefined) || ((await readRecoveryOrder(files))?.done.length ?? 0) > 0;
 }
 
 interface RecoveryWork {
-  readonly ports: RecoveryPorts;
+  readonly ports: SystemPorts;
   readonly configOf: (name: EtcdName) => RecoverConfig;
 }
 

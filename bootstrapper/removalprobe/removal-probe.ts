@@ -1,7 +1,5 @@
-import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
@@ -39,13 +37,10 @@ const NODE_ID = /^node-[0-9a-f]{32}$/;
 const CONCURRENT_ENDPOINTS = 8;
 
 /** Ports (injected dependencies) of a removal probe. */
-export interface RemovalProbePorts {
+export interface RemovalProbePorts extends Pick<SystemPorts, 'files' | 'clock' | 'log'> {
   /** The records of the cluster, read linearizably. */
   readonly etcd: KeySpace;
   readonly listMembers: (signal: AbortSignal) => Promise<EtcdMemberLists>;
-  readonly files: FilePort;
-  readonly clock: Clock;
-  readonly log: Logger;
   readonly clusterId: string;
   /** Name of this node. Its own kubelet may read the Node object of this name. */
   readonly nodeName: string;

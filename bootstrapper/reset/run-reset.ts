@@ -1,8 +1,6 @@
 import { dirname } from 'node:path';
-import type { CommandRunner } from '../../internal/exec/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import type { UnitPort } from '../../internal/platform/index.ts';
+import type { SystemPorts } from '../../internal/platform/index.ts';
 import { ResetError } from './errors.ts';
 import type { ResetPaths } from './reset-orders.ts';
 
@@ -13,11 +11,8 @@ const REBOOT_MS = 60_000;
 const PODS_SLICE = 'kubepods.slice';
 
 /** Ports of a reset. */
-export interface ResetPorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: Pick<UnitPort, 'stop'>;
-  readonly log: Logger;
+export interface ResetPorts extends Pick<SystemPorts, 'files' | 'commands' | 'log'> {
+  readonly units: Pick<SystemPorts['units'], 'stop'>;
 }
 
 /** Dependencies of a reset, and the units and paths that it stops and deletes. */
