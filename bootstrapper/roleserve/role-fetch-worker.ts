@@ -23,7 +23,7 @@ export interface RoleFetchOptions {
 }
 
 /** Plans a run as soon as this node is a member. Pure. */
-function planForMember(membership: Membership | undefined): Plan<Membership> {
+export function planForMember(membership: Membership | undefined): Plan<Membership> {
   return membership === undefined
     ? { kind: 'wait', why: 'the membership of this node' }
     : { kind: 'start', config: membership };
