@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { z } from 'zod';
 import type { Floor } from '../../internal/ownerdocument/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
@@ -134,7 +135,7 @@ export class SignerMemory {
 
   async #write(name: string, content: object): Promise<void> {
     const path = `${this.#directory}/${name}`;
-    await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await this.#files.makeDirectory(dirname(path));
     await this.#files.writeAtomic(path, `${JSON.stringify(content)}\n`);
   }
 }
