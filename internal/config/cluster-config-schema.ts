@@ -132,7 +132,7 @@ function checkNetworks(
   const [pods, services] = [subnetFrom(networks.podSubnet), subnetFrom(networks.serviceSubnet)];
   if (pods === undefined || services === undefined || !isOverlapping(pods, services)) return;
   const message = `a network that does not overlap podSubnet ${pods.text}`;
-  context.addIssue({ code: 'custom', path: ['serviceSubnet'], message });
+  addProblem(context, ['serviceSubnet'], message);
 }
 
 function checkChartSource(
@@ -145,44 +145,28 @@ function checkChartSource(
   context: z.RefinementCtx,
 ): void {
   if (one.plainHttp && !one.chart.startsWith('oci://')) {
-    context.addIssue({
-      code: 'custom',
-      path: ['plainHttp'],
-      message: 'left out: it is for `oci://` charts only; for a `repository`, use an http:// URL',
-    });
+    addProblem(
+      context,
+      ['plainHttp'],
+      'left out: it is for `oci://` charts only; for a `repository`, use an http:// URL',
+    );
   }
   if (one.repository !== undefined && one.chart.startsWith('oci://')) {
-    context.addIssue({
-      code: 'custom',
-      path: ['repository'],
-      message: 'left out: the name of an `oci://` chart includes its registry',
-    });
+    addProblem(context, ['repository'], 'left out: the name of an `oci://` chart includes its registry');
   }
   const remote = one.repository !== undefined || one.chart.startsWith('oci://');
   if (remote && one.version === undefined) {
-    context.addIssue({
-      code: 'custom',
-      path: ['version'],
-      message: 'one exact version, which is required for a remote chart',
-    });
+    addProblem(context, ['version'], 'one exact version, which is required for a remote chart');
   }
   if (
     one.repository !== undefined &&
     !one.chart.startsWith('oci://') &&
     !/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(one.chart)
   ) {
-    context.addIssue({
-      code: 'custom',
-      path: ['chart'],
-      message: 'the name of a chart in `repository`',
-    });
+    addProblem(context, ['chart'], 'the name of a chart in `repository`');
   }
   if (!remote && one.version !== undefined) {
-    context.addIssue({
-      code: 'custom',
-      path: ['version'],
-      message: 'left out: a local chart has its own version',
-    });
+    addProblem(context, ['version'], 'left out: a local chart has its own version');
   }
 }
 
@@ -193,16 +177,16 @@ function checkChartNames(
   const names = charts.map(({ name }) => name);
   charts.forEach(({ name, needs }, index) => {
     if (names.indexOf(name) !== index) {
-      context.addIssue({
-        code: 'custom',
-        path: [index, 'name'],
-        message: `unique: there is already a chart ${name}`,
-      });
+      addProblem(context, [index, 'name'], `unique: there is already a chart ${name}`);
     }
     needs.forEach((need, position) => {
       if (names.includes(need) && need !== name) return;
       const message = `the name of another chart of this file (${names.filter((each) => each !== name).join(', ') || 'there is none'})`;
-      context.addIssue({ code: 'custom', path: [index, 'needs', position], message });
+      addProblem(context, [index, 'needs', position], message);
     });
   });
+}
+
+function addProblem(context: z.RefinementCtx, path: (string | number)[], message: string): void {
+  context.addIssue({ code: 'custom', path, message });
 }
