@@ -11,7 +11,7 @@ import {
 import { TpmError } from './errors.ts';
 import { isRetryable, errorFromResponseCode } from './response-codes.ts';
 import type { Transport } from './transport.ts';
-import { WireWriter } from './wire.ts';
+import { WireWriter, type WireReader } from './wire.ts';
 
 /** Delays of 2, 4, … 256ms and then 256ms each: 4s in all, longer than any self-test. */
 const MAX_ATTEMPTS = 22;
@@ -56,6 +56,19 @@ export class TpmConnection implements AsyncDisposable {
       if (attempt === MAX_ATTEMPTS) throw errorFromResponseCode(command.name, rc);
       await this.#options.clock.sleep(backoff.nextMs(), signal);
     }
+  }
+
+  /** Runs a command whose response has no parameters. */
+  run(command: TpmCommand, signal: AbortSignal): Promise<void> {
+    return this.ask(command, signal, () => undefined);
+  }
+
+  /** Runs a command and parses the parameters of its response with `parse`. Bytes that it leaves are refused. */
+  async ask<T>(command: TpmCommand, signal: AbortSignal, parse: (parameters: WireReader) => T): Promise<T> {
+    const { parameters } = await this.execute(command, signal);
+    const value = parse(parameters);
+    parameters.end();
+    return value;
   }
 
   /** Registers a transient object or session. Disposing flushes it; the end of the task flushes it at the latest. */

@@ -10,23 +10,10 @@
  * trusted.
  */
 export { CURVES, digestOf, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
-export {
-  BatchQuoter,
-  quoteExtraData,
-  type BatchedQuote,
-  type BatchQuoterOptions,
-  type QuotedContext,
-} from './batch-quoter.ts';
+export { BatchQuoter, quoteExtraData, type BatchedQuote } from './batch-quoter.ts';
 export { password, type Authorization } from './command.ts';
-export {
-  activateCredential,
-  createPrimary,
-  HIERARCHY,
-  readPublic,
-  type LoadedKey,
-  type PrimaryOptions,
-} from './commands/keys.ts';
-export { getRandom, listHandles, readProperty, shutdown, TRANSIENT_HANDLES } from './commands/lifecycle.ts';
+export { activateCredential, createPrimary, HIERARCHY, readPublic, type LoadedKey } from './commands/keys.ts';
+export { getRandom, listHandles, shutdown, TRANSIENT_HANDLES } from './commands/lifecycle.ts';
 export {
   defineCounter,
   defineNv,
@@ -34,11 +21,9 @@ export {
   readCounter,
   readNv,
   readNvPublic,
-  undefineNv,
-  writeNv,
 } from './commands/nv.ts';
-export { eventPcr, extendPcr, readPcrs } from './commands/pcr.ts';
-export { certifyNv, quote, type SignedAttest, type SigningOptions } from './commands/quote.ts';
+export { extendPcr, readPcrs } from './commands/pcr.ts';
+export { certifyNv, quote, type SignedAttest } from './commands/quote.ts';
 export type { LoadedHandle, TpmConnection } from './connection.ts';
 export { deviceSource } from './device-transport.ts';
 export { TpmError, type TpmErrorCode } from './errors.ts';
@@ -48,7 +33,6 @@ export {
   openEndorsementKey,
   readEndorsementCertificate,
   withEndorsementAuth,
-  type EndorsementKey,
   type EndorsementKeyKind,
 } from './keys.ts';
 export {
@@ -66,10 +50,9 @@ export {
   NODE_BYTES,
   rootFromProof,
   type MerkleProof,
-  type MerkleTree,
 } from './merkle.ts';
 export { sealSecret, unsealSecret } from './seal.ts';
-export { socketSource, type SocketAddress } from './socket-transport.ts';
+export { socketSource } from './socket-transport.ts';
 export {
   parseNvAttest,
   parseQuoteAttest,
@@ -99,6 +82,6 @@ export {
   parseSignature,
   type TpmSignature,
 } from './structures/signature.ts';
-export { Tpm, type TpmOptions, type TpmTask } from './tpm.ts';
+export { Tpm, type TpmTask } from './tpm.ts';
 export type { Transport, TransportSource } from './transport.ts';
 export { WireReader, WireWriter } from './wire.ts';

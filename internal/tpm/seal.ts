@@ -9,6 +9,7 @@ import { WireReader, WireWriter } from './wire.ts';
 
 const MAGIC = 0x63545053; // "cTPS"
 const VERSION = 1;
+const STORAGE_PARENT = { hierarchy: HIERARCHY.owner, template: STORAGE_ROOT } as const;
 /** Size limit of a sealed secret (MAX_SYM_DATA of common TPMs). */
 export const MAX_SEALED_SECRET_BYTES = 128;
 
@@ -25,11 +26,7 @@ export async function sealSecret(
   const bytes = secret.reveal();
   if (bytes.length === 0 || bytes.length > MAX_SEALED_SECRET_BYTES)
     throw new RangeError(`a sealed secret has 1 to ${MAX_SEALED_SECRET_BYTES} bytes, not ${bytes.length}`);
-  await using parent = await createPrimary(
-    tpm,
-    { hierarchy: HIERARCHY.owner, template: STORAGE_ROOT },
-    signal,
-  );
+  await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
   const template = sealedObjectTemplate(pcrPolicyDigest(values));
   const { publicPart, privatePart } = await createSealed(tpm, { parent, template, secret: bytes }, signal);
   return new WireWriter()
@@ -51,21 +48,13 @@ export async function unsealSecret(
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
   const { pcrs, publicPart, privatePart } = parseSealed(sealed);
-  await using parent = await createPrimary(
-    tpm,
-    { hierarchy: HIERARCHY.owner, template: STORAGE_ROOT },
-    signal,
-  );
+  await using parent = await createPrimary(tpm, STORAGE_PARENT, signal);
   await using object = await loadObject(tpm, parent, { publicPart, privatePart }, signal);
   await using session = await startPolicySession(tpm, signal);
   await policyPcr(tpm, { session, pcrs }, signal);
-  const { parameters: reader } = await tpm.execute(
-    { name: 'unseal', handles: [object.handle], authorizations: [session.auth] },
-    signal,
-  );
-  const secret = reader.sized('secret', MAX_SEALED_SECRET_BYTES);
-  reader.end();
-  return new Secret(secret);
+  const command = { name: 'unseal', handles: [object.handle], authorizations: [session.auth] } as const;
+  const read = (reader: WireReader) => reader.sized('secret', MAX_SEALED_SECRET_BYTES);
+  return new Secret(await tpm.ask(command, signal, read));
 }
 
 /** Parses a blob of `sealSecret()` from disk, which may have been altered. The TPM checks the two halves. */

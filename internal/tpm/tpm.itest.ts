@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Secret } from '../secret/index.ts';
 import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../testing/index.ts';
+import { eventPcr, readProperty, undefineNv, writeNv } from '../testing/tpm/test-commands.ts';
 import {
   BatchQuoter,
   certifyNv,
@@ -9,7 +10,6 @@ import {
   defineCounter,
   defineNv,
   ENDORSEMENT_KEY_KINDS,
-  eventPcr,
   extendPcr,
   getRandom,
   HIERARCHY,
@@ -29,14 +29,11 @@ import {
   readNv,
   readNvPublic,
   readPcrs,
-  readProperty,
   readPublic,
   sealSecret,
   shutdown,
   TRANSIENT_HANDLES,
-  undefineNv,
   unsealSecret,
-  writeNv,
   type Tpm,
   type TpmTask,
   incrementLockCounter,

@@ -18,7 +18,7 @@ export interface LoadedKey extends LoadedHandle {
 }
 
 /** Parameters of TPM2_CreatePrimary. */
-export interface PrimaryOptions {
+interface PrimaryOptions {
   readonly hierarchy: number;
   readonly template: Template;
   /** Authorization value of the new key; default: empty. The passwords of the hierarchies must be empty. */
@@ -38,16 +38,13 @@ export async function createPrimary(
     .sized(EMPTY) // outsideInfo
     .u32(0) // creationPCR
     .finish();
-  const response = await tpm.execute(
-    {
-      name: 'createPrimary',
-      handles: [hierarchy],
-      authorizations: [password()],
-      parameters,
-      returnsHandle: true,
-    },
-    signal,
-  );
+  const command = {
+    name: 'createPrimary',
+    handles: [hierarchy],
+    authorizations: [password()],
+    parameters,
+  } as const;
+  const response = await tpm.execute({ ...command, returnsHandle: true }, signal);
   const loaded = tpm.track(response.handle);
   try {
     const reader = response.parameters;
@@ -63,21 +60,21 @@ export async function createPrimary(
 }
 
 /** TPM2_ReadPublic: the public area and Name of the key with this handle. */
-export async function readPublic(
+export function readPublic(
   tpm: TpmConnection,
   handle: number,
   signal: AbortSignal,
 ): Promise<{ readonly publicArea: TpmPublic; readonly name: Uint8Array }> {
-  const { parameters: reader } = await tpm.execute({ name: 'readPublic', handles: [handle] }, signal);
-  const publicArea = parsePublic(reader.sized('public area', MAX_PUBLIC_BYTES));
-  const name = readName(reader, publicArea);
-  reader.sized('qualified name', 66);
-  reader.end();
-  return { publicArea, name };
+  return tpm.ask({ name: 'readPublic', handles: [handle] }, signal, (reader) => {
+    const publicArea = parsePublic(reader.sized('public area', MAX_PUBLIC_BYTES));
+    const name = readName(reader, publicArea);
+    reader.sized('qualified name', 66);
+    return { publicArea, name };
+  });
 }
 
 /** TPM2_Create of a sealed object. Returns its two halves and loads nothing. */
-export async function createSealed(
+export function createSealed(
   tpm: TpmConnection,
   options: { readonly parent: LoadedKey; readonly template: Template; readonly secret: Uint8Array },
   signal: AbortSignal,
@@ -88,15 +85,17 @@ export async function createSealed(
     .sized(EMPTY)
     .u32(0)
     .finish();
-  const { parameters: reader } = await tpm.execute(
-    { name: 'create', handles: [options.parent.handle], authorizations: [options.parent.auth], parameters },
+  const { handle, auth } = options.parent;
+  return tpm.ask(
+    { name: 'create', handles: [handle], authorizations: [auth], parameters },
     signal,
+    (reader) => {
+      const privatePart = reader.sized('private area', MAX_PUBLIC_BYTES);
+      const publicPart = reader.sized('public area', MAX_PUBLIC_BYTES);
+      readCreation(reader);
+      return { publicPart, privatePart };
+    },
   );
-  const privatePart = reader.sized('private area', MAX_PUBLIC_BYTES);
-  const publicPart = reader.sized('public area', MAX_PUBLIC_BYTES);
-  readCreation(reader);
-  reader.end();
-  return { publicPart, privatePart };
 }
 
 /** A sealed secret outside the TPM: the template with its policy, and the encrypted secret. */
@@ -113,16 +112,13 @@ export async function loadObject(
   signal: AbortSignal,
 ): Promise<LoadedHandle> {
   const parameters = new WireWriter().sized(halves.privatePart).sized(halves.publicPart).finish();
-  const response = await tpm.execute(
-    {
-      name: 'load',
-      handles: [parent.handle],
-      authorizations: [parent.auth],
-      parameters,
-      returnsHandle: true,
-    },
-    signal,
-  );
+  const command = {
+    name: 'load',
+    handles: [parent.handle],
+    authorizations: [parent.auth],
+    parameters,
+  } as const;
+  const response = await tpm.execute({ ...command, returnsHandle: true }, signal);
   const loaded = tpm.track(response.handle);
   response.parameters.sized('name', 66);
   response.parameters.end();
@@ -133,7 +129,7 @@ export async function loadObject(
  * TPM2_ActivateCredential: decrypts a credential that was created for this EK and the Name of this AK, and for no other pair.
  * `credentialBlob` and `encryptedSeed` come from the verifier; the TPM checks them.
  */
-export async function activateCredential(
+export function activateCredential(
   tpm: TpmConnection,
   options: {
     readonly attestationKey: Pick<LoadedKey, 'handle' | 'auth'>;
@@ -144,18 +140,13 @@ export async function activateCredential(
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   const { attestationKey, endorsementKey } = options;
-  const { parameters: reader } = await tpm.execute(
-    {
-      name: 'activateCredential',
-      handles: [attestationKey.handle, endorsementKey.handle],
-      authorizations: [attestationKey.auth, endorsementKey.auth],
-      parameters: new WireWriter().sized(options.credentialBlob).sized(options.encryptedSeed).finish(),
-    },
-    signal,
-  );
-  const secret = reader.sized('certInfo', 64);
-  reader.end();
-  return secret;
+  const command = {
+    name: 'activateCredential',
+    handles: [attestationKey.handle, endorsementKey.handle],
+    authorizations: [attestationKey.auth, endorsementKey.auth],
+    parameters: new WireWriter().sized(options.credentialBlob).sized(options.encryptedSeed).finish(),
+  } as const;
+  return tpm.ask(command, signal, (reader) => reader.sized('certInfo', 64));
 }
 
 /** TPMS_SENSITIVE_CREATE. */

@@ -24,10 +24,10 @@ export async function readNvPublic(
   signal: AbortSignal,
 ): Promise<NvPublic | undefined> {
   try {
-    const { parameters: reader } = await tpm.execute({ name: 'nvReadPublic', handles: [index] }, signal);
-    const nv = parseNvPublic(reader.sized('public area', 256));
-    const name = reader.sized('name', 66);
-    reader.end();
+    const { nv, name } = await tpm.ask({ name: 'nvReadPublic', handles: [index] }, signal, (reader) => ({
+      nv: parseNvPublic(reader.sized('public area', 256)),
+      name: reader.sized('name', 66),
+    }));
     if (nv.index !== index || Buffer.compare(name, nvNameOf(nv)) !== 0)
       throw malformed('an NV public area: it is for another index');
     return nv;
@@ -38,30 +38,15 @@ export async function readNvPublic(
 }
 
 /** TPM2_NV_DefineSpace in the owner hierarchy. */
-export async function defineNv(
+export function defineNv(
   tpm: TpmConnection,
   nv: NvPublic,
   authValue: Uint8Array,
   signal: AbortSignal,
 ): Promise<void> {
   const parameters = new WireWriter().sized(authValue).sized(encodeNvPublic(nv)).finish();
-  const command = {
-    name: 'nvDefineSpace',
-    handles: [HIERARCHY.owner],
-    authorizations: [password()],
-    parameters,
-  } as const;
-  (await tpm.execute(command, signal)).parameters.end();
-}
-
-/** TPM2_NV_UndefineSpace in the owner hierarchy. */
-export async function undefineNv(tpm: TpmConnection, index: number, signal: AbortSignal): Promise<void> {
-  const command = {
-    name: 'nvUndefineSpace',
-    handles: [HIERARCHY.owner, index],
-    authorizations: [password()],
-  } as const;
-  (await tpm.execute(command, signal)).parameters.end();
+  const authorizations = [password()];
+  return tpm.run({ name: 'nvDefineSpace', handles: [HIERARCHY.owner], authorizations, parameters }, signal);
 }
 
 /** Reads a whole index, with its own authorization if the index allows that, else with the owner's (empty) password. */
@@ -80,31 +65,17 @@ export async function readNv(
   for (let offset = 0; offset < nv.sizeBytes; offset += CHUNK_BYTES) {
     const size = Math.min(CHUNK_BYTES, nv.sizeBytes - offset);
     const parameters = new WireWriter().u16(size).u16(offset).finish();
-    const { parameters: reader } = await tpm.execute(
-      { name: 'nvRead', handles: [authHandle, index], authorizations: [auth], parameters },
-      signal,
-    );
-    const part = reader.sized('data', size);
-    reader.end();
+    const command = {
+      name: 'nvRead',
+      handles: [authHandle, index],
+      authorizations: [auth],
+      parameters,
+    } as const;
+    const part = await tpm.ask(command, signal, (reader) => reader.sized('data', size));
     if (part.length !== size) throw malformed(`NV data: ${part.length} of ${size} bytes`);
     parts.push(part);
   }
   return new Uint8Array(Buffer.concat(parts));
-}
-
-/** TPM2_NV_Write: writes an ordinary index from its start. */
-export async function writeNv(
-  tpm: TpmConnection,
-  options: { readonly index: number; readonly auth: Authorization; readonly data: Uint8Array },
-  signal: AbortSignal,
-): Promise<void> {
-  const { index, auth, data } = options;
-  for (let offset = 0; offset < data.length; offset += CHUNK_BYTES) {
-    const chunk = data.subarray(offset, offset + CHUNK_BYTES);
-    const parameters = new WireWriter().sized(chunk).u16(offset).finish();
-    const command = { name: 'nvWrite', handles: [index, index], authorizations: [auth], parameters } as const;
-    (await tpm.execute(command, signal)).parameters.end();
-  }
 }
 
 /**
@@ -129,14 +100,13 @@ export async function defineCounter(
 }
 
 /** TPM2_NV_Increment. */
-export async function incrementCounter(
+export function incrementCounter(
   tpm: TpmConnection,
   index: number,
   auth: Authorization,
   signal: AbortSignal,
 ): Promise<void> {
-  const command = { name: 'nvIncrement', handles: [index, index], authorizations: [auth] } as const;
-  (await tpm.execute(command, signal)).parameters.end();
+  return tpm.run({ name: 'nvIncrement', handles: [index, index], authorizations: [auth] }, signal);
 }
 
 /** Reads the value of a counter. */

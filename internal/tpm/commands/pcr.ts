@@ -76,30 +76,8 @@ export async function extendPcr(
   if (options.digest.length !== hashSizeBytes(options.hash))
     throw new RangeError(`a ${options.hash} digest has ${hashSizeBytes(options.hash)} bytes`);
   const parameters = new WireWriter().u32(1).u16(hashId(options.hash)).bytes(options.digest).finish();
-  const command = {
-    name: 'pcrExtend',
-    handles: [options.pcr],
-    authorizations: [password()],
-    parameters,
-  } as const;
-  (await tpm.execute(command, signal)).parameters.end();
-}
-
-/** TPM2_PCR_Event: the TPM hashes the data and extends the PCR in all banks. */
-export async function eventPcr(
-  tpm: TpmConnection,
-  pcr: number,
-  data: Uint8Array,
-  signal: AbortSignal,
-): Promise<void> {
-  const command = {
-    name: 'pcrEvent',
-    handles: [pcr],
-    authorizations: [password()],
-    parameters: new WireWriter().sized(data).finish(),
-  } as const;
-  const { parameters: reader } = await tpm.execute(command, signal);
-  const count = reader.u32('number of digests');
-  if (count > 8) throw reader.fail('number of digests', 'at most 8', `${count}`);
-  reader.bytes(reader.remaining, 'digests');
+  await tpm.run(
+    { name: 'pcrExtend', handles: [options.pcr], authorizations: [password()], parameters },
+    signal,
+  );
 }

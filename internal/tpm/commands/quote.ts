@@ -12,14 +12,14 @@ export interface SignedAttest {
 }
 
 /** The key and the extra data of a signed statement. */
-export interface SigningOptions {
+interface SigningOptions {
   readonly key: Pick<LoadedKey, 'handle' | 'auth'>;
   /** At most 64 bytes: a hash over everything that the statement is bound to. */
   readonly extraData: Uint8Array;
 }
 
 /** TPM2_Quote with the scheme of the key. */
-export async function quote(
+export function quote(
   tpm: TpmConnection,
   options: SigningOptions & { readonly selection: PcrSelection },
   signal: AbortSignal,
@@ -29,15 +29,16 @@ export async function quote(
     .u16(ALG.null)
     .bytes(encodePcrSelection(options.selection))
     .finish();
-  const { parameters: reader } = await tpm.execute(
-    { name: 'quote', handles: [options.key.handle], authorizations: [options.key.auth], parameters },
+  const { handle, auth } = options.key;
+  return tpm.ask(
+    { name: 'quote', handles: [handle], authorizations: [auth], parameters },
     signal,
+    readSignedAttest,
   );
-  return readSignedAttest(reader);
 }
 
 /** TPM2_NV_Certify: a signed statement of the content of an NV index, e.g. a counter. */
-export async function certifyNv(
+export function certifyNv(
   tpm: TpmConnection,
   options: SigningOptions & {
     readonly index: number;
@@ -55,16 +56,9 @@ export async function certifyNv(
     .u16(options.offset)
     .finish();
   // The index authorizes its own reading, so it is both the authorizing and the certified handle.
-  const { parameters: reader } = await tpm.execute(
-    {
-      name: 'nvCertify',
-      handles: [key.handle, index, index],
-      authorizations: [key.auth, indexAuth],
-      parameters,
-    },
-    signal,
-  );
-  return readSignedAttest(reader);
+  const handles = [key.handle, index, index];
+  const authorizations = [key.auth, indexAuth];
+  return tpm.ask({ name: 'nvCertify', handles, authorizations, parameters }, signal, readSignedAttest);
 }
 
 function readSignedAttest(reader: WireReader): SignedAttest {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { ALG, digestOf, hashSizeBytes, type HashName } from '../algorithms.ts';
-import { CC, password, type Authorization } from '../command.ts';
+import { ALG } from '../algorithms.ts';
+import { password, type Authorization } from '../command.ts';
 import type { LoadedHandle, TpmConnection } from '../connection.ts';
 import { encodePcrSelection, pcrDigest } from '../structures/pcr-selection.ts';
 import { WireWriter } from '../wire.ts';
@@ -48,20 +48,17 @@ export async function policyEndorsementSecret(
   signal: AbortSignal,
 ): Promise<void> {
   const parameters = new WireWriter().sized(EMPTY).sized(EMPTY).sized(EMPTY).u32(0).finish();
-  const { parameters: reader } = await tpm.execute(
-    {
-      name: 'policySecret',
-      handles: [HIERARCHY.endorsement, session.handle],
-      authorizations: [password()],
-      parameters,
-    },
+  const handles = [HIERARCHY.endorsement, session.handle];
+  await tpm.ask(
+    { name: 'policySecret', handles, authorizations: [password()], parameters },
     signal,
+    (reader) => {
+      reader.sized('timeout', 64);
+      reader.u16('ticket tag');
+      reader.u32('ticket hierarchy');
+      reader.sized('ticket digest', 64);
+    },
   );
-  reader.sized('timeout', 64);
-  reader.u16('ticket tag');
-  reader.u32('ticket hierarchy');
-  reader.sized('ticket digest', 64);
-  reader.end();
 }
 
 /** TPM2_PolicyOR: requires that the policy so far is one of these branches, given by digest in the order of the policy. */
@@ -73,8 +70,7 @@ export async function policyOr(
 ): Promise<void> {
   const writer = new WireWriter().u32(branches.length);
   for (const branch of branches) writer.sized(branch);
-  const command = { name: 'policyOr', handles: [session.handle], parameters: writer.finish() } as const;
-  (await tpm.execute(command, signal)).parameters.end();
+  await tpm.run({ name: 'policyOr', handles: [session.handle], parameters: writer.finish() }, signal);
 }
 
 /** TPM2_PolicyPCR over the current values of the PCRs. With `expected` the TPM refuses (TPM_RC_VALUE) other values. */
@@ -91,19 +87,5 @@ export async function policyPcr(
     .sized(options.expected === undefined ? EMPTY : pcrDigest(options.expected, 'sha256'))
     .bytes(encodePcrSelection({ hash: 'sha256', pcrs: options.pcrs }))
     .finish();
-  const command = { name: 'policyPcr', handles: [options.session.handle], parameters } as const;
-  (await tpm.execute(command, signal)).parameters.end();
-}
-
-/** The digest of the policy PolicySecret(endorsement), for tests of the EK templates. */
-export function endorsementSecretPolicyDigest(hash: HashName): Uint8Array {
-  const name = new WireWriter().u32(HIERARCHY.endorsement).finish();
-  const update = new WireWriter().u32(CC.policySecret).bytes(name).finish();
-  return digestOf(hash, digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update), EMPTY);
-}
-
-/** The digest of a PolicyOR policy, for tests of the EK templates. */
-export function orPolicyDigest(hash: HashName, branches: readonly Uint8Array[]): Uint8Array {
-  const update = new WireWriter().u32(CC.policyOr).finish();
-  return digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update, ...branches);
+  await tpm.run({ name: 'policyPcr', handles: [options.session.handle], parameters }, signal);
 }

@@ -2,8 +2,9 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { createSoftKey, encodeStatement, quoteBody, signStatement } from '../../testing/tpm/fake-tpm.ts';
 import { fuzz } from '../../testing/fuzz.ts';
-import { CURVES } from '../algorithms.ts';
-import { endorsementSecretPolicyDigest, orPolicyDigest } from '../commands/sessions.ts';
+import { CURVES, digestOf, hashSizeBytes, type HashName } from '../algorithms.ts';
+import { CC } from '../command.ts';
+import { HIERARCHY } from '../commands/keys.ts';
 import { parseSealed } from '../seal.ts';
 import { WireReader, WireWriter } from '../wire.ts';
 import { parseNvAttest, parseQuoteAttest } from './attest.ts';
@@ -20,6 +21,19 @@ import {
 } from './templates.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+/** The digest of the policy PolicySecret(endorsement). */
+function endorsementSecretPolicyDigest(hash: HashName): Uint8Array {
+  const name = new WireWriter().u32(HIERARCHY.endorsement).finish();
+  const update = new WireWriter().u32(CC.policySecret).bytes(name).finish();
+  return digestOf(hash, digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update), new Uint8Array());
+}
+
+/** The digest of a PolicyOR policy. */
+function orPolicyDigest(hash: HashName, branches: readonly Uint8Array[]): Uint8Array {
+  const update = new WireWriter().u32(CC.policyOr).finish();
+  return digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update, ...branches);
+}
+
 const malformed = expect.objectContaining({ code: 'tpm-malformed' });
 const soft = createSoftKey();
 const values = new Map([[0, new Uint8Array(32)]]);
