@@ -75,8 +75,5 @@ export const consensusErrors = defineErrors({
   ),
 });
 
-/** Error code of a `ConsensusError`. */
-export type ConsensusErrorCode = keyof typeof consensusErrors;
-
 /** An etcd member that cannot start, join, leave or be recovered. */
 export class ConsensusError extends errorClass(consensusErrors) {}

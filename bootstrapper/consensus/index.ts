@@ -35,7 +35,7 @@ export {
   type EtcdPairConfig,
   type RunningEtcdPair,
 } from './etcd-pair.ts';
-export { ConsensusError, type ConsensusErrorCode } from './errors.ts';
+export { ConsensusError } from './errors.ts';
 export { judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
 export { type RecoverConfig } from './recovery/data-copy.ts';
 export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';

@@ -8,8 +8,5 @@ export const keyRotationErrors = defineErrors({
   ),
 });
 
-/** A code of this directory's errors. */
-export type KeyRotationErrorCode = keyof typeof keyRotationErrors;
-
 /** An error with a code of this directory. */
 export class KeyRotationError extends errorClass(keyRotationErrors) {}

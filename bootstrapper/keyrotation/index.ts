@@ -11,7 +11,7 @@
  * the new keys in a ticket after attestation, like a machine that joins. Each step depends only on the record and the disk.
  */
 export { rotationWorker, type RotationOptions } from './rotation-worker.ts';
-export { KeyRotationError, type KeyRotationErrorCode } from './errors.ts';
+export { KeyRotationError } from './errors.ts';
 export { KeyStore, type KeyPaths } from './key-store.ts';
 export {
   isSetOf,

@@ -44,8 +44,5 @@ export const kubernetesErrors = defineErrors({
   ),
 });
 
-/** Error code of a `KubernetesError`. */
-export type KubernetesErrorCode = keyof typeof kubernetesErrors;
-
 /** A failed step in setting up or running Kubernetes on this node. */
 export class KubernetesError extends errorClass(kubernetesErrors) {}

@@ -42,7 +42,7 @@ export {
   type StaticPodHealth,
 } from './controlplane/control-plane-health.ts';
 export { removeRetiredCas } from './controlplane/retired-cas.ts';
-export { KubernetesError, type KubernetesErrorCode } from './errors.ts';
+export { KubernetesError } from './errors.ts';
 export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet/kubelet.ts';
 export { Kubeadm } from './kubeadm/kubeadm.ts';

@@ -12,8 +12,5 @@ export const unitErrors = defineErrors({
   ),
 });
 
-/** Error code of a `UnitError`. */
-export type UnitErrorCode = keyof typeof unitErrors;
-
 /** A service of the agent that cannot be started. */
 export class UnitError extends errorClass(unitErrors) {}

@@ -19,7 +19,7 @@
  */
 export { ensureCurator } from './curator-unit.ts';
 export { ensureSystemUser, ensureUnit } from './ensure-unit.ts';
-export { UnitError, type UnitErrorCode } from './errors.ts';
+export { UnitError } from './errors.ts';
 export { JOINSERVICE_UNIT } from './joinservice-unit.ts';
 export { JOINSERVICE_USER } from './service-unit.ts';
 export { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';

@@ -36,8 +36,5 @@ export const attestErrors = defineErrors({
   ),
 });
 
-/** Codes of `AttestError`. */
-export type AttestErrorCode = keyof typeof attestErrors;
-
 /** A command `cluster attest …` failed. */
 export class AttestError extends errorClass(attestErrors) {}

@@ -6,7 +6,7 @@ export { CollateralStore } from './collateral-store.ts';
 export { runCollateralRefresh } from './collateral-refresh.ts';
 export type { RefreshOptions } from './fetch-documents.ts';
 export { collateralTable, runAttestCollateral, type CollateralOptions } from './collateral.ts';
-export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
+export { AttestError, attestErrors } from './errors.ts';
 export { runAttestExplain } from './explain.ts';
 export type { ExplainOptions } from './inputs.ts';
 export type { Explanation } from './render-explanation.ts';

@@ -8,8 +8,5 @@ export const auditLogErrors = defineErrors({
   ),
 });
 
-/** Code of an `AuditLogError`. */
-export type AuditLogErrorCode = keyof typeof auditLogErrors;
-
 /** The audit log differs from what was verified before. */
 export class AuditLogError extends errorClass(auditLogErrors) {}

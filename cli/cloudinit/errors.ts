@@ -16,8 +16,5 @@ export const cloudInitErrors = defineErrors({
   ),
 });
 
-/** Code of a `CloudInitError`. */
-export type CloudInitErrorCode = keyof typeof cloudInitErrors;
-
 /** The agent package was given in an invalid way. */
 export class CloudInitError extends errorClass(cloudInitErrors) {}

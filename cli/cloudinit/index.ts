@@ -3,4 +3,4 @@
  * data. It contains no secret and is the same for every machine.
  */
 export { runCloudInit, type CloudInitOptions } from './cloud-init.ts';
-export { CloudInitError, cloudInitErrors, type CloudInitErrorCode } from './errors.ts';
+export { CloudInitError, cloudInitErrors } from './errors.ts';

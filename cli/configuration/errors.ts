@@ -20,8 +20,5 @@ export const configurationErrors = defineErrors({
   ),
 });
 
-/** Code of a `ConfigurationError`. */
-export type ConfigurationErrorCode = keyof typeof configurationErrors;
-
 /** The configuration of a cluster was not changed. */
 export class ConfigurationError extends errorClass(configurationErrors) {}

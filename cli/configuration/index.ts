@@ -10,4 +10,4 @@ export {
   type CurrentConfiguration,
 } from './current-configuration.ts';
 export { readLastApplied, saveLastApplied } from './last-applied.ts';
-export { ConfigurationError, configurationErrors, type ConfigurationErrorCode } from './errors.ts';
+export { ConfigurationError, configurationErrors } from './errors.ts';

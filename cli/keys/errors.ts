@@ -16,8 +16,5 @@ export const keysErrors = defineErrors({
   ),
 });
 
-/** Code of a `KeysError`. */
-export type KeysErrorCode = keyof typeof keysErrors;
-
 /** An error about the keys that control planes share. */
 export class KeysError extends errorClass(keysErrors) {}

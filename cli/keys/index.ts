@@ -3,7 +3,7 @@
  * the old ones are refused.
  */
 export { awaitChecks, type RemovalCheck } from './await-checks.ts';
-export { KeysError, keysErrors, type KeysErrorCode } from './errors.ts';
+export { KeysError, keysErrors } from './errors.ts';
 export { followRotation } from './follow-rotation.ts';
 export {
   awaitCredentialsRefused,

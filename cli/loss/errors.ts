@@ -12,8 +12,5 @@ export const lossErrors = defineErrors({
   ),
 });
 
-/** Code of a `LossError`. */
-export type LossErrorCode = keyof typeof lossErrors;
-
 /** A loss was not confirmed. */
 export class LossError extends errorClass(lossErrors) {}

@@ -8,4 +8,3 @@
  * Commands ask after all checks and before the first change: a refusal has changed nothing.
  */
 export { confirmLoss, renderLosses, type Loss } from './confirm-loss.ts';
-export { type LossErrorCode } from './errors.ts';

@@ -36,8 +36,5 @@ export const nodesErrors = defineErrors({
   ),
 });
 
-/** Code of a `NodesError`. */
-export type NodesErrorCode = keyof typeof nodesErrors;
-
 /** An error of a command about nodes. */
 export class NodesError extends errorClass(nodesErrors) {}

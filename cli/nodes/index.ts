@@ -3,7 +3,7 @@
  * owner of the workspace or as an operator; pods are reached through the Kubernetes API.
  */
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
-export { NodesError, nodesErrors, type NodesErrorCode } from './errors.ts';
+export { NodesError, nodesErrors } from './errors.ts';
 export { runExplainJoin } from './joins/explain-join.ts';
 export { runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins/joins.ts';
 export { runLabel } from './node-label.ts';

@@ -28,8 +28,5 @@ export const recoverErrors = defineErrors({
   ),
 });
 
-/** Code of a `RecoverError`. */
-export type RecoverErrorCode = keyof typeof recoverErrors;
-
 /** A recovery was refused or failed. */
 export class RecoverError extends errorClass(recoverErrors) {}

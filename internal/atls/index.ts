@@ -27,7 +27,6 @@ export {
   atlsClientUpgrade,
   atlsServerUpgrade,
   type AtlsOptions,
-  type AtlsServerOptions,
   type AtlsTimers,
   type VerifyingTrust,
 } from './upgrade.ts';

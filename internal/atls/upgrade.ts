@@ -57,7 +57,7 @@ export interface AtlsOptions<T extends Trust = Trust> {
 }
 
 /** The configuration of a server. */
-export interface AtlsServerOptions<T extends Trust = Trust> extends AtlsOptions<T> {
+interface AtlsServerOptions<T extends Trust = Trust> extends AtlsOptions<T> {
   readonly limits?: PendingConnectionLimits;
 }
 

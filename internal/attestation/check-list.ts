@@ -3,7 +3,7 @@ import { AttestationError, type RefusalOptions } from './errors.ts';
 import type { Check, Claim } from './verdict.ts';
 
 /** What a check compared, for the table of checks and the local log. */
-export interface Comparison {
+interface Comparison {
   readonly expected?: Claim;
   readonly actual?: Claim;
   /** Replaces `actual` when the check fails, for checks that have nothing to show when they pass. */

@@ -43,9 +43,6 @@ export const attestationErrors = defineErrors({
   ),
 });
 
-/** Codes of `AppraisalError`. */
-export type AttestationErrorCode = keyof typeof attestationErrors;
-
 /** Options of a refusal. */
 export interface RefusalOptions extends CodedErrorOptions {
   /** For the local log. The peer receives at most the code. */

@@ -10,13 +10,8 @@
  * missing policy section, endorsement or register leads to a refusal.
  */
 export { checkMachine, checkRegisters, warningsOf } from './appraise.ts';
-export { CheckList, type Comparison } from './check-list.ts';
-export {
-  AppraisalError,
-  AttestationError,
-  type AttestationErrorCode,
-  type RefusalOptions,
-} from './errors.ts';
+export { CheckList } from './check-list.ts';
+export { AppraisalError, AttestationError, type RefusalOptions } from './errors.ts';
 export {
   DEFAULT_LOCK_PCR,
   lockDigest,
@@ -32,7 +27,6 @@ export {
   MAX_EVIDENCE_BYTES,
   machineIdentityText,
   type Check,
-  type CheckOutcome,
   type Claim,
   type Issuer,
   type MachineIdentity,

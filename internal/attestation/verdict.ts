@@ -21,7 +21,7 @@ export const BINDING_BYTES = 64;
 export const MAX_EVIDENCE_BYTES = 64 * 1024 - 2;
 
 /** Outcome of a check. `warn`: failed, and the policy has `warnOnly`. `skipped`: the policy does not ask for it. */
-export type CheckOutcome = 'pass' | 'fail' | 'warn' | 'skipped';
+type CheckOutcome = 'pass' | 'fail' | 'warn' | 'skipped';
 
 /** One check. `expected` and `actual` are for the local log and table, not for the peer. */
 export interface Check {

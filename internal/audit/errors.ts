@@ -11,8 +11,5 @@ export const auditErrors = defineErrors({
   ),
 });
 
-/** Codes of `AuditError`. */
-export type AuditErrorCode = keyof typeof auditErrors;
-
 /** An audit log or checkpoint was changed. */
 export class AuditError extends errorClass(auditErrors) {}

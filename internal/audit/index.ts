@@ -8,5 +8,5 @@
  * Join service and curator append to it in the transaction of each decision; the CLI reads, exports and verifies it.
  */
 export { ChainVerifier, EMPTY_CHAIN, extendChain, type AuditFacts, type ChainHead } from './chain.ts';
-export { parseCheckpoint, signCheckpoint, type Checkpoint, type CheckpointSubject } from './checkpoint.ts';
-export { AuditError, type AuditErrorCode } from './errors.ts';
+export { parseCheckpoint, signCheckpoint, type Checkpoint } from './checkpoint.ts';
+export { AuditError } from './errors.ts';

@@ -29,7 +29,7 @@ export interface AuditedChange {
 }
 
 /** `overtaken`: a condition did not hold, so the caller must read again. */
-export type AuditedResult =
+type AuditedResult =
   { readonly kind: 'committed'; readonly revision: bigint } | { readonly kind: 'overtaken' };
 
 interface Waiting {

@@ -18,7 +18,7 @@ const HASHED_AT_ONCE = 512 * 1024;
 export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Component, 'sizeBytes'>>;
 
 /** See `BlobStore`. */
-export interface BlobStoreOptions {
+interface BlobStoreOptions {
   readonly files: FilePort;
   readonly streams: StreamPort;
   /** Absolute paths. The store writes to the first directory and only reads the others (seeds). */
@@ -216,7 +216,7 @@ export class BlobStore {
 }
 
 /** See `BlobStore.put`. */
-export interface PutOptions {
+interface PutOptions {
   readonly expected?: BlobReference;
   readonly signal: AbortSignal;
 }

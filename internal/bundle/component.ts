@@ -1,7 +1,7 @@
 /** A program, a container image in an OCI archive, or a Helm chart. */
 export const COMPONENT_KINDS = ['binary', 'image', 'chart'] as const;
 /** See `COMPONENT_KINDS`. */
-export type ComponentKind = (typeof COMPONENT_KINDS)[number];
+type ComponentKind = (typeof COMPONENT_KINDS)[number];
 
 /**
  * Where a component is needed: on every node, on control-plane nodes, on the operator's machine, or in the benchmarks against

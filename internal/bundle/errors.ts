@@ -32,8 +32,5 @@ export const bundleErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type BundleErrorCode = keyof typeof bundleErrors;
-
 /** A manifest or a component is missing or invalid. */
 export class BundleError extends errorClass(bundleErrors) {}

@@ -12,20 +12,19 @@
  * Every store checks the hash of a file when it receives it and again before it is used; the sender is not trusted.
  */
 export { BundleCache, type CachedBundle } from './bundle-cache.ts';
-export { BlobStore, type BlobReference, type BlobStoreOptions, type PutOptions } from './blob-store.ts';
+export { BlobStore, type BlobReference } from './blob-store.ts';
 export {
   ARCHITECTURES,
   bundleName,
   type Architecture,
   type BundleManifest,
   type Component,
-  type ComponentKind,
   type ComponentScope,
 } from './component.ts';
 export { digestOf, type Digest } from './digest.ts';
-export { BundleError, type BundleErrorCode } from './errors.ts';
+export { BundleError } from './errors.ts';
 export { encodeManifest, MAX_MANIFEST_BYTES, parseManifest } from './manifest.ts';
-export { verifyComponents, type ComponentProblem } from './verify-components.ts';
+export { verifyComponents } from './verify-components.ts';
 export {
   DEFAULT_KUBERNETES_VERSION,
   GO_TOOLCHAIN,

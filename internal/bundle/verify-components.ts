@@ -3,7 +3,7 @@ import type { BundleManifest, Component } from './component.ts';
 import { BundleError } from './errors.ts';
 
 /** A component whose file is missing or damaged. */
-export interface ComponentProblem {
+interface ComponentProblem {
   readonly name: string;
   /** SHA-256 from the manifest, lower-case hex. */
   readonly sha256: string;

@@ -40,8 +40,5 @@ export const bundleBuildErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type BundleBuildErrorCode = keyof typeof bundleBuildErrors;
-
 /** A bundle could not be built or fetched. */
 export class BundleBuildError extends errorClass(bundleBuildErrors) {}

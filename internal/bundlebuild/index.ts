@@ -17,5 +17,4 @@ export { buildBundle, type BuildOptions, type BuiltBundle } from './build-bundle
 export { openBundleCache, type BuildContext } from './build-context.ts';
 export { buildRequirements } from './build-requirements.ts';
 export { FetchHttp } from './download/http-port.ts';
-export { type BundleBuildErrorCode } from './errors.ts';
 export { fetchBundle, type FetchOptions } from './fetch-bundle.ts';

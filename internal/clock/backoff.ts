@@ -1,4 +1,4 @@
-export interface BackoffOptions {
+interface BackoffOptions {
   readonly firstMs: number;
   readonly factor: number;
   readonly longestMs: number;

@@ -16,8 +16,5 @@ export const configErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type ConfigErrorCode = keyof typeof configErrors;
-
 /** A configuration file is invalid, or a change is not allowed. */
 export class ConfigError extends errorClass(configErrors) {}

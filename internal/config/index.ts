@@ -27,9 +27,8 @@ export {
   kubeletServingMinutes,
   nodeSettingsFrom,
   operatorMinutesFrom,
-  type NodeSettings,
 } from './node-settings.ts';
-export { ConfigError, type ConfigErrorCode } from './errors.ts';
+export { ConfigError } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { positionOf, type Problem } from './parse-located.ts';
 export { mergeThreeWay, type Conflict, type Json, type JsonPath, type Merge } from './merge-three-way.ts';

@@ -6,7 +6,7 @@ import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema
 /**
  * The settings in the cluster's document that every node needs, in addition to those in the init request.
  */
-export interface NodeSettings {
+interface NodeSettings {
   /**
    * "host:port" of the operator's own load balancer of the API servers; undefined: each node runs its own
    * balancer.

@@ -43,7 +43,7 @@ export const etcdErrors = defineErrors({
 });
 
 /** Codes of `EtcdError`. */
-export type EtcdErrorCode = keyof typeof etcdErrors;
+type EtcdErrorCode = keyof typeof etcdErrors;
 
 /** A call that etcd refused, or to which no member responded. */
 export class EtcdError extends errorClass(etcdErrors) {}

@@ -11,7 +11,7 @@
 export type { EtcdUser, Permission } from './access-control.ts';
 export { EtcdClient } from './client.ts';
 export type { EtcdOptions } from './connection.ts';
-export { EtcdError, type EtcdErrorCode } from './errors.ts';
+export { EtcdError } from './errors.ts';
 export {
   absent,
   present,
@@ -31,7 +31,7 @@ export {
   type WatchOptions,
   type Write,
 } from './key-space.ts';
-export type { Alarm, MemberStatus } from './maintenance.ts';
+export type { Alarm } from './maintenance.ts';
 export type { Member } from './members.ts';
-export { readMemberGauges, type MemberGauges } from './metrics.ts';
+export { readMemberGauges } from './metrics.ts';
 export { Namespace } from './namespace.ts';

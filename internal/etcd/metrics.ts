@@ -1,7 +1,7 @@
 import { EtcdError } from './errors.ts';
 
 /** Metrics of the local member, which every process of the node may read. */
-export interface MemberGauges {
+interface MemberGauges {
   readonly dbSizeBytes: number;
   readonly quotaBytes: number;
   readonly hasLeader: boolean;

@@ -17,7 +17,7 @@ export const execErrors = defineErrors({
 });
 
 /** A code of this directory. */
-export type ExecErrorCode = keyof typeof execErrors;
+type ExecErrorCode = keyof typeof execErrors;
 
 /**
  * A program failed. The error has its argv, the end of its output, and its exit code unless a signal ended

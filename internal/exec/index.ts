@@ -1,5 +1,5 @@
 /** Port: child processes, with argv instead of a shell, an explicit environment and bounded output. An abort signal ends them. */
 export type { Command, CommandResult, CommandRunner } from './command.ts';
-export { ExecError, type ExecErrorCode } from './errors.ts';
+export { ExecError } from './errors.ts';
 export { ExecaRunner } from './execa-runner.ts';
-export { HostProcesses, type AttachedProgram, type DetachedProgram, type ProcessPort } from './processes.ts';
+export { HostProcesses, type ProcessPort } from './processes.ts';

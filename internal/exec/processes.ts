@@ -4,14 +4,14 @@ import { kill } from 'node:process';
 import { ExecError } from './errors.ts';
 
 /** A program that outlives this process, in a session of its own and without standard streams. */
-export interface DetachedProgram {
+interface DetachedProgram {
   readonly argv: readonly [string, ...string[]];
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
 }
 
 /** A program that uses the standard streams of this process until it ends. */
-export interface AttachedProgram {
+interface AttachedProgram {
   readonly argv: readonly [string, ...string[]];
   readonly env?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;

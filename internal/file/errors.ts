@@ -25,7 +25,7 @@ export const fileErrors = defineErrors({
 });
 
 /** A code of this directory. */
-export type FileErrorCode = keyof typeof fileErrors;
+type FileErrorCode = keyof typeof fileErrors;
 
 /** A file operation failed. `details.errno` has the error of the system call. */
 export class FileError extends errorClass(fileErrors) {}

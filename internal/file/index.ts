@@ -5,7 +5,7 @@
 export { openDevice, type DeviceHandle } from './device.ts';
 export { DiskFiles } from './disk-files.ts';
 export { DiskStreams, type StreamPort } from './disk-streams.ts';
-export { FileError, type FileErrorCode } from './errors.ts';
+export { FileError } from './errors.ts';
 export type { AppendPort, FilePort, FileStat, WriteOptions } from './file-port.ts';
 export { KernelFiles, type KernelFilePort } from './kernel-files.ts';
 export { parseJson, readJson, readText } from './read-text.ts';

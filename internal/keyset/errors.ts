@@ -8,8 +8,5 @@ export const keySetErrors = defineErrors({
   ),
 });
 
-/** Codes of `KeySetError`. */
-export type KeySetErrorCode = keyof typeof keySetErrors;
-
 /** The key set file could not be parsed. */
 export class KeySetError extends errorClass(keySetErrors) {}

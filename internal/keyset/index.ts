@@ -2,14 +2,7 @@
  * Domain: rotation of the keys that all control planes share, as values. A `KeySet` has the keys of two generations and the
  * phase of the rotation from one to the other. Which keys are trusted and which key signs depends on nothing else.
  */
-export {
-  planRotation,
-  type RotationPlan,
-  type PendingMember,
-  type RotationMember,
-  type RotationRecord,
-} from './plan-rotation.ts';
-export { type KeySetErrorCode } from './errors.ts';
+export { planRotation, type RotationMember, type RotationRecord } from './plan-rotation.ts';
 export {
   CA_COMMON_NAMES,
   trustedPem,

@@ -20,7 +20,7 @@ export interface RotationMember {
 }
 
 /** A member that a rotation waits for. */
-export interface PendingMember {
+interface PendingMember {
   readonly nodeId: string;
   readonly name: string;
   /** Why the rotation waits for this member, as text for the operator. */
@@ -28,7 +28,7 @@ export interface PendingMember {
 }
 
 /** The next step of a rotation. */
-export type RotationPlan =
+type RotationPlan =
   | { readonly kind: 'next'; readonly phase: KeyPhase }
   | { readonly kind: 'wait'; readonly awaited: readonly PendingMember[] }
   /** A control plane may create the new keys; `again`: with a new generation, because keys of this generation exist. */

@@ -18,7 +18,7 @@ export interface KubeAccess {
 }
 
 /** A writing request. */
-export interface KubeWrite {
+interface KubeWrite {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;

@@ -20,7 +20,7 @@ const podOnNode = z.object({
 });
 
 /** Whether a pod can leave its node. */
-export type PodKind =
+type PodKind =
   /** A static pod, which only the kubelet of its node can stop. */
   | 'mirror'
   /** A pod of a DaemonSet, which would recreate it at once. */

@@ -67,7 +67,7 @@ export function accessFromKubeconfig(text: string, path: string): KubeAccess {
 }
 
 /** The result of a merge. */
-export interface MergedKubeconfig {
+interface MergedKubeconfig {
   readonly text: string;
   /** Name of the context of the added cluster. */
   readonly context: string;

@@ -68,7 +68,7 @@ export type KubeNode = z.output<typeof nodeSchema>;
 /** The used fields of a Pod. */
 export type KubePod = z.output<typeof podSchema>;
 /** The used fields of an Event. */
-export type KubeEvent = z.output<typeof eventSchema>;
+type KubeEvent = z.output<typeof eventSchema>;
 
 /** All nodes. @throws KubeError */
 export async function listNodes(client: KubeClient, signal: AbortSignal): Promise<readonly KubeNode[]> {

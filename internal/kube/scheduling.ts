@@ -19,7 +19,7 @@ const nodeObject = z.object({
 });
 
 /** Whether pods may be scheduled on a node. */
-export interface NodeScheduling {
+interface NodeScheduling {
   readonly isSchedulable: boolean;
   /** The `cordonedBy` of `setSchedulable`; undefined without the annotation. */
   readonly cordonedBy: string | undefined;

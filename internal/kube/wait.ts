@@ -7,7 +7,7 @@ import { listNodes, readinessOf } from './objects.ts';
 const POLL_MS = 500;
 
 /** How long to wait, and how to report progress. */
-export interface WaitOptions {
+interface WaitOptions {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

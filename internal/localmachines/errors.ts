@@ -44,8 +44,5 @@ export const localMachineErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type LocalMachineErrorCode = keyof typeof localMachineErrors;
-
 /** A local cluster or its host is not as required. */
 export class LocalMachineError extends errorClass(localMachineErrors) {}

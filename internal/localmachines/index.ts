@@ -9,9 +9,9 @@
  * cache. `destroyCluster` relies on this and on no record. `host` is about the machine that runs the nodes, `rootfs` about their shared
  * file systems, `network` about the switch between them, `node` about a single node.
  */
-export { createCluster, findCluster, listClusters, LocalCluster, type NewNode } from './local-cluster.ts';
+export { createCluster, findCluster, listClusters, LocalCluster } from './local-cluster.ts';
 export { destroyCluster } from './destroy-cluster.ts';
-export { LocalMachineError, type LocalMachineErrorCode } from './errors.ts';
+export { LocalMachineError } from './errors.ts';
 export type { HostPorts } from './host/host-ports.ts';
 export { ensureAgentLayer } from './rootfs/agent-layer.ts';
 export { compareHostFacts, readHostFacts, type HostFacts } from './host/host-facts.ts';
@@ -20,13 +20,6 @@ export { hostAddress, namespaceFile, portName, type NodeNetwork } from './networ
 export { LocalNode } from './node/local-node.ts';
 export type { ClusterPaths, NodePaths } from './node/node-paths.ts';
 export type { LocalNodeRecord } from './node/node-record.ts';
-export {
-  checkHost,
-  describeMissing,
-  requireHost,
-  type MissingRequirement,
-  type HostCheckOptions,
-  type HostReport,
-} from './host/check-host.ts';
+export { checkHost, describeMissing, requireHost } from './host/check-host.ts';
 export { hostRequirements, requiredPackages, type HostRequirements } from './host/host-requirements.ts';
 export { ensureRootfs } from './rootfs/ensure-rootfs.ts';

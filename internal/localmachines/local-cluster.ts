@@ -19,7 +19,7 @@ import { raiseInotifyLimit } from './host/inotify-limit.ts';
 const CAP_SYS_RESOURCE = 24; // capability.h
 
 /** The properties of a new node. */
-export interface NewNode {
+interface NewNode {
   readonly name: string;
   /** The overlay's lower directories, top first: agent layer, root file system. */
   readonly layers: readonly string[];

@@ -1,5 +1,5 @@
 /** Severity of a record. */
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** Plain JSON values. `Secret`s print as `[secret]`. */
 export type LogFields = Readonly<Record<string, unknown>>;

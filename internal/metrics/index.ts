@@ -3,6 +3,6 @@
  * a curator.
  */
 export { mergeMetrics } from './merge-metrics.ts';
-export { renderMetrics, type MetricFamily, type MetricSample } from './render-metrics.ts';
+export { renderMetrics, type MetricFamily } from './render-metrics.ts';
 export { processMetrics, type ProcessUsage } from './process-metrics.ts';
 export { readMetrics, serveMetrics } from './serve-metrics.ts';

@@ -1,5 +1,5 @@
 /** One measured value with its labels. */
-export interface MetricSample {
+interface MetricSample {
   readonly labels?: Readonly<Record<string, string>>;
   readonly value: number;
 }

@@ -55,8 +55,5 @@ export const ownerDocumentErrors = defineErrors({
   ),
 });
 
-/** Codes of `OwnerDocumentError`. */
-export type OwnerDocumentErrorCode = keyof typeof ownerDocumentErrors;
-
 /** An owner-signed document was refused. Nothing of it may be used. */
 export class OwnerDocumentError extends errorClass(ownerDocumentErrors) {}

@@ -14,7 +14,7 @@ export {
   type DocumentBodies,
   type DocumentKind,
 } from './document-kinds.ts';
-export { OwnerDocumentError, type OwnerDocumentErrorCode } from './errors.ts';
+export { OwnerDocumentError } from './errors.ts';
 export {
   parseDocument,
   recordKeyOf,

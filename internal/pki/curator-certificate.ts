@@ -16,13 +16,13 @@ const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 
 /** The node whose join service or curator answers. */
-export interface CuratorIdentity {
+interface CuratorIdentity {
   readonly clusterId: string;
   readonly nodeId: string;
 }
 
 /** With its own key, a node delegates to the TLS key of the services on it. */
-export interface Delegation {
+interface Delegation {
   readonly clusterId: string;
   /** SubjectPublicKeyInfo (DER) of the key that the services use for TLS. */
   readonly tlsPubKeyDer: Uint8Array;

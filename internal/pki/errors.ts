@@ -16,8 +16,5 @@ export const pkiErrors = defineErrors({
   ),
 });
 
-/** Codes of `PkiError`. */
-export type PkiErrorCode = keyof typeof pkiErrors;
-
 /** A certificate or certificate request was refused. */
 export class PkiError extends errorClass(pkiErrors) {}

@@ -23,10 +23,7 @@ export {
   delegationStatement,
   verifyControlPlaneCertificate,
   verifyCuratorCertificate,
-  type CuratorIdentity,
-  type Delegation,
 } from './curator-certificate.ts';
-export { type PkiErrorCode } from './errors.ts';
 export {
   fingerprintOfKey,
   generateKeyPem,

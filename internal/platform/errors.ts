@@ -16,8 +16,5 @@ export const platformErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type PlatformErrorCode = keyof typeof platformErrors;
-
 /** A process lock or a systemd unit failed. */
 export class PlatformError extends errorClass(platformErrors) {}

@@ -1,5 +1,5 @@
 /** Port: the machine (addresses, boot id), systemd units, and the lock against a second process of the same program. */
-export { PlatformError, type PlatformErrorCode } from './errors.ts';
+export { PlatformError } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { parseMountinfo, readMounts, type Mount } from './mountinfo.ts';
 export { NODE_MEMORY } from './node-memory.ts';

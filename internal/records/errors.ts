@@ -8,8 +8,5 @@ export const recordErrors = defineErrors({
   ),
 });
 
-/** A code of this directory. */
-export type RecordErrorCode = keyof typeof recordErrors;
-
 /** A record cannot be decoded. */
 export class RecordError extends errorClass(recordErrors) {}

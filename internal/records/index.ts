@@ -27,7 +27,7 @@
  * slots/control-plane/  queue for changes of etcd members  control planes
  * ```
  */
-export { RecordError, type RecordErrorCode } from './errors.ts';
+export { RecordError } from './errors.ts';
 export {
   ADDRESSES_PREFIX,
   AUDIT_HEAD_KEY,
@@ -53,7 +53,6 @@ export {
   SETTINGS_KEY,
   type NodePart,
   type RecordKind,
-  type StoredRecord,
 } from './record-kinds.ts';
 export {
   OPERATOR_ROLES,
@@ -61,17 +60,12 @@ export {
   type AuditRecord,
   type ClusterRecord,
   type CollateralRecord,
-  type ConfigurationRecord,
-  type DocumentRecord,
   type EvidenceProfile,
-  type HeartbeatRecord,
   type IdentityRecord,
-  type InitResultRecord,
   type JoinRecord,
   type JoinRecordState,
   type KeysRecord,
   type MachineRecord,
-  type MutationRecord,
   type NodeRecord,
   type OperatorRecord,
   type OperatorRole,

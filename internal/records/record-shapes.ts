@@ -329,8 +329,6 @@ export type OwnershipRecord = z.infer<typeof ownershipShape>;
 export type MachineRecord = z.infer<typeof machineShape>;
 /** See `removedShape`. */
 export type RemovedRecord = z.infer<typeof removedShape>;
-/** See `documentShape`. */
-export type DocumentRecord = z.infer<typeof documentShape>;
 /** See `identityShape`. */
 export type IdentityRecord = z.infer<typeof identityShape>;
 /** See `joinShape`. */
@@ -347,17 +345,9 @@ export type ClusterRecord = z.infer<typeof clusterShape>;
 export type NodeRecord = z.infer<typeof nodeShape>;
 /** See `operatorShape`. */
 export type OperatorRecord = z.infer<typeof operatorShape>;
-/** See `configurationShape`. */
-export type ConfigurationRecord = z.infer<typeof configurationShape>;
 /** See `collateralShape`. */
 export type CollateralRecord = z.infer<typeof collateralShape>;
-/** See `initResultShape`. */
-export type InitResultRecord = z.infer<typeof initResultShape>;
 /** See `statusShape`. */
 export type StatusRecord = z.infer<typeof statusShape>;
-/** See `heartbeatShape`. */
-export type HeartbeatRecord = z.infer<typeof heartbeatShape>;
-/** See `mutationShape`. */
-export type MutationRecord = z.infer<typeof mutationShape>;
 /** See `auditShape`. */
 export type AuditRecord = z.infer<typeof auditShape>;

@@ -16,8 +16,5 @@ export const roleErrors = defineErrors({
   ),
 });
 
-/** The codes of `RoleError`. */
-export type RoleErrorCode = keyof typeof roleErrors;
-
 /** An error of this directory, with one of its codes. */
 export class RoleError extends errorClass(roleErrors) {}

@@ -1,5 +1,4 @@
 /** Domain: the roles of nodes, the states of a node in its cluster, and the guards of a role change. */
-export { type RoleErrorCode } from './errors.ts';
 export { checkNodeMove, isMemberState, NODE_STATES, type NodeState } from './node-state.ts';
 export {
   checkRoleChange,
@@ -7,8 +6,6 @@ export {
   quorumOf,
   type EtcdMemberCounts,
   type GuardedNode,
-  type RoleChangeCheck,
   type RoleChangeGuard,
-  type RoleChangeRefusal,
 } from './role-change.ts';
 export { firstNodeRoles, isControlPlane, parseRoles, roleNames, ROLES, type Role } from './role.ts';

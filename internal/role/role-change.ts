@@ -28,7 +28,7 @@ export interface EtcdMemberCounts {
 export type RoleChangeGuard =
   'last-control-plane' | 'last-api-server' | 'no-leader' | 'no-quorum' | 'quorum-loss' | 'learner-present';
 
-export interface RoleChangeRefusal {
+interface RoleChangeRefusal {
   readonly guard: RoleChangeGuard;
   /** For people: a clause without the name of the node. */
   readonly reason: string;
@@ -40,7 +40,7 @@ interface BeforeAfter {
 }
 
 /** What a role change means for etcd, and which guards refuse it. */
-export interface RoleChangeCheck {
+interface RoleChangeCheck {
   readonly voters: BeforeAfter;
   readonly quorum: BeforeAfter;
   /** Control planes with a current heartbeat. */

@@ -10,7 +10,7 @@ export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const KEEPALIVE_MS = 10_000;
 
 /** What an `RpcChannel` connects to, and how it authenticates. */
-export interface ChannelOptions<P> {
+interface ChannelOptions<P> {
   /** "host:port", IPv6 in brackets; or "unix:/path". */
   readonly endpoint: string;
   readonly upgrade: Upgrade<P>;

@@ -40,9 +40,6 @@ export const rpcErrors = defineErrors({
   ),
 });
 
-/** Codes of `RpcError`. */
-export type RpcErrorCode = keyof typeof rpcErrors;
-
 /** A call or connection that failed on this side or in the network. */
 export class RpcError extends errorClass(rpcErrors) {}
 

@@ -7,9 +7,9 @@
  * An `Upgrade` turns a TCP or Unix socket into one whose peer has proved its identity. A server that untrusted
  * peers can reach limits the connections whose peer has not done so yet (`ConnectionLimiter`).
  */
-export { RpcChannel, type ChannelOptions } from './channel.ts';
+export { RpcChannel } from './channel.ts';
 export { bindClient, createClient, type BoundClient, type CallOptions, type Client } from './client.ts';
-export { RemoteError, RpcError, type Disclosure, type RpcErrorCode } from './errors.ts';
+export { RemoteError, RpcError, type Disclosure } from './errors.ts';
 export { FairQueue } from './fair-queue.ts';
 export { sourcePathOf } from './source-path.ts';
 export {
@@ -27,6 +27,5 @@ export {
   tlsServerUpgrade,
   type AcceptPeer,
   type TlsIdentity,
-  type TlsUpgradeOptions,
 } from './tls-upgrade.ts';
 export type { Upgrade, Upgraded } from './upgrade.ts';

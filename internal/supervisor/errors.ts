@@ -7,8 +7,5 @@ export const supervisorErrors = defineErrors({
   ),
 });
 
-/** Codes of `SupervisorError`. */
-export type SupervisorErrorCode = keyof typeof supervisorErrors;
-
 /** A tree that did not stop. `details.paths` names the runnables. */
 export class SupervisorError extends errorClass(supervisorErrors) {}

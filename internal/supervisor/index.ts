@@ -17,9 +17,8 @@
  *
  * Only `Supervisor` writes states. Runnables only see their `Scope`.
  */
-export { type SupervisorErrorCode } from './errors.ts';
-export { launcher, type LauncherOptions, type Plan } from './launcher.ts';
+export { launcher, type Plan } from './launcher.ts';
 export { RestartRequested, type Runnable, type Scope } from './runnable.ts';
 export type { RunnableSnapshot, TreeSnapshot } from './snapshot.ts';
 export type { RunnableState } from './state.ts';
-export { supervise, type Supervision, type SupervisorOptions } from './supervisor.ts';
+export { supervise } from './supervisor.ts';

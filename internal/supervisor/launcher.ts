@@ -13,7 +13,7 @@ export type Plan<C> =
   | { readonly kind: 'stop'; readonly why: string };
 
 /** A role worker: its input, its plan, and how its workload starts. */
-export interface LauncherOptions<I, C> {
+interface LauncherOptions<I, C> {
   readonly input: Readable<I>;
   /** Pure. `running`: whether this run has begun to start the workload. */
   readonly plan: (input: I, running: boolean) => Plan<C>;

@@ -16,8 +16,5 @@ export const distributionErrors = defineErrors({
   ),
 });
 
-/** The codes of `DistributionError`. */
-export type DistributionErrorCode = keyof typeof distributionErrors;
-
 /** An error of this directory, with one of its codes. */
 export class DistributionError extends errorClass(distributionErrors) {}

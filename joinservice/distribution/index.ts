@@ -11,5 +11,4 @@
  */
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
 export { distributionHandlers } from './distribution-handlers.ts';
-export { type DistributionErrorCode } from './errors.ts';
 export { KeysFeed } from './keys-feed.ts';

@@ -44,9 +44,6 @@ export const operatorApiErrors = defineErrors({
   ),
 });
 
-/** The codes of `OperatorApiError`. */
-export type OperatorApiErrorCode = keyof typeof operatorApiErrors;
-
 /** An error of this directory, with one of its codes. */
 export class OperatorApiError extends errorClass(operatorApiErrors) {}
 

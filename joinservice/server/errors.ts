@@ -12,8 +12,5 @@ export const joinserviceErrors = defineErrors({
   ),
 });
 
-/** The codes of `JoinserviceError`. */
-export type JoinserviceErrorCode = keyof typeof joinserviceErrors;
-
 /** An error of this directory, with one of its codes. */
 export class JoinserviceError extends errorClass(joinserviceErrors) {}

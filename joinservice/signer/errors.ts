@@ -64,8 +64,5 @@ export const signerErrors = defineErrors({
   ),
 });
 
-/** The codes of `SignerError`. */
-export type SignerErrorCode = keyof typeof signerErrors;
-
 /** An error of this directory, with one of its codes. */
 export class SignerError extends errorClass(signerErrors) {}

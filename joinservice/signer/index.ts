@@ -12,6 +12,5 @@
  * gets certificates for workers whose records it writes, but none of the control plane (docs/threat-model.md §9).
  */
 export { type SignerConfig } from './signer-config.ts';
-export { type SignerErrorCode } from './errors.ts';
 export { CONTROL_PLANE_KEYS } from './key-ring.ts';
 export { serveSigner, type SignerPorts } from './serve-signer.ts';

@@ -32,8 +32,5 @@ export const streamErrors = defineErrors({
   ),
 });
 
-/** The codes of `StreamError`. */
-export type StreamErrorCode = keyof typeof streamErrors;
-
 /** An error of this directory, with one of its codes. */
 export class StreamError extends errorClass(streamErrors) {}

@@ -10,5 +10,4 @@
  * Memory is bounded for each task (credit) and for each node (tasks). A node that violates the protocol loses its session.
  */
 export { NodeSessions } from './node-session.ts';
-export { type StreamErrorCode } from './errors.ts';
 export { streamHandlers, type StreamHandlerParts } from './stream-handlers.ts';

@@ -20,8 +20,5 @@ export const evidenceSocketErrors = defineErrors({
   ),
 });
 
-/** Codes of `EvidenceSocketError`. */
-export type EvidenceSocketErrorCode = keyof typeof evidenceSocketErrors;
-
 /** The evidence socket did not provide evidence. */
 export class EvidenceSocketError extends errorClass(evidenceSocketErrors) {}

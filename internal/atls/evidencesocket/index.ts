@@ -18,7 +18,6 @@
  * variant that the machine shows first into the configuration of the service. The directory of the socket decides who may
  * connect: 0750, owned by root and the group of the service.
  */
-export { type EvidenceSocketErrorCode } from './errors.ts';
 export { SocketIssuer } from './socket-issuer.ts';
 export {
   createEvidenceSocketServer,

@@ -9,7 +9,7 @@ export const asn1Errors = defineErrors({
 });
 
 /** Codes of `Asn1Error`. */
-export type Asn1ErrorCode = keyof typeof asn1Errors;
+type Asn1ErrorCode = keyof typeof asn1Errors;
 
 /** A document is not valid DER. */
 export class Asn1Error extends CodedError<Asn1ErrorCode> {

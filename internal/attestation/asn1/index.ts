@@ -9,7 +9,7 @@
  *
  * All bytes are untrusted. The only error is `Asn1Error`.
  */
-export { Asn1Error, type Asn1ErrorCode } from './errors.ts';
+export { Asn1Error } from './errors.ts';
 export { DerReader, readOnly, type DerElement } from './reader.ts';
 export { contextTag, TAG } from './tags.ts';
 export { parseTime } from './time.ts';

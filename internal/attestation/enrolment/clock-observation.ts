@@ -17,7 +17,7 @@ export interface ClockObservation {
  * - `two-nodes`: another node key uses the same TPM while the first one was seen recently.
  * - `other-key`: another attestation key on the same TPM. The TPM was cleared, or the secret of the key was lost.
  */
-export type TpmAnomalyKind = 'clock-behind' | 'clock-ahead' | 'two-nodes' | 'other-key';
+type TpmAnomalyKind = 'clock-behind' | 'clock-ahead' | 'two-nodes' | 'other-key';
 
 /** Differences that are not anomalies. */
 export interface ClockTolerance {
@@ -28,7 +28,7 @@ export interface ClockTolerance {
 }
 
 /** A sign of a copied TPM state. */
-export interface TpmAnomaly {
+interface TpmAnomaly {
   readonly kind: TpmAnomalyKind;
   /** Explanation for the operator. */
   readonly text: string;

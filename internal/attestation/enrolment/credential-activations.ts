@@ -10,7 +10,7 @@ export interface Challenge extends Credential {
 }
 
 /** Limits of `CredentialActivations`. */
-export interface ActivationOptions {
+interface ActivationOptions {
   /** How long an answer may take. A hardware TPM needs about a second. */
   readonly lifetimeMs?: number;
   /** Challenges that may be open at the same time. */

@@ -11,7 +11,7 @@
  * Then quotes by that key are `endorsed` (`TpmEndorsements`). The record can be revoked immediately, unlike an AK
  * certificate. `compareClockObservations()` detects a copied TPM state that is used on two machines.
  */
-export { CredentialActivations, type ActivationOptions, type Challenge } from './credential-activations.ts';
+export { CredentialActivations, type Challenge } from './credential-activations.ts';
 export { encryptForTpm, decryptWithTpm, type TpmEnvelope } from './tpm-envelope.ts';
 export {
   endorsementKeyIdOf,
@@ -28,7 +28,5 @@ export { decodeChallenge, decodeEnrolmentRequest, encodeChallenge, encodeEnrolme
 export {
   compareClockObservations,
   latestClockObservation,
-  type TpmAnomaly,
-  type TpmAnomalyKind,
   type ClockObservation,
 } from './clock-observation.ts';

@@ -37,8 +37,5 @@ export const eventlogErrors = defineErrors({
   ),
 });
 
-/** Codes of `EventlogError`. */
-export type EventlogErrorCode = keyof typeof eventlogErrors;
-
 /** A firmware event log was refused. */
 export class EventlogError extends refusalClass(eventlogErrors) {}

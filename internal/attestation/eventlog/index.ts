@@ -7,7 +7,7 @@
  * Reads the logs of TPMs (PCRs) and of TDs (CCEL, RTMRs). A log is unsigned. Its digests are proved after a replay to signed
  * registers, and the data of an event only if `isDataMeasured()`.
  */
-export { EventlogError, eventlogErrors, type EventlogErrorCode } from './errors.ts';
+export { EventlogError, eventlogErrors } from './errors.ts';
 export { eventTypeName } from './event-types.ts';
-export { parseEventLog, type EventLog, type LogEvent, type LogHash, type LogKind } from './parse.ts';
-export { isDataMeasured, replayEventLog, verifyEventLog, type ReplayHash } from './replay.ts';
+export { parseEventLog, type EventLog, type LogEvent } from './parse.ts';
+export { isDataMeasured, replayEventLog, verifyEventLog } from './replay.ts';

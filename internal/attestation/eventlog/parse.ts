@@ -3,7 +3,7 @@ import { EV_NO_ACTION } from './event-types.ts';
 import { LogReader } from './reader.ts';
 
 /** Hash algorithms of a log. Digests of SHA-1 and SM3 are parsed but never used. */
-export type LogHash = 'sha1' | 'sha256' | 'sha384' | 'sha512' | 'sm3';
+type LogHash = 'sha1' | 'sha256' | 'sha384' | 'sha512' | 'sm3';
 
 const HASHES: ReadonlyMap<number, { readonly name: LogHash; readonly sizeBytes: number }> = new Map([
   [0x04, { name: 'sha1', sizeBytes: 20 }],
@@ -14,7 +14,7 @@ const HASHES: ReadonlyMap<number, { readonly name: LogHash; readonly sizeBytes: 
 ]);
 
 /** `tpm`: registers are PCRs (TCG PFP). `ccel`: the log of a TD; register 0 is MRTD, 1 to 4 are RTMR0 to RTMR3. */
-export type LogKind = 'tpm' | 'ccel';
+type LogKind = 'tpm' | 'ccel';
 
 const MAX_REGISTER: Readonly<Record<LogKind, number>> = { tpm: 23, ccel: 4 };
 

@@ -4,7 +4,7 @@ import { EV_NO_ACTION } from './event-types.ts';
 import type { EventLog, LogEvent } from './parse.ts';
 
 /** Hash algorithms that can be replayed. */
-export type ReplayHash = 'sha256' | 'sha384' | 'sha512';
+type ReplayHash = 'sha256' | 'sha384' | 'sha512';
 
 const SIZE_BYTES: Readonly<Record<ReplayHash, number>> = { sha256: 32, sha384: 48, sha512: 64 };
 const STARTUP_LOCALITY = Buffer.from('StartupLocality\0', 'latin1');

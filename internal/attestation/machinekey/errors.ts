@@ -17,8 +17,5 @@ export const machineKeyErrors = defineErrors({
   ),
 });
 
-/** Codes of `MachineKeyError`. */
-export type MachineKeyErrorCode = keyof typeof machineKeyErrors;
-
 /** Machine-key evidence was refused. */
 export class MachineKeyError extends refusalClass(machineKeyErrors) {}

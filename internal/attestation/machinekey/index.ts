@@ -8,6 +8,5 @@
  * `proveKey` and `verifyKeyProof` prove the same key inside a session whose evidence is of another kind. The signature then
  * covers the session's value under a label of its own.
  */
-export { type MachineKeyErrorCode } from './errors.ts';
 export { proveKey, verifyKeyProof, type KeyProof } from './key-proof.ts';
 export { MachineKeyIssuer, MachineKeyValidator } from './machine-key.ts';

@@ -21,8 +21,5 @@ export const ownerKeyErrors = defineErrors({
   ),
 });
 
-/** Codes of `OwnerKeyError`. */
-export type OwnerKeyErrorCode = keyof typeof ownerKeyErrors;
-
 /** Owner-key evidence was refused, or the configured owner keys are unusable. */
 export class OwnerKeyError extends refusalClass(ownerKeyErrors) {}

@@ -4,6 +4,5 @@
  *
  *   cluster CLI: OwnerKeyIssuer ── version, public key, signature(binding) ──▶ machine: OwnerKeyValidator
  */
-export { type OwnerKeyErrorCode } from './errors.ts';
 export { OwnerKeyIssuer, OwnerKeyValidator } from './owner-key.ts';
 export { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';

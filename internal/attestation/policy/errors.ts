@@ -16,8 +16,5 @@ export const policyErrors = defineErrors({
   ),
 });
 
-/** Codes of `PolicyError`. */
-export type PolicyErrorCode = keyof typeof policyErrors;
-
 /** An attestation policy was refused. */
 export class PolicyError extends errorClass(policyErrors) {}

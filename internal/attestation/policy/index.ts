@@ -6,9 +6,9 @@
  * Unknown keys, unknown variants, a policy that compares nothing and an invalid new policy are refused.
  */
 export { CompositeIssuer, CompositeValidator } from './composite.ts';
-export { PolicyError, type PolicyErrorCode } from './errors.ts';
+export { PolicyError } from './errors.ts';
 export { parsePolicy } from './parse.ts';
 export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';
-export { createIssuer, standardValidators, type IssuerDependencies } from './standard.ts';
+export { createIssuer, standardValidators } from './standard.ts';
 export { policySchema } from './schema.ts';
-export { PolicyStore, type PolicyChange } from './store.ts';
+export { PolicyStore } from './store.ts';

@@ -31,7 +31,7 @@ export function standardValidators(options: {
 }
 
 /** Creates the issuers of this machine. Only those that the variant needs are created. */
-export interface IssuerDependencies {
+interface IssuerDependencies {
   readonly tsm: TsmPorts;
   readonly tpm: () => Issuer;
   readonly ownerKey: () => Issuer;

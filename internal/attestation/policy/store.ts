@@ -4,7 +4,7 @@ import { PolicyError } from './errors.ts';
 import { parsePolicy } from './parse.ts';
 
 /** The result of replacing a policy. */
-export type PolicyChange =
+type PolicyChange =
   | { readonly kind: 'replaced'; readonly version: string; readonly before: string }
   | { readonly kind: 'unchanged'; readonly version: string }
   /** The new policy is invalid, so that the old one stays active. */

@@ -15,6 +15,6 @@ export { parseReport, type SnpReport } from './report.ts';
 export type { SnpCollateral, SnpRules } from './rules.ts';
 export { type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';
-export { verifySnpEvidence, type SnpEvidenceOptions } from './verify-evidence.ts';
+export { verifySnpEvidence } from './verify-evidence.ts';
 export { SnpValidator } from './validator.ts';
 export { type VerifiedSnpReport, type SnpTrust, type SnpVerifyOptions } from './verify-report.ts';

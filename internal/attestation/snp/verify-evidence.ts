@@ -10,7 +10,7 @@ import { describeTcb, parseTcb } from './tcb.ts';
 import { verifySnpReport, type VerifiedSnpReport, type SnpVerifyOptions } from './verify-report.ts';
 
 /** Inputs of `verifySnpEvidence()`. `not-judged` skips a check, for offline inspection; it must be passed explicitly. */
-export interface SnpEvidenceOptions extends SnpVerifyOptions {
+interface SnpEvidenceOptions extends SnpVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
 }

@@ -2,7 +2,7 @@ import { decodeDocument, encodeDocument, hasMagic } from '../document.ts';
 import { tdxErrors } from './errors.ts';
 
 /** A quote and, if the machine has one, the event log of its runtime registers (CCEL). */
-export interface TdxEvidence {
+interface TdxEvidence {
   readonly quote: Uint8Array;
   readonly eventLog: Uint8Array | undefined;
 }

@@ -10,7 +10,7 @@
  */
 export { IntelCollateral } from './collateral.ts';
 export { tdxErrors, type TdxErrorCode } from './errors.ts';
-export { decodeTdxEvidence, encodeTdxEvidence, type TdxEvidence } from './evidence.ts';
+export { decodeTdxEvidence, encodeTdxEvidence } from './evidence.ts';
 export { intelTrust } from './intel-root.ts';
 export { TdxIssuer } from './issuer.ts';
 export { parseQuote, type TdxQuote } from './quote.ts';
@@ -22,6 +22,6 @@ export {
   type TdxRules,
   type TdxTcbStatus,
 } from './rules.ts';
-export { verifyTdxEvidence, type TdxEvidenceOptions } from './verify-evidence.ts';
-export { prepareCollateral, TdxValidator, type TdxValidatorOptions } from './validator.ts';
+export { verifyTdxEvidence } from './verify-evidence.ts';
+export { prepareCollateral, TdxValidator } from './validator.ts';
 export { type VerifiedTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify-quote.ts';

@@ -11,7 +11,7 @@ import type { TdxCollateral } from './rules.ts';
 import type { TdxTrust } from './verify-quote.ts';
 
 /** Configuration of a `TdxValidator`. */
-export interface TdxValidatorOptions {
+interface TdxValidatorOptions {
   readonly trust: TdxTrust;
   readonly cache: CertificateCache;
 }

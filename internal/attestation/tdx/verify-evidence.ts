@@ -11,7 +11,7 @@ import { replayRuntimeLog } from './runtime-log.ts';
 import { verifyTdxQuote, type VerifiedTdxQuote, type TdxVerifyOptions } from './verify-quote.ts';
 
 /** Inputs of `verifyTdxEvidence()`. `not-judged` skips a check, for offline inspection; it must be passed explicitly. */
-export interface TdxEvidenceOptions extends TdxVerifyOptions {
+interface TdxEvidenceOptions extends TdxVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
 }

@@ -11,18 +11,11 @@ export { checkAttestationKey, type AttestationKey, type KeyParser } from './atte
 export { checkClock, isClockForward } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
 export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
-export { createTpmIssuer, FIRMWARE_EVENT_LOG, type TpmIssuerOptions } from './issuer.ts';
-export { openKeySecret, resealKeySecret, type KeySecretOptions } from './key-secret.ts';
-export {
-  measureMachine,
-  type MachineMeasurement,
-  type MeasuredEvent,
-  type MeasuredLog,
-  type MeasureOptions,
-} from './measure.ts';
-export { type NvCertificateOptions } from './nv-certificate.ts';
+export { createTpmIssuer, FIRMWARE_EVENT_LOG } from './issuer.ts';
+export { openKeySecret, resealKeySecret } from './key-secret.ts';
+export { measureMachine, type MachineMeasurement, type MeasureOptions } from './measure.ts';
 export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
-export { verifyQuote, type VerifiedQuote, type QuoteOptions } from './verify-quote.ts';
+export { verifyQuote, type VerifiedQuote } from './verify-quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, lockCounterOf, tpmMeasurements, TpmValidator } from './validator.ts';
-export { type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify-evidence.ts';
+export { type VerifiedTpmEvidence } from './verify-evidence.ts';

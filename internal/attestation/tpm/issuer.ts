@@ -13,7 +13,7 @@ export const FIRMWARE_EVENT_LOG = '/sys/kernel/security/tpm0/binary_bios_measure
 export const MAX_ATTACHED_LOG_BYTES = 60 * 1024;
 
 /** Configuration of a TPM issuer. */
-export interface TpmIssuerOptions {
+interface TpmIssuerOptions {
   readonly tpm: Tpm;
   readonly pcrs: readonly number[];
   /** The secret that the attestation key depends on; see `createAttestationKey()`. */

@@ -23,7 +23,7 @@ export interface MachineMeasurement {
 }
 
 /** The firmware event log of a machine. */
-export interface MeasuredLog {
+interface MeasuredLog {
   /** Registers to which the log replays, and those that software extended without logging it. */
   readonly explained: readonly string[];
   readonly unexplained: readonly string[];
@@ -31,7 +31,7 @@ export interface MeasuredLog {
 }
 
 /** An event of the log. */
-export interface MeasuredEvent {
+interface MeasuredEvent {
   readonly register: string;
   readonly type: string;
   readonly sha256: string;

@@ -24,7 +24,7 @@ import { verifyQuote, type VerifiedQuote } from './verify-quote.ts';
 import { RESETTABLE_PCRS, type KnownAttestationKey, type TpmEndorsements, type TpmRules } from './rules.ts';
 
 /** Inputs of `verifyTpmEvidence()`. */
-export interface TpmVerifyOptions {
+interface TpmVerifyOptions {
   readonly rules: TpmRules;
   readonly endorsements: TpmEndorsements;
   /** Default: parses without a cache. */

@@ -23,7 +23,7 @@ export interface VerifiedQuote {
 }
 
 /** Options of `verifyQuote()`. */
-export interface QuoteOptions {
+interface QuoteOptions {
   /** Qualified Name of a key that is not a primary key of the endorsement hierarchy; default: computed from the key. */
   readonly qualifiedNameHex?: string | undefined;
   /** Set if the parent of the key is unknown: the signer is then checked only for primary keys of the endorsement hierarchy. */

@@ -20,8 +20,5 @@ export const tsmErrors = defineErrors({
   ),
 });
 
-/** Codes of `TsmError`. */
-export type TsmErrorCode = keyof typeof tsmErrors;
-
 /** The kernel did not create an attestation report. */
 export class TsmError extends errorClass(tsmErrors) {}

@@ -4,7 +4,7 @@ import { FileError, type KernelFilePort } from '../../file/index.ts';
 import { TsmError } from './errors.ts';
 
 /** The kernel's name of the technology: SEV-SNP or TDX. */
-export type TsmProvider = 'sev_guest' | 'tdx_guest';
+type TsmProvider = 'sev_guest' | 'tdx_guest';
 
 /** The files and the clock that `requestTsmReport()` uses; tests replace them. */
 export interface TsmPorts {
@@ -13,7 +13,7 @@ export interface TsmPorts {
 }
 
 /** A request for a report. */
-export interface TsmRequest {
+interface TsmRequest {
   readonly provider: TsmProvider;
   /** 64 bytes that the report will contain: the binding. */
   readonly inblob: Uint8Array;
@@ -21,7 +21,7 @@ export interface TsmRequest {
 }
 
 /** A report of the kernel. */
-export interface TsmReport {
+interface TsmReport {
   readonly outblob: Uint8Array;
   /** Data of the host: for SNP its certificate table; empty if there is none. */
   readonly auxblob: Uint8Array;

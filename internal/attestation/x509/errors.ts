@@ -72,9 +72,6 @@ export const x509Errors = defineErrors({
   'x509-crl-expired': refusal('A CRL is expired (past its next update).', refreshCollateral),
 });
 
-/** Codes of `X509Error`. */
-export type X509ErrorCode = keyof typeof x509Errors;
-
 /** A certificate or CRL was refused. */
 export class X509Error extends errorClass(x509Errors) {}
 

@@ -2,7 +2,7 @@ import { DerReader, parseBoolean, parseOid, TAG } from '../asn1/index.ts';
 import { X509Error } from './errors.ts';
 
 /** An extension of a certificate or CRL. */
-export interface Extension {
+interface Extension {
   readonly oid: string;
   readonly critical: boolean;
   /** Content of the OCTET STRING: DER for standard extensions, raw bytes for the hardware id of AMD. */

@@ -7,7 +7,7 @@ import { verifySignature } from './signature.ts';
 import { allowsUsage } from './standard-extensions.ts';
 
 /** Inputs of `verifyPath()`. */
-export interface PathOptions {
+interface PathOptions {
   /** Leaf first, root last, complete. */
   readonly chain: readonly Certificate[];
   /** Whether a root certificate is trusted, by its fingerprint or its public key. */

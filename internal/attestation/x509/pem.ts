@@ -1,10 +1,10 @@
 import { X509Error } from './errors.ts';
 
 /** Kind of a PEM block. */
-export type PemLabel = 'CERTIFICATE' | 'X509 CRL' | 'PUBLIC KEY' | 'PRIVATE KEY';
+type PemLabel = 'CERTIFICATE' | 'X509 CRL' | 'PUBLIC KEY' | 'PRIVATE KEY';
 
 /** Options of `parsePem()`. */
-export interface PemOptions {
+interface PemOptions {
   readonly label: PemLabel;
   readonly maxBlocks: number;
   /** Accepts empty lines around blocks, which some files of AMD have. For files of the operator, never for evidence. */

@@ -22,7 +22,7 @@ const KEY_USAGE_BITS = {
 } as const;
 
 /** Name of a key usage. */
-export type KeyUsage = keyof typeof KEY_USAGE_BITS;
+type KeyUsage = keyof typeof KEY_USAGE_BITS;
 
 /** The standard extensions that trust depends on. Parsed with the document, so that malformed ones are refused at once. */
 export interface StandardExtensions {

@@ -8,7 +8,7 @@ import { output, type HostPorts } from './host-ports.ts';
 import type { HostRequirements } from './host-requirements.ts';
 
 /** A requirement that the host does not meet. */
-export interface MissingRequirement {
+interface MissingRequirement {
   readonly kind: 'user' | 'program' | 'file' | 'kernel' | 'cgroup' | 'disk' | 'folder';
   readonly name: string;
   /** A command, or what else to do. */
@@ -18,14 +18,14 @@ export interface MissingRequirement {
 }
 
 /** The result of `checkHost`. */
-export interface HostReport {
+interface HostReport {
   readonly missing: readonly MissingRequirement[];
   /** The commands to run, in this order. */
   readonly commands: readonly string[];
 }
 
 /** See `checkHost`. */
-export interface HostCheckOptions {
+interface HostCheckOptions {
   readonly requirements: HostRequirements;
   /** Directories that will be written: data and cache. They need not exist yet. */
   readonly directories: readonly string[];
