@@ -1,6 +1,8 @@
 import { sign, type KeyObject } from 'node:crypto';
 import { ED25519_KEY_BYTES, ED25519_SIGNATURE_BYTES } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
+import { checkBinding } from './appraise.ts';
+import type { Issuer, Variant } from './verdict.ts';
 
 const VERSION = 1;
 const EVIDENCE_BYTES = 1 + ED25519_KEY_BYTES + ED25519_SIGNATURE_BYTES;
@@ -15,17 +17,33 @@ export interface KeyEvidence {
   readonly signature: Uint8Array;
 }
 
-/** Signs the binding of a session. `label` ends with \0 and keeps these signatures apart from all others of the key. */
-export function createKeyEvidence(options: {
+/** Proves that one end holds an Ed25519 key: a signature over the binding of the session. */
+export class KeyIssuer implements Issuer {
+  readonly variant: Variant;
+  readonly #options: KeyIssuerOptions;
+
+  constructor(variant: Variant, options: KeyIssuerOptions) {
+    this.variant = variant;
+    this.#options = options;
+  }
+
+  issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    return Promise.try(() => {
+      signal.throwIfAborted();
+      checkBinding(binding);
+      const { label, privKey, pubKey } = this.#options;
+      const signature = sign(null, keyEvidenceMessage(label, binding), privKey.reveal());
+      return Buffer.concat([Uint8Array.of(VERSION), pubKey, signature]);
+    });
+  }
+}
+
+interface KeyIssuerOptions {
+  /** Ends with \0 and keeps these signatures apart from all others of the key. */
   readonly label: string;
-  readonly binding: Uint8Array;
   readonly privKey: Secret<KeyObject>;
   /** Raw, of the same key. */
   readonly pubKey: Uint8Array;
-}): Uint8Array {
-  const { label, binding, privKey, pubKey } = options;
-  const signature = sign(null, keyEvidenceMessage(label, binding), privKey.reveal());
-  return Buffer.concat([Uint8Array.of(VERSION), pubKey, signature]);
 }
 
 /** Parses the peer's evidence. Throws the error that `malformed` creates. */

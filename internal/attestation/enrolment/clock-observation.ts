@@ -1,4 +1,4 @@
-import { isClockForward, type TpmClock } from '../tpm/index.ts';
+import { describeClock, isClockForward, type TpmClock } from '../tpm/index.ts';
 
 /** The TPM clock and keys of a machine in an accepted quote. */
 export interface ClockObservation {
@@ -54,10 +54,10 @@ export function compareClockObservations(
     findings.push(finding('other-key', last.attestationKeyNameHex, now.attestationKeyNameHex));
   }
   if (!isClockForward(last.clock, now.clock) && !isOvertaken(last.clock, now.clock, slackMs)) {
-    findings.push(finding('clock-behind', describe(last.clock), describe(now.clock)));
+    findings.push(finding('clock-behind', describeClock(last.clock), describeClock(now.clock)));
   }
   if (isAhead(last, now, { slackMs, clockRate }))
-    findings.push(finding('clock-ahead', describe(last.clock), describe(now.clock)));
+    findings.push(finding('clock-ahead', describeClock(last.clock), describeClock(now.clock)));
   if (last.nodeKeyId !== now.nodeKeyId && now.seenAtMs - last.seenAtMs < PRESENT_MS) {
     findings.push(finding('two-nodes', last.nodeKeyId, now.nodeKeyId));
   }
@@ -98,8 +98,4 @@ const MEANING: Readonly<Record<TpmAnomalyKind, string>> = {
 
 function finding(kind: TpmAnomalyKind, before: string, now: string): TpmAnomaly {
   return { kind, text: `${MEANING[kind]} (${before}, now ${now})` };
-}
-
-function describe({ resetCount, restartCount, clockMs }: TpmClock): string {
-  return `reset ${resetCount}, restart ${restartCount}, ${clockMs} ms`;
 }

@@ -8,34 +8,16 @@ import {
 import type { Secret } from '../../secret/index.ts';
 import { checkBinding, checkMachine } from '../appraise.ts';
 import { toHex } from '../bytes.ts';
-import {
-  createKeyEvidence,
-  keyEvidenceMessage,
-  parseKeyEvidence,
-  type KeyEvidence,
-} from '../key-evidence.ts';
-import type { Check, Issuer, MachineIdentity, ValidationContext, Validator, Verdict } from '../verdict.ts';
+import { KeyIssuer, keyEvidenceMessage, parseKeyEvidence, type KeyEvidence } from '../key-evidence.ts';
+import type { Check, MachineIdentity, ValidationContext, Validator, Verdict } from '../verdict.ts';
 import { MachineKeyError } from './errors.ts';
 
 const LABEL = 'cluster machine-key evidence v1\0';
 
 /** Proves that the machine holds its own key (Ed25519, RFC 8032). */
-export class MachineKeyIssuer implements Issuer {
-  readonly variant = 'machine-key';
-  readonly #privKey: Secret<KeyObject>;
-  readonly #pubKey: Uint8Array;
-
-  constructor(options: { readonly privKey: Secret<KeyObject> }) {
-    this.#privKey = options.privKey;
-    this.#pubKey = rawFromEd25519Key(options.privKey.reveal());
-  }
-
-  issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
-    return Promise.try(() => {
-      signal.throwIfAborted();
-      checkBinding(binding);
-      return createKeyEvidence({ label: LABEL, binding, privKey: this.#privKey, pubKey: this.#pubKey });
-    });
+export class MachineKeyIssuer extends KeyIssuer {
+  constructor({ privKey }: { readonly privKey: Secret<KeyObject> }) {
+    super('machine-key', { label: LABEL, privKey, pubKey: rawFromEd25519Key(privKey.reveal()) });
   }
 }
 

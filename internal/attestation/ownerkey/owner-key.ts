@@ -2,36 +2,18 @@ import { createHash, verify, type KeyObject } from 'node:crypto';
 import type { Secret } from '../../secret/index.ts';
 import { checkBinding } from '../appraise.ts';
 import { toHex } from '../bytes.ts';
-import {
-  createKeyEvidence,
-  keyEvidenceMessage,
-  parseKeyEvidence,
-  type KeyEvidence,
-} from '../key-evidence.ts';
-import type { Check, Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
+import { KeyIssuer, keyEvidenceMessage, parseKeyEvidence, type KeyEvidence } from '../key-evidence.ts';
+import type { Check, ValidationContext, Validator, Verdict } from '../verdict.ts';
 import { OwnerKeyError } from './errors.ts';
 import { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';
 
 const LABEL = 'cluster owner-key evidence v1\0';
 
 /** Proves that the operator's CLI holds the owner key: an Ed25519 signature over the binding of the session. */
-export class OwnerKeyIssuer implements Issuer {
-  readonly variant = 'owner-key';
-  readonly #privKey: Secret<KeyObject>;
-  readonly #pubKey: Uint8Array;
-
+export class OwnerKeyIssuer extends KeyIssuer {
   /** Throws `owner-key-invalid` unless the key is Ed25519. */
-  constructor(options: { readonly privKey: Secret<KeyObject> }) {
-    this.#privKey = options.privKey;
-    this.#pubKey = rawFromOwnerKey(options.privKey.reveal());
-  }
-
-  issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
-    return Promise.try(() => {
-      signal.throwIfAborted();
-      checkBinding(binding);
-      return createKeyEvidence({ label: LABEL, binding, privKey: this.#privKey, pubKey: this.#pubKey });
-    });
+  constructor({ privKey }: { readonly privKey: Secret<KeyObject> }) {
+    super('owner-key', { label: LABEL, privKey, pubKey: rawFromOwnerKey(privKey.reveal()) });
   }
 }
 

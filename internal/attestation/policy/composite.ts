@@ -4,6 +4,7 @@ import { decodeDocument, encodeDocument } from '../document.ts';
 import { AppraisalError, attestationErrors } from '../errors.ts';
 import type { Policy } from '../rules.ts';
 import { decodeTpmEvidence } from '../tpm/evidence.ts';
+import { nameOfBytes } from '../tpm/verify-evidence.ts';
 import type { Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
 
 /** Machines whose confidential processor certifies the attestation key of their virtual TPM. */
@@ -29,17 +30,19 @@ function reportBinding(binding: Uint8Array, keyName: string): Uint8Array {
   );
 }
 
+interface CompositeOptions<Part> {
+  readonly variant: CompositeVariant;
+  readonly processor: Part;
+  readonly tpm: Part;
+}
+
 /** Creates evidence that consists of a processor report and a TPM quote. */
 export class CompositeIssuer implements Issuer {
   readonly variant: CompositeVariant;
   readonly #processor: Issuer;
   readonly #tpm: Issuer;
 
-  constructor(options: {
-    readonly variant: CompositeVariant;
-    readonly processor: Issuer;
-    readonly tpm: Issuer;
-  }) {
+  constructor(options: CompositeOptions<Issuer>) {
     this.variant = options.variant;
     this.#processor = options.processor;
     this.#tpm = options.tpm;
@@ -59,11 +62,7 @@ export class CompositeValidator implements Validator {
   readonly #processor: Validator;
   readonly #tpm: Validator;
 
-  constructor(options: {
-    readonly variant: CompositeVariant;
-    readonly processor: Validator;
-    readonly tpm: Validator;
-  }) {
+  constructor(options: CompositeOptions<Validator>) {
     this.variant = options.variant;
     this.#processor = options.processor;
     this.#tpm = options.tpm;
@@ -105,7 +104,7 @@ function vouchedFor(context: ValidationContext, keyName: string): ValidationCont
 /** The Name (hex) of the key in the evidence document of a quote that is not yet verified. */
 function keyNameIn(quote: Uint8Array): string {
   const { attestationKey } = decodeTpmEvidence(quote);
-  return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;
+  return nameOfBytes(attestationKey);
 }
 
 function partOf(policy: Policy, isMine: (register: string) => boolean): Policy {

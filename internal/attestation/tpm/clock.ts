@@ -33,7 +33,8 @@ export function checkClock(
   else checks.skip('quote-clock-unsafe', { actual: now.safe });
 }
 
-function describeClock(clock: TpmClock): string {
+/** The clock of a TPM in words. */
+export function describeClock(clock: TpmClock): string {
   const { resetCount, restartCount, clockMs } = clock;
   return `reset ${resetCount}, restart ${restartCount}, ${clockMs} ms`;
 }

@@ -8,7 +8,7 @@
  * `verifyTpmEvidence()` is for callers that check registers and machine themselves, `verifyQuote()` for quotes of other tools.
  */
 export { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
-export { checkClock, isClockForward } from './clock.ts';
+export { checkClock, describeClock, isClockForward } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
 export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
 export { createTpmIssuer, FIRMWARE_EVENT_LOG } from './issuer.ts';

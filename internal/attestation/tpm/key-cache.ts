@@ -1,5 +1,6 @@
-import { createHash, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { keyObjectOf, parsePublic, type TpmPublic } from '../../tpm/index.ts';
+import { ParsedCache } from '../parsed-cache.ts';
 
 /** A parsed public area, with the key for node:crypto. */
 export interface ParsedKey {
@@ -11,27 +12,9 @@ export interface ParsedKey {
  * A bounded LRU cache of parsed attestation keys, by the hash of their bytes. Parsing a key costs half as much as verifying a
  * signature, and a machine sends the same key each time. No result of a verification is cached.
  */
-export class AttestationKeyCache {
-  readonly #max: number;
-  readonly #byHash = new Map<string, ParsedKey>();
-
+export class AttestationKeyCache extends ParsedCache<ParsedKey> {
   constructor(maxKeys = 1024) {
-    this.#max = maxKeys;
-  }
-
-  get size(): number {
-    return this.#byHash.size;
-  }
-
-  /** Like `parseKey()`. */
-  parse(bytes: Uint8Array): ParsedKey {
-    const hash = createHash('sha256').update(bytes).digest('base64');
-    const parsed = this.#byHash.get(hash) ?? parseKey(bytes);
-    this.#byHash.delete(hash);
-    this.#byHash.set(hash, parsed);
-    const [oldest] = this.#byHash.keys();
-    if (this.#byHash.size > this.#max && oldest !== undefined) this.#byHash.delete(oldest);
-    return parsed;
+    super(maxKeys, parseKey);
   }
 }
 

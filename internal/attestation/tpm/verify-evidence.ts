@@ -187,6 +187,6 @@ function rootOf(
 }
 
 /** The Name of a key with a SHA-256 Name, for a lookup before the key is parsed. */
-function nameOfBytes(attestationKey: Uint8Array): string {
+export function nameOfBytes(attestationKey: Uint8Array): string {
   return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { ParsedCache } from '../parsed-cache.ts';
 import { parseCertificate, type Certificate } from './certificate.ts';
 
 /**
@@ -6,24 +6,11 @@ import { parseCertificate, type Certificate } from './certificate.ts';
  * certificate costs four times as much as verifying an ECDSA signature, and all machines of a fleet send the same intermediate
  * certificates. Dates, revocation and roles are checked each time.
  */
-export class CertificateCache {
-  readonly #max: number;
-  readonly #byHash = new Map<string, Certificate>();
+export class CertificateCache extends ParsedCache<Certificate> {
   readonly #issuers = new WeakMap<Certificate, WeakSet<Certificate>>();
 
   constructor(maxCertificates = 256) {
-    this.#max = maxCertificates;
-  }
-
-  /** Like `parseCertificate`; the same bytes give the same object. */
-  parse(der: Uint8Array): Certificate {
-    const hash = createHash('sha256').update(der).digest('hex');
-    const certificate = this.#byHash.get(hash) ?? parseCertificate(Uint8Array.from(der));
-    this.#byHash.delete(hash);
-    this.#byHash.set(hash, certificate);
-    const [oldest] = this.#byHash.keys();
-    if (this.#byHash.size > this.#max && oldest !== undefined) this.#byHash.delete(oldest);
-    return certificate;
+    super(maxCertificates, (der) => parseCertificate(Uint8Array.from(der)));
   }
 
   /** Whether the signature of `issuer` over `certificate` was verified. */
