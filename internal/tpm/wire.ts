@@ -1,20 +1,22 @@
 import { malformed } from './errors.ts';
 
 /**
- * Reads the big-endian structures of TPM 2.0 Part 2 from untrusted bytes. Each read checks how many bytes are left, and
+ * Reads the structures of TPM 2.0 Part 2 from untrusted bytes; they are big-endian, except in event logs. Each read checks how many bytes are left, and
  * `end()` refuses trailing bytes. The only error is TpmError `tpm-malformed`.
  */
 export class WireReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #what: string;
+  readonly #littleEndian: boolean;
   #at = 0;
 
   /** `what` names the structure in errors. */
-  constructor(bytes: Uint8Array, what: string) {
+  constructor(bytes: Uint8Array, what: string, littleEndian = false) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#what = what;
+    this.#littleEndian = littleEndian;
   }
 
   get offset(): number {
@@ -30,21 +32,26 @@ export class WireReader {
   }
 
   u16(field: string): number {
-    return this.#view.getUint16(this.#advance(2, field));
+    return this.#view.getUint16(this.#advance(2, field), this.#littleEndian);
   }
 
   u32(field: string): number {
-    return this.#view.getUint32(this.#advance(4, field));
+    return this.#view.getUint32(this.#advance(4, field), this.#littleEndian);
   }
 
   u64(field: string): bigint {
-    return this.#view.getBigUint64(this.#advance(8, field));
+    return this.#view.getBigUint64(this.#advance(8, field), this.#littleEndian);
   }
 
   /** A copy, so that later changes of the input do not change the parsed value. */
   bytes(length: number, field: string): Uint8Array {
     const start = this.#advance(length, field);
     return this.#bytes.slice(start, start + length);
+  }
+
+  /** A view of the remaining bytes, without consuming them. */
+  rest(): Uint8Array {
+    return this.#bytes.subarray(this.#at);
   }
 
   /** TPM2B: a 16-bit size, then that many bytes, at most `maxBytes`. */
