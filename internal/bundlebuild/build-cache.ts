@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { BlobStore, Digest } from '../bundle/index.ts';
+import { canonicalJson } from '../crypto/index.ts';
 import type { BuildContext } from './build-context.ts';
 
 const MAX_RECORD_BYTES = 8 * 1024;
@@ -57,12 +58,7 @@ export class BuildCache {
  * order of fields.
  */
 export function recipeKey(inputs: unknown): string {
-  return createHash('sha256').update(JSON.stringify(inputs, sortFields)).digest('hex');
-}
-
-function sortFields(_key: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return createHash('sha256').update(canonicalJson(inputs)).digest('hex');
 }
 
 function parseJson(bytes: Uint8Array): unknown {

@@ -77,12 +77,3 @@ export function renderClusterConfig(options: {
     '# Configuration of one cluster. `cluster config schema` describes every key, `cluster config validate` checks this file.\n';
   return header + stringify(config, { lineWidth: 0 });
 }
-
-/** JSON with sorted keys: the same text for the same configuration. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
-}

@@ -8,7 +8,6 @@ export type { CertificatesConfig } from './certificates-schema.ts';
 export type { PodSecurityConfig } from './pod-security-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
 export {
-  canonicalJson,
   clusterConfigJsonSchema,
   MAX_CONFIG_BYTES,
   parseClusterConfig,
@@ -41,3 +40,4 @@ export {
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './cluster-config-schema.ts';
+export { canonicalJson } from '../crypto/index.ts';

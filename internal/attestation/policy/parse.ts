@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { canonicalJson } from '../../crypto/index.ts';
 import type { Policy, RegisterRule } from '../rules.ts';
 import type { SnpProduct } from '../snp/product.ts';
 import type { SnpTcb } from '../snp/tcb.ts';
@@ -69,10 +70,5 @@ function renameAge<T extends { readonly maxCollateralAgeDays: number }>(written:
 
 /** A hash of the content with sorted keys, so that reformatting a file does not change the version. */
 function contentHash(input: unknown): string {
-  const text = JSON.stringify(input, (_, value: unknown) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value,
-  );
-  return createHash('sha256').update(text).digest('hex').slice(0, 12);
+  return createHash('sha256').update(canonicalJson(input)).digest('hex').slice(0, 12);
 }
