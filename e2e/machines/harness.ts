@@ -7,14 +7,12 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner, HostProcesses } from '../../internal/exec/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import {
-  compareHostFacts,
   findCluster,
   linkName,
-  readHostFacts,
-  type HostFacts,
   type LocalCluster,
   type HostPorts,
 } from '../../internal/localmachines/index.ts';
+import { compareHostFacts, readHostFacts, type HostFacts } from './host-facts.ts';
 
 const CLI = join(import.meta.dirname, '../../cli/main.ts');
 /** The built CLI. It starts faster than the sources. */

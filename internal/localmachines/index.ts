@@ -14,9 +14,17 @@ export { destroyCluster } from './destroy-cluster.ts';
 export { LocalMachineError } from './errors.ts';
 export type { HostPorts } from './host/host-ports.ts';
 export { ensureAgentLayer } from './rootfs/agent-layer.ts';
-export { compareHostFacts, readHostFacts, type HostFacts } from './host/host-facts.ts';
+export { hierarchiesFrom, SLICE } from './host/cgroups.ts';
+export { isZombie } from './host/proc.ts';
+export { NUMBERS_DIRECTORY } from './network/cluster-numbers.ts';
 export { linkName } from './network/names.ts';
-export { hostAddress, namespaceFile, portName, type NodeNetwork } from './network/cluster-network.ts';
+export {
+  hostAddress,
+  namespaceFile,
+  portName,
+  RUN_DIRECTORY,
+  type NodeNetwork,
+} from './network/cluster-network.ts';
 export { LocalNode } from './node/local-node.ts';
 export type { ClusterPaths, NodePaths } from './node/node-paths.ts';
 export type { LocalNodeRecord } from './node/node-record.ts';
