@@ -53,6 +53,7 @@ export {
   SETTINGS_KEY,
   type NodePart,
   type RecordKind,
+  type StoredRecord,
 } from './record-kinds.ts';
 export {
   OPERATOR_ROLES,

@@ -41,11 +41,11 @@ export interface RecordKind<T> {
   read(etcd: KeySpace, key: string, signal: AbortSignal): Promise<StoredRecord<T>>;
 }
 
-/** The stored value under the key of a record. Both parts are undefined if the key does not exist. */
+/** What etcd has under the key of a record. Both parts are undefined where the key does not exist. */
 export interface StoredRecord<T> {
   readonly entry: Entry | undefined;
   readonly record: T | undefined;
-  /** A condition that holds while the key is unchanged since this read. */
+  /** Holds while nobody has written or deleted the key since. */
   readonly unchanged: Condition;
 }
 
