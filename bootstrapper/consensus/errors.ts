@@ -75,5 +75,8 @@ export const consensusErrors = defineErrors({
   ),
 });
 
+/** Error code of a `ConsensusError`. */
+export type ConsensusErrorCode = keyof typeof consensusErrors;
+
 /** An etcd member that cannot start, join, leave or be recovered. */
 export class ConsensusError extends errorClass(consensusErrors) {}

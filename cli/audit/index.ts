@@ -3,4 +3,4 @@
  * keeps where the cluster cannot reach them.
  */
 export { runAuditExport, runAuditList, runAuditVerify, type AuditListOptions } from './audit.ts';
-export { AuditLogError, auditLogErrors, type AuditLogErrorCode } from './errors.ts';
+export { AuditLogError, auditLogErrors } from './errors.ts';
