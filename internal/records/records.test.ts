@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { put } from '../etcd/index.ts';
+import { MemoryEtcd } from '../testing/etcd/memory-etcd.ts';
 import { nodeNameKey, parseNodeKey, records } from './record-kinds.ts';
 import type { NodeRecord } from './record-shapes.ts';
 
@@ -15,6 +17,24 @@ const node: NodeRecord = {
 
 test('decode() returns the record that encode() wrote', () => {
   expect(records.node.decode('k', records.node.encode(node))).toEqual(node);
+});
+
+test('read() returns a record with a condition that fails once the key is written', async () => {
+  const etcd = new MemoryEtcd();
+  const { signal } = new AbortController();
+  const key = records.node.key('node-1');
+  const write = put(key, records.node.encode(node));
+  const missing = await records.node.read(etcd, key, signal);
+  expect([missing.entry, missing.record]).toEqual([undefined, undefined]);
+  const stored = await etcd.commit({ when: [missing.unchanged], then: [write] }, { signal });
+  const read = await records.node.read(etcd, key, signal);
+  expect([stored.kind, read.record]).toEqual(['committed', node]);
+  for (const { unchanged, want } of [
+    { unchanged: missing.unchanged, want: 'conflict' },
+    { unchanged: read.unchanged, want: 'committed' },
+    { unchanged: read.unchanged, want: 'conflict' },
+  ])
+    expect((await etcd.commit({ when: [unchanged], then: [write] }, { signal })).kind).toBe(want);
 });
 
 describe('decode() refuses', () => {
