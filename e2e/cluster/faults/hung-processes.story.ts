@@ -64,7 +64,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
     await cluster.run(preferred, 'kill', '-STOP', pid);
     const hungMs = Date.now();
     const [, seen] = await Promise.all([
-      statusNames(step, bench, cluster, `kube-apiserver of ${preferred}`),
+      statusNames(step, bench, cluster, `kube-apiserver on node ${preferred}`),
       watchNodes(cluster, { from, untilMs: hungMs + HUNG_MS }),
     ]);
     await cluster.try(preferred, 'kill', '-CONT', pid); // the kubelet may have killed it meanwhile
