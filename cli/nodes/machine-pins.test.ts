@@ -39,7 +39,7 @@ function configuration(inventory: readonly object[] = []): string {
 async function createVerified() {
   const answer = { record: createMachine('a').record, key: createSoftKey() };
   const harness = await createCuratorHarness(
-    { getNode: async () => ({ node: answer.record }) } as never,
+    { getNode: async () => ({ node: answer.record }) },
     {},
     {
       getEvidence: async ({ nonce }: { readonly nonce: Uint8Array }) => {
@@ -51,7 +51,7 @@ async function createVerified() {
         ]);
         return { variant: 'tpm', evidence: forgeEvidence({ binding, key: answer.key, pcrValues }) };
       },
-    } as never,
+    },
   );
   await harness.files.writeAtomic('/owner/cluster.yaml', configuration());
   const answerAs = ({ key, record }: ReturnType<typeof createMachine>, over: object = {}): void => {

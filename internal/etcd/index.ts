@@ -31,7 +31,7 @@ export {
   type WatchOptions,
   type Write,
 } from './key-space.ts';
-export type { Alarm } from './maintenance.ts';
+export type { Alarm, MemberStatus } from './maintenance.ts';
 export type { Member } from './members.ts';
 export { readMemberGauges } from './metrics.ts';
 export { Namespace } from './namespace.ts';

@@ -9,7 +9,7 @@ import {
 } from './proto/gen/etcdserverpb_pb.js';
 
 /** The status of the member that responded. */
-interface MemberStatus {
+export interface MemberStatus {
   readonly memberId: bigint;
   readonly version: string;
   readonly leaderId: bigint;
