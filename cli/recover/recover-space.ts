@@ -27,7 +27,7 @@ export interface FullEtcd {
   /** A client of the local member as root. */
   readonly local: SpaceClient;
   /** A client of one member as root, for the endpoint "host:port". Disposed after use. */
-  connect(endpoint: string): SpaceClient & Disposable;
+  readonly connect: (endpoint: string) => SpaceClient & Disposable;
 }
 
 /** What became of one member. */
