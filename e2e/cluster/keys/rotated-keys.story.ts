@@ -134,6 +134,25 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
         ({ stderr }) => /node is not running/.test(stderr),
       );
       await cluster.start('n3');
+      await must('node', 'readmit', 'n3');
+      const fingerprint = await cluster.fingerprint('n3');
+      await eventually(
+        'the owner approves the reset machine',
+        180,
+        () =>
+          bench.cli(
+            '--workspace',
+            workspace,
+            'node',
+            'approve',
+            fingerprint,
+            '--name',
+            'n3',
+            '--roles',
+            'control-plane',
+          ),
+        ({ code }) => code === 0,
+      );
       await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 240);
       await eventually(
         'three voters',
