@@ -100,9 +100,9 @@ describe('InitJob', () => {
   });
 
   test.each([
-    { name: 'a ticket wins the lock', inTheSameLife: true },
-    { name: 'a ticket won the lock after a crash before the lock', inTheSameLife: false },
-  ])('deletes its request with the unlock key when $name', async ({ inTheSameLife }) => {
+    { name: 'a join locks the node first', inTheSameLife: true },
+    { name: 'a join has locked the node after a crash before the lock', inTheSameLife: false },
+  ])('deletes its stored request, which has the unlock key, when $name', async ({ inTheSameLife }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
     const ticket = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket' } as const;

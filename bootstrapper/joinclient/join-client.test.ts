@@ -152,7 +152,7 @@ function pinOf({ clusterId, caPem }: FakeCluster): PinnedCluster {
 }
 
 describe('JoinClient', () => {
-  test('is admitted and receives a ticket for its own keys over a session that shows the node lock', async () => {
+  test('is admitted, locks the node, and gets a ticket in a new session whose evidence includes the lock', async () => {
     const { client, nodeId } = createMachine();
     using granted = await client.admit(life.signal);
     expect(granted.record).toEqual({

@@ -16,7 +16,7 @@ const cases: readonly { name: string; given: NodeKeysInputs; want: unknown }[] =
     want: { kind: 'rest' },
   },
   {
-    name: 'does nothing while the rotation waits for its keys',
+    name: 'does nothing before the new keys of the rotation exist',
     given: { ...controlPlane, cluster: { generation: 3, phase: 'asked' } },
     want: { kind: 'rest' },
   },

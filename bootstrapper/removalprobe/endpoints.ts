@@ -4,7 +4,7 @@ import type { TestCredentialName } from './test-credentials.ts';
 
 /** A curator's request for a removal probe. */
 export interface RemovalProbeRequest {
-  /** Id of a node that is not a member. */
+  /** Id of the node that was removed from the cluster: its credentials are tested. */
   readonly nodeId: string;
   /**
    * Whether the node held the keys of a control plane. If so, credentials created with these keys are tested

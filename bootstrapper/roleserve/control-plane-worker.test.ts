@@ -43,7 +43,7 @@ describe('planControlPlane()', () => {
       want: { kind: 'wait', why: 'the membership of this node' },
     },
     {
-      name: 'serves as a member',
+      name: 'starts etcd and the curator of a node that is a member of the cluster',
       given: { ...unknown, localRoles: all, clusterMembership: membership, localComponents: components },
       want: { kind: 'start', config: { kind: 'serve', membership } },
     },

@@ -283,7 +283,7 @@ describe('attest explain', () => {
       want: 'eventlog-replay',
     },
     {
-      name: 'a TPM quote with a second key',
+      name: 'a TPM quote if an endorsement names another attestation key',
       asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'other.pub'] },
       more: { 'other.pub': fixture('./fixtures/ak.pub').with(80, 0) },
       want: 'attest-endorsement-unknown',

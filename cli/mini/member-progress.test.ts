@@ -60,7 +60,7 @@ describe('memberProgress()', () => {
       want: { kind: 'pending', text: 'waiting for approval: join-x because', joinId: 'id' },
     },
     {
-      name: 'waiting for an admitted machine without a join slot',
+      name: 'waiting for an admitted machine, because another machine has the join slot',
       given: joined(JoinState.APPROVED),
       want: { kind: 'waiting', text: expect.stringContaining('because') as unknown as string },
     },

@@ -318,10 +318,10 @@ function renderReport(report: VerifyReport): string {
 }
 
 const PIN_TEXTS: Readonly<Record<VerifyReport['pin'], string>> = {
-  'first seen': 'first seen now',
-  unchanged: 'the known one',
-  changed: 'NOT the known one',
-  accepted: 'accepted instead of the known one',
+  'first seen': 'seen for the first time',
+  unchanged: 'the machine that the workspace knows',
+  changed: 'NOT the machine that the workspace knows',
+  accepted: 'accepted instead of the machine that the workspace knew',
 };
 
 function byNumber(a: string, b: string): number {

@@ -258,7 +258,7 @@ await test('a TLS session is not resumed: the second connection shows new eviden
   assert.equal(await server.refusal(), 'atls-frame-order');
 });
 
-await test('parallel handshakes with one TPM', async (t) => {
+await test('parallel handshakes share quotes of one TPM, and each gets its own evidence', async (t) => {
   await t.test('parallel handshakes share quotes, and each gets evidence for its own session', async () => {
     const said = await Promise.all(Array.from({ length: 12 }, () => connectHonest(server.address)));
     assert.ok(

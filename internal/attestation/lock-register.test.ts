@@ -25,7 +25,7 @@ describe('withLockRegister()', () => {
     { name: 'locked', expected: { shows: 'locked', clusterId } as const, accepted: [locked(zero)] },
     { name: 'either', expected: { shows: 'either', clusterId } as const, accepted: [zero, locked(zero)] },
   ])(
-    'requires the register value for expectation "$name" and requires the quote to include it',
+    'accepts the register values for a node lock that is expected to be $name, and requires the register in the quote',
     ({ expected, accepted }) => {
       const { registers, tpm } = withLockRegister(policy, 15, expected);
       expect(registers.get('pcr15')).toEqual({ accepted, warnOnly: false });

@@ -45,8 +45,8 @@ export class ConnectionLimiter {
     this.#maxEstablished = options.maxConnections ?? MAX_CONNECTIONS;
     this.#clock = clock;
     this.#log = log;
-    // A larger limit than the queue, so that this class decides which connection is refused, not the
-    // kernel.
+    // More sockets than this class queues: it accepts every connection and chooses which one to refuse. At
+    // `maxSockets` Node.js would stop accepting, and connections would wait in the kernel.
     this.maxSockets =
       this.#maxEstablished +
       (pending === undefined ? 0 : pending.maxHandshakes + pending.maxWaiting + BACKLOG);

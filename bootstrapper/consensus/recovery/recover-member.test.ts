@@ -79,7 +79,7 @@ test('newestEpochOf() lists the members that serve the newest epoch, and no memb
   expect(newestEpochOf([])).toEqual({ epoch: 0, endpoints: [] });
 });
 
-describe('the epoch of the data', () => {
+describe('the stored epoch of the data of etcd', () => {
   const layout = consensusLayout('/var/lib/cluster', 'state');
 
   test('readEpoch() returns 1 before writeEpoch(), and the written value afterwards', async () => {

@@ -61,8 +61,8 @@ export async function surveyMembers(
 }
 
 /**
- * Like `surveyMembers`, but reads a copy of this member's data if this member does not answer. Its etcd is
- * stopped afterwards.
+ * Like `surveyMembers`. If the etcd of this node does not answer, it reads a copy of its data with a temporary
+ * etcd, which it stops afterwards.
  */
 export async function surveyWithDataCopy(
   ports: SystemPorts,

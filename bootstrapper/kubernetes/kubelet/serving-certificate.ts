@@ -38,7 +38,7 @@ export async function servedCertificateTimes(
   try {
     return shown === undefined ? LONG_DUE : certificateTimesOf(shown);
   } catch {
-    return LONG_DUE; // unreadable copy: the presented certificate is unknown until a restart
+    return LONG_DUE; // The stored copy of the presented certificate is unreadable, so the kubelet is restarted.
   }
 }
 

@@ -48,7 +48,7 @@ export function parseBitString(element: DerElement): {
   if (unusedBits === undefined || unusedBits > 7)
     throw new Asn1Error('reading BIT STRING: no count of unused bits');
   if (bytes.length === 0 && unusedBits !== 0)
-    throw new Asn1Error('reading BIT STRING: unused bits of nothing');
+    throw new Asn1Error('reading BIT STRING: empty, but with a count of unused bits');
   if ((last & ((1 << unusedBits) - 1)) !== 0) throw new Asn1Error('reading BIT STRING: unused bits not zero');
   return { bytes, unusedBits };
 }

@@ -36,7 +36,7 @@ const QUOTED: ReadonlyMap<number, Uint8Array> = new Map([
   [7, new Uint8Array(32)],
 ]);
 
-describe('event logs of real machines', () => {
+describe('parsing and replaying the event logs of real machines', () => {
   const known = [
     {
       name: 'arch-linux-workstation.bin',

@@ -6,7 +6,7 @@ const LOADER = '/lib64/ld-linux-x86-64.so.2';
 
 describe('parseElfNeeds()', () => {
   test.each([
-    { name: 'a static program', given: {}, want: { interpreter: undefined, libraries: [] } },
+    { name: 'a static program (none)', given: {}, want: { interpreter: undefined, libraries: [] } },
     {
       name: 'a program with libraries',
       given: { interpreter: LOADER, libraries: ['libmnl.so.0', 'libc.so.6'] },
@@ -17,7 +17,7 @@ describe('parseElfNeeds()', () => {
       given: { libraries: ['libc.so.6'] },
       want: { interpreter: undefined, libraries: ['libc.so.6'] },
     },
-  ])('parseElfNeeds() returns the interpreter and libraries of $name', ({ given, want }) => {
+  ])('parseElfNeeds() returns the interpreter and libraries that $name needs', ({ given, want }) => {
     expect(parseElfNeeds(elfFile(given))).toEqual(want);
   });
 

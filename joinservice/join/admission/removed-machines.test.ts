@@ -69,7 +69,7 @@ describe('a removed machine', () => {
     { name: 'inventory', policy: inventory },
     { name: 'auto', policy: auto },
     { name: 'approve', policy: {} },
-  ])('is refused under $name with a new key', async ({ policy }) => {
+  ])('is refused under the join policy $name, also when it has a new key', async ({ policy }) => {
     const world = await createWorld(auto);
     await world.join(1);
     await world.remove('node-1');
@@ -200,8 +200,7 @@ describe('a removed machine', () => {
     await world.join(1, chip);
     const signed = [];
     if (listed) {
-      // The entry of the chip stays in the configuration until the owner deletes it together with the
-      // removal.
+      // Removing the node does not delete the inventory entry of its chip: that needs an owner's signature.
       const { harness } = world;
       const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
       const document = {

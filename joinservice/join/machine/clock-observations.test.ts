@@ -71,7 +71,7 @@ describe('ClockObservations.record()', () => {
     expect(await storedObservation()).toMatchObject({ resetCount: 5 });
   });
 
-  test('ClockObservations.record() refuses a copy whose clock still has the time of the copy', async () => {
+  test('ClockObservations.record() refuses a copy of the TPM whose clock is behind the recorded one', async () => {
     await note({ clockMs: 600 * MINUTE_MS });
     await expect(note({ clockMs: 590 * MINUTE_MS })).rejects.toThrow(copied('clock-behind'));
   });

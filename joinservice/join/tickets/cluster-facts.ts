@@ -118,7 +118,8 @@ export class ClusterFacts {
     const nodes = await this.#nodes.get();
     signal.throwIfAborted();
     const holds = (view: NodeView): boolean =>
-      // The status names the address of a control plane that has not requested a ticket since reservations exist.
+      // A control plane that got its last ticket from a release without address reservations: its status has the
+      // address.
       (view.isAlive || isActiveControlPlane(view)) && canonicalAddress(addressOf(view)) === address;
     return nodes.find(holds)?.record.nodeId;
   }
