@@ -27,6 +27,8 @@ import {
   deleteNodeRecords,
   requireOwnerForInventory,
 } from './removal/delete-node-records.ts';
+import type { Role } from '../../internal/role/index.ts';
+import { confirmRemoval, removedNodeId } from './removal/readmit.ts';
 import { runApprove, runReadmit, runSetRole } from './index.ts';
 import { runConfigApply } from '../configuration/index.ts';
 import { runOperatorAccept, runOperatorAdd, runOperatorKey, runOperatorRemove } from '../operators/index.ts';
@@ -280,6 +282,66 @@ describe('documents that an owner signs', () => {
       { identity: byKey, removal: 1 },
     ]);
     await expect(runReadmit(harness.owner, 'w7')).rejects.toMatchObject({ code: 'nodes-removed-unknown' });
+  });
+
+  describe('the removal of a control plane', () => {
+    const body = { nodeId: NODE.nodeId, identity: EK, fingerprint: fingerprintOfKey(NODE_KEY) };
+    const floors = { owners: 0, policy: 0, operators: 0 };
+    const granted = { ...body, floors, roles: ['ConsensusMember', 'KubernetesController'] as Role[] };
+    const removedBy = { nodeId: NODE.nodeId, name: 'n2', removedMs: 1n, removedBy: 'operator:o' };
+    const removals = [EK, fingerprintOfKey(NODE_KEY).replace('sha256', 'machine-key')].map((identity) => ({
+      ...removedBy,
+      identity,
+      removal: 1,
+      readmitted: true,
+    }));
+
+    test.each([
+      { name: 'whose grant is on record', node: { ...NODE, roles: [] }, isGranted: true },
+      { name: 'that the inventory lists', node: { ...NODE, roles: CONTROL }, isGranted: false },
+    ])('$name withdraws its grant in the same call', async ({ node, isGranted }) => {
+      await using harness = await createSigned();
+      if (isGranted) harness.record('grant', granted);
+      for (const isReset of [false, true]) {
+        harness.sent.length = 0;
+        await deleteNodeRecords(harness.owner, node as never, { isReset });
+        expect(harness.sent).toMatchObject([{ call: 'deleteNode' }]);
+        expect(harness.signed('grant')).toMatchObject({
+          serial: isGranted ? 2 : 1,
+          body: { ...body, roles: ['KubernetesWorker'] },
+        });
+      }
+    });
+
+    test('of a worker signs no grant', async () => {
+      await using harness = await createSigned();
+      await deleteNodeRecords(harness.owner, NODE as never, { isReset: false });
+      expect(harness.signed('grant')).toBeUndefined();
+    });
+
+    test.each([
+      { name: 'node readmit', run: runReadmit },
+      {
+        name: 'node remove, repeated by an owner',
+        run: async (context: Parameters<typeof runReadmit>[0], which: string) => {
+          const nodeId = await removedNodeId(context, which);
+          if (nodeId !== undefined) await confirmRemoval(context, nodeId);
+        },
+      },
+    ])('by an operator is confirmed by $name', async ({ run }) => {
+      await using harness = await createSigned();
+      harness.record('grant', granted);
+      harness.onRecord.removed.push(...removals);
+      await run(harness.owner, 'n2');
+      expect(harness.signed('grant')).toMatchObject({
+        serial: 2,
+        body: { ...body, roles: ['KubernetesWorker'] },
+      });
+      harness.record('grant', { ...granted, roles: ['KubernetesWorker'] }, 2);
+      harness.sent.length = 0;
+      await run(harness.owner, 'n2');
+      expect(harness.sent).toEqual([]);
+    });
   });
 
   test('sign signs what is on record after confirmation', async () => {

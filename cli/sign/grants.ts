@@ -55,8 +55,20 @@ export async function grantForNode(
   if (signer === undefined) return [];
   const subject = grantSubjectOf(node);
   if (gains) return [grantFor(signer, subject, rolesFromWire(wanted))];
-  const isGranted = signer.newest('grant', node.nodeId) !== undefined;
-  return isGranted ? [grantFor(signer, subject, ['KubernetesWorker'])] : [];
+  return isControlPlaneGranted(signer, node.nodeId) ? [withdrawalFor(signer, subject)] : [];
+}
+
+/**
+ * Withdraws what an owner has granted this node, so that every signer frees its address and name and renews none of its
+ * control-plane certificates.
+ */
+export function withdrawalFor(signer: DocumentSigner, subject: GrantSubject): Uint8Array {
+  return grantFor(signer, subject, ['KubernetesWorker']);
+}
+
+/** Whether the newest grant of a node gives it control-plane roles. */
+export function isControlPlaneGranted(signer: DocumentSigner, nodeId: string): boolean {
+  return signer.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === true;
 }
 
 /** The grant that approving a machine needs; none for a worker. `which`: the argument of `cluster node approve`. */

@@ -7,6 +7,14 @@
  * ```
  */
 export { openSigner, policyFor, type DocumentSigner } from './document-signer.ts';
-export { grantFor, grantForJoin, grantForNode, rolesFromWire } from './grants.ts';
+export {
+  grantFor,
+  grantForJoin,
+  grantForNode,
+  grantSubjectOf,
+  isControlPlaneGranted,
+  rolesFromWire,
+  withdrawalFor,
+} from './grants.ts';
 export { signedOperators } from './operators.ts';
 export { runSign } from './sign-records.ts';

@@ -403,6 +403,105 @@ describe('addresses and names', () => {
     await expect(signer.sign(named)).rejects.toEqual(coded('signer-address-other'));
   });
 
+  describe('the address and name of a removed control plane', () => {
+    /** Control plane c2 at 192.0.2.2 whose records are deleted, and a new node with the same name that asks for that address. */
+    async function replaced() {
+      const removed = granted();
+      signer.write(signer.owner.grantWrite(removed.record('c2', CONTROL_PLANE), {}, { serial: 2 }));
+      await signer.sign(await signer.request(removed, { address: '192.0.2.2' }));
+      signer.write(remove(records.node.key(removed.nodeId)));
+      const next = new SignerMachine();
+      signer.put(next.record('c2', ['KubernetesWorker']));
+      const request = await signer.request(next, { address: '192.0.2.2' });
+      const withdrawal = (over: Parameters<TestOwner['grantWrite']>[2] = {}) =>
+        signer.owner.grantWrite(
+          removed.record('c2', CONTROL_PLANE),
+          { roles: ['KubernetesWorker'] },
+          { serial: 3, ...over },
+        );
+      return { removed, request, withdrawal };
+    }
+
+    test('are free once an owner has withdrawn its grant, also when that document is deleted later', async () => {
+      const { removed, request, withdrawal } = await replaced();
+      signer.write(withdrawal());
+      expect(await signer.sign(request)).toHaveProperty('kubeletServingCertificatePem');
+      signer.write(remove(documentKey('grant', removed.nodeId)));
+      signer.restart();
+      expect(await signer.sign(request)).toHaveProperty('kubeletServingCertificatePem');
+    });
+
+    test('are free although the withdrawal has expired', async () => {
+      const { request, withdrawal } = await replaced();
+      signer.write(withdrawal({ endsMs: signer.clock.nowMs() - 1 }));
+      expect(await signer.sign(request)).toHaveProperty('kubeletServingCertificatePem');
+    });
+
+    test.each([
+      { name: 'its records are deleted without a signature', write: () => [] },
+      {
+        name: 'its grant is deleted',
+        write: ({ removed }: Awaited<ReturnType<typeof replaced>>) => [
+          remove(documentKey('grant', removed.nodeId)),
+        ],
+      },
+      {
+        name: 'somebody who is no owner withdraws its grant',
+        write: ({ withdrawal }: Awaited<ReturnType<typeof replaced>>) => [
+          withdrawal({ by: new TestOwner({ clock: signer.clock, clusterId: signer.cluster.clusterId }) }),
+        ],
+      },
+      {
+        name: 'an owner withdrew an earlier grant than the one that the signer knows',
+        write: ({ withdrawal }: Awaited<ReturnType<typeof replaced>>) => [withdrawal({ serial: 1 })],
+      },
+      {
+        name: 'an owner withdrew the grant of another node',
+        write: ({ removed }: Awaited<ReturnType<typeof replaced>>) => [
+          signer.owner.grantWrite(
+            forged().record('c9', CONTROL_PLANE),
+            { roles: ['KubernetesWorker'] },
+            { serial: 3, at: removed.nodeId },
+          ),
+        ],
+      },
+    ])('stay reserved when $name', async ({ write }) => {
+      const world = await replaced();
+      signer.write(...write(world));
+      await expect(signer.sign(world.request)).rejects.toEqual(coded('signer-address-other'));
+    });
+
+    test('a removed control plane gets no key for its earlier grant once the signer has seen the withdrawal', async () => {
+      const { removed, request, withdrawal } = await replaced();
+      signer.write(withdrawal());
+      await signer.sign(request);
+      signer.restart();
+      const before = removed.record('c2', CONTROL_PLANE);
+      signer.write(signer.owner.grantWrite(before, {}, { serial: 2 }));
+      signer.put(before);
+      await signer.clock.advance(1_000);
+      await expect(signer.sign(await signer.request(removed, { address: '192.0.2.2' }))).rejects.toEqual(
+        coded('owner-document-serial-old'),
+      );
+    });
+
+    test('are reserved again when an owner grants it control-plane roles again', async () => {
+      const { removed, request, withdrawal } = await replaced();
+      signer.write(withdrawal());
+      await signer.sign(request);
+      signer.write(remove(records.node.key(request.nodeId)));
+      const again = removed.record('c2', CONTROL_PLANE);
+      signer.put(again);
+      signer.write(signer.owner.grantWrite(again, {}, { serial: 4 }));
+      await signer.clock.advance(1_000);
+      await signer.sign(await signer.request(removed, { address: '192.0.2.2' }));
+      const worker = forged(['KubernetesWorker']);
+      await expect(signer.sign(await signer.request(worker, { address: '192.0.2.2' }))).rejects.toEqual(
+        coded('signer-address-other'),
+      );
+    });
+  });
+
   test('the reserved address of a control plane that another signer signed for is refused for a worker', async () => {
     const other = new SignerMachine();
     signer.put(other.record('c3', CONTROL_PLANE));

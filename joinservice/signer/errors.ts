@@ -44,7 +44,7 @@ export const signerErrors = defineErrors({
   ),
   'signer-address-other': fault.peer.refused(
     'A machine requested a certificate for an address or name that is not its own.',
-    'Give the machine an address and a name of its own. The error names the node that has them.',
+    'Give the machine an address and a name of its own. The error names the node that has them. If that is a control plane that was removed without an owner, an owner frees them with `cluster node remove NODE` or `cluster node readmit NODE`.',
   ),
   'signer-grant-missing': retryable.operator.refused(
     'A control plane needs a grant signed by an owner, and there is none for this node.',

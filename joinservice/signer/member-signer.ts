@@ -22,7 +22,7 @@ import { SignerError } from './errors.ts';
 import { sealForTpm } from './seal-for-tpm.ts';
 import type { EvidenceVerifier, StatementEvidence } from './evidence-verifier.ts';
 import type { KeyRing } from './key-ring.ts';
-import type { SignerMemory } from './signer-memory.ts';
+import type { KnownControlPlane, SignerMemory } from './signer-memory.ts';
 import type { SignerOwnerDocuments } from './signer-owner-documents.ts';
 import { verifyStatement, type SignedStatement } from './verify-statement.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
@@ -71,11 +71,11 @@ export class MemberSigner {
 
   /** Verifies a request and signs its certificates. @throws SignerError, OwnerDocumentError */
   async signMember(request: MemberRequest, signal: AbortSignal) {
-    const { memory, cluster } = this.#reads;
+    const { cluster } = this.#reads;
     const node = await this.#node(request.nodeId, signal);
     const statement = this.#statement(node, request);
     await this.#refuseReplay(node, statement);
-    const controlPlanes = [cluster.own, ...(await memory.controlPlanes()).values()];
+    const controlPlanes = [cluster.own, ...(await this.#grantedControlPlanes(signal))];
     const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
     await this.#refuseReserved(node, address, signal);
     const made = { statement: statement.bytes, evidence: request.evidence };
@@ -108,6 +108,22 @@ export class MemberSigner {
     const asked = { ...request, clusterId: cluster.clusterId, nodePubKeyDer };
     const by = { nodeId: node.nodeId, signature: request.signature, nowMs: clock.nowMs() };
     return verifyStatement(asked, by);
+  }
+
+  /**
+   * The known control planes, without those whose grant an owner has withdrawn, as after a removal. A withdrawal is remembered,
+   * so that neither the earlier grant nor the reservation comes back when somebody restores an old etcd document.
+   */
+  async #grantedControlPlanes(signal: AbortSignal): Promise<readonly KnownControlPlane[]> {
+    const { memory, documents } = this.#reads;
+    const known = [...(await memory.controlPlanes()).values()].filter((each) => !each.isWithdrawn);
+    const withdrawals = await documents.withdrawals(known, signal);
+    for (const [index, withdrawal] of withdrawals.entries()) {
+      const each = known[index];
+      if (each === undefined || withdrawal === undefined) continue;
+      await memory.keepControlPlane({ ...each, grant: floorOf(withdrawal), isWithdrawn: true });
+    }
+    return known.filter((_, index) => withdrawals[index] === undefined);
   }
 
   /** Other signers have signed for control planes that this one does not know; their addresses are reserved in etcd. */

@@ -24,6 +24,8 @@ const controlPlaneShape = z.strictObject({
   statement: z.strictObject({ id: z.string(), timeMs: z.int() }),
   /** The grant of the owner; absent where the inventory lists the machine. */
   grant: floorShape.optional(),
+  /** Whether `grant` is the withdrawal of an owner, which frees the address and the name. */
+  isWithdrawn: z.literal(true).optional(),
 });
 
 /** A control plane to which this signer has given keys or certificates. */

@@ -21,7 +21,7 @@ import {
 import { isControlPlane } from '../../internal/role/index.ts';
 import { documentBytes } from '../ownerdocs/index.ts';
 import { SignerError } from './errors.ts';
-import { FLOOR_KINDS, type FloorKind, type SignerMemory } from './signer-memory.ts';
+import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory } from './signer-memory.ts';
 
 /** Where owner documents and the first owners come from. */
 export interface SignerOwnerDocumentsPorts {
@@ -74,6 +74,28 @@ export class SignerOwnerDocuments {
     for (const kind of FLOOR_KINDS)
       if (grant.body.floors[kind] > 0) await memory.raiseFloor(kind, { serial: grant.body.floors[kind] });
     return grant;
+  }
+
+  /** For each of these control planes: the withdrawal of its grant by an owner; undefined while none is valid. */
+  async withdrawals(
+    known: readonly Pick<KnownControlPlane, 'nodeId' | 'grant'>[],
+    signal: AbortSignal,
+  ): Promise<readonly (VerifiedDocument<'grant'> | undefined)[]> {
+    const trust = await this.#trust(true, signal);
+    return Promise.all(
+      known.map(async ({ nodeId, grant: floor }) => {
+        const entry = await this.#ports.etcd.get(documentKey('grant', nodeId), { signal });
+        if (entry === undefined) return undefined;
+        try {
+          const expected = { ...trust, kind: 'grant', floor, acceptExpired: true } as const;
+          const grant = verifyDocument(documentBytes(entry), expected);
+          return grant.body.nodeId === nodeId && !isControlPlane(grant.body.roles) ? grant : undefined;
+        } catch (error) {
+          if (error instanceof OwnerDocumentError) return undefined; // an invalid document withdraws nothing
+          throw error;
+        }
+      }),
+    );
   }
 
   /** The operator with a key; undefined if no owner has signed this operator. */

@@ -7,10 +7,17 @@ import {
 } from '../../../internal/config/index.ts';
 import { CodedError } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../../internal/pki/index.ts';
-import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { openSigner, policyFor, type DocumentSigner } from '../../sign/index.ts';
+import {
+  grantSubjectOf,
+  isControlPlaneGranted,
+  openSigner,
+  policyFor,
+  withdrawalFor,
+  type DocumentSigner,
+} from '../../sign/index.ts';
 import { readCaller, callCurator, newMutation } from '../../cluster/index.ts';
 import {
   readLastApplied,
@@ -47,11 +54,16 @@ export async function deleteNodeRecords(
     const current = await readCurrentConfiguration(context);
     const entries = inventoryEntriesOf(node, current);
     const deletesEntries = !options.isReset && entries.length > 0 && signer !== undefined;
+    const changed = deletesEntries ? withoutEntries(signer, current, entries) : undefined;
     const request = {
       nodeId: node.nodeId,
       mutation: newMutation(),
-      ...(options.isReset ? { documents: readmissionsFor(signer, node) } : {}),
-      ...(deletesEntries ? withoutEntries(signer, current, entries) : {}),
+      ...changed?.change,
+      documents: [
+        ...(options.isReset ? readmissionsFor(signer, node) : []),
+        ...(changed?.documents ?? []),
+        ...withdrawalsFor(signer, node, entries),
+      ],
     };
     try {
       await callCurator(context, ({ curator }) => curator.deleteNode(request));
@@ -117,6 +129,19 @@ function readmissionsFor(signer: DocumentSigner | undefined, node: Node): Uint8A
   return [signer.sign('readmission', { identity, removal: before + 1 })];
 }
 
+/** The withdrawal of what owners have granted a control plane; none for a worker, or without a signer. */
+function withdrawalsFor(
+  signer: DocumentSigner | undefined,
+  node: Node,
+  entries: readonly InventoryMachine[],
+): Uint8Array[] {
+  if (signer === undefined) return [];
+  const isListed = entries.some(({ roles }) => roles.includes('control-plane'));
+  const wasControlPlane =
+    node.roles.includes(NodeRole.CONSENSUS_MEMBER) || isControlPlaneGranted(signer, node.nodeId);
+  return isListed || wasControlPlane ? [withdrawalFor(signer, grantSubjectOf(node))] : [];
+}
+
 function withoutEntries(
   signer: DocumentSigner,
   { document, revision: baseRevision }: CurrentConfiguration,
@@ -124,7 +149,7 @@ function withoutEntries(
 ) {
   const gone = entries.map(({ identity }) => identity);
   const configuration = Buffer.from(canonicalJson(without(document, gone)), 'utf8');
-  return { configuration, baseRevision, documents: policyFor(signer, configuration) };
+  return { change: { configuration, baseRevision }, documents: policyFor(signer, configuration) };
 }
 
 function without(document: Json | undefined, gone: readonly string[]): Json {

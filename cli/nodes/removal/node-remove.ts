@@ -29,6 +29,7 @@ import {
   isRecordDeleted,
   savePendingRemoval,
 } from './pending-removals.ts';
+import { confirmRemoval } from './readmit.ts';
 import { checkRemoved } from './removal-checks.ts';
 import { renderRemovalResult, showRemovalPreview } from './render-removal.ts';
 import {
@@ -63,7 +64,16 @@ export async function runRemove(
   await currentKubeAccess(context); // fail before the first change: the last steps need Kubernetes
   const { node } = await findRemovalTarget(context, name);
   const choice = { isLost: options.isLost, ...options.keys };
-  if (isRecordDeleted(node)) return deleteAndReport(context, node, choice);
+  if (isRecordDeleted(node)) {
+    const steps = ['check again that every part of the cluster has forgotten it and refuses its credentials'];
+    if (options.dryRun)
+      return (
+        showRemovalPreview(context, node, { done: 'removed', steps, losses: [], plan: undefined }),
+        'ok'
+      );
+    await confirmRemoval(context, node.nodeId);
+    return deleteAndReport(context, node, choice);
+  }
   const preview = await planRemoval(context, node, options);
   if (options.dryRun) {
     showRemovalPreview(context, node, { done: 'removed', ...preview });

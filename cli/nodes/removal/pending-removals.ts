@@ -6,6 +6,7 @@ import { readJson } from '../../../internal/file/index.ts';
 import { NodeSchema, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { readCaller, findNode } from '../../cluster/index.ts';
+import { removedNodeId } from './readmit.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_KEPT = 100;
@@ -51,8 +52,11 @@ export async function findRemovalTarget(context: CommandContext, name: string): 
   const found = await nodeIfKnown(context, open?.nodeId ?? name);
   if (found !== undefined) return { node: found, earlierRun: open };
   const before = open ?? own.at(-1); // the checks can be repeated after a finished removal
-  if (before === undefined && !NODE_ID.test(name))
-    return { node: await findNode(context, name), earlierRun: before };
+  if (before === undefined && !NODE_ID.test(name)) {
+    const nodeId = await removedNodeId(context, name); // by another operator
+    if (nodeId === undefined) return { node: await findNode(context, name), earlierRun: before };
+    return { node: create(NodeSchema, { nodeId, name }), earlierRun: before };
+  }
   const nodeId = before?.nodeId ?? name;
   // If another node has joined by this name since, the Node object of that name is not this node's.
   const isNameFree = before !== undefined && (await nodeIfKnown(context, before.name)) === undefined;

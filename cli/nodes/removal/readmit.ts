@@ -4,11 +4,13 @@ import type { RemovedMachine } from '../../../joinservice/curatorproto/gen/opera
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
-import { openSigner } from '../../sign/index.ts';
+import { isControlPlaneGranted, openSigner, withdrawalFor, type DocumentSigner } from '../../sign/index.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
 const MIN_PREFIX = 8;
+/** Every removal is recorded under the node key, and under the hardware where that is known. */
+const BY_KEY = 'machine-key:';
 
 /** `cluster node ls --removed`: machines that were removed, which every policy refuses until an owner readmits them. */
 export async function runRemovedList(context: CommandContext): Promise<void> {
@@ -46,10 +48,8 @@ export async function runReadmit(context: CommandContext, which: string): Promis
     throw new OwnerDocumentError('owner-document-required', `readmitting ${which}: requires role owner`);
   const found = removedAs(signer.removed, which);
   const open = found.filter(({ readmitted }) => !readmitted);
-  const documents = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
-  const mutation = newMutation();
-  if (documents.length > 0)
-    await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
+  const readmissions = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
+  await putDocuments(context, [...readmissions, ...withdrawalsFor(signer, found)]);
   const identities = found.map(({ identity }) => printable(identity));
   context.host.result({ identities, readmitted: open.length }, () =>
     [
@@ -58,6 +58,39 @@ export async function runReadmit(context: CommandContext, which: string): Promis
       'It needs approval like any other machine. Reset it first, as root on the machine: see cluster node reset --help',
     ].join('\n'),
   );
+}
+
+/**
+ * Signs that a control plane, which an operator without an owner's key removed, is no control plane any more. Only then do
+ * signers free its address and name. Does nothing for a caller who is not an owner.
+ */
+export async function confirmRemoval(context: CommandContext, nodeId: string): Promise<void> {
+  const signer = await openSigner(context);
+  if (signer === undefined) return;
+  const found = signer.removed.filter((each) => each.nodeId === nodeId);
+  await putDocuments(context, withdrawalsFor(signer, found));
+}
+
+/** The node ID of the removed machine with this name; undefined unless there is exactly one. */
+export async function removedNodeId(context: CommandContext, name: string): Promise<string | undefined> {
+  const { removed } = await callCurator(context, ({ operatorApi }) => operatorApi.listDocuments({}));
+  const ids = new Set(removed.filter((each) => each.name === name).map(({ nodeId }) => nodeId));
+  return ids.size === 1 ? [...ids][0] : undefined;
+}
+
+async function putDocuments(context: CommandContext, documents: Uint8Array[]): Promise<void> {
+  if (documents.length === 0) return;
+  const mutation = newMutation();
+  await callCurator(context, ({ operatorApi }) => operatorApi.putDocuments({ documents, mutation }));
+}
+
+/** The withdrawal for a removed control plane that still has a grant. @param removals of one machine */
+function withdrawalsFor(signer: DocumentSigner, removals: readonly RemovedMachine[]): Uint8Array[] {
+  const byKey = removals.find(({ identity }) => identity.startsWith(BY_KEY));
+  if (byKey === undefined || !isControlPlaneGranted(signer, byKey.nodeId)) return [];
+  const { identity } = removals.find((each) => each !== byKey) ?? byKey;
+  const fingerprint = byKey.identity.replace(BY_KEY, 'sha256:');
+  return [withdrawalFor(signer, { nodeId: byKey.nodeId, fingerprint, identity })];
 }
 
 /**

@@ -1058,7 +1058,8 @@ export declare type DeleteNodeRequest = Message<"cluster.curator.v1.DeleteNodeRe
   mutation?: Mutation | undefined;
 
   /**
-   * Owner documents: a `readmission` where the machine is to join again, a `policy` for the configuration below.
+   * Owner documents: a `readmission` where the machine is to join again, a `policy` for the configuration below, and for a
+   * control plane the `grant` that withdraws its roles.
    *
    * @generated from field: repeated bytes documents = 3;
    */
