@@ -35,6 +35,7 @@ export interface CuratorOptions {
 export class Curator {
   readonly service: Implementation<MemberIdentity>;
   readonly #etcd: KeySpace;
+  readonly #ownerDocs: OwnerDocuments;
   readonly #nodes: NodeStore;
   /** The audit log of this process, which the join service uses too. */
   readonly audit: AuditLog;
@@ -45,6 +46,7 @@ export class Curator {
   constructor(options: CuratorOptions) {
     const { etcd, clock, log } = options;
     this.#etcd = etcd;
+    this.#ownerDocs = options.ownerDocs;
     this.#nodes = new NodeStore(etcd);
     this.audit = new AuditLog({ etcd });
     this.mutations = new Mutations({ etcd, clock, audit: this.audit });
@@ -71,7 +73,11 @@ export class Curator {
   ): Implementation<MemberIdentity> {
     return implement(
       service,
-      authorizedHandlers(service, handlers, { etcd: this.#etcd, openCalls: this.#memberships }),
+      authorizedHandlers(service, handlers, {
+        etcd: this.#etcd,
+        ownerDocs: this.#ownerDocs,
+        openCalls: this.#memberships,
+      }),
     );
   }
 

@@ -10,6 +10,10 @@ export const curatorErrors = defineErrors({
     'The caller is a member, but its role does not allow this call.',
     'Ask an operator who has the role that the error names.',
   ),
+  'curator-operator-unsigned': fault.operator.refused(
+    'No owner has signed this operator with this name, key and role. The record in etcd alone gives no access: somebody may have written it.',
+    'An owner checks `cluster operator ls`, removes operators that nobody knows, and signs the others with `cluster sign`, or adds this one again with `cluster operator add`.',
+  ),
   'curator-node-unknown': fault.operator.precondition(
     'No node has this ID or name.',
     'List all nodes with `cluster node ls`.',

@@ -24,7 +24,7 @@ export type CuratorHandlers = Handlers<typeof CuratorContract, MemberIdentity>;
  */
 export class TestCurators implements AsyncDisposable {
   readonly etcd: MemoryEtcd;
-  readonly clock = new FakeClock();
+  readonly clock: FakeClock;
   readonly cluster: TestCluster;
   readonly first: TestPeer;
   readonly owner: TestPeer;
@@ -34,13 +34,14 @@ export class TestCurators implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #runs: readonly Promise<unknown>[];
 
-  private constructor(parts: Pick<TestCurators, 'etcd' | 'cluster' | 'first' | 'owner'>, count: number) {
+  private constructor(parts: Parts, count: number) {
     this.etcd = parts.etcd;
+    this.clock = parts.clock;
+    this.signer = parts.signer;
     this.cluster = parts.cluster;
     this.first = parts.first;
     this.owner = parts.owner;
     const nodeId = nodeIdOf(parts.first);
-    this.signer = new FakeOwner({ clock: this.clock });
     const ownerDocs = this.signer.ownerDocs(this.etcd);
     const facts = {
       certificates: [{ name: 'curator', notAfterMs: 7 }],
@@ -69,11 +70,13 @@ export class TestCurators implements AsyncDisposable {
   }
 
   static async create(count = 1, etcd = new MemoryEtcd()): Promise<TestCurators> {
-    const nowMs = new FakeClock().nowMs();
-    const cluster = await TestCluster.create(etcd, () => nowMs);
+    const clock = new FakeClock();
+    const nowMs = clock.nowMs();
+    const signer = new FakeOwner({ clock });
+    const cluster = await TestCluster.create(etcd, () => nowMs, signer);
     const first = await cluster.addNode('first', { roles: ['ConsensusMember', 'KubernetesController'] });
     const owner = await cluster.addOperator('owner', 'owner');
-    const curators = new TestCurators({ etcd, cluster, first, owner }, count);
+    const curators = new TestCurators({ etcd, clock, cluster, first, owner, signer }, count);
     await settle();
     return curators;
   }
@@ -101,6 +104,8 @@ export class TestCurators implements AsyncDisposable {
     await Promise.allSettled(this.#runs);
   }
 }
+
+type Parts = Pick<TestCurators, 'etcd' | 'clock' | 'cluster' | 'first' | 'owner' | 'signer'>;
 
 /** The ID of a node. */
 export function nodeIdOf({ identity }: TestPeer): string {

@@ -32,9 +32,11 @@ async function createHarness() {
     put: (...documents: Uint8Array[]) =>
       handlers.putDocuments(create(putDocuments.input, { documents, mutation: mutation() }), call),
     list: async () => handlers.listDocuments(create(listDocuments.input), call),
+    /** Without the operators, which an owner had signed before the test. */
     kinds: async () => {
       const { documents = [] } = await handlers.listDocuments(create(listDocuments.input), call);
-      return documents.map((each) => parseDocument(each)).map(({ kind, serial }) => `${kind} ${serial}`);
+      const parsed = documents.map((each) => parseDocument(each)).filter(({ kind }) => kind !== 'operators');
+      return parsed.map(({ kind, serial }) => `${kind} ${serial}`);
     },
     [Symbol.asyncDispose]: () => curators[Symbol.asyncDispose](),
   };
@@ -106,6 +108,19 @@ describe('owner documents', () => {
     await ownerDocs.newest('policy', '', { signal });
     await signer.record(etcd, old);
     await expect(ownerDocs.newest('policy', '', { signal })).rejects.toEqual(
+      coded('owner-document-serial-old'),
+    );
+  });
+
+  test('a removed owner stays removed if the newest `owners` document is deleted from etcd', async () => {
+    await using harness = await createHarness();
+    const { signer, second, etcd, ownerDocs, keyOf } = harness;
+    await harness.put(signer.sign('owners', { keys: [keyOf(signer), keyOf(second)] }));
+    await harness.put(signer.sign('owners', { keys: [keyOf(signer)] }));
+    await expect(ownerDocs.trust(signal)).resolves.toMatchObject({ owners: [signer.pubKey] });
+    etcd.commitNow({ when: [], then: [{ kind: 'delete', key: documentKey('owners', 2) }] });
+    await expect(ownerDocs.trust(signal)).rejects.toEqual(coded('owner-document-serial-old'));
+    await expect(harness.put(second.sign('policy', POLICY))).rejects.toEqual(
       coded('owner-document-serial-old'),
     );
   });

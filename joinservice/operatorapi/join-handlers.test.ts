@@ -142,6 +142,6 @@ describe('decideJoin() for a control plane', () => {
       coded('owner-document-required'),
     );
     expect(await harness.list(JoinState.PENDING)).toEqual([nodeId]);
-    expect((await harness.etcd.list('documents/', { signal })).entries).toEqual([]);
+    expect((await harness.etcd.list('documents/grant/', { signal })).entries).toEqual([]);
   });
 });

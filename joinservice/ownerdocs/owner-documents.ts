@@ -8,12 +8,15 @@ import {
   type VerifiedDocument,
 } from '../../internal/ownerdocument/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
   documentKey,
   DOCUMENTS_PREFIX,
   records,
+  type OperatorRole,
   type RemovedRecord,
 } from '../../internal/records/index.ts';
 import { documentBytes } from './stored-documents.ts';
@@ -29,11 +32,20 @@ export interface OwnerDocumentsPorts {
   readonly ownerKeys: readonly Uint8Array[];
 }
 
+/** An operator that an owner has signed. */
+export interface SignedOperator {
+  /** Undefined for an owner who is in no list of operators. */
+  readonly name: string | undefined;
+  readonly role: OperatorRole;
+}
+
 /** Reads owner documents from etcd and verifies each with owners that do not come from etcd. */
 export class OwnerDocuments {
   readonly #ports: OwnerDocumentsPorts;
   /** The newest document that this process has accepted, by etcd key, so that etcd cannot present an older one again. */
   readonly #floors = new Map<string, Floor>();
+  /** The same for the documents of kind `owners`, which form a chain. */
+  #ownersFloor: Floor | undefined;
 
   constructor(ports: OwnerDocumentsPorts) {
     this.#ports = ports;
@@ -51,18 +63,28 @@ export class OwnerDocuments {
     if (first === undefined) return { ...base, owners: [], ownersFloor: undefined };
     const start = { keys: [first, ...others] as const, floor: undefined };
     const now = resolveOwners(start, chain.entries.map(documentBytes), base);
+    const seen = this.#ownersFloor?.serial ?? 0;
+    // A removed owner would be valid again if the newest documents were deleted from etcd.
+    if ((now.floor?.serial ?? 0) < seen)
+      throw new OwnerDocumentError(
+        'owner-document-serial-old',
+        `verifying the owners: serial ${now.floor?.serial ?? 0}, serial ${seen} was accepted before`,
+      );
+    this.#ownersFloor = now.floor;
     return { ...base, owners: now.keys, ownersFloor: now.floor };
   }
 
   /**
    * The stored document of a kind, verified; undefined where there is none.
    * @param subject empty for kinds that exist once
+   * @param options `mayHaveEnded` and `anyEpoch` (before a recovery) are for what is in effect already, never for admitting
+   * something new
    * @throws OwnerDocumentError where the stored document is invalid
    */
   async newest<K extends DocumentKind>(
     kind: K,
     subject: string,
-    options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean },
+    options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean; readonly anyEpoch?: boolean },
   ): Promise<VerifiedDocument<K> | undefined> {
     const key = documentKey(kind, subject);
     const entry = await this.#ports.etcd.get(key, { signal: options.signal });
@@ -70,6 +92,7 @@ export class OwnerDocuments {
     const trust = await this.trust(options.signal);
     const document = verifyDocument(documentBytes(entry), {
       ...trust,
+      ...(options.anyEpoch === true ? { epoch: 1 } : {}),
       kind,
       floor: this.#floors.get(key),
       acceptExpired: options.mayHaveEnded ?? false,
@@ -90,6 +113,21 @@ export class OwnerDocuments {
       if (error instanceof OwnerDocumentError) return { document: undefined, why: error.message };
       throw error;
     }
+  }
+
+  /**
+   * The operator with this key, as an owner has signed it; undefined where no owner has. A list of operators stays in effect
+   * after its end and after a recovery of the quorum. An owner whose key is in the set of owners needs no list.
+   * @param fingerprint "sha256:HEX" of the key
+   * @throws OwnerDocumentError where the stored list or the set of owners is invalid
+   */
+  async operator(fingerprint: string, signal: AbortSignal): Promise<SignedOperator | undefined> {
+    const list = await this.newest('operators', '', { signal, mayHaveEnded: true, anyEpoch: true });
+    const listed = list?.body.operators.find((each) => each.fingerprint === fingerprint);
+    if (listed !== undefined) return listed;
+    const { owners } = await this.trust(signal);
+    const isOwner = owners.some((raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint);
+    return isOwner ? { name: undefined, role: 'owner' } : undefined;
   }
 
   /** Why no owner has signed a configuration; undefined if an owner has. */

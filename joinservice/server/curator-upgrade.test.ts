@@ -39,7 +39,8 @@ beforeEach(async () => {
   const now = new SystemClock();
   etcd = new MemoryEtcd();
   clock = new FakeClock();
-  cluster = await TestCluster.create(etcd, () => now.nowMs());
+  const signer = new FakeOwner({ clock: now });
+  cluster = await TestCluster.create(etcd, () => now.nowMs(), signer);
   const first = await cluster.addNode('first', { roles: ['ConsensusMember'] });
   const result = { version: 1 as const, initId: 'one', result: base64('the result') };
   const ownership = {
@@ -54,7 +55,7 @@ beforeEach(async () => {
   const { log } = createMemoryLogger();
   const unused = () => Promise.reject(new Error('not asked'));
   const facts = { certificates: [], etcdStatus: unused, etcdMembers: unused };
-  const ownerDocs = new FakeOwner({ clock: now }).ownerDocs(etcd);
+  const ownerDocs = signer.ownerDocs(etcd);
   const curator = new Curator({ etcd, ownerDocs, nodeId: 'first', facts, clock: now, log });
   const server = new RpcServer<MemberIdentity>({
     clock: new SystemClock(),
@@ -82,7 +83,10 @@ async function createBare(role?: OperatorRole): Promise<TlsIdentity> {
   const keyPem = generateEd25519Key();
   const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
   const record = { version: 1 as const, name: 'owner', fingerprint, role: role ?? 'owner', createdMs: 1 };
-  if (role !== undefined) await write(records.operator.key(fingerprint), records.operator.encode(record));
+  if (role !== undefined) {
+    await write(records.operator.key(fingerprint), records.operator.encode(record));
+    await cluster.signOperator({ name: 'owner', fingerprint, role });
+  }
   const nowMs = Date.now();
   return {
     keyPem,

@@ -106,9 +106,9 @@ export class TestService implements AsyncDisposable {
     const root = await etcd.connect('root', member.endpoint);
     await untilServing(root);
     const space = new Namespace(root, CLUSTER_PREFIX);
-    const cluster = await TestCluster.create(space, () => clock.nowMs());
+    const signer = new FakeOwner({ clock });
+    const cluster = await TestCluster.create(space, () => clock.nowMs(), signer);
     await recordClusterSettings(space, cluster, rules('approve'));
-    const signer = new FakeOwner({ clock, clusterId: cluster.clusterId });
     const world: World = { directory, etcd, member, space, cluster, signer, closing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');

@@ -15,6 +15,7 @@ import {
   createMemoryLogger,
   TestCluster,
   TestEtcd,
+  TestOwner,
   untilServing,
   type TestMember,
   type TestPeer,
@@ -29,6 +30,7 @@ const clock = new SystemClock();
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
 
+const signer = new TestOwner({ clock });
 let etcd: TestEtcd;
 let member: TestMember;
 let cluster: TestCluster;
@@ -45,7 +47,7 @@ beforeAll(async () => {
   member = await etcd.startMember('one');
   const root = await etcd.connect('root', member.endpoint);
   await untilServing(root);
-  cluster = await TestCluster.create(new Namespace(root, CLUSTER_PREFIX), () => clock.nowMs());
+  cluster = await TestCluster.create(new Namespace(root, CLUSTER_PREFIX), () => clock.nowMs(), signer);
   first = await cluster.addNode('first', { roles: ['ConsensusMember'] });
   owner = await cluster.addOperator('owner', 'owner');
   const config = await writeFiles();
@@ -95,6 +97,7 @@ async function writeFiles(): Promise<JoinserviceConfig> {
     certFile: at('node.crt'),
     keyFile: at('node.key'),
     stores: [join(directory, 'store')],
+    ownerKeys: [Buffer.from(signer.pubKey).toString('base64')],
     etcd: {
       endpoints: [member.endpoint],
       caFile: at('etcd-ca.crt'),

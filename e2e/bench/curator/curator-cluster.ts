@@ -14,6 +14,7 @@ import {
   findFreePort,
   TestCluster,
   TestEtcd,
+  TestOwner,
   untilServing,
   type TestPeer,
 } from '../../../internal/testing/index.ts';
@@ -55,7 +56,8 @@ export async function startCuratorCluster(): Promise<CuratorCluster> {
   const root = await etcd.connect('root', member.endpoint);
   await untilServing(root);
   const space = new Namespace(root, CLUSTER_PREFIX);
-  const cluster = await TestCluster.create(space, () => clock.nowMs());
+  const signer = new TestOwner({ clock });
+  const cluster = await TestCluster.create(space, () => clock.nowMs(), signer);
   const configuration = { version: 1 as const, document: btoa('{}'), updatedMs: 1, updatedBy: 'bench' };
   await space.commit(
     { when: [], then: [put(CONFIGURATION_KEY, records.configuration.encode(configuration))] },
@@ -83,6 +85,7 @@ export async function startCuratorCluster(): Promise<CuratorCluster> {
     certFile: at('node.crt'),
     keyFile: at('node.key'),
     stores: [],
+    ownerKeys: [Buffer.from(signer.pubKey).toString('base64')],
     etcd: {
       endpoints: [member.endpoint],
       caFile: at('etcd-ca.crt'),

@@ -16,6 +16,7 @@ import {
 import {
   CLUSTER_KEY,
   CONFIGURATION_KEY,
+  documentKey,
   nodeNameKey,
   records,
   type NodeRecord,
@@ -24,6 +25,7 @@ import {
 import { isControlPlane } from '../../role/index.ts';
 import type { TlsIdentity } from '../../rpc/index.ts';
 import { Secret } from '../../secret/index.ts';
+import type { TestOwner } from './test-owner.ts';
 
 const signal = new AbortController().signal;
 
@@ -45,12 +47,17 @@ export class TestCluster {
   readonly authority: { readonly caPem: string; readonly keyPem: Secret<string> };
   readonly #etcd: KeySpace;
   readonly #signer: KeyCertificateSigner;
+  /** Signs every operator that is added; without it their records are unsigned, as an attacker would write them. */
+  readonly #owner: TestOwner | undefined;
+  readonly #operators: { name: string; fingerprint: string; role: OperatorRole }[] = [];
 
   private constructor(
     etcd: KeySpace,
     authority: { readonly caPem: string; readonly keyPem: Secret<string> },
-    nowMs: () => number,
+    options: { readonly nowMs: () => number; readonly owner: TestOwner | undefined },
   ) {
+    const { nowMs, owner } = options;
+    this.#owner = owner;
     const signer = new KeyCertificateSigner({ ...authority, nowMs });
     this.authority = authority;
     this.#etcd = etcd;
@@ -58,11 +65,11 @@ export class TestCluster {
     this.trust = { caPem: signer.caPem, clusterId: this.clusterId, nowMs };
   }
 
-  /** @param etcd the key space of the cluster */
-  static async create(etcd: KeySpace, nowMs: () => number): Promise<TestCluster> {
+  /** @param etcd the key space of the cluster @param owner signs the operators of `addOperator` */
+  static async create(etcd: KeySpace, nowMs: () => number, owner?: TestOwner): Promise<TestCluster> {
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'cluster test', keyPem, nowMs: nowMs() });
-    const cluster = new TestCluster(etcd, { caPem, keyPem }, nowMs);
+    const cluster = new TestCluster(etcd, { caPem, keyPem }, { nowMs, owner });
     await cluster.setEpoch(1);
     const configuration = {
       version: 1 as const,
@@ -122,14 +129,28 @@ export class TestCluster {
     return this.#peer(await this.#signer.issue(leaf), keyPem, pubKeyDer);
   }
 
-  async addOperator(name: string, role: OperatorRole): Promise<TestPeer> {
-    const keyPem = generateKeyPem();
+  async addOperator(name: string, role: OperatorRole, keyPem = generateKeyPem()): Promise<TestPeer> {
     const pubKeyDer = pubKeyDerOf(keyPem);
     const fingerprint = fingerprintOfKey(pubKeyDer);
     const record = { version: 1 as const, name, fingerprint, role, createdMs: 1 };
     await this.#put(records.operator.key(fingerprint), records.operator.encode(record));
+    await this.signOperator({ name, fingerprint, role });
     const leaf = operatorLeaf({ clusterId: this.clusterId, pubKeyDer, name });
     return this.#peer(await this.#signer.issue(leaf), keyPem, pubKeyDer);
+  }
+
+  /** Adds an operator to the list that the owner of this cluster signs. */
+  async signOperator(operator: { name: string; fingerprint: string; role: OperatorRole }): Promise<void> {
+    if (this.#owner === undefined) return;
+    this.#operators.push(operator);
+    const document = this.#owner.sign('operators', { operators: [...this.#operators] });
+    const record = {
+      version: 1 as const,
+      document: Buffer.from(document).toString('base64'),
+      recordedMs: 1,
+      recordedBy: 'test',
+    };
+    await this.#put(documentKey('operators', ''), records.document.encode(record));
   }
 
   /** Deletes the record of a member; its certificate stays valid. */

@@ -1,8 +1,9 @@
 import { create, type DescMethod } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { EtcdError, put } from '../../../internal/etcd/index.ts';
-import { records } from '../../../internal/records/index.ts';
-import { settle } from '../../../internal/testing/index.ts';
+import { documentKey, records, type OperatorRecord } from '../../../internal/records/index.ts';
+import { MemoryEtcd, settle, TestCluster, type TestPeer } from '../../../internal/testing/index.ts';
+import { FakeOwner } from '../../ownerdocs/fake-owner.ts';
 import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator as CuratorContract, Permission } from '../../curatorproto/gen/curator_pb.js';
 import { authorizeCaller, permissionOf } from './authorize-caller.ts';
@@ -84,11 +85,12 @@ describe('authorizeCaller()', () => {
   });
 
   test('authorizeCaller() lets a recorded key without a certificate request a certificate, and nothing else', async () => {
-    const { cluster, etcd } = await createCurators();
+    const { cluster, etcd, signer } = await createCurators();
+    const reads = { etcd, ownerDocs: signer.ownerDocs(etcd) };
     const viewer = await cluster.addOperator('v', 'viewer');
     if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
     const identity = { ...viewer.identity, isKeyOnly: true } as const;
-    const enter = (method: DescMethod) => authorizeCaller(etcd, { identity, method, signal });
+    const enter = (method: DescMethod) => authorizeCaller(reads, { identity, method, signal });
     await expect(enter(OperatorApi.method.renewOperator)).resolves.toMatchObject({
       name: 'v',
       role: 'viewer',
@@ -99,6 +101,95 @@ describe('authorizeCaller()', () => {
           await expect(enter(method)).rejects.toEqual(coded('curator-denied'));
     await cluster.forget(viewer);
     await expect(enter(OperatorApi.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
+  });
+
+  describe('an attacker who writes to etcd, without an owner key', () => {
+    type Harness = Awaited<ReturnType<typeof createCurators>>;
+    const { listNodes, getInitResult } = CuratorContract.method;
+    const read = ({ curator }: Harness, peer: TestPeer) =>
+      curator.listNodes(create(listNodes.input), as(peer));
+    const forge = async ({ etcd }: Harness, peer: TestPeer, over: Partial<OperatorRecord>) => {
+      if (peer.identity.kind !== 'operator') throw new TypeError('no operator');
+      const key = records.operator.key(peer.identity.fingerprint);
+      const entry = await etcd.get(key, { signal });
+      const before = entry && records.operator.decode(key, entry.value);
+      const { fingerprint } = peer.identity;
+      const record = { version: 1 as const, name: 'eve', role: 'viewer' as const, createdMs: 1, ...before };
+      etcd.commitNow({
+        when: [],
+        then: [put(key, records.operator.encode({ ...record, fingerprint, ...over }))],
+      });
+    };
+    /** An operator record and a certificate that no owner has asked for. */
+    const createUnsigned = async ({ clock }: Harness) =>
+      (await TestCluster.create(new MemoryEtcd(), () => clock.nowMs())).addOperator('eve', 'owner');
+
+    test.each([
+      { name: 'raises the role of an operator', over: { role: 'owner' as const } },
+      { name: 'renames an operator', over: { name: 'owner' } },
+    ])('who $name gets nothing for that operator', async ({ over }) => {
+      const harness = await createCurators();
+      const viewer = await harness.cluster.addOperator('v', 'viewer');
+      await expect(read(harness, viewer)).resolves.toBeDefined();
+      await forge(harness, viewer, over);
+      await expect(read(harness, viewer)).rejects.toEqual(coded('curator-operator-unsigned'));
+    });
+
+    test('who adds a record for a key of their own gets nothing, not even with the key alone', async () => {
+      const harness = await createCurators();
+      const eve = await createUnsigned(harness);
+      await forge(harness, eve, { role: 'owner' });
+      await expect(read(harness, eve)).rejects.toEqual(coded('curator-operator-unsigned'));
+      const keyOnly = { ...eve, identity: { ...eve.identity, isKeyOnly: true } as never };
+      await expect(harness.curator.getInitResult(create(getInitResult.input), as(keyOnly))).rejects.toEqual(
+        coded('curator-operator-unsigned'),
+      );
+    });
+
+    test('who replaces the signed operators with a list of their own locks operators out', async () => {
+      const harness = await createCurators();
+      const viewer = await harness.cluster.addOperator('v', 'viewer');
+      if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
+      const forger = new FakeOwner({ clock: harness.clock });
+      const { fingerprint } = viewer.identity;
+      const operators = [{ name: 'v', fingerprint, role: 'owner' as const }];
+      await forger.record(harness.etcd, forger.sign('operators', { operators }));
+      await forge(harness, viewer, { role: 'owner' });
+      await expect(read(harness, viewer)).rejects.toEqual(coded('curator-operator-unsigned'));
+    });
+
+    test('who restores an older list of operators brings nobody back', async () => {
+      const harness = await createCurators();
+      const { etcd, cluster, signer } = harness;
+      const gone = await cluster.addOperator('gone', 'operator');
+      await expect(read(harness, gone)).resolves.toBeDefined();
+      const key = documentKey('operators', '');
+      const others = [{ name: 'x', fingerprint: signer.fingerprint, role: 'owner' as const }];
+      const older = (await etcd.get(key, { signal }))?.value ?? new Uint8Array();
+      await signer.record(etcd, signer.sign('operators', { operators: others }));
+      await expect(read(harness, gone)).rejects.toEqual(coded('curator-operator-unsigned'));
+      etcd.commitNow({ when: [], then: [put(key, older)] });
+      await expect(read(harness, gone)).rejects.toEqual(coded('curator-operator-unsigned'));
+    });
+  });
+
+  test('authorizeCaller() accepts signed operators after the signature expired, and after a recovery of the quorum', async () => {
+    const { curator, cluster, clock } = await createCurators();
+    const viewer = await cluster.addOperator('v', 'viewer');
+    await clock.advance(3 * 24 * 60 * 60 * 1000);
+    await cluster.setEpoch(2);
+    await expect(
+      curator.listNodes(create(CuratorContract.method.listNodes.input), as(viewer)),
+    ).resolves.toBeDefined();
+  });
+
+  test('authorizeCaller() accepts the owner of the provisioning before any owner has signed operators', async () => {
+    const { curator, cluster, etcd, signer } = await createCurators();
+    const owner = await cluster.addOperator('o', 'owner', signer.keyPem);
+    etcd.commitNow({ when: [], then: [{ kind: 'delete', key: documentKey('operators', '') }] });
+    await expect(
+      curator.listNodes(create(CuratorContract.method.listNodes.input), as(owner)),
+    ).resolves.toBeDefined();
   });
 
   test('authorizeCaller() refuses every caller while etcd is unavailable', async () => {

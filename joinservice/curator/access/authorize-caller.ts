@@ -1,10 +1,12 @@
 import { getOption, hasOption, type DescMethod } from '@bufbuild/protobuf';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../../internal/pki/index.ts';
-import { records, type OperatorRole } from '../../../internal/records/index.ts';
+import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
+import { records, type OperatorRecord, type OperatorRole } from '../../../internal/records/index.ts';
 import { isMemberState } from '../../../internal/role/index.ts';
 import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator, Permission, permission as permissionOption } from '../../curatorproto/gen/curator_pb.js';
+import type { OwnerDocuments } from '../../ownerdocs/index.ts';
 import { CuratorError } from '../errors.ts';
 
 /** A caller with its record in etcd, which is read for each call. */
@@ -22,6 +24,12 @@ export type Caller =
       readonly name: string;
       readonly role: OperatorRole;
     };
+
+/** Where the records of callers and the documents of owners are read. */
+export interface CallerReads {
+  readonly etcd: KeySpace;
+  readonly ownerDocs: OwnerDocuments;
+}
 
 const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>> = {
   viewer: [Permission.READ, Permission.INSPECT],
@@ -45,10 +53,11 @@ const BY_KEY: readonly DescMethod[] = [Curator.method.getInitResult, OperatorApi
 /**
  * Authorizes a call. The certificate identifies the caller; its record and role are read from etcd for each call,
  * linearizably, so every curator refuses a caller from the moment that it is deleted, and everybody while etcd is unavailable.
- * @throws CuratorError `curator-denied`, `curator-not-member`
+ * The record alone makes nobody an operator: name, key and role must be what an owner has signed.
+ * @throws CuratorError `curator-denied`, `curator-not-member`, `curator-operator-unsigned`
  */
 export async function authorizeCaller(
-  etcd: KeySpace,
+  reads: CallerReads,
   call: { readonly identity: MemberIdentity; readonly method: DescMethod; readonly signal: AbortSignal },
 ): Promise<Caller> {
   if (
@@ -61,7 +70,7 @@ export async function authorizeCaller(
       `cannot call ${call.method.name} without a certificate of the cluster`,
     );
   }
-  const caller = await findCaller(etcd, call.identity, call.signal);
+  const caller = await findCaller(reads, call.identity, call.signal);
   const needed = permissionOf(call.method);
   const held = caller.kind === 'node' ? NODE_PERMISSIONS : OPERATOR_PERMISSIONS[caller.role];
   if (needed === Permission.UNSPECIFIED || !held.includes(needed)) {
@@ -93,13 +102,20 @@ export function membershipKeyOf(identity: MemberIdentity): string {
     : records.operator.key(identity.fingerprint);
 }
 
-async function findCaller(etcd: KeySpace, identity: MemberIdentity, signal: AbortSignal): Promise<Caller> {
+async function findCaller(
+  { etcd, ownerDocs }: CallerReads,
+  identity: MemberIdentity,
+  signal: AbortSignal,
+): Promise<Caller> {
   const key = membershipKeyOf(identity);
   const entry = await etcd.get(key, { signal });
   if (entry !== undefined) {
     if (identity.kind === 'operator') {
       const { name, role, fingerprint } = records.operator.decode(key, entry.value);
-      if (fingerprint === identity.fingerprint) return { kind: 'operator', fingerprint, name, role };
+      if (fingerprint === identity.fingerprint) {
+        await verifyOperator(ownerDocs, { name, role, fingerprint }, signal);
+        return { kind: 'operator', fingerprint, name, role };
+      }
     } else {
       const { nodeId, name, pubKey, state } = records.node.decode(key, entry.value);
       const isKeyOnRecord = fingerprintOfKey(Buffer.from(pubKey, 'base64')) === identity.fingerprint;
@@ -109,4 +125,23 @@ async function findCaller(etcd: KeySpace, identity: MemberIdentity, signal: Abor
   }
   const who = identity.kind === 'node' ? `node ${identity.nodeId}` : `operator ${identity.name}`;
   throw new CuratorError('curator-not-member', `${who} is not a member of this cluster`);
+}
+
+/** Checks that an owner has signed an operator as it is recorded. @throws CuratorError `curator-operator-unsigned` */
+async function verifyOperator(
+  ownerDocs: OwnerDocuments,
+  { name, role, fingerprint }: Pick<OperatorRecord, 'name' | 'role' | 'fingerprint'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const who = `${role} ${name} (${fingerprint})`;
+  const signed = await ownerDocs.operator(fingerprint, signal).catch((cause: unknown) => {
+    if (!(cause instanceof OwnerDocumentError)) throw cause;
+    throw new CuratorError('curator-operator-unsigned', `verifying ${who}`, { cause });
+  });
+  if (signed?.role === role && (signed.name ?? name) === name) return;
+  const found =
+    signed === undefined
+      ? 'no owner has signed this key'
+      : `an owner signed ${signed.role} ${signed.name ?? ''}`;
+  throw new CuratorError('curator-operator-unsigned', `cannot authorize ${who}: ${found.trim()}`);
 }

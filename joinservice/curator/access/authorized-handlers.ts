@@ -1,17 +1,15 @@
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
-import type { KeySpace } from '../../../internal/etcd/index.ts';
 import type { MemberIdentity } from '../../../internal/pki/index.ts';
 import type { Call, Handlers } from '../../../internal/rpc/index.ts';
 import type { Curator } from '../../curatorproto/gen/curator_pb.js';
-import { authorizeCaller, type Caller } from './authorize-caller.ts';
+import { authorizeCaller, type Caller, type CallerReads } from './authorize-caller.ts';
 import type { OpenCalls } from './open-calls.ts';
 
 /** Handlers of the contract `Curator` whose callers are authorized. */
 export type AuthorizedHandlers = Handlers<typeof Curator, Caller>;
 
 /** Dependencies of the authorization of calls. */
-export interface AccessCheck {
-  readonly etcd: KeySpace;
+export interface AccessCheck extends CallerReads {
   readonly openCalls: OpenCalls;
 }
 
@@ -29,16 +27,16 @@ export function authorizedHandlers<S extends DescService>(
 }
 
 function authorizedMethod(method: DescMethod, handler: unknown, check: AccessCheck): unknown {
-  const { etcd, openCalls } = check;
+  const { openCalls } = check;
   if (method.methodKind === 'unary' || method.methodKind === 'client_streaming') {
     return async (request: unknown, call: Call<MemberIdentity>) => {
-      const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: call.signal });
+      const caller = await authorizeCaller(check, { identity: call.peer, method, signal: call.signal });
       return (handler as Single)(request, { ...call, peer: caller });
     };
   }
   return async function* (request: unknown, call: Call<MemberIdentity>): AsyncGenerator<unknown> {
     using tracked = openCalls.track(call.peer, call.signal);
-    const caller = await authorizeCaller(etcd, { identity: call.peer, method, signal: tracked.signal });
+    const caller = await authorizeCaller(check, { identity: call.peer, method, signal: tracked.signal });
     yield* untilAborted(
       (handler as Many)(request, { ...call, peer: caller, signal: tracked.signal }),
       tracked.signal,

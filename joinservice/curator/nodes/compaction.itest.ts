@@ -48,7 +48,8 @@ afterAll(() => etcd[Symbol.asyncDispose]());
  */
 async function createCurator() {
   const space = new Namespace(root, CLUSTER_PREFIX);
-  const cluster = await TestCluster.create(space, () => clock.nowMs());
+  const signer = new FakeOwner({ clock });
+  const cluster = await TestCluster.create(space, () => clock.nowMs(), signer);
   const owner = await cluster.addOperator('owner', 'owner');
   const wire = new TcpProxy(endpoint);
   open.push(() => wire[Symbol.asyncDispose]());
@@ -66,7 +67,7 @@ async function createCurator() {
   };
   const log = createMemoryLogger().log;
   const own = new Namespace(far, CLUSTER_PREFIX);
-  const ownerDocs = new FakeOwner({ clock }).ownerDocs(own);
+  const ownerDocs = signer.ownerDocs(own);
   const parts = { etcd: own, ownerDocs, nodeId: 'first', facts, clock, log };
   const curator = new Curator(parts);
   const stop = new AbortController();
