@@ -1,19 +1,20 @@
 import { describe, expect, test } from '@jest/globals';
 import { EMPTY_CHAIN, extendChain, type ChainHead } from '../../internal/audit/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
+import type { AuditLogName } from '../../internal/records/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import { contextOf } from '../cluster/curator/fake-curator.ts';
 import { runAuditVerify } from './audit.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ChainEntry } from './audit-log.ts';
 
-function chain(count: number, what = 'DecideJoin') {
+function chain(count: number, what = 'DecideJoin', log: AuditLogName = 'decisions') {
   let head: ChainHead = EMPTY_CHAIN;
   const shown: ChainEntry[] = [];
   for (let seq = 1; seq <= count; seq++) {
     const facts = { timeMs: seq, caller: 'operator:owner', method: what, subject: `n${seq}`, detail: {} };
-    const next = extendChain(head, facts);
+    const next = extendChain(head, facts, log);
     head = next.head;
-    shown.push({ seq, record: next.record });
+    shown.push({ log, seq, record: next.record });
   }
   return { shown, head };
 }
@@ -22,9 +23,9 @@ async function harness() {
   const keyPem = generateEd25519Key();
   const files = new MemoryFiles();
   await files.makeDirectory('/harness');
-  const place = { workspace: '/harness', clusterId: 'c1' };
+  const place = { workspace: '/harness', clusterId: 'c1', log: 'decisions' as const };
   const owner = { keyPem, pubKey: ed25519PubKeyFrom(keyPem) ?? new Uint8Array() };
-  return { files, checkpoints: new Checkpoints(files, place, owner) };
+  return { files, owner, checkpoints: new Checkpoints(files, place, owner) };
 }
 
 const broken = (code: string): unknown => expect.objectContaining({ code });
@@ -34,7 +35,7 @@ describe('verifyChain()', () => {
     const { checkpoints } = await harness();
     const { shown, head } = chain(5);
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
-    const verified = verifyChain(shown, await checkpoints.list(), head);
+    const verified = verifyChain(shown, await checkpoints.list(), { claimed: head, log: 'decisions' });
     expect(verified).toMatchObject({ head, matchedCheckpoints: 1 });
     expect(verified.entries.map(({ subject }) => subject)).toEqual(['n1', 'n2', 'n3', 'n4', 'n5']);
   });
@@ -43,9 +44,13 @@ describe('verifyChain()', () => {
     const { checkpoints } = await harness();
     const { shown, head } = chain(5);
     const kept = shown.slice(3);
-    expect(() => verifyChain(kept, [], head)).toThrow(broken('audit-log-altered'));
+    expect(() => verifyChain(kept, [], { claimed: head, log: 'decisions' })).toThrow(
+      broken('audit-log-altered'),
+    );
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
-    expect(verifyChain(kept, await checkpoints.list(), head).entries).toHaveLength(2);
+    expect(
+      verifyChain(kept, await checkpoints.list(), { claimed: head, log: 'decisions' }).entries,
+    ).toHaveLength(2);
   });
 
   test.each([
@@ -57,13 +62,19 @@ describe('verifyChain()', () => {
     {
       name: 'an altered entry',
       change: (all: ChainEntry[]) =>
-        all.splice(1, 1, { seq: 2, record: chain(2, 'Other').shown[1]?.record ?? new Uint8Array() }),
+        all.splice(1, 1, {
+          log: 'decisions',
+          seq: 2,
+          record: chain(2, 'Other').shown[1]?.record ?? new Uint8Array(),
+        }),
     },
     { name: 'a truncated chain', change: (all: ChainEntry[]) => all.pop() },
   ])('reports $name', ({ change }) => {
     const { shown, head } = chain(5);
     change(shown);
-    expect(() => verifyChain(shown, [], head)).toThrow(broken('audit-chain-broken'));
+    expect(() => verifyChain(shown, [], { claimed: head, log: 'decisions' })).toThrow(
+      broken('audit-chain-broken'),
+    );
   });
 
   test('refuses a rewritten chain, and one that ends before a checkpoint', async () => {
@@ -71,9 +82,47 @@ describe('verifyChain()', () => {
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const known = await checkpoints.list();
     const other = chain(5, 'Other');
-    expect(() => verifyChain(other.shown, known, other.head)).toThrow(broken('audit-log-altered'));
+    expect(() => verifyChain(other.shown, known, { claimed: other.head, log: 'decisions' })).toThrow(
+      broken('audit-log-altered'),
+    );
     const short = chain(2);
-    expect(() => verifyChain(short.shown, known, short.head)).toThrow(broken('audit-log-altered'));
+    expect(() => verifyChain(short.shown, known, { claimed: short.head, log: 'decisions' })).toThrow(
+      broken('audit-log-altered'),
+    );
+  });
+});
+
+describe('the log of requests', () => {
+  const requests = { claimed: undefined, log: 'requests' } as const;
+  const { shown, head } = chain(5, 'Attest', 'requests');
+
+  test('is verified from its oldest entry, without a checkpoint', () => {
+    expect(verifyChain(shown.slice(2), [], { ...requests, claimed: head }).entries).toHaveLength(3);
+    expect(() => verifyChain(shown.slice(2).toSpliced(1, 1), [], requests)).toThrow(
+      broken('audit-chain-broken'),
+    );
+  });
+
+  test('is not accepted as the log of decisions, nor the other way around', async () => {
+    expect(() => verifyChain(shown, [], { claimed: head, log: 'decisions' })).toThrow(
+      broken('audit-chain-broken'),
+    );
+    expect(() => verifyChain(chain(5).shown, [], requests)).toThrow(broken('audit-chain-broken'));
+  });
+
+  test('has checkpoints of its own, which are not valid for the log of decisions', async () => {
+    const { files, owner } = await harness();
+    const place = { workspace: '/harness', clusterId: 'c1' };
+    const own = new Checkpoints(files, { ...place, log: 'requests' }, owner);
+    await own.add(chain(3, 'Attest', 'requests').head, { epoch: 1, nowMs: 0 });
+    const known = await own.list();
+    expect(verifyChain(shown.slice(1), known, requests).matchedCheckpoints).toBe(1);
+    const other = chain(5, 'Other', 'requests');
+    expect(() => verifyChain(other.shown.slice(1), known, requests)).toThrow(broken('audit-log-altered'));
+    const text = await files.read('/harness/audit/requests/0000000000000003.json', 9999);
+    await files.writeAtomic('/harness/audit/0000000000000003.json', text ?? '');
+    const decisions = new Checkpoints(files, { ...place, log: 'decisions' }, owner);
+    await expect(decisions.list()).rejects.toEqual(broken('audit-checkpoint-invalid'));
   });
 });
 
@@ -107,7 +156,19 @@ describe('an audit export', () => {
 
   test('is unchanged after parsing', () => {
     const { shown, head } = chain(3);
-    expect(verifyChain(parseExport(renderExport(shown)), [], head).head).toEqual(head);
+    expect(
+      verifyChain(parseExport(renderExport(shown)), [], { claimed: head, log: 'decisions' }).head,
+    ).toEqual(head);
+  });
+
+  test('has the entries of both logs', async () => {
+    const files = new MemoryFiles();
+    await files.makeDirectory('/nowhere');
+    const both = [...chain(3).shown, ...chain(4, 'Attest', 'requests').shown];
+    await files.writeAtomic('/nowhere/export', renderExport(both));
+    const context = contextOf(files, '/nowhere');
+    await runAuditVerify(context, '/nowhere/export');
+    expect(context.host.answered).toMatchObject({ entries: 3, requests: { entries: 4 } });
   });
 
   test.each(['hello', 'e30=', '%%%'])('is refused for an invalid line: %s', (text) => {

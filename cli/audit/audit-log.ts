@@ -9,7 +9,7 @@ import {
   type Checkpoint,
 } from '../../internal/audit/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { AuditRecord } from '../../internal/records/index.ts';
+import { auditKey, records, type AuditLogName, type AuditRecord } from '../../internal/records/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { AuditLogError } from './errors.ts';
 
@@ -22,20 +22,23 @@ export interface CheckpointOwner {
   readonly pubKey: Uint8Array;
 }
 
-/** Checkpoints of a cluster's audit log, in the workspace, where the cluster cannot change them. */
+/** Checkpoints of one of a cluster's audit logs, in the workspace, where the cluster cannot change them. */
 export class Checkpoints {
   readonly #files: FilePort;
   readonly #directory: string;
   readonly #clusterId: string;
   readonly #owner: CheckpointOwner;
+  readonly #log: AuditLogName;
 
   constructor(
     files: FilePort,
-    location: { readonly workspace: string; readonly clusterId: string },
+    location: { readonly workspace: string; readonly clusterId: string; readonly log: AuditLogName },
     owner: CheckpointOwner,
   ) {
     this.#files = files;
-    this.#directory = join(location.workspace, 'audit');
+    this.#log = location.log;
+    const directory = join(location.workspace, 'audit');
+    this.#directory = this.#log === 'decisions' ? directory : join(directory, this.#log);
     this.#clusterId = location.clusterId;
     this.#owner = owner;
   }
@@ -47,7 +50,8 @@ export class Checkpoints {
     for (const name of names) {
       const bytes = await this.#files.read(join(this.#directory, name), MAX_CHECKPOINT_BYTES + 1);
       if (bytes === undefined) continue;
-      const expected = { clusterId: this.#clusterId, ownerPubKeys: [this.#owner.pubKey] };
+      const ownerPubKeys = [this.#owner.pubKey];
+      const expected = { clusterId: this.#clusterId, ownerPubKeys, log: this.#log };
       checkpoints.push(parseCheckpoint(bytes, expected));
     }
     return checkpoints;
@@ -55,7 +59,8 @@ export class Checkpoints {
 
   /** Signs and saves the verified head. */
   async add(head: ChainHead, at: { readonly epoch: number; readonly nowMs: number }): Promise<Checkpoint> {
-    const subject = { ...head, clusterId: this.#clusterId, epoch: at.epoch, timeMs: at.nowMs };
+    const { epoch, nowMs: timeMs } = at;
+    const subject = { ...head, clusterId: this.#clusterId, epoch, timeMs, log: this.#log };
     const checkpoint = signCheckpoint(subject, this.#owner);
     await this.#files.makeDirectory(this.#directory);
     const name = `${String(head.seq).padStart(16, '0')}.json`;
@@ -66,6 +71,7 @@ export class Checkpoints {
 
 /** An entry from the cluster or an export. */
 export interface ChainEntry {
+  readonly log: AuditLogName;
   readonly seq: number;
   /** The exact bytes that are hashed. */
   readonly record: Uint8Array;
@@ -80,22 +86,23 @@ export interface VerifiedChain {
 }
 
 /**
- * Verifies a chain from its first entry, or from the checkpoint before the oldest entry that is still kept, against every
- * checkpoint. Pure. @throws AuditError `audit-chain-broken`, AuditLogError `audit-log-altered`
+ * Verifies the chain of one log from its first entry, or from the checkpoint before the oldest entry that is still kept, against every
+ * checkpoint. The log of requests may begin anywhere: machines that nobody admitted push its old entries out within hours. Pure. @throws AuditError `audit-chain-broken`, AuditLogError `audit-log-altered`
  */
 export function verifyChain(
   shown: readonly ChainEntry[],
   checkpoints: readonly Checkpoint[],
-  claimed: ChainHead | undefined,
+  { claimed, log }: { readonly claimed: ChainHead | undefined; readonly log: AuditLogName },
 ): VerifiedChain {
   const first = shown[0]?.seq ?? (claimed?.seq ?? 0) + 1;
-  const start = first === 1 ? EMPTY_CHAIN : checkpoints.find(({ seq }) => seq === first - 1);
+  const known = first === 1 ? EMPTY_CHAIN : checkpoints.find(({ seq }) => seq === first - 1);
+  const start = known ?? (log === 'requests' ? startBefore(shown[0]) : undefined);
   if (start === undefined)
     throw new AuditLogError(
       'audit-log-altered',
       `audit log starts with entry ${first}, but the workspace has no checkpoint of entry ${first - 1}`,
     );
-  const verifier = new ChainVerifier({ seq: start.seq, hash: start.hash });
+  const verifier = new ChainVerifier({ seq: start.seq, hash: start.hash }, log);
   const bySeq = new Map(checkpoints.map((each) => [each.seq, each]));
   const entries: AuditRecord[] = [];
   let matchedCheckpoints = 0;
@@ -111,6 +118,13 @@ export function verifyChain(
       `audit log ends with entry ${verifier.head.seq}, but entry ${beyond.seq} was verified on ${new Date(beyond.timeMs).toISOString()}`,
     );
   return { entries, head: verifier.head, matchedCheckpoints };
+}
+
+/** The head that the oldest entry itself names as the one before it. */
+function startBefore(oldest: ChainEntry | undefined): ChainHead | undefined {
+  if (oldest === undefined) return undefined;
+  const { seq, previous } = records.auditRequests.decode(auditKey(oldest.seq, 'requests'), oldest.record);
+  return { seq: seq - 1, hash: previous };
 }
 
 function matchCheckpoint(checkpoint: Checkpoint | undefined, head: ChainHead): number {
@@ -136,9 +150,13 @@ export function parseExport(text: string): readonly ChainEntry[] {
     .map((line, index) => {
       const record = Buffer.from(line, 'base64');
       try {
-        const { seq } = JSON.parse(record.toString('utf8')) as { seq?: unknown };
+        const { seq, log } = JSON.parse(record.toString('utf8')) as { seq?: unknown; log?: unknown };
         if (typeof seq === 'number' && record.toString('base64') === line)
-          return { seq, record: new Uint8Array(record) };
+          return {
+            log: log === 'requests' ? log : 'decisions',
+            seq,
+            record: new Uint8Array(record),
+          };
       } catch (cause) {
         throw new AuditError('audit-chain-broken', `invalid line ${index + 1} of the export`, {
           cause,

@@ -1,7 +1,7 @@
 import type { AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
-import type { Checkpoint } from '../../internal/audit/index.ts';
+import { EMPTY_CHAIN, type Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import type { AuditRecord } from '../../internal/records/index.ts';
+import type { AuditLogName, AuditRecord } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
@@ -26,16 +26,18 @@ export interface AuditListOptions {
 
 /** `cluster audit ls`: reads the audit log, verifies it against earlier checkpoints, signs a new one, and shows entries. */
 export async function runAuditList(context: CommandContext, options: AuditListOptions): Promise<void> {
-  const { entries, head } = await readVerified(context);
+  const { decisions, requests } = await readVerified(context);
   const { last = Infinity } = options;
+  const entries = byTime(decisions.entries, requests.entries);
   const shown = entries.filter((entry) => isWanted(entry, options)).slice(-last);
-  context.host.result({ head, entries: shown }, () =>
+  const heads = { head: decisions.head, requestsHead: requests.head };
+  context.host.result({ ...heads, entries: shown }, () =>
     shown.length === 0
       ? 'no matching entries'
       : formatTable(
           ['SEQ', 'TIME', 'CALLER', 'METHOD', 'SUBJECT', 'DETAIL'],
           shown.map((entry) => [
-            String(entry.seq),
+            `${entry.log === 'requests' ? 'r' : ''}${entry.seq}`,
             new Date(entry.timeMs).toISOString().replace(/\.\d+Z$/, 'Z'),
             printable(entry.caller),
             printable(entry.method),
@@ -48,9 +50,10 @@ export async function runAuditList(context: CommandContext, options: AuditListOp
 
 /** `cluster audit export FILE`: writes all entries; the file can be verified without the cluster. */
 export async function runAuditExport(context: CommandContext, path: string): Promise<void> {
-  const { shown, head } = await readVerified(context);
+  const { decisions, requests } = await readVerified(context);
+  const shown = [...decisions.shown, ...requests.shown];
   await context.ports.files.writeAtomic(path, renderExport(shown));
-  context.host.result({ path, entries: shown.length, head }, () =>
+  context.host.result({ path, entries: shown.length, head: decisions.head }, () =>
     [`Wrote ${shown.length} entries to ${path}.`, `Next: cluster audit verify ${path}`].join('\n'),
   );
 }
@@ -58,13 +61,17 @@ export async function runAuditExport(context: CommandContext, path: string): Pro
 /** `cluster audit verify [FILE]`: verifies the audit log of the cluster, or an export. */
 export async function runAuditVerify(context: CommandContext, path: string | undefined): Promise<void> {
   const checked = path === undefined ? await readVerified(context) : await verifyFile(context, path);
-  const { head, entries, matchedCheckpoints: confirmed } = checked;
+  const { decisions, requests } = checked;
   const isCompared = !('isCompared' in checked) || checked.isCompared;
-  const data = { entries: entries.length, head, checkpoints: confirmed, isCompared, file: path ?? null };
-  context.host.result(data, () =>
+  const { head, entries, matchedCheckpoints: confirmed } = decisions;
+  const file = path ?? null;
+  const requestsData = { entries: requests.entries.length, head: requests.head };
+  const data = { entries: entries.length, head, checkpoints: confirmed, isCompared, file };
+  context.host.result({ ...data, requests: requestsData }, () =>
     [
       `audit log verified: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} matched`,
       `  last entry  ${head.hash}`,
+      `  requests    ${requests.entries.length} entries up to ${requests.head.seq}`,
       ...(isCompared ? [] : ['No workspace found: not compared with earlier checkpoints.']),
     ].join('\n'),
   );
@@ -75,56 +82,89 @@ async function verifyFile(context: CommandContext, path: string) {
   const bytes = await files.read(path, MAX_EXPORT_BYTES);
   if (bytes === undefined) throw new AppError('app-usage', `file ${path} not found`);
   const shown = parseExport(Buffer.from(bytes).toString('utf8'));
+  const decisions = await verifyExported(context, shown, 'decisions');
+  const requests = await verifyExported(context, shown, 'requests');
+  return { decisions, requests, isCompared: decisions.isCompared };
+}
+
+async function verifyExported(context: CommandContext, exported: readonly ChainEntry[], log: AuditLogName) {
+  const shown = exported.filter((entry) => entry.log === log);
   const last = shown.at(-1)?.seq ?? 0;
-  const known = await checkpointsIfAny(context);
+  const known = await checkpointsIfAny(context, log);
   // Later checkpoints do not concern an older export.
   const until = (known ?? []).filter(({ seq }) => seq <= last);
-  return { shown, isCompared: known !== undefined, ...verifyChain(shown, until, undefined) };
+  const verified = verifyChain(shown, until, { claimed: undefined, log });
+  return { isCompared: known !== undefined, ...verified };
 }
 
 /** Undefined without a workspace: an export can be verified without checkpoints. */
-async function checkpointsIfAny(context: CommandContext): Promise<readonly Checkpoint[] | undefined> {
+async function checkpointsIfAny(
+  context: CommandContext,
+  log: AuditLogName,
+): Promise<readonly Checkpoint[] | undefined> {
   try {
-    return await (await openCheckpoints(context)).list();
+    return await (await openCheckpoints(context, log)).list();
   } catch (error) {
     if (!(error instanceof CodedError) || !NO_WORKSPACE.includes(String(error.code))) throw error;
     return undefined;
   }
 }
 
-/** Reads all entries, verifies them against the checkpoints, and saves a new checkpoint. */
+/** Reads all entries of both logs, verifies them against the checkpoints, and saves new checkpoints. */
 async function readVerified(context: CommandContext) {
-  const checkpoints = await openCheckpoints(context);
-  return context.host.step('audit-read', 'Reading and verifying the audit log', async () => {
-    const known = await checkpoints.list();
-    const shown: ChainEntry[] = [];
-    let head: AuditHead | undefined;
-    await callCurator(context, async ({ operatorApi }) => {
-      shown.length = 0;
-      for await (const { message } of operatorApi.listAudit({})) {
-        if (message.case === 'entry')
-          shown.push({ seq: Number(message.value.seq), record: message.value.record });
-        else if (message.case === 'head') head = message.value;
-      }
-    });
-    if (head === undefined)
-      throw new AuditLogError('audit-log-altered', 'the cluster sent an audit log without its last entry');
-    const claimed = { seq: Number(head.seq), hash: head.hash };
-    const verified = verifyChain(shown, known, claimed);
-    const isNew = !known.some(({ seq }) => seq === verified.head.seq);
-    if (isNew && verified.head.seq > 0)
-      await checkpoints.add(verified.head, {
-        epoch: Number(head.epoch),
-        nowMs: context.ports.clock.nowMs(),
-      });
-    return { shown, ...verified };
-  });
+  return context.host.step('audit-read', 'Reading and verifying the audit log', async () => ({
+    decisions: await readLog(context, 'decisions'),
+    requests: await readLog(context, 'requests'),
+  }));
 }
 
-async function openCheckpoints(context: CommandContext): Promise<Checkpoints> {
+async function readLog(context: CommandContext, log: AuditLogName) {
+  const checkpoints = await openCheckpoints(context, log);
+  const known = await checkpoints.list();
+  const shown: ChainEntry[] = [];
+  let head: AuditHead | undefined;
+  await callCurator(context, async ({ operatorApi }) => {
+    shown.length = 0;
+    for await (const { message } of operatorApi.listAudit({ requests: log === 'requests' })) {
+      if (message.case === 'entry')
+        shown.push({ log, seq: Number(message.value.seq), record: message.value.record });
+      else if (message.case === 'head') head = message.value;
+    }
+  });
+  if (head === undefined)
+    throw new AuditLogError('audit-log-altered', 'the cluster sent an audit log without its last entry');
+  const isOtherLog = log === 'requests' && !head.requests;
+  // A curator of an earlier version has no log of requests and sends that of decisions. It cannot be one that had requests before.
+  if (isOtherLog && known.length === 0)
+    return { shown: [], ...verifyChain([], [], { claimed: EMPTY_CHAIN, log }) };
+  if (isOtherLog) throw new AuditLogError('audit-log-altered', 'the cluster sent no log of requests');
+  const claimed = { seq: Number(head.seq), hash: head.hash };
+  const verified = verifyChain(shown, known, { claimed, log });
+  const isNew = !known.some(({ seq }) => seq === verified.head.seq);
+  if (isNew && verified.head.seq > 0)
+    await checkpoints.add(verified.head, {
+      epoch: Number(head.epoch),
+      nowMs: context.ports.clock.nowMs(),
+    });
+  return { shown, ...verified };
+}
+
+async function openCheckpoints(context: CommandContext, log: AuditLogName): Promise<Checkpoints> {
   const caller = await readCaller(context);
-  const location = { workspace: caller.directory, clusterId: caller.clusterId };
+  const location = { workspace: caller.directory, clusterId: caller.clusterId, log };
   return new Checkpoints(context.ports.files, location, caller);
+}
+
+/** The entries of both logs by time. The order within each log stays, although clocks of control planes differ. */
+function byTime(decisions: readonly AuditRecord[], requests: readonly AuditRecord[]): readonly AuditRecord[] {
+  const merged: AuditRecord[] = [];
+  let at = 0;
+  for (const decision of decisions) {
+    for (; (requests[at]?.timeMs ?? Infinity) < decision.timeMs; at++)
+      merged.push(...requests.slice(at, at + 1));
+    merged.push(decision);
+  }
+  return [...merged, ...requests.slice(at)];
 }
 
 function isWanted(entry: AuditRecord, { caller, method, subject }: AuditListOptions): boolean {

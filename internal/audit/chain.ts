@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { auditKey, records, type AuditRecord } from '../records/index.ts';
+import { auditKey, records, type AuditLogName, type AuditRecord } from '../records/index.ts';
 import { AuditError } from './errors.ts';
 
 /** The end of a chain: the number of entries and the hash of the last one. */
@@ -22,13 +22,15 @@ export function hashOfEntry(record: Uint8Array): string {
   return createHash('sha256').update(LABEL, 'utf8').update(record).digest('hex');
 }
 
-/** The next entry of a chain, and the head after it. */
+/** The next entry of the chain of a log, and the head after it. */
 export function extendChain(
   head: ChainHead,
   facts: AuditFacts,
+  log: AuditLogName = 'decisions',
 ): { readonly record: Uint8Array; readonly head: ChainHead } {
   const seq = head.seq + 1;
-  const record = records.audit.encode({ version: 2, seq, previous: head.hash, ...facts });
+  const named = log === 'requests' ? { log } : {};
+  const record = records.audit.encode({ version: 2, ...named, seq, previous: head.hash, ...facts });
   return { record, head: { seq, hash: hashOfEntry(record) } };
 }
 
@@ -38,9 +40,11 @@ export function extendChain(
  */
 export class ChainVerifier {
   #head: ChainHead;
+  readonly #log: AuditLogName;
 
-  constructor(from: ChainHead = EMPTY_CHAIN) {
+  constructor(from: ChainHead = EMPTY_CHAIN, log: AuditLogName = 'decisions') {
     this.#head = from;
+    this.#log = log;
   }
 
   /** The head up to which the chain is verified. */
@@ -51,7 +55,9 @@ export class ChainVerifier {
   /** Verifies that a stored entry is the next one, and decodes it. */
   next(record: Uint8Array): AuditRecord {
     const { seq, hash } = this.#head;
-    const entry = records.audit.decode(auditKey(seq + 1), record);
+    const entry = records.audit.decode(auditKey(seq + 1, this.#log), record);
+    if ((entry.log ?? 'decisions') !== this.#log)
+      throw broken(seq + 1, `the entry belongs to another log than ${this.#log}`);
     if (entry.seq !== seq + 1) throw broken(seq + 1, `found entry ${entry.seq} instead`);
     if (entry.previous !== hash) throw broken(seq + 1, `the entry does not follow entry ${seq}`);
     this.#head = { seq: seq + 1, hash: hashOfEntry(record) };

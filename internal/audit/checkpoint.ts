@@ -1,11 +1,16 @@
 import { z } from 'zod';
 import { isSignedByRawEd25519Key, labeledStatement, signEd25519 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
+import type { AuditLogName } from '../records/index.ts';
 import type { ChainHead } from './chain.ts';
 import { AuditError } from './errors.ts';
 
 const MAX_BYTES = 4096;
-const LABEL = 'cluster/audit-checkpoint/v1\0';
+/** What an owner signs about one log is never valid for the other one. */
+const LABELS: Readonly<Record<AuditLogName, string>> = {
+  decisions: 'cluster/audit-checkpoint/v1\0',
+  requests: 'cluster/audit-requests-checkpoint/v1\0',
+};
 
 /**
  * The head of the chain at some time, signed by an owner and kept in the workspace. An attacker who can
@@ -32,6 +37,8 @@ export interface CheckpointSubject extends ChainHead {
   readonly clusterId: string;
   readonly epoch: number;
   readonly timeMs: number;
+  /** Default: decisions. */
+  readonly log?: AuditLogName;
 }
 
 /** Signs a head. `ownerKeyPem` is an Ed25519 key, `ownerPubKey` its raw public half. */
@@ -60,8 +67,14 @@ export function signCheckpoint(
  */
 export function parseCheckpoint(
   bytes: Uint8Array,
-  expected: { readonly clusterId: string; readonly ownerPubKeys: readonly Uint8Array[] },
+  expected: {
+    readonly clusterId: string;
+    readonly ownerPubKeys: readonly Uint8Array[];
+    /** Default: decisions. */
+    readonly log?: AuditLogName;
+  },
 ): Checkpoint {
+  const { log = 'decisions' } = expected;
   const checkpoint = read(bytes);
   if (checkpoint.clusterId !== expected.clusterId)
     throw invalid(`the checkpoint belongs to cluster ${checkpoint.clusterId}`);
@@ -69,7 +82,7 @@ export function parseCheckpoint(
   if (!expected.ownerPubKeys.some((each) => pubKey.equals(each)))
     throw invalid('no owner of this cluster signed it');
   const signature = Buffer.from(checkpoint.signature, 'base64');
-  if (!isSignedByRawEd25519Key(pubKey, statementOf(checkpoint), signature))
+  if (!isSignedByRawEd25519Key(pubKey, statementOf({ ...checkpoint, log }), signature))
     throw invalid('the signature is wrong');
   return checkpoint;
 }
@@ -84,8 +97,9 @@ function read(bytes: Uint8Array): Checkpoint {
 }
 
 /** Numbers are signed in decimal. */
-function statementOf({ clusterId, epoch, seq, hash, timeMs }: CheckpointSubject): Uint8Array {
-  return labeledStatement(LABEL, clusterId, String(epoch), String(seq), hash, String(timeMs));
+function statementOf(subject: CheckpointSubject): Uint8Array {
+  const { clusterId, epoch, seq, hash, timeMs, log = 'decisions' } = subject;
+  return labeledStatement(LABELS[log], clusterId, String(epoch), String(seq), hash, String(timeMs));
 }
 
 function invalid(why: string, cause?: unknown): AuditError {

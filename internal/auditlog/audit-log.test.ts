@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ChainVerifier, EMPTY_CHAIN } from '../audit/index.ts';
 import { absent, EtcdError, put, type Write } from '../etcd/index.ts';
-import { AUDIT_HEAD_KEY, AUDIT_PREFIX, auditKey } from '../records/index.ts';
+import { AUDIT_HEAD_KEY, AUDIT_PREFIX, auditHeadKey, auditKey } from '../records/index.ts';
 import { MemoryEtcd, settle } from '../testing/index.ts';
 import { AuditLog, headFrom, type AuditedChange } from './audit-log.ts';
 
@@ -127,12 +127,26 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(['a']);
   });
 
+  test('a full log of requests deletes no decision', async () => {
+    const etcd = new MemoryEtcd();
+    const decisions = new AuditLog({ etcd });
+    const requests = new AuditLog({ etcd, log: 'requests', maxEntries: 3 });
+    await decisions.commit(change('a'), signal);
+    for (let i = 1; i <= 8; i++) await requests.commit(change(`k${i}`), signal);
+    await decisions.commit(change('b'), signal);
+    expect(await verified(etcd)).toEqual(['a', 'b']);
+    const { entries } = await etcd.list('audit-requests/', { signal });
+    expect(entries.map(({ key }) => key)).toEqual([6, 7, 8].map((seq) => auditKey(seq, 'requests')));
+    const head = headFrom(await etcd.get(auditHeadKey('requests'), { signal }));
+    expect(head).toMatchObject({ seq: 8, firstSeq: 6 });
+  });
+
   test('deletes the oldest entries and keeps the chain of the others valid', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd, maxEntries: 3 });
     for (let i = 1; i <= 8; i++) await log.commit(change(`k${i}`), signal);
     const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
-    expect(entries.map(({ key }) => key)).toEqual([6, 7, 8].map(auditKey));
+    expect(entries.map(({ key }) => key)).toEqual([6, 7, 8].map((seq) => auditKey(seq)));
     expect(headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }))).toMatchObject({ seq: 8, firstSeq: 6 });
   });
 });

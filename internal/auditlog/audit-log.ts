@@ -10,13 +10,22 @@ import {
   type KeySpace,
   type Write,
 } from '../etcd/index.ts';
-import { AUDIT_HEAD_KEY, auditKey, records, type AuditHeadRecord } from '../records/index.ts';
+import {
+  auditHeadKey,
+  auditKey,
+  records,
+  type AuditHeadRecord,
+  type AuditLogName,
+} from '../records/index.ts';
 
 /**
- * The maximum number of entries in etcd: about 40 MiB of its 2 GiB. Older entries are deleted; operators
- * can export them before.
+ * The maximum number of entries of each log in etcd: about 50 MiB of its 2 GiB together. Older entries are deleted; operators
+ * can export them before. Machines that nobody has admitted fill the log of requests only.
  */
-const MAX_ENTRIES = 65_536;
+const AUDIT_LOG_MAX_ENTRIES: Readonly<Record<AuditLogName, number>> = {
+  decisions: 65_536,
+  requests: 16_384,
+};
 /** etcd accepts 128 operations per transaction (--max-txn-ops). */
 const MAX_OPERATIONS = 96;
 const MAX_BATCH = 24;
@@ -46,15 +55,24 @@ interface Waiting {
  */
 export class AuditLog {
   readonly #etcd: KeySpace;
+  readonly #log: AuditLogName;
+  readonly #headKey: string;
   readonly #maxEntries: number;
   readonly #waiting: Waiting[] = [];
   #head: Entry | undefined;
   #isHeadKnown = false;
   #isWriting = false;
 
-  constructor(options: { readonly etcd: KeySpace; readonly maxEntries?: number }) {
+  /** @param options `log`: the log to append to; default: decisions */
+  constructor(options: {
+    readonly etcd: KeySpace;
+    readonly log?: AuditLogName;
+    readonly maxEntries?: number;
+  }) {
     this.#etcd = options.etcd;
-    this.#maxEntries = options.maxEntries ?? MAX_ENTRIES;
+    this.#log = options.log ?? 'decisions';
+    this.#headKey = auditHeadKey(this.#log);
+    this.#maxEntries = options.maxEntries ?? AUDIT_LOG_MAX_ENTRIES[this.#log];
   }
 
   /** Commits a change with its entry. The signal can cancel it only until its transaction begins. */
@@ -130,22 +148,22 @@ export class AuditLog {
     const { signal } = new AbortController();
     for (;;) {
       const head = await this.#readHead(signal);
-      const plan = planEntries(head, changes, this.#maxEntries);
+      const plan = planEntries(head, changes, { log: this.#log, maxEntries: this.#maxEntries });
       const result = await this.#etcd.commit(
         {
           when: [
-            this.#head === undefined ? absent(AUDIT_HEAD_KEY) : unchanged(this.#head),
+            this.#head === undefined ? absent(this.#headKey) : unchanged(this.#head),
             ...changes.flatMap(({ when }) => when),
           ],
           then: [...changes.flatMap(({ then }) => then), ...plan.writes],
-          otherwiseGet: [AUDIT_HEAD_KEY],
+          otherwiseGet: [this.#headKey],
         },
         { signal },
       );
       if (result.kind === 'committed') {
         const { revision } = result;
         this.#head = {
-          key: AUDIT_HEAD_KEY,
+          key: this.#headKey,
           value: plan.headValue,
           createRevision: this.#head?.createRevision ?? revision,
           modRevision: revision,
@@ -162,7 +180,7 @@ export class AuditLog {
 
   async #readHead(signal: AbortSignal): Promise<AuditHeadRecord> {
     if (!this.#isHeadKnown) {
-      this.#head = await this.#etcd.get(AUDIT_HEAD_KEY, { signal });
+      this.#head = await this.#etcd.get(this.#headKey, { signal });
       this.#isHeadKnown = true;
     }
     return headFrom(this.#head);
@@ -178,16 +196,16 @@ export function headFrom(entry: Entry | undefined): AuditHeadRecord {
 function planEntries(
   head: AuditHeadRecord,
   changes: readonly AuditedChange[],
-  maxEntries: number,
+  { log, maxEntries }: { readonly log: AuditLogName; readonly maxEntries: number },
 ): { readonly writes: readonly Write[]; readonly headValue: Uint8Array } {
   const writes: Write[] = [];
   let { seq, hash, firstSeq } = head;
   for (const { facts } of changes) {
-    const next = extendChain({ seq, hash }, facts);
+    const next = extendChain({ seq, hash }, facts, log);
     ({ seq, hash } = next.head);
-    writes.push(put(auditKey(seq), next.record));
-    if (seq - firstSeq >= maxEntries) writes.push(remove(auditKey(firstSeq++)));
+    writes.push(put(auditKey(seq, log), next.record));
+    if (seq - firstSeq >= maxEntries) writes.push(remove(auditKey(firstSeq++, log)));
   }
   const headValue = records.auditHead.encode({ version: 1, seq, hash, firstSeq });
-  return { writes: [...writes, put(AUDIT_HEAD_KEY, headValue)], headValue };
+  return { writes: [...writes, put(auditHeadKey(log), headValue)], headValue };
 }

@@ -7,6 +7,7 @@
  * meta/settings         how every node runs Kubernetes     first node
  * meta/ownership        the owner's signature              first node, when acknowledged
  * meta/audit            the end of the audit chain         with each decision
+ * meta/audit-requests   the end of the chain of requests   joinservice
  * meta/keys             how far a rotation of keys is      curator, then control planes
  * nodes/ID/record       what was decided about a node      curator
  * nodes/ID/status       status report of a node            curator, for the node
@@ -19,6 +20,7 @@
  * init/result           for the owner                      first node
  * mutations/CALLER/KEY  a mutation that was done, on a lease with each mutation
  * audit/SEQ             decisions, a hash chain            with each decision
+ * audit-requests/SEQ    refused and waiting machines       joinservice
  * joins/ID              machines that asked to join        joinservice, curator
  * identities/IDENTITY   → ID: one membership per machine   with the node
  * removed/IDENTITY      a machine that was removed       curator
@@ -32,6 +34,7 @@ export {
   ADDRESSES_PREFIX,
   AUDIT_HEAD_KEY,
   AUDIT_PREFIX,
+  auditHeadKey,
   auditKey,
   CLUSTER_KEY,
   CLUSTER_PREFIX,
@@ -51,6 +54,7 @@ export {
   records,
   REMOVED_PREFIX,
   SETTINGS_KEY,
+  type AuditLogName,
   type NodePart,
   type RecordKind,
   type StoredRecord,

@@ -66,6 +66,7 @@ export const records = {
   heartbeat: kindOf('nodes/', heartbeatShape, '/heartbeat'),
   mutation: kindOf('mutations/', mutationShape),
   audit: kindOf('audit/', auditShape),
+  auditRequests: kindOf('audit-requests/', auditShape),
   join: kindOf('joins/', joinShape),
   identity: kindOf('identities/', identityShape),
   address: kindOf(ADDRESSES_PREFIX, addressShape),
@@ -82,6 +83,8 @@ export const SETTINGS_KEY = records.settings.key('settings');
 export const OWNERSHIP_KEY = records.ownership.key('ownership');
 /** Key of the audit head record, of which there is one. */
 export const AUDIT_HEAD_KEY = records.auditHead.key('audit');
+/** Key of the head of the log of requests, of which there is one. */
+const AUDIT_REQUESTS_HEAD_KEY = records.auditHead.key('audit-requests');
 /** Key of the key rotation record, of which there is one. */
 export const KEYS_KEY = records.keys.key('keys');
 /** Key of the configuration record, of which there is one. */
@@ -120,9 +123,21 @@ export function documentKey(kind: string, name: string | number): string {
   return records.document.key(`${kind}/${last === '' ? 'current' : last}`);
 }
 
+/**
+ * The two logs of the audit: `decisions` has what operators, members and policies changed; `requests` has refused and waiting
+ * machines, which anybody on the network can cause. Each has a chain and a limit of its own.
+ */
+export type AuditLogName = 'decisions' | 'requests';
+
 /** The key of an audit entry. Keys sort in the order of the entries. */
-export function auditKey(seq: number): string {
-  return records.audit.key(String(seq).padStart(16, '0'));
+export function auditKey(seq: number, log: AuditLogName = 'decisions'): string {
+  const kind = log === 'decisions' ? records.audit : records.auditRequests;
+  return kind.key(String(seq).padStart(16, '0'));
+}
+
+/** The key of the record that names the last entry of a log. */
+export function auditHeadKey(log: AuditLogName): string {
+  return log === 'decisions' ? AUDIT_HEAD_KEY : AUDIT_REQUESTS_HEAD_KEY;
 }
 
 /** The records of a node. */

@@ -270,6 +270,8 @@ export const mutationShape = z.strictObject({ version, requestSha256: z.string()
  */
 export const auditShape = z.strictObject({
   version: z.literal(2),
+  /** In the log of requests only, so that no entry of one log can pass as an entry of the other. */
+  log: z.literal('requests').optional(),
   /** Starts at 1, without gaps. */
   seq: z.int().positive(),
   /** Hash of the previous entry; 64 zeros for the first entry. */

@@ -6,7 +6,7 @@ import {
   withLockRegister,
 } from '../../internal/attestation/index.ts';
 import { CredentialActivations } from '../../internal/attestation/enrolment/index.ts';
-import type { AuditLog } from '../../internal/auditlog/index.ts';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
@@ -42,7 +42,7 @@ const UNADMITTED_WRITES = { size: 1_200, periodMs: 10 * 60_000 };
 export interface JoinServiceOptions {
   /** The state etcd, below the prefix of the cluster. */
   readonly etcd: KeySpace;
-  /** The audit log of this process. */
+  /** The log of decisions of this process. */
   readonly audit: AuditLog;
   readonly signer: TicketPorts['signer'];
   readonly ownerDocs: OwnerDocuments;
@@ -93,7 +93,8 @@ export class JoinService {
     const budget = new WriteBudget({ clock, ...UNADMITTED_WRITES });
     const { nodeId } = own;
     const decisionPorts = { etcd, audit, feed: this.#feed, configuration, ownerDocs, clock, nodeId };
-    this.refusals = new RefusalAudit({ audit, clock, budget, nodeId });
+    const requests = new AuditLog({ etcd, log: 'requests' });
+    this.refusals = new RefusalAudit({ requests, clock, budget, nodeId });
     const facts = new ClusterFacts(options);
     const activations = new CredentialActivations();
     const identifier = new MachineIdentifier({ trust: () => this.#trust(), clock, activations });
@@ -112,7 +113,7 @@ export class JoinService {
       identifier,
       challengeSlots: new FairQueue({ ...CHALLENGE_SLOTS, clock }),
       workSlots: new FairQueue({ ...WORK_SLOTS, clock }),
-      admissions: new Admissions({ ...decisionPorts, budget }),
+      admissions: new Admissions({ ...decisionPorts, requests, budget }),
       tickets,
       refusals: this.refusals,
       feed: this.#feed,

@@ -1,7 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { headFrom } from '../../internal/auditlog/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import { AUDIT_HEAD_KEY, auditKey, type AuditHeadRecord } from '../../internal/records/index.ts';
+import {
+  auditHeadKey,
+  auditKey,
+  type AuditHeadRecord,
+  type AuditLogName,
+} from '../../internal/records/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { ListAuditRequest, ListAuditResponseSchema } from '../curatorproto/gen/operatorapi_pb.js';
@@ -15,7 +20,7 @@ const FOLLOW_MS = 1_000;
 type AuditParts = Pick<OperatorApiParts, 'etcd' | 'clock'>;
 type Answer = MessageInitShape<typeof ListAuditResponseSchema>;
 
-/** Sends the audit log as its exact bytes, so that the reader can verify the chain without trusting this curator. */
+/** Sends a log of the audit as its exact bytes, so that the reader can verify the chain without trusting this curator. */
 export function auditHandlers(parts: AuditParts): HandlersOf<'listAudit'> {
   return { listAudit: (request, call) => listAudit(parts, request, call) };
 }
@@ -26,15 +31,16 @@ async function* listAudit(
   { signal }: Call<Caller>,
 ): AsyncGenerator<Answer> {
   const { clusterId, epoch } = await readCluster(etcd, signal);
-  let head = await readHead(etcd, signal);
+  const log = request.requests ? 'requests' : 'decisions';
+  let head = await readHead(etcd, log, signal);
   let seq = Math.max(Number(request.afterSeq), head.firstSeq - 1);
   const limit = request.limit === 0 ? Infinity : request.limit;
   let sent = 0;
   for (;;) {
     while (seq < head.seq && sent < limit) {
-      const block = await readBlock(etcd, { after: seq, last: head.seq }, signal);
+      const block = await readBlock(etcd, { log, after: seq, last: head.seq }, signal);
       if (block.entries[0]?.seq !== seq + 1) {
-        const now = await readHead(etcd, signal);
+        const now = await readHead(etcd, log, signal);
         if (now.firstSeq > seq + 1) {
           if (sent > 0) throw dropped(seq + 1, now);
           [head, seq] = [now, now.firstSeq - 1];
@@ -47,26 +53,28 @@ async function* listAudit(
       }
       seq = block.end;
     }
-    yield headMessage(head, { clusterId, epoch });
+    yield headMessage(head, { clusterId, epoch, log });
     if (!request.follow || sent >= limit) return;
     const before = head.seq;
     while (head.seq === before) {
       await clock.sleep(FOLLOW_MS, signal);
-      head = await readHead(etcd, signal);
+      head = await readHead(etcd, log, signal);
     }
   }
 }
 
 function headMessage(
   { seq, hash, firstSeq }: AuditHeadRecord,
-  { clusterId, epoch }: { readonly clusterId: string; readonly epoch: number },
+  of: { readonly clusterId: string; readonly epoch: number; readonly log: AuditLogName },
 ): Answer {
-  const value = { clusterId, epoch: BigInt(epoch), seq: BigInt(seq), hash, firstSeq: BigInt(firstSeq) };
+  const { clusterId, epoch, log } = of;
+  const numbers = { epoch: BigInt(epoch), seq: BigInt(seq), firstSeq: BigInt(firstSeq) };
+  const value = { clusterId, ...numbers, hash, requests: log === 'requests' };
   return { message: { case: 'head', value } };
 }
 
-async function readHead(etcd: KeySpace, signal: AbortSignal): Promise<AuditHeadRecord> {
-  return headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
+async function readHead(etcd: KeySpace, log: AuditLogName, signal: AbortSignal): Promise<AuditHeadRecord> {
+  return headFrom(await etcd.get(auditHeadKey(log), { signal }));
 }
 
 /** Detects a gap in the entries, because a gap would look as if an entry had been deleted. */
@@ -89,11 +97,11 @@ interface Block {
  */
 async function readBlock(
   etcd: KeySpace,
-  { after, last }: { readonly after: number; readonly last: number },
+  { log, after, last }: { readonly log: AuditLogName; readonly after: number; readonly last: number },
   signal: AbortSignal,
 ): Promise<Block> {
   const first = after + 1;
-  const prefix = auditKey(first).slice(0, -2);
+  const prefix = auditKey(first, log).slice(0, -2);
   const { entries } = await etcd.list(prefix, { signal });
   const found = entries.map(({ key, value }) => ({ seq: Number(key.slice(-AUDIT_DIGITS)), record: value }));
   return {

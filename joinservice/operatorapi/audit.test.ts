@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
-import { ChainVerifier } from '../../internal/audit/index.ts';
+import { ChainVerifier, EMPTY_CHAIN } from '../../internal/audit/index.ts';
 import { AuditLog } from '../../internal/auditlog/index.ts';
 import { remove, type CallOptions, type Listing } from '../../internal/etcd/index.ts';
 import { auditKey } from '../../internal/records/index.ts';
@@ -35,7 +35,7 @@ async function createAudit(count: number, kept = 1_000) {
     }
   };
   await append(count);
-  const read = async (request: { afterSeq?: bigint; limit?: number } = {}) => {
+  const read = async (request: { afterSeq?: bigint; limit?: number; requests?: boolean } = {}) => {
     const seqs: number[] = [];
     const records: Uint8Array[] = [];
     let head;
@@ -91,6 +91,19 @@ describe('listAudit()', () => {
     let listings = 0;
     etcd.onList = () => (listings++ === 1 ? append(120) : Promise.resolve());
     await expect(read()).rejects.toMatchObject({ code: 'operatorapi-audit-truncated', retryable: true });
+  });
+
+  test('listAudit() sends the log of requests only if it is asked for', async () => {
+    const { etcd, read } = await createAudit(2);
+    const requests = new AuditLog({ etcd, log: 'requests' });
+    const facts = { timeMs: 1, caller: 'joinservice:n', method: 'Attest', subject: 'x', detail: {} };
+    for (let i = 0; i < 3; i++) await requests.commit({ when: [], then: [], facts }, signal);
+    expect((await read()).head).toMatchObject({ seq: 2n, requests: false });
+    const { seqs, records, head } = await read({ requests: true });
+    expect([seqs, head]).toMatchObject([range(1, 3), { seq: 3n, requests: true }]);
+    const verifier = new ChainVerifier(EMPTY_CHAIN, 'requests');
+    for (const record of records) verifier.next(record);
+    expect(() => new ChainVerifier().next(records[0] ?? new Uint8Array())).toThrow('another log');
   });
 
   test('listAudit() sends a chain with a visible gap if entries were deleted', async () => {

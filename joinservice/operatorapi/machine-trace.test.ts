@@ -25,7 +25,7 @@ const LOOKED_BACK = 2_000;
 class Office {
   readonly etcd = new MemoryEtcd();
   readonly clock = new FakeClock();
-  readonly #audit = new AuditLog({ etcd: this.etcd });
+  readonly #audit = new AuditLog({ etcd: this.etcd, log: 'requests' });
 
   async refuse(subject: string, detail: object, method = 'Attest', timeMs = 5): Promise<void> {
     const facts = { timeMs, caller: 'joinservice:n', method, subject };

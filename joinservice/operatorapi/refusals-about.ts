@@ -1,21 +1,22 @@
 import { headFrom } from '../../internal/auditlog/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
-  AUDIT_HEAD_KEY,
+  auditHeadKey,
   auditKey,
   records,
+  type AuditLogName,
   type AuditRecord,
   type TraceFactRecord,
 } from '../../internal/records/index.ts';
 
-/** How many of the newest entries are searched, since unauthenticated machines can make the audit log long. */
+/** How many of the newest entries of each log are searched, since unauthenticated machines can make the audit log long. */
 const MAX_SEARCHED = 2_000;
 const MAX_KINDS = 8;
 /** The names of facts by the method of their audit entry. */
 const NAMES: Readonly<Record<string, string>> = { Attest: 'evidence', RequestAdmission: 'request' };
 
 /**
- * The newest refusals of a machine in the audit log, one fact for each kind, oldest first. They explain machines without a stored
+ * The newest refusals of a machine in the audit log (before the log of requests existed, they were in that of decisions), one fact for each kind, oldest first. They explain machines without a stored
  * request, because their evidence was refused or their request was removed.
  */
 export async function refusalsAbout(
@@ -23,12 +24,29 @@ export async function refusalsAbout(
   isAbout: (subject: string) => boolean,
   signal: AbortSignal,
 ): Promise<readonly TraceFactRecord[]> {
-  const { seq: last, firstSeq } = headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
+  const found = new Map<string, FoundRefusal>();
+  for (const log of ['requests', 'decisions'] as const)
+    await collectRefusals(found, etcd, { log, isAbout }, signal);
+  return [...found.values()].map(factFrom).toReversed();
+}
+
+interface FoundRefusal {
+  readonly newest: AuditRecord;
+  times: number;
+}
+
+/** Adds the refusals of one log, newest first. */
+async function collectRefusals(
+  found: Map<string, FoundRefusal>,
+  etcd: KeySpace,
+  { log, isAbout }: { readonly log: AuditLogName; readonly isAbout: (subject: string) => boolean },
+  signal: AbortSignal,
+): Promise<void> {
+  const { seq: last, firstSeq } = headFrom(await etcd.get(auditHeadKey(log), { signal }));
   const oldest = Math.max(firstSeq, last - MAX_SEARCHED + 1);
-  const found = new Map<string, { newest: AuditRecord; times: number }>();
   // Numbers are padded, so a hundred of them share a prefix.
   for (let hundred = Math.floor(last / 100); hundred >= Math.floor(oldest / 100); hundred--) {
-    const { entries } = await etcd.list(auditKey(hundred * 100).slice(0, -2), { signal });
+    const { entries } = await etcd.list(auditKey(hundred * 100, log).slice(0, -2), { signal });
     for (const { key, value } of entries.toReversed()) {
       const entry = records.audit.decode(key, value);
       if (entry.detail['verdict'] !== 'refused' || !isAbout(entry.subject)) continue;
@@ -40,10 +58,9 @@ export async function refusalsAbout(
       else if (found.size < MAX_KINDS) found.set(kind, { newest: entry, times });
     }
   }
-  return [...found.values()].map(factFrom).toReversed();
 }
 
-function factFrom({ newest, times }: { readonly newest: AuditRecord; readonly times: number }) {
+function factFrom({ newest, times }: FoundRefusal) {
   const { method, detail, timeMs } = newest;
   const actual = textOf(detail['actual'] ?? detail['reason']);
   return {

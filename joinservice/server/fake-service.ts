@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { JOIN_CONTEXT } from '../../internal/atls/index.ts';
 import { createEvidenceSocketServer } from '../../internal/atls/evidencesocket/index.ts';
-import { ChainVerifier } from '../../internal/audit/index.ts';
+import { ChainVerifier, EMPTY_CHAIN } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
@@ -15,6 +15,7 @@ import {
   CLUSTER_PREFIX,
   OPERATORS_PREFIX,
   records,
+  type AuditLogName,
   type AuditRecord,
   type JoinRecord,
   type OperatorRole,
@@ -198,11 +199,16 @@ export class TestService implements AsyncDisposable {
     return nodes.map(({ name }) => name).sort();
   }
 
-  /** All audit entries; fails if the chain is broken. */
+  /** All audit entries of both logs by time; fails if a chain is broken. */
   async audit(): Promise<readonly AuditRecord[]> {
-    const { entries } = await this.space.list(AUDIT_PREFIX, { signal: never });
-    const verifier = new ChainVerifier();
-    return entries.map(({ value }) => verifier.next(value));
+    const verified = async (prefix: string, log: AuditLogName): Promise<readonly AuditRecord[]> => {
+      const { entries } = await this.space.list(prefix, { signal: never });
+      const verifier = new ChainVerifier(EMPTY_CHAIN, log);
+      return entries.map(({ value }) => verifier.next(value));
+    };
+    const decisions = await verified(AUDIT_PREFIX, 'decisions');
+    const requests = await verified('audit-requests/', 'requests');
+    return [...decisions, ...requests].toSorted((a, b) => a.timeMs - b.timeMs);
   }
 
   async auditOf(subject: string): Promise<readonly Record<string, unknown>[]> {

@@ -97,7 +97,8 @@ export class RefusalChecks {
   /** Excludes everything that was issued or logged so far. */
   async begin(): Promise<void> {
     this.#given = await issuedBy(this.#cluster);
-    this.#seq = (await this.#cluster.audit()).at(-1)?.seq ?? 0;
+    const requests = (await this.#cluster.audit()).filter(({ log }) => log === 'requests');
+    this.#seq = requests.at(-1)?.seq ?? 0;
   }
 
   async expectNothingGiven(): Promise<void> {
@@ -121,8 +122,8 @@ export class RefusalChecks {
   async audited(wanted: { readonly code: string | RegExp; readonly subject?: string }): Promise<AuditEntry> {
     const { code, subject } = wanted;
     const isCode = (found = ''): boolean => (typeof code === 'string' ? found === code : code.test(found));
-    const isAbout = ({ seq, subject: about }: AuditEntry): boolean =>
-      subject === undefined ? seq > this.#seq : about === subject;
+    const isAbout = ({ log, seq, subject: about }: AuditEntry): boolean =>
+      log === 'requests' && (subject === undefined ? seq > this.#seq : about === subject);
     const found = await eventually(
       `the audit has ${String(code)}`,
       20,

@@ -162,7 +162,7 @@ export class StoryCluster {
     return this.run(machine, ...etcdctlArgv('root'), ...args);
   }
 
-  /** All entries of the audit log, oldest first. */
+  /** All entries of both audit logs, oldest first. */
   async audit(): Promise<readonly AuditEntry[]> {
     return (await this.cliJson<{ readonly entries: readonly AuditEntry[] }>('audit', 'ls')).entries;
   }
@@ -189,6 +189,8 @@ export class StoryCluster {
 
 /** One entry of `cluster audit ls`. */
 export interface AuditEntry {
+  /** Entries about refused and waiting machines are in a log of their own. */
+  readonly log?: 'requests';
   readonly seq: number;
   readonly method: string;
   readonly subject: string;

@@ -373,6 +373,14 @@ export declare type ListAuditRequest = Message<"cluster.curator.v1.ListAuditRequ
    * @generated from field: bool follow = 3;
    */
   follow: boolean;
+
+  /**
+   * The log of requests (refused and waiting machines) instead of the log of decisions. Curators that do not know this
+   * field send the log of decisions, and a head without `requests`.
+   *
+   * @generated from field: bool requests = 4;
+   */
+  requests: boolean;
 };
 
 /**
@@ -466,6 +474,13 @@ export declare type AuditHead = Message<"cluster.curator.v1.AuditHead"> & {
    * @generated from field: uint64 first_seq = 5;
    */
   firstSeq: bigint;
+
+  /**
+   * Whether this is the log of requests.
+   *
+   * @generated from field: bool requests = 6;
+   */
+  requests: boolean;
 };
 
 /**

@@ -23,6 +23,8 @@ function harnessWith(policy: Partial<JoinPolicy> = {}): AdmissionHarness {
   return (open = new AdmissionHarness(policy));
 }
 
+/** Prefix of the log of requests. */
+const REQUESTS = 'audit-requests/';
 const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
 
 describe('the write budget of unauthenticated machines', () => {
@@ -30,9 +32,7 @@ describe('the write budget of unauthenticated machines', () => {
     const harness = harnessWith();
     for (let i = 0; i < 10_000; i++)
       await harness.admissions.decide(at(applicant(i), addressOf(i)), never).catch(() => undefined);
-    const counts = await Promise.all(
-      [JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => harness.keys(each)),
-    );
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', REQUESTS].map((each) => harness.keys(each)));
     expect(counts.map(({ length }) => length)).toEqual([
       MAX_OPEN_REQUESTS,
       MAX_OPEN_REQUESTS,
@@ -62,15 +62,31 @@ describe('the write budget of unauthenticated machines', () => {
     expect(await tell(399, '203.0.113.9')).toBe('waiting');
   });
 
+  test('refused and waiting machines cannot push decisions out of the audit log', async () => {
+    const harness = harnessWith(listing(1));
+    await harness.admissions.decide(at(applicant(1), '192.0.2.1'), never);
+    const decisions = await harness.keys(AUDIT_PREFIX);
+    expect(decisions).toHaveLength(1);
+    harness.decree({ policy: 'approve' });
+    for (let i = 2; i < 200; i++) await harness.admissions.decide(at(applicant(i), addressOf(i)), never);
+    for (let i = 0; i < 200; i++) {
+      const address = addressOf(i);
+      const refusal = { method: 'Attest', subject: `address:${address}`, code: 'quote-invalid', detail: {} };
+      await harness.refusals.write({ ...refusal, address }, never);
+    }
+    expect(await harness.keys(AUDIT_PREFIX)).toEqual(decisions);
+    expect(await harness.keys(REQUESTS)).toHaveLength(398);
+  });
+
   test('RefusalAudit counts repeated refusals and writes one entry for each kind and minute', async () => {
     const harness = harnessWith();
     const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
     const refuse = () => harness.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
     for (let i = 0; i < 10_000; i++) await refuse();
-    expect((await harness.keys(AUDIT_PREFIX)).length).toBe(1);
+    expect((await harness.keys(REQUESTS)).length).toBe(1);
     await harness.clock.advance(MINUTE_MS);
     await refuse();
-    const { entries } = await harness.etcd.list(AUDIT_PREFIX, { signal: never });
+    const { entries } = await harness.etcd.list(REQUESTS, { signal: never });
     expect(entries.length).toBe(2);
     expect(
       records.audit.decode(entries[1]?.key ?? '', entries[1]?.value ?? new Uint8Array()).detail,
@@ -85,10 +101,10 @@ describe('the write budget of unauthenticated machines', () => {
       return harness.refusals.write({ ...refusal, address }, never);
     };
     for (let i = 0; i < 10_000; i++) await refuse(i);
-    expect((await harness.keys(AUDIT_PREFIX)).length).toBe(BUDGET.size);
+    expect((await harness.keys(REQUESTS)).length).toBe(BUDGET.size);
     await harness.clock.advance(BUDGET.periodMs);
     await refuse(0);
-    const { entries } = await harness.etcd.list(AUDIT_PREFIX, { signal: never });
+    const { entries } = await harness.etcd.list(REQUESTS, { signal: never });
     const last = entries.at(-1);
     expect(records.audit.decode(last?.key ?? '', last?.value ?? new Uint8Array()).detail).toMatchObject({
       alsoNotWritten: 10_000 - BUDGET.size,
@@ -338,6 +354,6 @@ describe('admission', () => {
     }
     expect(answers).toEqual(Array.from({ length: 6 }, () => coded('join-unknown-machine')));
     expect(await harness.members()).toBe(0);
-    expect((await harness.keys(AUDIT_PREFIX)).length).toBe(1);
+    expect((await harness.keys(REQUESTS)).length).toBe(1);
   });
 });

@@ -1,3 +1,4 @@
+import type { AuditLog } from '../../../internal/auditlog/index.ts';
 import { put, type Write } from '../../../internal/etcd/index.ts';
 import { records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
 import { JoinError } from '../errors.ts';
@@ -21,6 +22,8 @@ import { isWorthWriting, joinRecordOf, keepsStoredRecord, POLICY_ADMISSION_MS } 
 const MAX_REPLACED = 4;
 
 export interface AdmissionsPorts extends DecisionPorts {
+  /** The log of requests, for machines that are not admitted; admissions are in `audit`. */
+  readonly requests: AuditLog;
   /** Bounds what machines that are not admitted can cause to be written. */
   readonly budget: WriteBudget;
 }
@@ -77,7 +80,7 @@ export class Admissions {
   /** Stores the decision. Returns false if another writer was faster. */
   async #write(written: WrittenDecision, signal: AbortSignal): Promise<boolean> {
     const { applicant, onRecord, decision, record, nowMs } = written;
-    const { etcd, audit, budget, nodeId } = this.#ports;
+    const { etcd, audit, requests, budget, nodeId } = this.#ports;
     if (onRecord.join !== undefined && !isWorthWriting(onRecord.join, record, nowMs)) return true;
     const evicted = this.#evicted(written);
     if (!this.#mayWrite(written)) return true; // the machine gets its answer, but nothing is stored
@@ -100,7 +103,8 @@ export class Admissions {
     const caller = `joinservice:${nodeId}`;
     const entry = { timeMs: nowMs, caller, method: 'RequestAdmission', subject: applicant.nodeId, detail };
     const when = [onRecord.joinUnchanged, ...removal.when];
-    return (await audit.commit({ when, then, facts: entry }, signal)).kind === 'committed';
+    const log = decision.kind === 'admit' ? audit : requests;
+    return (await log.commit({ when, then, facts: entry }, signal)).kind === 'committed';
   }
 
   /** Requests to evict if a new request would exceed the limit. @throws JoinError `join-busy` */

@@ -50,14 +50,15 @@ export class AdmissionHarness implements Disposable {
     const { log } = createMemoryLogger();
     const { etcd, clock } = this;
     const audit = new AuditLog({ etcd });
+    const requests = new AuditLog({ etcd, log: 'requests' });
     const budget = new WriteBudget({ clock, ...BUDGET });
     this.feed = new JoinFeed({ etcd, log });
     const ownerDocs = this.owner.ownerDocs(etcd);
     const deciding = { etcd, audit, ownerDocs, clock, nodeId: 'n' };
     const ports = { ...deciding, feed: this.feed, configuration: this.#configuration };
-    this.admissions = new Admissions({ ...ports, budget });
+    this.admissions = new Admissions({ ...ports, requests, budget });
     this.commits = new MembershipCommits(ports);
-    this.refusals = new RefusalAudit({ audit, clock, budget, nodeId: 'n' });
+    this.refusals = new RefusalAudit({ requests, clock, budget, nodeId: 'n' });
     this.decree(policy);
     for (const run of [this.feed.run(this.#stop.signal), runSweep({ ...ports, log }, this.#stop.signal)])
       run.catch(() => undefined);

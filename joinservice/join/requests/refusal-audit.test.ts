@@ -10,9 +10,9 @@ const KINDS = 1_024;
 
 test('RefusalAudit remembers a limited number of kinds and forgets the oldest', async () => {
   let written = 0;
-  const audit = { commit: () => Promise.resolve(++written) } as unknown as AuditLog;
+  const requests = { commit: () => Promise.resolve(++written) } as unknown as AuditLog;
   const budget = { tryTake: () => true, takeDropped: () => 0 } as unknown as WriteBudget;
-  const refusals = new RefusalAudit({ audit, budget, clock: new FakeClock(), nodeId: 'n' });
+  const refusals = new RefusalAudit({ requests, budget, clock: new FakeClock(), nodeId: 'n' });
   const refuse = (subject: string): Promise<void> =>
     refusals.write({ method: 'Attest', subject, code: 'no', detail: {}, address: '192.0.2.1' }, never);
   await refuse('first');

@@ -19,21 +19,21 @@ export interface Refusal {
 }
 
 /**
- * Writes refusals to the audit log: each kind (method, code, subject) at once, repetitions as a number in the next entry of the
+ * Writes refusals to the log of requests: each kind (method, code, subject) at once, repetitions as a number in the next entry of the
  * kind. The budget bounds what unauthenticated machines can cause to be written.
  */
 export class RefusalAudit {
   readonly #ports: {
-    readonly audit: AuditLog;
+    readonly requests: AuditLog;
     readonly clock: Clock;
     readonly budget: WriteBudget;
     readonly nodeId: string;
   };
   readonly #kinds = new Map<string, { writtenMs: number; repeated: number }>();
 
-  /** @param ports `nodeId`: the control plane that refuses, for the audit log */
+  /** @param ports `requests`: the log of requests; `nodeId`: the control plane that refuses */
   constructor(ports: {
-    readonly audit: AuditLog;
+    readonly requests: AuditLog;
     readonly clock: Clock;
     readonly budget: WriteBudget;
     readonly nodeId: string;
@@ -43,7 +43,7 @@ export class RefusalAudit {
 
   /** Writes or counts a refusal. */
   async write(refusal: Refusal, signal: AbortSignal): Promise<void> {
-    const { audit, clock, budget, nodeId } = this.#ports;
+    const { requests, clock, budget, nodeId } = this.#ports;
     const { method, subject, code, detail, address } = refusal;
     const repeated = this.#repetitionsOf(`${method} ${code} ${subject}`);
     if (repeated === undefined || !budget.tryTake(address)) return;
@@ -61,7 +61,7 @@ export class RefusalAudit {
         ...(dropped === 0 ? {} : { alsoNotWritten: dropped }),
       },
     };
-    await audit.commit({ when: [], then: [], facts }, signal);
+    await requests.commit({ when: [], then: [], facts }, signal);
   }
 
   /**
