@@ -297,6 +297,26 @@ test('runStatus() shows the parts that can be read, why others cannot, and ends 
   expect(text).toMatch(/^key rotation +phase 4 of 6: .*; waiting for n2 \(it is off\)$/m);
 });
 
+test('runStatus() lists the nodes that a curator listed last when the quorum is lost', async () => {
+  const isLost = { now: false };
+  const files = await start(async (signer) => [
+    await startCurator(signer, {
+      listNodes: (...call) => (isLost.now ? cutOff() : handlers.listNodes(...call)),
+      getClusterInfo: (...call) => (isLost.now ? cutOff() : handlers.getClusterInfo(...call)),
+    }),
+  ]);
+  await runNodeList(contextOf(files), { wide: false });
+  isLost.now = true;
+  const context = contextOf(files);
+  expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+  expect(context.host.answered).toMatchObject({ lastNodes: { nodes: [{ name: 'n1' }] } });
+  const text = context.host.records
+    .flatMap((record) => (record.kind === 'result' ? [record.text] : []))
+    .join();
+  expect(text).toMatch(/^quorum +LOST/m);
+  expect(text).toMatch(/^Nodes when a curator last listed them, .* ago:\nNAME +ROLES +ADDRESS\nn1 +/m);
+});
+
 test('runStatus() reports a lost quorum when a later control plane cannot be reached at all', async () => {
   const context = contextOf(
     await start(async (signer) => [

@@ -8,6 +8,7 @@ import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
+import { readLastNodes, renderLastNodes, saveLastNodes } from './last-nodes.ts';
 import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
 import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
 import { printable } from '../../../internal/printable/index.ts';
@@ -45,9 +46,10 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
     ? problemsOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs)
     : [];
   const healthy = curator.ok && kubernetes.ok === isKubernetesRequired && problems.length === 0;
+  const lastNodes = curator.ok ? undefined : await readLastNodes(context, caller);
   const { clusterId } = caller;
   const name = curator.ok ? curator.value.name : caller.name;
-  context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, charts }, () =>
+  context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, charts, lastNodes }, () =>
     [
       `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
       formatFields([
@@ -57,6 +59,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
         ...(charts === undefined ? [] : [['charts', charts.join(', ') || '<none>'] as const]),
       ]),
       ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
+      ...(lastNodes === undefined ? [] : ['', renderLastNodes(lastNodes, nowMs)]),
       ...(curator.ok && options.wide === true
         ? ['', renderCertificates(curator.value.nodes, nowMs), '']
         : []),
@@ -68,13 +71,14 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 
 /** `cluster node ls`. */
 export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
-  const { curatorsPath } = await readCaller(context);
+  const caller = await readCaller(context);
   const nodes = await callCurator(context, async ({ curator }) => {
     const [list, info] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
-    await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
+    await saveKnownCurators(context.ports.files, caller.curatorsPath, info.directory);
     return list.nodes;
   });
   const views = nodeViewsFrom(nodes);
+  await saveLastNodes(context, caller, views);
   context.host.result({ nodes: views }, () =>
     renderNodes(views, { nowMs: context.ports.clock.nowMs(), ...options }),
   );
@@ -96,7 +100,7 @@ function codesOf(error: unknown): readonly string[] {
   return [...own, ...codesOf(error.cause)];
 }
 
-async function readCurator(context: CommandContext, { curatorsPath }: Caller): Promise<CuratorPart> {
+async function readCurator(context: CommandContext, caller: Caller): Promise<CuratorPart> {
   return callCurator(context, async (clients) => {
     const [info, { nodes }, { joins }, keys] = await Promise.all([
       clients.curator.getClusterInfo({}),
@@ -104,8 +108,9 @@ async function readCurator(context: CommandContext, { curatorsPath }: Caller): P
       clients.operatorApi.listJoins({ states: [JoinState.PENDING] }),
       fetchKeysView(clients),
     ]);
-    await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
+    await saveKnownCurators(context.ports.files, caller.curatorsPath, info.directory);
     const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
+    await saveLastNodes(context, caller, views);
     const kubernetesEtcd = kubernetesEtcdOf(nodes);
     return {
       name: printable(info.clusterName),
