@@ -24,7 +24,7 @@ import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './echo-s
 const TPM = 2;
 const READY = rawFrame(3, new Uint8Array(0));
 const never = new AbortController().signal;
-/** The quote is genuine, but bound to another session. */
+/** The error codes when a quote is genuine, but bound to another session. */
 const REFUSED = 'atls-evidence-rejected quote-binding';
 const TOLD = 'atls-alert-evidence-rejected';
 
@@ -83,7 +83,7 @@ await test('the server accepts Mallory’s own machine under its own identity', 
   raw.send(rawEvidence(TPM, await mallory.issue(binding, never)));
   assert.equal((await raw.receive())?.type, 2);
   raw.tls.destroy();
-  assert.match(await server.refusal(), /^atls-(truncated|connection)$/); // the server waited for READY
+  assert.match(await server.refusal(), /^atls-(truncated|connection)$/); // the server accepted the evidence and waited for READY
 });
 
 await test('the server refuses a relay that forwards every frame unchanged', async (t) => {
@@ -233,7 +233,7 @@ await test('the server refuses downgraded protocols', async (t) => {
       assert.equal(await server.refusal(), want);
     });
   }
-  await t.test('no client certificate', async () => {
+  await t.test('a connection without a client certificate', async () => {
     await RawAtls.open(await dial(server.address), { role: 'client' }).catch(() => undefined);
     assert.equal(await server.refusal(), 'atls-tls-certificate');
   });

@@ -42,8 +42,7 @@ export class EchoServer implements AsyncDisposable {
   }
 
   /**
-   * @param trust machine evidence or owner keys. Stories read the TLS key of the server, as an attacker who
-   * stole it.
+   * @param trust The clients that the server accepts: those with this machine evidence or these owner keys.
    */
   static async start(trust: MutualTrust, context = CONTEXT): Promise<EchoServer> {
     const identity = await createTestIdentity();
@@ -53,7 +52,8 @@ export class EchoServer implements AsyncDisposable {
       nowMs: () => clock.nowMs(),
       sink: ({ fields }) => {
         const codes = codesOf(fields['error']);
-        // A closed gRPC channel may connect once more and send nothing, which times out later.
+        // Not a refusal: a closed gRPC channel may connect once more and send nothing, until the server times
+        // out.
         if (codes !== 'atls-timeout') refusals.push(codes);
       },
     });

@@ -119,7 +119,7 @@ void test('tdx v4-tail: our verifier refuses the text after the quote, go-tdx-gu
   assert.equal((await peers.judge(vector.peer)).accepted, true);
 });
 
-void test('the Go verifiers exit', async () => peers[Symbol.asyncDispose]());
+void test('the program with the Go verifiers ends', async () => peers[Symbol.asyncDispose]());
 
 interface Tally {
   cases: number;

@@ -35,7 +35,7 @@ describe('parseReport()', () => {
 
   test.each([
     { name: 'another version', given: { ...report, version: 2 } },
-    { name: 'no suites', given: { version: 1 } },
+    { name: 'a report without suites', given: { version: 1 } },
     {
       name: 'a suite without a machine',
       given: { version: 1, suites: { a: { ...report.suites['kitchen'], machine: '' } } },
@@ -83,16 +83,19 @@ describe('figures', () => {
     { value: 1, wanted: 'at most', within: true },
     { value: 2.1, wanted: 'at most', within: false },
     { value: 1, wanted: 'at least', within: false },
-  ] as const)('$value $wanted 2 is within: $within', ({ value, wanted, within }) => {
-    expect(isWithin({ ...result, value, wanted })).toBe(within);
-  });
+  ] as const)(
+    'isWithin() is $within for the value $value and the target "$wanted 2"',
+    ({ value, wanted, within }) => {
+      expect(isWithin({ ...result, value, wanted })).toBe(within);
+    },
+  );
 
   test('ratioOf() is the median of the ratios of each pair, not the ratio of the medians', () => {
     expect(ratioOf([1, 20, 3], [1, 10, 1])).toEqual({ value: 2, unit: '×', spread: [1, 3], runs: 3 });
     expect(median([4, 1, 3, 2])).toBe(2.5);
   });
 
-  test('the time of init counts from the booted machine, the time of mini up from the start', () => {
+  test('the time of init begins when the machine has booted, the time of mini up with the command', () => {
     const ours = {
       bootedMs: 2000,
       apiReadyMs: 12_000,

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findCluster } from '../../internal/localmachines/index.ts';
 import { createHarness, type Harness } from './harness.ts';
 
-/** When `up` is killed: this long after this message. */
+/** The moments at which `up` is killed: `ms` after it has printed the message `after`. */
 const MOMENTS = [
   { after: 'Installing the agent package', ms: 100 },
   { after: 'Starting machine', ms: 0 },

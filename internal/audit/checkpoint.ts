@@ -88,7 +88,7 @@ export function parseCheckpoint(
 }
 
 function read(bytes: Uint8Array): Checkpoint {
-  if (bytes.length > MAX_BYTES) throw invalid(`${bytes.length} bytes`);
+  if (bytes.length > MAX_BYTES) throw invalid(`${bytes.length} bytes, at most ${MAX_BYTES} allowed`);
   try {
     return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
   } catch (error) {
@@ -103,5 +103,7 @@ function statementOf(subject: CheckpointSubject): Uint8Array {
 }
 
 function invalid(why: string, cause?: unknown): AuditError {
-  return new AuditError('audit-checkpoint-invalid', `reading a checkpoint of the audit: ${why}`, { cause });
+  return new AuditError('audit-checkpoint-invalid', `reading a checkpoint of the audit log: ${why}`, {
+    cause,
+  });
 }

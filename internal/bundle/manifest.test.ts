@@ -38,7 +38,7 @@ describe('parseManifest()', () => {
     { name: 'an array', given: [MANIFEST] },
     { name: 'another format version', given: { ...MANIFEST, version: 2 } },
     { name: 'an additional field', given: { ...MANIFEST, extra: true } },
-    { name: 'no components', given: { ...MANIFEST, components: [] } },
+    { name: 'a manifest without components', given: { ...MANIFEST, components: [] } },
     {
       name: 'a bundle name that does not match its version',
       given: { ...MANIFEST, kubernetesVersion: 'v1.34.4' },

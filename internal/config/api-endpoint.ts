@@ -1,7 +1,10 @@
 import { parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { z } from 'zod';
 
-/** The balancer of the API servers on each node, unless the operator has one for all nodes (`apiServer.endpoint`). */
+/**
+ * The endpoint of the Kubernetes API for a node: its own balancer of the API servers, unless the operator has
+ * one for all nodes (`apiServer.endpoint`).
+ */
 export const LOCAL_API_ENDPOINT = { host: '127.0.0.1', port: PORTS.apiBalancer } as const;
 
 const LOOPBACK = /^(127\.[0-9.]+|localhost|\[::1\]):/i;

@@ -33,8 +33,8 @@ function problemsOf(attestation: unknown): readonly Problem[] {
 
 describe('the section attestation', () => {
   test.each([
-    { name: 'no section', given: undefined, path: 'attestation' },
-    { name: 'no attestation variant', given: { ...endorsed, variants: [] }, path: 'attestation.variants' },
+    { name: 'a file without the section', given: undefined, path: 'attestation' },
+    { name: 'an empty list of variants', given: { ...endorsed, variants: [] }, path: 'attestation.variants' },
     {
       name: 'an unknown variant',
       given: { ...endorsed, variants: ['dummy'] },
@@ -77,7 +77,7 @@ describe('the section attestation', () => {
       path: 'attestation.policy.registers.pcr16',
     },
     {
-      name: 'machine-key as the only variant, without fingerprints',
+      name: 'machine-key as the only variant without fingerprints',
       given: { variants: ['machine-key'] },
       path: 'attestation.firstContact',
     },
@@ -91,7 +91,7 @@ describe('the section attestation', () => {
       given: { ...endorsed, lockPcr: 16 },
       path: 'attestation.lockPcr',
     },
-  ])('cluster.yaml refuses $name and reports the position', ({ given, path }) => {
+  ])('parseClusterConfig() refuses $name and reports the position', ({ given, path }) => {
     expect(problemsOf(given).map((problem) => problem.path)).toContain(path);
   });
 

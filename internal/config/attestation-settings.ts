@@ -3,7 +3,7 @@ import type { Variant } from '../attestation/index.ts';
 import type { EndorsementTrust } from '../attestation/enrolment/index.ts';
 import { certificatesIn, KEYS_ONLY_POLICY, type AttestationConfig } from './attestation-schema.ts';
 
-/** The section `attestation` for the code that uses it. */
+/** The section `attestation` of `cluster.yaml`, converted for the code that uses it. */
 export interface AttestationSettings {
   /** For `createValidators`; never empty. */
   readonly variants: readonly [Variant, ...Variant[]];

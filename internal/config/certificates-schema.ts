@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DEFAULTS } from './defaults.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
-/** The minimum: a slow TPM cannot quote more often. */
+/** The shortest lifetime, because a slow TPM cannot quote for more frequent renewals. */
 const SHORTEST_MINUTES = 2;
 
 const minutes = z

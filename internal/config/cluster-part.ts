@@ -8,13 +8,14 @@ import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
 /** The sections that may change after the init. */
 const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation'];
-/** Their immutable keys: every machine got the value when it joined. */
+/** The immutable keys of these sections: each machine got their values when it joined. */
 const FIXED: readonly string[] = ['attestation.lockPcr'];
 
 /**
- * The part of a configuration that the cluster keeps. The endpoint of the first node and the charts stay in the workspace. Keys that
- * were added after the first version are left out when they have their default: older agents refuse unknown keys, and the request of an
- * init must not depend on the version of the CLI.
+ * The part of `cluster.yaml` that the cluster itself stores (its configuration document). The endpoint of the
+ * first node and the charts stay in the workspace. A key that was added after the first version is left out
+ * when it has its default, because older agents refuse unknown keys, and because the request of an init must
+ * not depend on the version of the CLI.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
   const { charts: _charts, firstNode, certificates, podSecurity, ...rest } = config;
@@ -29,7 +30,10 @@ export function clusterPartOf(config: ClusterConfig): Json {
   return JSON.parse(JSON.stringify(part)) as Json;
 }
 
-/** Parses a document of the cluster and fills in all defaults. @throws ConfigError `config-invalid` */
+/**
+ * Parses a configuration document (`clusterPartOf`) and fills in all defaults. @throws ConfigError
+ * `config-invalid`
+ */
 export function parseClusterPart(text: string, path: string): Json {
   return clusterPartOf(parseClusterConfig(text, path));
 }
@@ -40,7 +44,7 @@ export function immutableDifferences(before: Json, after: Json): readonly JsonPa
 }
 
 /**
- * Checks a new document of the cluster: it must be valid and change mutable values only.
+ * Checks a new configuration document: it must be valid and change mutable values only.
  * @throws ConfigError `config-invalid`, `config-immutable`
  * @returns the paths of the values that change
  */
@@ -58,7 +62,7 @@ export function verifyConfigurationChange(before: string, after: string): readon
   return differencesOf(now, next);
 }
 
-/** Returns undefined for an invalid document, because a valid document may replace an invalid one. */
+/** Parses a document; undefined for an invalid one, because a valid document may replace an invalid one. */
 function readable(text: string): Json | undefined {
   try {
     return parseClusterPart(text, 'the current configuration');

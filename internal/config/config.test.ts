@@ -191,7 +191,7 @@ describe('parseProvisioning()', () => {
   });
 
   const refusals = [
-    { name: 'no owner key', given: { ...good, ownerKeys: [] } },
+    { name: 'a file without an owner key', given: { ...good, ownerKeys: [] } },
     {
       name: 'an owner key with a wrong length',
       given: { ...good, ownerKeys: [Buffer.alloc(31).toString('base64')] },

@@ -4,7 +4,8 @@ import { certificatesSchema, type CertificatesConfig } from './certificates-sche
 import { podSecuritySchema, type PodSecurityConfig } from './pod-security-schema.ts';
 
 /**
- * The settings in the cluster's document that every node needs, in addition to those in the init request.
+ * The settings of `cluster.yaml` that every node needs, in addition to those in the init request. Nodes read
+ * them from the configuration document (`clusterPartOf`).
  */
 interface NodeSettings {
   /**
@@ -17,7 +18,9 @@ interface NodeSettings {
   readonly podSecurity: PodSecurityConfig;
 }
 
-/** A loose object: the writer and the reader of the document have validated the other keys. */
+/**
+ * Loose objects: the document has further keys, which other schemas validate where it is written and read.
+ */
 const schema = z.looseObject({
   apiServer: z.looseObject({ endpoint: apiEndpointSchema.optional() }).optional(),
   // Unknown keys of later versions are ignored. After the node lock is set, an unknown key in the document
@@ -36,7 +39,10 @@ export function nodeSettingsFrom(document: string): NodeSettings {
   };
 }
 
-/** The lifetime of the owner's certificate from an init, from the same document. @throws ZodError, SyntaxError */
+/**
+ * The lifetime, in minutes, of the owner's certificate that an init issues, from the same document. @throws
+ * ZodError, SyntaxError
+ */
 export function operatorMinutesFrom(document: string): number {
   return parse(document).certificates.operatorMinutes;
 }

@@ -19,7 +19,10 @@ const ed25519Key = z.string().refine(
   'the base64 of a raw 32-byte Ed25519 public key',
 );
 
-/** PCRs of the boot chain and of the node lock. Every process may reset PCR 16 and 23. */
+/**
+ * The allowed PCRs: those of the boot chain, and one of them for the node lock. PCR 16 and 23 are excluded,
+ * because every process may reset them.
+ */
 const register = z.int().min(0).max(15);
 const registers = {
   lockPcr: register
@@ -66,7 +69,7 @@ const schema = z.strictObject({
         kind: z.literal('none').describe('The machine proves its identity with a key on its disk only.'),
       }),
       z.strictObject({
-        kind: z.literal('device').describe('A TPM 2.0 behind a device.'),
+        kind: z.literal('device').describe('A TPM 2.0 at a device file.'),
         path: absolutePath.describe('The device, like /dev/tpmrm0.'),
         ...registers,
       }),

@@ -15,7 +15,7 @@ describe('parseEndpoint()', () => {
     { given: 'http://host', want: undefined },
     { given: '', want: undefined },
   ];
-  test.each(cases)('parseEndpoint() reads $given as $want', ({ given, want }) => {
+  test.each(cases)('parseEndpoint() reads "$given" as $want', ({ given, want }) => {
     expect(parseEndpoint(given, 9000)).toBe(want);
   });
 });

@@ -66,7 +66,7 @@ describe('describeError()', () => {
       want: 'a: b',
     },
     {
-      name: "a cause whose text the parent's message already contains",
+      name: "a cause once, if the parent's message already contains its text",
       given: new Error('a: b', { cause: new Error('b') }),
       want: 'a: b',
     },
@@ -136,7 +136,7 @@ describe('isAbort()', () => {
       want: true,
     },
     {
-      name: 'an AbortError after the signal',
+      name: 'an AbortError after the signal fired',
       error: new DOMException('x', 'AbortError'),
       signal: aborted,
       want: true,

@@ -106,7 +106,8 @@ export class EtcdClient implements KeySpace, Disposable {
 
   keepLeaseAlive(leaseId: bigint, options: CallOptions): Promise<number | undefined> {
     const stream = this.#leases[Number(leaseId % BigInt(LEASE_STREAMS))] ?? this.#leases[0];
-    if (stream === undefined) return Promise.reject(new RangeError('no etcd lease streams'));
+    if (stream === undefined)
+      return Promise.reject(new RangeError('renewing an etcd lease: the client has no lease streams'));
     return stream.keepAlive(leaseId, options.signal, options.timeoutMs ?? KEEPALIVE_MS);
   }
 

@@ -22,7 +22,8 @@ export async function readMemberGauges(url: string, signal: AbortSignal): Promis
   let page: string;
   let health: string;
   try {
-    // The gauges say nothing of alarms; the health page of the same listener names them before anything else.
+    // The metrics do not contain alarms. The health page of the same listener reports an alarm before any
+    // other reason.
     [page, health] = (await Promise.all(
       [url, new URL('/health?serializable=true', url).href].map(async (each) =>
         (await fetch(each, { signal })).text(),

@@ -13,7 +13,7 @@ beforeAll(async () => {
     const caPem = await createCaCertPem({ commonName, keyPem, nowMs: NOW_MS });
     return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => NOW_MS });
   };
-  // Authorities of one name: it is the key that decides.
+  // Three CAs with the same name, so that only their keys can decide which one signed a certificate.
   [before, after, other] = [await signer('etcd'), await signer('etcd'), await signer('etcd')];
 });
 

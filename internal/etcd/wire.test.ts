@@ -63,7 +63,7 @@ etcd_server_is_leader 0
   });
 
   test.each(['', page.replace('etcd_server_has_leader 1', ''), page.replace('4.294967296e+09', 'NaN')])(
-    'refuses a metrics page without one of the metrics',
+    'refuses a metrics page in which a metric is missing or is not a number',
     (broken) => {
       expect(() => parseMemberGauges(broken)).toThrow(expect.objectContaining({ code: 'etcd-failed' }));
     },

@@ -65,8 +65,8 @@ export class Cursor<T> implements Watcher<T> {
       how();
     };
     this.#interrupt = (reason) => settle(() => reject(reason));
-    // The signal may have fired since the last wake-up: a source can wake a combined view while another
-    // source has no value.
+    // The signal may have fired during the last wake-up: a combined readable wakes its reader when one source
+    // changes, even if it has no value yet because another source has none.
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
     return promise;

@@ -94,7 +94,7 @@ const cases: readonly {
     want: { kind: 'next', phase: 'done' },
   },
   {
-    name: 'a completed rotation stays done',
+    name: 'keeps a completed rotation done',
     at: now('done'),
     members: [off('a', '1/done')],
     want: { kind: 'done' },

@@ -20,7 +20,7 @@ test('acquireLock() gives the lock to exactly one of many concurrent callers', a
   await won[0]?.value[Symbol.asyncDispose]();
 });
 
-describe('awaitTurn()', () => {
+describe('waitForLock()', () => {
   const bench = (signal = new AbortController().signal) => {
     const clock = new FakeClock();
     const told: string[] = [];

@@ -23,7 +23,10 @@ export interface LogRecord {
   readonly fields: LogFields;
 }
 
-/** The path of a logger and where its records go. */
+/**
+ * The hierarchical name of a logger (`path`, such as "root.roleserve.kubernetes"), its clock, and where its
+ * records go.
+ */
 export interface LogOptions {
   readonly path: string;
   readonly nowMs: () => number;

@@ -24,7 +24,8 @@ export function resolveOwners(
   for (const bytes of documents) {
     const { serial, signer } = parseDocument(bytes);
     if (serial < (now.floor?.serial ?? 0)) continue;
-    // A machine that was provisioned with the key of a later owner cannot verify the documents before that owner.
+    // Skips documents before the owner whose key this machine was provisioned with: it knows no earlier owner
+    // who could verify them.
     if (now.floor === undefined && !now.keys.some((key) => Buffer.compare(key, signer) === 0)) continue;
     const next = verifyDocument(bytes, {
       ...trust,

@@ -47,8 +47,9 @@ export interface VerifiedDocument<K extends DocumentKind> {
 }
 
 /**
- * The one verifier of owner-signed documents, used by curator, join service, signer, agent and CLI. `bytes` are untrusted.
- * The caller compares the body with what it is about to do, and keeps `floorOf()` the document as its new floor.
+ * The one verifier of owner-signed documents, used by curator, join service, signer, agent and CLI. `bytes`
+ * are untrusted. The caller compares the body with what it is about to do, and stores `floorOf(document)` as
+ * its new floor.
  * @throws OwnerDocumentError with one code for each reason
  */
 export function verifyDocument<K extends DocumentKind>(

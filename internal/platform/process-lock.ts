@@ -6,16 +6,21 @@ import { removeStaleLock, LockDirectory, readHolderText } from './lock-directory
 import { processStatus, currentProcessIdentity, type ProcessIdentity } from './process-identity.ts';
 
 const MAX_TRIES = 8;
-/** The longest delay of a timer: proper-lockfile touches its lock after half of it. */
+/**
+ * The age at which proper-lockfile counts a lock as stale. It sets a timer to half of this age, so this is
+ * the longest delay of a Node timer.
+ */
 const NEVER_STALE_MS = 2 ** 31 - 1;
 
 /**
  * Lets one process of a program run at a time, with a lock of proper-lockfile. The kernel tells whether the
  * holder still runs (process id, start time, boot id). The age of a file does not decide, because a changed
  * clock must neither admit a second process nor lock out the first. The lock of a process that has ended is
- * taken over. @param path of the lock's directory; paths that begin with it and a dot belong to the lock
- * too @param about what other processes are told about the holder @throws PlatformError
- * `platform-already-running` with the holder's process id and what it told, `platform-lock-failed`
+ * taken over.
+ * @param path of the lock's directory; paths that begin with it and a dot belong to the lock too
+ * @param about facts about the holder that other processes get in the error
+ * @throws PlatformError `platform-already-running` with the holder's process id and these facts,
+ * `platform-lock-failed`
  */
 export async function acquireProcessLock(
   files: FilePort,
@@ -45,8 +50,8 @@ type Release = () => Promise<void>;
 /** Undefined when another process holds the lock. */
 async function tryLock(directory: LockDirectory): Promise<Release | undefined> {
   try {
-    // proper-lockfile keeps one record for each name. With a new name, the record of another run is not
-    // changed.
+    // proper-lockfile keeps one entry in memory for each path. A unique path keeps this call from changing
+    // the entry of another one.
     return await lock(`${directory.path}#${randomUUID()}`, {
       realpath: false,
       lockfilePath: directory.path,

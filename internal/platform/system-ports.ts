@@ -4,7 +4,10 @@ import type { FilePort } from '../file/index.ts';
 import type { Logger } from '../logging/index.ts';
 import type { UnitPort } from './systemd-units.ts';
 
-/** Ports to the system of one machine, which most parts of the agent use. A function takes those that it needs. */
+/**
+ * Interfaces (ports) to the system of one machine, which most parts of the agent use. A function takes those
+ * that it needs.
+ */
 export interface SystemPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;

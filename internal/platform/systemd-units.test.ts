@@ -64,21 +64,26 @@ describe('SystemdUnits', () => {
   });
 
   test.each([
-    { name: 'nothing for a unit that does not exist', load: 'not-found', active: 'inactive', asked: [] },
+    { name: 'does nothing for a unit that does not exist', load: 'not-found', active: 'inactive', asked: [] },
     {
-      name: 'only the start at boot for a unit that does not run',
+      name: 'only disables a unit that does not run',
       load: 'loaded',
       active: 'inactive',
       asked: ['disable'],
     },
-    { name: 'a running unit', load: 'loaded', active: 'active', asked: ['disable', 'stop'] },
     {
-      name: 'a running unit without a unit file',
+      name: 'disables and stops a running unit',
+      load: 'loaded',
+      active: 'active',
+      asked: ['disable', 'stop'],
+    },
+    {
+      name: 'disables and stops a running unit without a unit file',
       load: 'not-found',
       active: 'active',
       asked: ['disable', 'stop'],
     },
-  ])('stop() stops $name', async ({ load, active, asked }) => {
+  ])('stop() $name', async ({ load, active, asked }) => {
     const shown = `LoadState=${load}\nActiveState=${active}\n`;
     const commands = new FakeCommands((argv) => (argv.includes('show') ? shown : undefined));
     await new SystemdUnits({ files: new MemoryFiles(), commands }).stop(UNIT, signal);

@@ -111,7 +111,8 @@ async function tryPorts(clock: Clock, signal: AbortSignal): Promise<readonly Por
   return Promise.all(
     entries.map(async ({ port, user }) => {
       if ((await tryPort(port)) === undefined) return { port, user };
-      // Another preflight run on this machine may listen on the port for a moment, as this one does.
+      // Probes the port again after a pause, because another preflight run may listen on it for a moment, as
+      // this one does.
       await clock.sleep(SECOND_TRY_MS, signal);
       return { port, user, problem: await tryPort(port) };
     }),

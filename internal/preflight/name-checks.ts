@@ -7,7 +7,7 @@ type Observe = (facts: MachineFacts) => readonly Observation[];
 
 /** internal/platform leaves out link-local addresses when it collects the facts. */
 const NO_ADDRESS = 'the machine has only loopback and link-local addresses (169.254.0.0/16, fe80::/10)';
-/** glibc and the kubelet ignore further ones (resolv.conf(5), MAXNS). */
+/** glibc and the kubelet ignore further name servers (resolv.conf(5), MAXNS). */
 const MAX_NAMESERVERS = 3;
 
 const address: Observe = ({ addresses, configuredAddress }) => {

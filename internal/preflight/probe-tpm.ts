@@ -8,7 +8,10 @@ export interface TpmLocation {
   readonly path: string;
 }
 
-/** Why the TPM is not usable (it cannot be opened or does not respond); undefined when it is. Does not change its state. */
+/**
+ * Why the TPM is not usable (it cannot be opened or does not respond); undefined when it is usable. Changes
+ * nothing in the TPM.
+ */
 export async function findTpmProblem(
   { kind, path }: TpmLocation,
   clock: Clock,

@@ -1,6 +1,9 @@
 import type { Mount } from '../platform/index.ts';
 
-/** The paths that are on a read-only file system. The deepest mount that contains a path decides, of several the latest. */
+/**
+ * The paths that are on a read-only file system. For each path the deepest mount that contains it decides,
+ * and of several at the same mount point the latest.
+ */
 export function readOnlyPaths(mounts: readonly Mount[], paths: readonly string[]): ReadonlySet<string> {
   return new Set(
     paths.filter((path) => {

@@ -41,11 +41,11 @@ export interface RecordKind<T> {
   read(etcd: KeySpace, key: string, signal: AbortSignal): Promise<StoredRecord<T>>;
 }
 
-/** What etcd has under the key of a record. Both parts are undefined where the key does not exist. */
+/** A record as it was read from etcd. `entry` and `record` are undefined if the key does not exist. */
 export interface StoredRecord<T> {
   readonly entry: Entry | undefined;
   readonly record: T | undefined;
-  /** Holds while nobody has written or deleted the key since. */
+  /** A condition for a transaction: it holds if the key has not been written or deleted since this read. */
   readonly unchanged: Condition;
 }
 

@@ -261,7 +261,9 @@ export const statusShape = z.strictObject({ version, status: bytes, updatedMs: z
 /** The heartbeat of a node. Its key is on a lease and expires with it. */
 export const heartbeatShape = z.strictObject({ version, sinceMs: z.int() });
 
-/** A mutation that was done, at the revision at which this record was written. */
+/**
+ * A mutation that was done. The revision at which this record was written is the revision of the mutation.
+ */
 export const mutationShape = z.strictObject({ version, requestSha256: z.string() });
 
 /**

@@ -30,7 +30,7 @@ describe('quorumOf()', () => {
     [4, 3],
     [5, 3],
     [7, 4],
-  ])('quorumOf() %i voters is %i', (voters, want) => {
+  ])('quorumOf() of %i voters is %i', (voters, want) => {
     expect(quorumOf(voters)).toBe(want);
   });
 });
@@ -106,7 +106,7 @@ describe('checkRoleChange()', () => {
       all: clusterOf([a], { hasLeader: false }),
       want: [],
     },
-  ] as const)('checkRoleChange() for $name: $want', ({ node, roles, all, want }) => {
+  ] as const)('the guards of checkRoleChange() that refuse $name: $want', ({ node, roles, all, want }) => {
     expect(checkRoleChange({ node, roles }, all).refusals.map(({ guard }) => guard)).toEqual(want);
   });
 

@@ -38,7 +38,10 @@ export function firstNodeRoles(options: { readonly singleNode: boolean }): reado
   return options.singleNode ? ROLES : ['ConsensusMember', 'KubernetesController'];
 }
 
-/** One name a role for people, whatever a record (`ConsensusMember`) or a command's JSON (`consensus`) calls it. */
+/**
+ * The one name of each role for people, whether a record calls it `ConsensusMember` or the JSON of a command
+ * `consensus`.
+ */
 const NAMES: Readonly<Record<string, string>> = {
   ConsensusMember: 'control-plane',
   KubernetesController: 'control-plane',
@@ -47,7 +50,7 @@ const NAMES: Readonly<Record<string, string>> = {
   controller: 'control-plane',
 };
 
-/** Roles as people are shown them, each name once: `control-plane`, `worker`. Unknown names stay as they are. */
+/** The names of roles for people, each once: `control-plane`, `worker`. Unknown names stay as they are. */
 export function roleNames(roles: readonly string[]): readonly string[] {
   return [...new Set(roles.map((role) => (Object.hasOwn(NAMES, role) ? NAMES[role] : undefined) ?? role))];
 }

@@ -14,7 +14,7 @@ describe('methodDefinition()', () => {
     expect(fromBinary(heartbeat.output, bytes)).toMatchObject({ intervalMs: 5n });
   });
 
-  test('encodes a response that can change each time', () => {
+  test('encodes a response that is not frozen again for each client', () => {
     const { responseSerialize } = methodDefinition(heartbeat);
     const message = { intervalMs: 5n };
     const before = responseSerialize(message as never);

@@ -27,7 +27,7 @@ test('ConnectionLimiter.acquire() skips a client that disconnects while it waits
   expect([gone.listenerCount('close'), clock.sleeping]).toEqual([0, 0]);
 });
 
-test('ConnectionLimiter.acquire() refuses a client after the longest wait', async () => {
+test('ConnectionLimiter.acquire() refuses a client after the maximum wait', async () => {
   const { clock, limiter } = createLimiter();
   using _held = await limiter.acquire(socketFrom('192.0.2.1'), never);
   const waiting = expect(limiter.acquire(socketFrom('192.0.2.2'), never)).rejects.toMatchObject({

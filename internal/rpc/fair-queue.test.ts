@@ -144,7 +144,7 @@ describe('sourcePathOf', () => {
     { address: '', want: ['/16', '/24', ''] },
   ];
   test.each(paths)(
-    'sourcePathOf() lists the networks of $address, the largest first',
+    'sourcePathOf() lists the networks of the address "$address", the largest first',
     ({ address, want }) => {
       expect(sourcePathOf(address)).toEqual(want);
     },

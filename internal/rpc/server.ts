@@ -93,7 +93,7 @@ export class RpcServer<P> implements AsyncDisposable {
       'grpc.keepalive_time_ms': 20_000,
       'grpc.keepalive_timeout_ms': 10_000,
       'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW,
-      // Statistics of every connection and message, which nothing here reads.
+      // Disables statistics of every connection and message, which nothing here reads.
       'grpc.enable_channelz': 0,
       ...(options.maxCallsPerConnection === undefined
         ? {}

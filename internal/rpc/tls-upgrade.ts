@@ -51,7 +51,10 @@ export function tlsServerUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   };
 }
 
-/** A function and no list, of which Node would keep a copy per socket. undefined: TLS alert `no_application_protocol`. */
+/**
+ * Chooses the ALPN protocol; undefined sends the TLS alert `no_application_protocol`. A function, because
+ * Node would keep a copy of a list for each socket.
+ */
 function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
   return protocols.find((protocol) => protocol === ALPN);
 }

@@ -31,18 +31,21 @@ describe('a failure', () => {
       error: 'late',
     },
   ];
-  test.each(failures)('$name is a failure, logged with its path, and restarted', async ({ run, error }) => {
-    await using tree = superviseForTest(parentOf({ child: run }));
-    await settle();
-    expect(tree.at('root.child')).toMatchObject({ state: 'dead', lastError: error });
-    expect(tree.at('root.child').backoffUntilMs).toBe(tree.clock.nowMs() + 500);
-    expect(tree.records.filter(({ level }) => level === 'error')).toMatchObject([
-      { path: 'root.child', message: 'failed', fields: { error, pauseMs: 500 } },
-    ]);
-    await tree.clock.advance(500);
-    expect(tree.at('root.child').restarts).toBe(1);
-    expect(tree.at('root').state).toBe('healthy');
-  });
+  test.each(failures)(
+    '$name counts as a failure: it is logged with the path, and the runnable is restarted',
+    async ({ run, error }) => {
+      await using tree = superviseForTest(parentOf({ child: run }));
+      await settle();
+      expect(tree.at('root.child')).toMatchObject({ state: 'dead', lastError: error });
+      expect(tree.at('root.child').backoffUntilMs).toBe(tree.clock.nowMs() + 500);
+      expect(tree.records.filter(({ level }) => level === 'error')).toMatchObject([
+        { path: 'root.child', message: 'failed', fields: { error, pauseMs: 500 } },
+      ]);
+      await tree.clock.advance(500);
+      expect(tree.at('root.child').restarts).toBe(1);
+      expect(tree.at('root').state).toBe('healthy');
+    },
+  );
 
   test('restarts only the child that failed', async () => {
     const [child, sibling] = [controlledRunnable(), controlledRunnable()];

@@ -10,7 +10,10 @@ interface Role {
   readonly peers?: readonly string[];
 }
 
-/** Only the presence of a worker counts here; the plan still passes the newest configuration to the worker. */
+/**
+ * Only `wanted` starts or stops the workload. Changed peers give a new configuration, which a running
+ * workload ignores.
+ */
 function plan(role: Role, running: boolean): Plan<string> {
   if (!role.wanted)
     return running ? { kind: 'stop', why: 'role gone' } : { kind: 'wait', why: 'role absent' };

@@ -40,7 +40,7 @@ describe('supervise()', () => {
     expect(order).toEqual(['parent', 'child']);
   });
 
-  test('resolves finished when the signal has fired and all runnables have ended', async () => {
+  test('resolves the promise `finished` once the signal has fired and all runnables have ended', async () => {
     const tree = superviseForTest(parentOf({ a: wellBehaved, b: parentOf({ c: wellBehaved }) }));
     await settle();
     tree.stop();
@@ -50,7 +50,7 @@ describe('supervise()', () => {
     expect(tree.records.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  test('resolves finished when the whole tree is done', async () => {
+  test('resolves the promise `finished` once the whole tree is done', async () => {
     const once: Runnable = async ({ healthy, done }) => {
       healthy();
       done();
@@ -107,7 +107,7 @@ describe('supervise()', () => {
 });
 
 describe('tree()', () => {
-  test('shows what is waited for until it is healthy', async () => {
+  test('shows what a runnable waits for, until it is healthy', async () => {
     let go: () => void = () => undefined;
     await using tree = superviseForTest(
       parentOf({

@@ -12,7 +12,7 @@ import { assertMove, type RunnableState } from './state.ts';
 /** The root runnable of a tree, its ports and its time limits. */
 export interface SupervisorOptions {
   readonly root: Runnable;
-  /** The root logs as its child `root`. */
+  /** The parent of all loggers. The root runnable logs as its child `root`. */
   readonly log: Logger;
   readonly clock: Clock;
   /** Numbers in [0, 1), for jitter. */

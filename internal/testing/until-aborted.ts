@@ -1,2 +1,2 @@
-/** The body of many runnables in tests. */
+/** Waits until the signal fires, as many runnables in tests do. */
 export { untilAborted } from '../cleanup/index.ts';

@@ -20,8 +20,8 @@ import { formatResults, isWithin, type BenchResult } from '../result.ts';
 const WARM_UP_ROUNDS = 10;
 const ROUNDS = 15;
 /**
- * The times of single rounds vary by a sixth, and the bench must show a difference of a twentieth. So calls
- * get more rounds.
+ * Calls need many rounds: the time of a single round varies by 1/6, and the bench must detect a difference of
+ * 1/20.
  */
 const ROUNDS_OF_CALLS = 75;
 const CONNECTIONS_PER_ROUND = 20;

@@ -6,24 +6,24 @@ import type { SimulatedNodes } from './simulated-nodes.ts';
 import { median } from '../result.ts';
 
 export const PUSHES = 5;
-/** Pause before each change. It lets the heartbeats finish that waited for the previous change. */
+/** Pause before each change, in which heartbeats finish that waited for the previous change. */
 const PAUSE_MS = 3_000;
 /**
- * Changes without heartbeats run in series of equal length for few and many nodes. V8 also collects garbage
- * when the process becomes idle, and the cost of that grows with the number of nodes.
+ * Number of series of changes without heartbeats, the same for few and many nodes. Each series begins with an
+ * idle time, in which V8 collects garbage at a cost that grows with the number of nodes.
  */
 const SERIES = 6;
 const CHANGES_OF_SERIES = 2;
 export const SILENT_PUSHES = SERIES * CHANGES_OF_SERIES;
 const SILENCE_BEFORE_MS = 500;
 /**
- * The measurement goes on for this long after the last node knows, to include later writes and garbage
- * collection.
+ * A measurement continues for this long after the last node has received the change, so that it includes
+ * later writes and garbage collection.
  */
 const SILENCE_AFTER_MS = 1_500;
 /**
- * Heartbeats are 5 s apart. With this pause a node never omits two heartbeats in a row, so it does not count
- * as late.
+ * Pause between two series, longer than the 5 s between heartbeats. So no node omits two heartbeats in a row,
+ * and none counts as late.
  */
 const BETWEEN_SERIES_MS = 6_000;
 const PUSH_LIMIT_MS = 60_000;
@@ -31,16 +31,16 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 
 export interface PushFigures {
-  /** Time from the call until the last node knows, while all nodes send heartbeats. */
+  /** Time from the call until the last node has received the change, while all nodes send heartbeats. */
   readonly ms: number;
   /** The longest time that a heartbeat waited for its response during the changes. */
   readonly slowestHeartbeatMs: number;
-  /** Time from the call until the last node knows, while no node sends heartbeats. */
+  /** Time from the call until the last node has received the change, while no node sends heartbeats. */
   readonly silentMs: number;
   /**
-   * Mean CPU time of the curator per change while no node sends heartbeats. A median would be misleading: a
-   * garbage collection falls on a few changes and serves them all, so a median has none of its cost with few
-   * nodes and too much with many.
+   * Mean CPU time of the curator per change while no node sends heartbeats. A median would be misleading,
+   * because a garbage collection falls on a few changes only: with few nodes the median would contain none of
+   * its cost, with many nodes too much.
    */
   readonly cpuMs: number;
 }

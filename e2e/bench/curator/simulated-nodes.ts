@@ -30,7 +30,7 @@ export class SimulatedNodes implements Disposable {
     await Promise.all(Array.from({ length: AT_ONCE }, connecting));
   }
 
-  /** Resolves with the time at which the node learned that it has no role any more. */
+  /** Resolves with the time (`performance.now()`) at which the node learned that it has no role any more. */
   async told(nodeId: string): Promise<number> {
     const { promise, resolve } = Promise.withResolvers<number>();
     this.#roles.set(nodeId, resolve);

@@ -11,9 +11,9 @@ const VERIFICATIONS = 300;
 const LIMIT_MS = 2_000;
 
 /**
- * Machines with a software TPM each join an idle cluster, one after the other. Measures the time from an
- * agent that knows only its endpoint to its ticket. The time includes the creation of all keys, also in the
- * TPM.
+ * Thirty machines, each with its own software TPM, join an idle cluster one after the other. Measures the
+ * time from an agent that knows only the endpoint of the join service to its ticket. The time includes the
+ * creation of all keys, also of those in the TPM.
  */
 export async function runJoinStartBench(): Promise<readonly BenchResult[]> {
   await using tpms = new AsyncDisposableStack();

@@ -1,10 +1,10 @@
 import type { BundleManifest } from '../../../internal/bundle/index.ts';
 
 /**
- * The configuration that a person writes who follows the documentation of kubeadm: containerd with the
- * systemd cgroup driver, the kubelet's unit from the package of kubeadm, and one kubeadm configuration with
- * stacked etcd. Only the settings that a local machine needs (no negative OOM scores, cgroup v1) are taken
- * from our own configuration.
+ * The configuration of a person who follows the documentation of kubeadm: containerd with the systemd cgroup
+ * driver, the kubelet's unit from the package of kubeadm, and one kubeadm configuration with stacked etcd.
+ * Only the settings that a local machine needs (no negative OOM scores, cgroup v1) are taken from our own
+ * configuration.
  */
 export interface ManualConfiguration {
   readonly address: string;

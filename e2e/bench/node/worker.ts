@@ -69,8 +69,9 @@ function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
 }
 
 /**
- * Anything that speeds up a single worker by using the second processor makes this ratio worse, because five
- * workers have no free processor. So there are other figures beside it.
+ * The figures of five parallel workers compared with one. The ratio alone would mislead: it becomes worse
+ * when a single worker uses the second processor, because five workers have no free processor. So the result
+ * has further figures.
  */
 function resultsOfMany(
   several: readonly WorkerTimes[],

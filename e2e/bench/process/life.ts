@@ -7,7 +7,7 @@ import { agentUnit } from './agent-unit.ts';
 import type { BenchResult } from '../result.ts';
 
 const MB = 1e6;
-/** A leak of two bytes for each log line would grow by this much. */
+/** The allowed growth. A leak of two bytes for each of the million log lines would reach it. */
 const GROWTH_LIMIT_MB = 2;
 /** The memory limit of a whole agent; this process is a part of an agent. */
 const AGENT_LIMIT_MB = 48;

@@ -18,8 +18,8 @@ import type { CapturedStatement, StatementRequest } from './compromised-joinserv
 const never = new AbortController().signal;
 
 /**
- * Creates a statement as the agent of a machine does, with that machine's key and TPM. A join service
- * receives such statements.
+ * Creates a ticket request of a joining machine: the statement and evidence bound to it, made with that
+ * machine's key and TPM as its agent does. A join service receives such requests.
  */
 export async function captureStatement(orders: StatementRequest): Promise<CapturedStatement> {
   const { stolen: loot, clusterId, address, roles, timeMs } = orders;

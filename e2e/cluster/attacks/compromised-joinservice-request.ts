@@ -1,6 +1,9 @@
 import type { StolenFiles } from './attack-request.ts';
 
-/** The statement of an honest agent, as the attacker who controls the join service has received it; bytes in base64. */
+/**
+ * The statement and evidence with which an honest agent requested its ticket, as the attacker who controls
+ * the join service has received them; bytes in base64.
+ */
 export interface CapturedStatement {
   readonly nodeId: string;
   readonly address: string;
@@ -16,7 +19,7 @@ export interface CapturedStatement {
 
 /** The standard input of e2e/cluster/attacks/compromised-joinservice.ts. */
 export interface JoinserviceAttackRequest {
-  /** Two statements of the first control plane; `older` was created before `newer`. */
+  /** Two ticket requests of the first control plane; `older` was created before `newer`. */
   readonly older: CapturedStatement;
   readonly newer: CapturedStatement;
   /** The attacker writes control-plane roles into the record of this worker. */
@@ -28,7 +31,7 @@ export type JoinserviceAttackResult =
   /** What it got: expected only where the threat model says so. */
   | { readonly attack: string; readonly got: string };
 
-/** The machine for which a statement is made, as its agent would make it. */
+/** The machine for which a ticket request is created, and its content. */
 export interface StatementRequest {
   readonly stolen: Required<StolenFiles>;
   readonly clusterId: string;

@@ -111,7 +111,7 @@ function bytes(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, 'base64'));
 }
 
-/** Writes these records, runs `work`, and then restores the previous records. */
+/** Writes these records to etcd, runs `work`, and then restores the previous records. */
 async function withWritten<T>(writes: readonly Write[], work: () => Promise<T>): Promise<T> {
   const before = await Promise.all(writes.map(({ key }) => space.get(key, { signal: never })));
   try {

@@ -16,7 +16,7 @@ const NAME = 'fulldb';
 /** One write of the attacker with etcd's own tool; the quota of the state etcd is 1 GiB. */
 const FILL = `while head -c 700000 /dev/urandom | base64 -w0 | ETCDCTL put /cluster/filled >/dev/null 2>/tmp/fill; do :; done; cat /tmp/fill`;
 
-await test('a worker cannot fill etcd with its status, and a full etcd is named and emptied', async (story) => {
+await test('a worker cannot fill etcd with its status; a full etcd is reported, and one command frees space', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = new StoryCluster(bench, NAME);
@@ -29,45 +29,48 @@ await test('a worker cannot fill etcd with its status, and a full etcd is named 
     return Status.header.revision;
   };
 
-  await story.test('a worker reports neither the address of another node nor much', async (step) => {
-    const { paths } = await (await bench.cluster(NAME)).node('n2');
-    const read = (file: string) => readFile(join(paths.data, 'cluster', file), 'utf8');
-    const certPem = await read('credentials/node.crt');
-    const keyPem = new Secret(await read('machine/key.pem'));
-    const state = JSON.parse(await readFile(join(workspace, 'state.json'), 'utf8')) as State;
-    const { clusterId, clusterCaPem: caPem } = state.init.result;
-    const trust = { caPem, clusterId, nowMs: () => Date.now() };
-    const upgrade = tlsClientUpgrade({
-      clock: new SystemClock(),
-      identity: { certPem, keyPem },
-      accept: (certificate) => verifyCuratorCertificate(certificate, trust),
-    });
-    using channel = new RpcChannel({ endpoint: `${await cluster.address('n1')}:9091`, upgrade });
-    const curator = createClient(Curator, channel);
-    const report = async (status: object): Promise<string> => {
-      try {
-        await curator.updateNodeStatus({ status }, { signal: bench.signal });
-        return 'stored';
-      } catch (error) {
-        return findCoded(error)?.code ?? String(error);
+  await story.test(
+    'a worker can report neither the address of another node nor a large status',
+    async (step) => {
+      const { paths } = await (await bench.cluster(NAME)).node('n2');
+      const read = (file: string) => readFile(join(paths.data, 'cluster', file), 'utf8');
+      const certPem = await read('credentials/node.crt');
+      const keyPem = new Secret(await read('machine/key.pem'));
+      const state = JSON.parse(await readFile(join(workspace, 'state.json'), 'utf8')) as State;
+      const { clusterId, clusterCaPem: caPem } = state.init.result;
+      const trust = { caPem, clusterId, nowMs: () => Date.now() };
+      const upgrade = tlsClientUpgrade({
+        clock: new SystemClock(),
+        identity: { certPem, keyPem },
+        accept: (certificate) => verifyCuratorCertificate(certificate, trust),
+      });
+      using channel = new RpcChannel({ endpoint: `${await cluster.address('n1')}:9091`, upgrade });
+      const curator = createClient(Curator, channel);
+      const report = async (status: object): Promise<string> => {
+        try {
+          await curator.updateNodeStatus({ status }, { signal: bench.signal });
+          return 'stored';
+        } catch (error) {
+          return findCoded(error)?.code ?? String(error);
+        }
+      };
+      assert.equal(await report({ address: await cluster.address('n1') }), 'curator-request-invalid');
+      assert.equal(await report({ agentVersion: 'x'.repeat(100_000) }), 'curator-request-invalid');
+      const before = await revision();
+      const answers = new Map<string, number>();
+      for (let i = 0; i < 500; i++) {
+        const path = `${i} ${'x'.repeat(200)}`;
+        const answer = await report({ runnables: Array.from({ length: 250 }, () => ({ path })) });
+        answers.set(answer, (answers.get(answer) ?? 0) + 1);
       }
-    };
-    assert.equal(await report({ address: await cluster.address('n1') }), 'curator-request-invalid');
-    assert.equal(await report({ agentVersion: 'x'.repeat(100_000) }), 'curator-request-invalid');
-    const before = await revision();
-    const answers = new Map<string, number>();
-    for (let i = 0; i < 500; i++) {
-      const path = `${i} ${'x'.repeat(200)}`;
-      const answer = await report({ runnables: Array.from({ length: 250 }, () => ({ path })) });
-      answers.set(answer, (answers.get(answer) ?? 0) + 1);
-    }
-    step.diagnostic(JSON.stringify([...answers]));
-    assert.ok((answers.get('stored') ?? 0) < 25);
-    assert.ok((answers.get('curator-status-too-often') ?? 0) > 400);
-    assert.ok((await revision()) - before < 100);
-  });
+      step.diagnostic(JSON.stringify([...answers]));
+      assert.ok((answers.get('stored') ?? 0) < 25);
+      assert.ok((answers.get('curator-status-too-often') ?? 0) > 400);
+      assert.ok((await revision()) - before < 100);
+    },
+  );
 
-  await story.test('status names a full database first', async (step) => {
+  await story.test('cluster status reports a full database first', async (step) => {
     const etcdctl = 'etcdctl --endpoints https://127.0.0.1:2382';
     const users = '/var/lib/cluster/consensus/state/users/root';
     const identity = `--cacert ${users}/ca.crt --cert ${users}/client.crt --key ${users}/client.key`;
@@ -89,15 +92,18 @@ await test('a worker cannot fill etcd with its status, and a full etcd is named 
     );
   });
 
-  await story.test('one command frees it, also after it was killed', async (step) => {
-    await cluster.try('n1', 'timeout', '-s', 'KILL', '1', 'cluster', 'recover', 'space');
-    step.diagnostic(await cluster.run('n1', 'cluster', 'recover', 'space'));
-    step.diagnostic(await cluster.run('n1', 'cluster', 'recover', 'space'));
-    const { stdout } = await cli('status');
-    assert.doesNotMatch(stdout, /etcd is full/);
-    await bench.must('--workspace', workspace, 'node', 'label', 'n2', 'story=freed');
-    await cluster.allReady(['n1', 'n2'], 120);
-  });
+  await story.test(
+    'cluster recover space frees space in the database, also after a run that was killed',
+    async (step) => {
+      await cluster.try('n1', 'timeout', '-s', 'KILL', '1', 'cluster', 'recover', 'space');
+      step.diagnostic(await cluster.run('n1', 'cluster', 'recover', 'space'));
+      step.diagnostic(await cluster.run('n1', 'cluster', 'recover', 'space'));
+      const { stdout } = await cli('status');
+      assert.doesNotMatch(stdout, /etcd is full/);
+      await bench.must('--workspace', workspace, 'node', 'label', 'n2', 'story=freed');
+      await cluster.allReady(['n1', 'n2'], 120);
+    },
+  );
 });
 
 interface State {

@@ -214,8 +214,8 @@ await test('refused machines: both sides and the audit log have the reason, and 
       granted: 'n2',
       names,
     });
-    // The API server also refuses a request for the other node that is made with the kubelet's own
-    // certificate.
+    // The API server also refuses certificate requests for the other node that are sent with the kubelet's
+    // own certificate.
     await refusals.begin();
     for (const signer of ['kubelet-serving', 'kube-apiserver-client-kubelet'])
       await requestAsKubelet(signer, await createCertificateRequest(generateKeyPem(), 'system:node:n1'));

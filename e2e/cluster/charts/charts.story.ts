@@ -130,7 +130,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     { name: 'a registry without TLS that nobody declared so', chart: { ...db, plainHttp: false } },
   ];
   for (const { name, chart } of refusals) {
-    await story.test(`${name} is reported by name, with its own exit code`, async () => {
+    await story.test(`${name}: the error names the chart and has its own exit code`, async () => {
       await harness.configure([{ ...chart, name: 'wrong' }]);
       const refused = await bench.cli('--workspace', workspace, 'init');
       assert.equal(refused.code, 6, refused.stderr);

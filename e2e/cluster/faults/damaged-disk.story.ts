@@ -10,7 +10,9 @@ const spoil = (path: string): string =>
   `printf '~~~~' | dd of=${path} bs=1 seek=$(( $(stat -c %s ${path}) / 2 )) conv=notrunc 2>/dev/null`;
 const hide = (path: string): string => `rm ${path}`;
 
-/** The damaged file of a machine whose cluster runs, and the error code with which the agent refuses it. */
+/**
+ * A damaged file on a machine of a running cluster, and the error code with which the agent refuses the file.
+ */
 const CASES = [
   {
     what: 'a damaged membership',

@@ -29,8 +29,8 @@ export interface FaultKind {
   readonly code: string;
   readonly exit: number;
   /**
-   * fresh: injected before the machine belongs to a cluster, and the machine stays without one. begun: an
-   * init runs into it after it has begun. made: needs a cluster that is complete.
+   * `fresh`: injected before an init, so that the machine stays without a cluster. `begun`: injected during
+   * an init. `made`: injected into a complete cluster.
    */
   readonly stage: 'fresh' | 'begun' | 'made';
   /** Flags of `mini up` for a machine that can have this fault. */

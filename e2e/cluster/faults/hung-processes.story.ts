@@ -80,7 +80,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
     assert.ok(longestMs < MOVED_MS + 1_500, `no answer for ${longestMs} ms on ${WORKER}`);
   });
 
-  await story.test('the API server serves again', async () => {
+  await story.test('after SIGCONT the API server serves again', async () => {
     await eventually(
       `${preferred} answers`,
       120,
@@ -149,8 +149,8 @@ function apiServerOf(cluster: StoryCluster, node: string): Promise<string> {
 }
 
 /**
- * Which nodes were not Ready at any time, and the maximum age of a kubelet lease, as another control plane
- * reports them.
+ * The nodes that were not Ready at some time, and the maximum age of a kubelet lease, as another control
+ * plane reports them.
  */
 async function watchNodes(
   cluster: StoryCluster,

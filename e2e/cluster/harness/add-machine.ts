@@ -1,7 +1,7 @@
 import type { LocalCluster } from '../../../internal/localmachines/index.ts';
 import type { Harness } from '../../machines/harness.ts';
 
-/** Adds and starts a machine that asks these control planes to join. @returns its identity, "tpm-ek:…" */
+/** Adds and starts a machine that asks to join at these join endpoints. @returns its identity, "tpm-ek:…" */
 export async function addMachine(
   bench: Harness,
   cluster: LocalCluster,

@@ -16,10 +16,7 @@ const STALL_MS = 20_000;
 /** Time limit until the CLI is attached again. It tries every second. */
 const ATTACHED_MS = 60_000;
 const LAST_PHASE: PhaseName = 'node';
-/**
- * Phases after which the init ends soon. They cannot finish while etcd is stopped, and they wait minutes for
- * it.
- */
+/** Late phases that need etcd: while etcd is stopped they wait for minutes and do not finish. */
 const WITH_ETCD = new Set<PhaseName>(['control-plane', 'settings']);
 
 export interface CutPlan {
@@ -111,7 +108,8 @@ export async function initOverFaultyConnection(
     connections: number;
     events: number;
   };
-  // The CLI detects gaps itself. Only this check shows that the CLI also saw the last event.
+  // The CLI itself detects missing events, except at the end: only this check shows that it also saw the last
+  // event.
   const kept = await machine.events();
   const last = kept.findLast(({ event }) => event.phase === LAST_PHASE && event.kind === 'finished');
   assert.ok(
@@ -124,8 +122,8 @@ export async function initOverFaultyConnection(
 }
 
 /**
- * Whether the machine sent this line, and not the CLI about a lost connection. The last phase may have ended
- * meanwhile.
+ * Whether the line reports progress of the machine, and not a lost connection of the CLI. The last phase may
+ * have ended meanwhile.
  */
 function speaksOfNode({ code = '', text = '' }: OutputLine): boolean {
   return /^init-(phase|acknowledge)/.test(code) && !/connection lost|retrying/.test(text);

@@ -9,7 +9,7 @@ import { waitForExit, waitForOutput } from '../harness/program-output.ts';
 const CTRL_C = '\u0003';
 /**
  * Creates cgroups as a kubelet does for the first pod of a node. In cgroup v1, systemd would remove the
- * cgroup and its parents, if the kubelet's unit did not want these slices.
+ * cgroup and its parents if the kubelet's unit had no `Wants=` for these slices.
  */
 const MAKE_FIRST_POD = `
   [ -d /sys/fs/cgroup/devices ] || exit 0

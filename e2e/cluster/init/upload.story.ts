@@ -29,7 +29,7 @@ await test('the CLI uploads all components to a machine with an empty store and 
   });
 
   await story.test(
-    'a component with a flipped byte is refused by name, and the machine gets no node lock',
+    'a component with a flipped byte is refused with an error that names it, and the machine gets no node lock',
     async () => {
       const { name, path } = await largestImage(bench);
       await flipByte(path);

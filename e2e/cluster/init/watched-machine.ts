@@ -182,8 +182,8 @@ export class WatchedMachine {
 }
 
 /**
- * Whether the process leads its process group. The main process of a unit does (systemd.exec(5)); a forked
- * child that has not executed yet looks the same, but does not.
+ * Whether the process leads its process group, as the main process of a unit does (systemd.exec(5)). A forked
+ * child that has not called exec yet has the same command line, but is no leader.
  */
 async function leadsItsGroup(pid: string): Promise<boolean> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');

@@ -9,9 +9,12 @@ import { WrongClock } from '../harness/wrong-clock.ts';
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const YEAR = 365 * 24 * HOUR;
-/** A threshold: hellos and evidence are shorter; a ticket is longer, because it contains the cluster's settings. */
+/**
+ * A threshold in bytes: hellos and evidence are shorter, a ticket is longer because it contains the cluster's
+ * settings.
+ */
 const SHORT_ANSWER = 8192;
-/** How much the measured clock offset may differ from the configured one. */
+/** Tolerance: by how much the measured clock offset may differ from the configured one. */
 const LATE_S = 30;
 /** Ports of a control plane that a joining machine calls. */
 const PORTS = { join: 9090, curator: 9091, api: 6443 } as const;

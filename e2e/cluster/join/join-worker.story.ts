@@ -37,7 +37,7 @@ class Worker {
   }
 }
 
-await test('a worker joins while its agent is killed, renews, and recovers from expired certificates', async (story) => {
+await test('a worker joins while its agent is killed, renews its certificates, and recovers after they expired', async (story) => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1');
   const first = new NodeShell(bench, NAME);

@@ -112,7 +112,7 @@ await test('a configuration change is active at once, or refused', async (story)
   );
 
   await story.test(
-    'the join service logs an unreadable configuration by name and keeps the previous one',
+    'the join service logs the revision of an unreadable configuration and keeps the previous one',
     async () => {
       const { revision } = await show();
       const stored = await cluster.etcdctl('n1', 'get', DOCUMENT, '--print-value-only');

@@ -153,7 +153,8 @@ await test('every certificate of a cluster is renewed while it works', async (st
       (now) => now > lastMs + 1000,
     );
     await cluster.allReady(MACHINES, 60);
-    // The controller manager creates the service account of a namespace; the scheduler assigns a node to a pod.
+    // These steps need a working controller manager, which creates the service account of the namespace, and
+    // a working scheduler, which assigns a node to the pod.
     await cluster.sh('n1', 'kubectl create namespace later');
     await eventually(
       'the controller manager works',

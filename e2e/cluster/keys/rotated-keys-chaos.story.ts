@@ -8,7 +8,10 @@ import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
 
 const NAME = 'keysrough';
 const MACHINES = ['n1', 'n2', 'n3'];
-/** The machines that stay on. The worker n3 is off from the phase "believe" until the phase "refresh". */
+/**
+ * The machines that stay on. The worker n3 is off from the rotation phase "believe" until the phase "refresh"
+ * (internal/keyset/phases.ts).
+ */
 const CONTROL_PLANES = ['n1', 'n2'];
 const ROTATION_SECONDS = 540;
 /**

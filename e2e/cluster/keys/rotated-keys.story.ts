@@ -9,8 +9,8 @@ import { CredentialThief } from './stolen-credentials.ts';
 const NAME = 'keys';
 const LEFT = ['n1', 'n2', 'n4'];
 /**
- * Maximum time without the API. The API server of a pod's node restarts twice; then the node's balancer uses
- * another server.
+ * Maximum time without the API for a pod. The API server on the pod's node restarts twice, and each time the
+ * node's balancer must change to another server.
  */
 const PAUSE_MS = 8_000;
 /**
@@ -42,7 +42,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     ).flat();
 
   await story.test(
-    'credentials that are forged with a copy of the lost disk work everywhere except at curators',
+    'before the rotation, credentials forged with a copy of the lost disk work everywhere except at curators',
     async () => {
       for (const line of await answers())
         assert.match(line, line.startsWith('curator') ? /: refused$/ : /: accepted$/);

@@ -85,7 +85,8 @@ const LIBRARIES = '/host/lib/x86_64-linux-gnu';
 const meta = { name: 'app', namespace: 'default' };
 const labels = { app: 'app' };
 const OBJECTS = [
-  // Uses Node from the host through a host path. Pod Security would refuse that.
+  // The pods use Node from the host through a hostPath volume, which Pod Security would refuse without this
+  // label.
   {
     apiVersion: 'v1',
     kind: 'Namespace',

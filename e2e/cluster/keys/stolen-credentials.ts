@@ -58,7 +58,10 @@ export class CredentialThief {
     this.#clusterId = of.clusterId;
   }
 
-  /** Copies the keys of a running machine and forges the credentials at once, so they never come from a later key. */
+  /**
+   * Copies the keys of a running machine. Forges all credentials now, so that none is made with a key of a
+   * later rotation.
+   */
   static async of(cluster: StoryCluster, machine: string): Promise<CredentialThief> {
     const pair = async (path: string): Promise<Pair> => ({
       certPem: `${await cluster.run(machine, 'cat', `${path}.crt`)}\n`,
@@ -195,7 +198,7 @@ function tokenOf(keyPem: Secret<string>, uid: string): string {
   return `${signed}.${signature.toString('base64url')}`;
 }
 
-/** Answers "accepted", "refused" when the server does not trust the credential, or another error. */
+/** Returns "accepted"; "refused" if the server does not trust the credential; or another error. */
 function tryCredential(
   at: { readonly host: string; readonly port: number; readonly path: string },
   credential: Credential,

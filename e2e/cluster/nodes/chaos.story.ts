@@ -15,20 +15,23 @@ import { processesOf } from '../harness/machine-network.ts';
 const NAME = 'rough';
 const MACHINES = ['n1', 'n2', 'n3', 'n4', 'n5'] as const;
 const CONTROL_PLANES = MACHINES.slice(0, 3);
-/** The documented test runs for half an hour; the default is shorter. */
+/** Duration of the kills. `.ci/e2e` sets 1800 for the long suite. */
 const CHAOS_SECONDS = Number(env['CHAOS_SECONDS'] ?? '240');
 const ORDERS = Number(env['ORDERS'] ?? '3');
 const seed = Number(env['CHAOS_SEED'] ?? Date.now() % 1_000_000);
 const QUORUM_SECONDS = 60;
 /** The parts of the story to run, separated by commas; one part alone takes minutes. */
 const PARTS = (env['ROUGH_PARTS'] ?? 'kills,orders,idle,lost').split(',');
-/** The documented test runs for ten minutes; the default is shorter. */
+/** Duration without any command or fault. `.ci/e2e` sets 600 for the long suite. */
 const IDLE_SECONDS = Number(env['IDLE_SECONDS'] ?? '120');
 const IDLE_LOOK_MS = 5_000;
 /** The longest back-off of a container that could not start while its API server was off. */
 const SETTLED_SECONDS = 300;
 const SETTLED_LOOK_MS = 30_000;
-/** A new leader of etcd takes a second or two; kubelets and controllers wait longer than this. */
+/**
+ * The longest accepted pause of the API. The election of a new etcd leader takes a second or two, and
+ * kubelets and controllers tolerate longer pauses than this limit.
+ */
 const LONGEST_PAUSE_MS = 10_000;
 const REPLACEMENT = 'n6';
 

@@ -66,7 +66,7 @@ await test('a worker returns to its cluster although every control plane that it
   };
 
   await story.test(
-    'workers learn which workers are relays, and forward connections to control planes',
+    'workers store the addresses of all relays, and a relay listens on each worker',
     async () => {
       for (const machine of ['n2', 'n3'])
         await eventually(

@@ -106,16 +106,22 @@ for (let round = 1; round <= ROUNDS; round++)
         assert.doesNotMatch(await machines.sh(name, log), /failed to ensure that the pod/, name);
     });
 
-    await story.test('each machine verifies with fresh evidence, and none reaches the internet', async () => {
-      for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...globalFlags);
-      await new StoryCluster(bench, NAME).expectNoInternet(MACHINES);
-    });
+    await story.test(
+      'cluster verify accepts fresh evidence of each machine, and no machine reaches the internet',
+      async () => {
+        for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...globalFlags);
+        await new StoryCluster(bench, NAME).expectNoInternet(MACHINES);
+      },
+    );
 
     await story.test(
       'first and later control planes log the same phases, also after a restart of the agent',
       async () => {
         const machines = new StoryCluster(bench, NAME);
-        /** Those that the agent has begun in the life it has now, but for what only an init does. */
+        /**
+         * The phases of a join that the running agent process has started; phases that only an init has are
+         * left out.
+         */
         const phasesOf = async (machine: string): Promise<readonly string[]> => {
           const log = await machines.sh(
             machine,

@@ -79,25 +79,30 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
     },
   );
 
-  await story.test('a record that was changed to another machine is reported, not followed', async () => {
-    const shell = new StoryCluster(bench, NAME);
-    const get = async (key: string) => shell.etcdctl('n1', 'get', '--print-value-only', key);
-    const keys = (await shell.etcdctl('n1', 'get', '--prefix', '--keys-only', '/cluster/nodes/')).split('\n');
-    const nodes = await Promise.all(
-      keys
-        .filter((key) => key.endsWith('/record'))
-        .map(async (key) => ({ key, record: JSON.parse(await get(key)) as StoredNode })),
-    );
-    const [first, second] = ['n1', 'n2'].map((name) => nodes.find(({ record }) => record.name === name));
-    assert.ok(first !== undefined && second !== undefined);
-    const forged = { ...second.record, admission: first.record.admission };
-    await shell.etcdctl('n1', 'put', second.key, JSON.stringify(forged));
-    const report = await verify('n2');
-    assert.equal(report.exit, EXIT_REFUSED);
-    assert.equal(report.code, 'nodes-machine-changed');
-    await shell.etcdctl('n1', 'put', second.key, JSON.stringify(second.record));
-    assert.equal((await verify('n2')).exit, 0);
-  });
+  await story.test(
+    'a node record that was changed to the identity of another machine is reported and refused',
+    async () => {
+      const shell = new StoryCluster(bench, NAME);
+      const get = async (key: string) => shell.etcdctl('n1', 'get', '--print-value-only', key);
+      const keys = (await shell.etcdctl('n1', 'get', '--prefix', '--keys-only', '/cluster/nodes/')).split(
+        '\n',
+      );
+      const nodes = await Promise.all(
+        keys
+          .filter((key) => key.endsWith('/record'))
+          .map(async (key) => ({ key, record: JSON.parse(await get(key)) as StoredNode })),
+      );
+      const [first, second] = ['n1', 'n2'].map((name) => nodes.find(({ record }) => record.name === name));
+      assert.ok(first !== undefined && second !== undefined);
+      const forged = { ...second.record, admission: first.record.admission };
+      await shell.etcdctl('n1', 'put', second.key, JSON.stringify(forged));
+      const report = await verify('n2');
+      assert.equal(report.exit, EXIT_REFUSED);
+      assert.equal(report.code, 'nodes-machine-changed');
+      await shell.etcdctl('n1', 'put', second.key, JSON.stringify(second.record));
+      assert.equal((await verify('n2')).exit, 0);
+    },
+  );
 
   await story.test('uploaded collateral is shown, and a refused upload changes nothing', async () => {
     const show = async () =>
@@ -121,29 +126,32 @@ await test('an operator verifies nodes with fresh evidence, and uploads collater
     assert.match(await must('audit', 'ls'), /PutCollateral/);
   });
 
-  await story.test('every member takes uploaded collateral, and never an older one', async () => {
-    const cluster = await bench.cluster(NAME);
-    for (const name of ['n1', 'n2']) {
-      const node = await cluster.node(name);
-      const run = async (...argv: readonly [string, ...string[]]) =>
-        (await node.exec(argv, { signal: bench.signal, timeoutMs: 120_000 })).stdout;
-      // An agent fetches collateral at its start, and otherwise every quarter of an hour.
-      await run('systemctl', 'restart', 'bootstrapper');
-      const kept = async () => run('sh', '-c', 'cat /var/lib/cluster/collateral/collateral.json || true');
-      while ((await kept()) === '') await run('sleep', '1');
-      const { bundle } = (JSON.parse(await kept()) as { value: { bundle: string } }).value;
-      assert.equal((JSON.parse(bundle) as { items: unknown[] }).items.length, 1);
-      assert.equal(
-        await run('stat', '-c', '%a %U', '/var/lib/cluster/collateral/collateral.json'),
-        '600 root\n',
-      );
-      // The agent ignores a collateral file that was put next to the provisioning file after the install.
-      await run('sh', '-c', 'echo hello > /etc/cluster/collateral.json && systemctl restart bootstrapper');
-      assert.match(await run('cat', '/var/lib/cluster/collateral/collateral.json'), /"bundle"/);
-      await run('rm', '/etc/cluster/collateral.json');
-    }
-    assert.equal((await verify('n2')).exit, 0);
-  });
+  await story.test(
+    'every member stores uploaded collateral, and never replaces it with a file on its disk',
+    async () => {
+      const cluster = await bench.cluster(NAME);
+      for (const name of ['n1', 'n2']) {
+        const node = await cluster.node(name);
+        const run = async (...argv: readonly [string, ...string[]]) =>
+          (await node.exec(argv, { signal: bench.signal, timeoutMs: 120_000 })).stdout;
+        // An agent fetches collateral at its start, and otherwise every quarter of an hour.
+        await run('systemctl', 'restart', 'bootstrapper');
+        const kept = async () => run('sh', '-c', 'cat /var/lib/cluster/collateral/collateral.json || true');
+        while ((await kept()) === '') await run('sleep', '1');
+        const { bundle } = (JSON.parse(await kept()) as { value: { bundle: string } }).value;
+        assert.equal((JSON.parse(bundle) as { items: unknown[] }).items.length, 1);
+        assert.equal(
+          await run('stat', '-c', '%a %U', '/var/lib/cluster/collateral/collateral.json'),
+          '600 root\n',
+        );
+        // The agent ignores a collateral file that was put next to the provisioning file after the install.
+        await run('sh', '-c', 'echo hello > /etc/cluster/collateral.json && systemctl restart bootstrapper');
+        assert.match(await run('cat', '/var/lib/cluster/collateral/collateral.json'), /"bundle"/);
+        await run('rm', '/etc/cluster/collateral.json');
+      }
+      assert.equal((await verify('n2')).exit, 0);
+    },
+  );
 });
 
 interface StoredNode {

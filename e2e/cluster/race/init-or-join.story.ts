@@ -156,7 +156,10 @@ async function expectBegun(
   assert.ok(!cli.over, `${context}: ${cli.said()}`);
 }
 
-/** Call it before the restart of the agent, and the returned function after it. */
+/**
+ * Call this before a restart of the agent. The returned function asserts after the restart that the machine
+ * is a member of the other cluster.
+ */
 async function goesOnAsMember({ machine, cluster, context }: Race): Promise<() => Promise<void>> {
   const asked = cluster.saidSoFar();
   cluster.resetCuratorProbe();
@@ -168,7 +171,10 @@ async function goesOnAsMember({ machine, cluster, context }: Race): Promise<() =
   });
 }
 
-/** Call it before the restart of the agent, and the returned function after it. */
+/**
+ * Call this before a restart of the agent. The returned function asserts after the restart that the init
+ * continues.
+ */
 async function goesOnWithInit({ machine, cluster, cli, context }: Race): Promise<() => Promise<void>> {
   const events = (await machine.events()).length;
   const asked = cluster.saidSoFar();

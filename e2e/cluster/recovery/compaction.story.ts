@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually, NodeShell } from '../harness/node-shell.ts';
 
-await test('compaction by the API server advances although it may read only its own keys', async () => {
+await test('the API server compacts its etcd regularly, although it may read only its own keys', async () => {
   await using bench = await createHarness();
   await bench.must('mini', 'up', '--name', 'compact');
   const node = new NodeShell(bench, 'compact');

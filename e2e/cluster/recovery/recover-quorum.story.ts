@@ -13,7 +13,7 @@ const OTHERS = ['n2', 'n3'];
 const ALL = [...CONTROL_PLANES, 'n4'];
 const EXIT = { usage: 2, precondition: 5 } as const;
 const BUMP = 1_000_000_000;
-/** Twice the interval at which a member asks the others for their epoch. */
+/** Twice the interval at which an etcd member asks the others for their recovery epoch. */
 const TWO_LOOKS_MS = 21_000;
 
 await test('a cluster that lost its quorum recovers from the remaining control plane', async (story) => {
@@ -36,7 +36,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
   };
   // Writes through the API server of the survivor until the end; no acknowledged write may be lost.
   await using counter = await startApiCounter(kubeconfig, [cluster.hostOf('n1')]);
-  // Follows the API servers of all three, and must forget writes that the recovery drops.
+  // Follows the API servers of all three control planes, and must forget writes that the recovery drops.
   await using follower = await ApiFollower.of(kubeconfig, [
     cluster.hostOf('n2'),
     cluster.hostOf('n3'),

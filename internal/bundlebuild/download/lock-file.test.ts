@@ -32,7 +32,7 @@ test.each([
   '{"version":2,"files":{}}',
   `{"version":1,"files":{"${URL}":"abc"}}`,
   '{"version":1,"files":{"x":1}}',
-])('LockFile.open() refuses a lock file with %j', async (text) => {
+])('LockFile.open() refuses a lock file with the content %j', async (text) => {
   await using directory = await temporaryDirectory();
   const path = join(directory.path, 'bundle.lock.json');
   await writeFile(path, text);

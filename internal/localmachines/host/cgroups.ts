@@ -6,7 +6,10 @@ import { output, waitUntil } from './host-ports.ts';
 import { isScopeOf } from '../network/names.ts';
 import { isZombie, parseNamespacePids, parseProcessCgroups } from './proc.ts';
 
-/** The slice with all scopes of all local clusters, in each hierarchy. Without a dash, because a dash nests slices. */
+/**
+ * The slice with all scopes of all local clusters, in each hierarchy. Its name has no dash, because systemd
+ * reads a dash as nesting of slices.
+ */
 export const SLICE = 'clustermini.slice';
 
 const RELEASE_MS = 20_000;
@@ -23,7 +26,10 @@ export interface Hierarchy {
 /** The cgroup hierarchies of this host. */
 export interface CgroupLayout {
   readonly hierarchies: readonly Hierarchy[];
-  /** Process 1 of the host is systemd, which then creates the scopes; otherwise this program creates the directories. */
+  /**
+   * Whether process 1 of the host is systemd. It then creates the scopes; otherwise this program creates the
+   * directories.
+   */
   readonly managed: boolean;
 }
 
@@ -113,7 +119,10 @@ export async function scopeMembers(
   return pids.filter((_, at) => statuses[at] !== undefined && !isZombie(statuses[at]));
 }
 
-/** Process 1 of the node in a scope: it is in a nested PID namespace with number 1. Pods are nested deeper. */
+/**
+ * Finds process 1 of the node in a scope: its number in a PID namespace one level below the host is 1. Pods
+ * are nested deeper.
+ */
 export async function findLeader(host: HostPorts, pids: readonly number[]): Promise<number | undefined> {
   for (const pid of pids) {
     const status = await readStatus(host, pid);

@@ -42,8 +42,8 @@ export async function checkHost(host: HostPorts, options: HostCheckOptions): Pro
     ...(isRoot ? [] : [user]),
     ...programs,
     ...(await missingFiles(host, requirements)),
-    // Runs the probes only as root and with their programs; otherwise they would not fail because of the
-    // kernel.
+    // Runs the kernel probes only as root and if all programs exist: otherwise a failed probe would not show
+    // that the kernel lacks a feature.
     ...(isRoot && programs.length === 0 ? await missingFeatures(host, requirements, signal) : []),
     ...(await missingControllers(host, requirements)),
     ...(await unusableDirectories(host, options)),
@@ -66,7 +66,7 @@ export async function requireHost(host: HostPorts, options: HostCheckOptions): P
   );
 }
 
-/** One missing requirement for people. */
+/** Describes one missing requirement for people: "missing veth links", "must be run as root". */
 export function describeMissing({ kind, name }: MissingRequirement): string {
   return kind === 'user' ? `must be run as ${name}` : `missing ${name}`;
 }

@@ -32,7 +32,7 @@ export function nodeScope(number: number, node: string): string {
   return `${machineName(number, node)}.scope`;
 }
 
-/** The name of a node has no dot, so no node has the scope name of a TPM. */
+/** The cgroup scope of a node's TPM. The name of a node has no dot, so no scope of a node has this name. */
 export function tpmScope(number: number, node: string): string {
   return `${machineName(number, node)}.tpm.scope`;
 }

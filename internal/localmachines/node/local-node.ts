@@ -89,7 +89,8 @@ export class LocalNode {
       await this.#startContainer();
       await this.#waitForBoot(signal);
     } catch (error) {
-      // The first error is the one to report. With its own signal, because that of the caller may have fired.
+      // Uses a new signal, because the caller's may have fired. An error here is ignored: the first one is
+      // the one to report.
       await this.cutPower(new AbortController().signal).catch(() => undefined);
       throw error;
     }
@@ -107,8 +108,9 @@ export class LocalNode {
   }
 
   /**
-   * Ends the machine and its TPM like a power failure, if it runs. The leader is killed first, because the kernel then kills all
-   * processes of its namespace; without the supervisor of the container alone, the machine would go on running.
+   * Ends the machine and its TPM like a power failure, if it runs. Kills process 1 of the machine first,
+   * because the kernel then kills all processes in its namespace. If only the supervisor of the container
+   * (systemd-nspawn) were killed, the machine would go on running.
    */
   async cutPower(signal: AbortSignal): Promise<void> {
     const { number } = this.#network;
@@ -218,7 +220,10 @@ export class LocalNode {
     );
   }
 
-  /** Whether the supervisor has written to the console and has no processes any more. */
+  /**
+   * Whether the container has started (its supervisor has written to the console) and has no processes any
+   * more.
+   */
   async #hasEnded(signal: AbortSignal): Promise<boolean> {
     const console = await readText(this.#host.files, this.paths.console);
     return console !== undefined && console !== '' && (await this.#members(signal)).length === 0;

@@ -50,7 +50,10 @@ export function nodePaths(cluster: ClusterPaths, name: string): NodePaths {
   };
 }
 
-/** Directories of `data`, their mount points in the node, and their modes. The first two have overlays, which cannot be on an overlay. */
+/**
+ * Directories of `data`, their mount points in the node, and their modes. Containers put overlays into the
+ * first two, and an overlay cannot be on another overlay.
+ */
 export const DATA_DIRECTORIES = [
   { name: 'containerd', target: '/var/lib/containerd', mode: 0o711 },
   { name: 'kubelet', target: '/var/lib/kubelet', mode: 0o750 },

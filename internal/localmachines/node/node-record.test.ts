@@ -12,7 +12,7 @@ const record: LocalNodeRecord = {
 };
 const parse = (value: unknown) => parseLocalNodeRecord('/p', new TextEncoder().encode(JSON.stringify(value)));
 
-describe('parseNodeRecord()', () => {
+describe('parseLocalNodeRecord()', () => {
   test('reads the output of the writer', () => {
     expect(parse(record)).toEqual(record);
   });
@@ -20,10 +20,10 @@ describe('parseNodeRecord()', () => {
   test.each([
     { name: 'a newer version', value: { ...record, version: 2 } },
     { name: 'an unknown field', value: { ...record, more: true } },
-    { name: 'no layers', value: { ...record, layers: [] } },
+    { name: 'a record without layers', value: { ...record, layers: [] } },
     { name: 'a disk of zero bytes', value: { ...record, diskBytes: 0 } },
     { name: 'a value that is not an object', value: null },
-  ])('parseNodeRecord() refuses $name', ({ value }) => {
+  ])('parseLocalNodeRecord() refuses $name', ({ value }) => {
     expect(() => parse(value)).toThrow(expect.objectContaining({ code: 'localmachines-invalid-record' }));
   });
 

@@ -5,7 +5,7 @@ import { pruneCache } from './prune-cache.ts';
 import { launchScript } from '../node/node-scripts.ts';
 
 const MAX_PACKAGE_BYTES = 1024 * 1024 * 1024;
-/** For the installation by another process: seconds, or longer on a busy machine. */
+/** How long to wait while another process installs the agent: usually seconds, longer on a busy machine. */
 const OTHERS_MS = 5 * 60_000;
 
 /**

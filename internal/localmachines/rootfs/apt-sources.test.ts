@@ -79,7 +79,7 @@ const cases = [
   },
 ];
 
-describe('sourcesFor()', () => {
+describe('aptSourcesFor()', () => {
   test.each(cases)('aptSourcesFor() $name', ({ files, want }) => {
     expect(aptSourcesFor('bookworm', files)).toEqual(want);
   });

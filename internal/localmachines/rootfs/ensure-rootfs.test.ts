@@ -46,6 +46,6 @@ test.each([
   { text: 'libc6 (>= 2.28), systemd | elogind, dbus:any\n', want: ['libc6', 'systemd', 'dbus'] },
   { text: 'libstdc++6,\n iproute2', want: ['libstdc++6', 'iproute2'] },
   { text: '', want: [] },
-])('parseDepends() returns $want', ({ text, want }) => {
+])('parseDepends() of "$text" returns $want', ({ text, want }) => {
   expect(parseDepends(text)).toEqual(want);
 });

@@ -7,8 +7,9 @@ import { waitForLock } from '../host-lock.ts';
 import { pruneCache } from './prune-cache.ts';
 
 /**
- * The recipe of the root file system, without the dependencies of the agent's package: those are added from the package, so that local
- * machines show when it lacks one. The name in the cache is a hash of the recipe.
+ * The recipe of the root file system, without the dependencies of the agent's package. Those are read from
+ * the package, so that a local machine shows if the package does not list one. The name in the cache is a
+ * hash of the recipe.
  */
 export const baseRootfs = {
   version: 2,
@@ -49,7 +50,10 @@ export function recipeHash(recipe: RootfsRecipe): string {
   return createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
 }
 
-/** For a build by another process: a minute, or longer with a slow mirror. */
+/**
+ * How long to wait while another process builds the root file system: usually a minute, longer with a slow
+ * mirror.
+ */
 const OTHERS_MS = 15 * 60_000;
 
 /** See `ensureRootfs`. */

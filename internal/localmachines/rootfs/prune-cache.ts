@@ -4,7 +4,7 @@ import { clusterPaths, nodePaths } from '../node/node-paths.ts';
 import { parseLocalNodeRecord } from '../node/node-record.ts';
 import { readClaims } from '../network/cluster-numbers.ts';
 
-/** Within this time, a new directory gets into the record of its first node. */
+/** A younger directory may belong to a node whose record is not written yet. */
 const YOUNG_MS = 60 * 60 * 1000;
 
 /**

@@ -36,7 +36,7 @@ export interface TestPeer {
   readonly pubKeyDer: Uint8Array;
 }
 
-/** Every node of a `TestCluster` may report these. */
+/** The addresses that every node of a `TestCluster` may report. */
 const NODE_ADDRESSES = ['127.0.0.1', '192.0.2.1', '192.0.2.2', '198.51.100.1'];
 
 /** The records of a cluster with real keys and certificates, in a given etcd. */

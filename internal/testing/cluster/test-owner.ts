@@ -63,7 +63,7 @@ export class TestOwner {
     return this.sign('policy', { configurationSha256: sha256Of(bytes) });
   }
 
-  /** Signs the grant for a node. */
+  /** Signs a grant: the roles that a node may have. */
   grant(
     to: { readonly nodeId: string; readonly pubKeyDer: Uint8Array; readonly identity: string },
     roles: readonly Role[] = ['ConsensusMember', 'KubernetesController'],
@@ -106,7 +106,7 @@ export class TestOwner {
     return put(documentKey(kind, name), records.document.encode(record));
   }
 
-  /** The etcd write of a grant for a node as it is recorded. */
+  /** The etcd write of a grant with the roles that the node's record has. */
   grantWrite(
     { nodeId, pubKey, roles, admission }: NodeRecord,
     body: Partial<DocumentBodies['grant']> = {},

@@ -153,7 +153,7 @@ export class TestEtcd implements AsyncDisposable {
     return { ...identity, caPem: this.#signer.caPem };
   }
 
-  /** A client as `user`; closed with this. */
+  /** Connects a client that authenticates as `user`. It is closed together with this object. */
   async connect(user: string, ...endpoints: [string, ...string[]]): Promise<EtcdClient> {
     const { caPem, ...identity } = await this.clientFiles(user);
     const client = new EtcdClient({ endpoints, identity, serverCaPem: caPem, clock: new SystemClock() });

@@ -26,7 +26,7 @@ export interface TestChipOptions {
   readonly productName?: string;
   readonly key?: TestKey;
   readonly issuer?: TestCertificate;
-  /** Changes the list of extensions before it is signed: leave one out, put one in twice. */
+  /** Changes the list of extensions before it is signed, for example to leave one out or repeat one. */
   readonly editExtensions?: (
     extensions: ReturnType<typeof chipExtensions>,
   ) => ReturnType<typeof chipExtensions>;
