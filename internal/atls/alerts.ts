@@ -7,7 +7,7 @@ export function alertFor(code: AtlsErrorCode): Uint8Array | undefined {
   return alert === undefined ? undefined : encodeAlert(alert);
 }
 
-/** The error for the peer's alert; undefined stands for a code that this version does not know. */
+/** The error for an alert that the peer sent; `undefined` is an alert that this version does not know. */
 export function errorFromAlert(alert: Alert | undefined): AtlsError {
   const code = alert === undefined ? 'atls-alert-protocol' : CODE_OF[alert];
   return new AtlsError(

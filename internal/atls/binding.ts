@@ -7,10 +7,12 @@ export type Role = 'client' | 'server';
 export interface Session {
   /** The cluster and service that this connection is for; configured at both ends and never sent. */
   readonly context: Uint8Array;
-  /** SubjectPublicKeyInfo (DER) of the certificates whose keys TLS proved. */
+  /** SubjectPublicKeyInfo (DER) of each end's certificate. TLS proved that the end holds the private key. */
   readonly serverSpki: Uint8Array;
   readonly clientSpki: Uint8Array;
-  /** The exporter of this TLS session (RFC 8446 §7.5) under `EXPORTER_LABEL`: `EXPORTER_BYTES` bytes. */
+  /**
+   * Exports keying material of this TLS session (RFC 8446 §7.5) with `EXPORTER_LABEL`; returns `EXPORTER_BYTES` bytes.
+   */
   readonly exportKey: (context: Uint8Array) => Uint8Array;
 }
 
@@ -19,9 +21,11 @@ export const EXPORTER_LABEL = 'EXPERIMENTAL-aTLS/1 attestation binder';
 /** Size of the TLS exporter's output. */
 export const EXPORTER_BYTES = 32;
 
-/** The 64-byte values that evidence of each role and proofs inside the session are bound to. */
+/** The 64-byte values to which evidence of each role is bound, and proofs inside the session (`session`). */
 export interface Bindings extends Readonly<Record<Role | 'session', Uint8Array>> {
-  /** The binding of each role is the SHA-512 of its statement. An issuer in another process inspects the statement. */
+  /**
+   * For each role the statement whose SHA-512 is the binding. An issuer in another process checks the statement first.
+   */
   readonly statements: Readonly<Record<Role, Uint8Array>>;
 }
 
@@ -59,8 +63,8 @@ export function bindingOfStatement(statement: Uint8Array): Uint8Array {
 }
 
 /**
- * Whether these bytes are the statement of an end with that role in that context. Label, context and length must match; the
- * other four parts identify the session.
+ * Whether these bytes are the statement of an end with that role in that context. Compares label, context and length;
+ * the other four parts differ in every session and are not checked.
  */
 export function isStatementOf(statement: Uint8Array, role: Role, context: string): boolean {
   const head = Buffer.concat([LABEL[role], sha256(Buffer.from(context, 'utf8'))]);

@@ -58,7 +58,7 @@ export class ConnectionAttestation implements EvidenceHandler {
     const verdict = await validator.validate(document, binding, context).catch((error: unknown) => {
       throw refusal(doing, error);
     });
-    // A verdict of another variant, or without acceptance, must not lead to an attested peer.
+    // A validator with a bug must not make the peer attested: the verdict must be accepted and about its own variant.
     if (verdict.variant !== validator.variant || !verdict.accepted) {
       throw new AtlsError('atls-internal', `${doing}: the verdict is about ${verdict.variant} evidence`);
     }

@@ -3,9 +3,9 @@ import { formatDuration, type Clock } from '../clock/index.ts';
 import { AtlsError } from './errors.ts';
 
 /**
- * The deadlines of one connection, step after step, on one timer. Its signal fires with `atls-timeout` when the current step
- * is overdue, and with the reason of the parent signal when that fires. A handshake takes about 10ms, so that starting and
- * stopping a timer for each step would cost more than the steps.
+ * Limits the time of each step of one connection with a single timer. Its signal fires with `atls-timeout` when the
+ * current step is overdue, and with the reason of the parent signal when that fires. A handshake takes about 10ms; a
+ * timer for each step would cost more than the steps.
  */
 export class Deadline implements Disposable {
   readonly #clock: Clock;
@@ -30,7 +30,9 @@ export class Deadline implements Disposable {
     return this.#child.signal;
   }
 
-  /** Starts the next step, which may take `ms`. It must not end before the current step would have. */
+  /**
+   * Starts the next step, which may take `ms`. It must not be due before the current step: the timer is not shortened.
+   */
   next(what: string, ms: number): void {
     this.#step = { what, ms, dueMs: this.#clock.monotonicMs() + ms };
   }

@@ -13,7 +13,7 @@ const NOTHING = new Uint8Array(0);
 
 /** What this end does between frames. Both methods stop when their signal fires. */
 export interface EvidenceHandler {
-  /** Creates evidence in a format that this end shows. */
+  /** Creates evidence in `format`, one of the formats that this end shows. */
   issue(format: number, binding: EvidenceBinding, signal: AbortSignal): Promise<Uint8Array>;
   /** Verifies the peer's evidence; rejects when it is refused. */
   validate(evidence: Evidence, binding: Uint8Array, signal: AbortSignal): Promise<void>;
@@ -90,7 +90,7 @@ export class HandshakeDriver implements Disposable {
 
   #send(bytes: Uint8Array): Uint8Array {
     this.#unwritten++;
-    // A failed write also emits 'error' and 'close', so the callback only counts.
+    // The callback ignores the error of a failed write, which also emits 'error' and 'close'.
     this.#socket.write(bytes, () => {
       this.#unwritten--;
       this.#onChange();
@@ -98,7 +98,7 @@ export class HandshakeDriver implements Disposable {
     return NOTHING;
   }
 
-  /** Runs `work` until the peer sends something or closes the connection, which stops the work. */
+  /** Runs `work`, and aborts it when the peer sends something or closes the connection. */
   async #whilePeerIsSilent(work: (alive: AbortSignal) => Promise<Uint8Array>): Promise<Uint8Array> {
     using alive = childSignal(this.#signal);
     const working = work(alive.signal);
@@ -108,7 +108,7 @@ export class HandshakeDriver implements Disposable {
       return await this.run(rejectUnexpectedBytes());
     } catch (error) {
       alive.abort(error);
-      working.catch(() => undefined); // its error follows from the abort; the error thrown here came first
+      working.catch(() => undefined); // `work` then rejects because of the abort; `error` is the cause
       throw error;
     }
   }

@@ -69,13 +69,13 @@ describe('aTLS handshake between ends with different configurations or sessions'
     want: string;
   }[] = [
     {
-      name: 'no common evidence format',
+      name: 'two ends without a common evidence format',
       client: { shows: [SNP] },
       server: { accepts: [TPM] },
       want: 'client: atls-no-common-format',
     },
     {
-      name: 'a client without evidence and a server that requires it',
+      name: 'a client without evidence and a server that requires evidence',
       client: { shows: [FORMAT_NONE] },
       server: {},
       want: 'client: atls-no-common-format',
@@ -87,43 +87,43 @@ describe('aTLS handshake between ends with different configurations or sessions'
       want: 'client: atls-no-common-format',
     },
     {
-      name: 'a server without evidence and a client that requires it',
+      name: 'a server without evidence and a client that requires evidence',
       client: {},
       server: { shows: [FORMAT_NONE] },
       want: 'server: atls-no-common-format',
     },
     {
-      name: 'different contexts',
+      name: 'two ends with different contexts',
       client: { session: sessionOf({ context: 'cluster-b/joinservice' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'different TLS sessions, as behind a relay',
+      name: 'two ends of different TLS sessions, as behind a relay',
       client: { session: sessionOf({ master: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'different server keys, as behind a relay',
+      name: 'two ends that see different server keys, as behind a relay',
       client: { session: sessionOf({ serverKey: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'different client keys, as behind a relay',
+      name: 'two ends that see different client keys, as behind a relay',
       client: { session: sessionOf({ clientKey: 'mallory' }) },
       server: {},
       want: 'server: atls-evidence-rejected',
     },
     {
-      name: 'the same nonce at both ends',
+      name: 'two ends with the same nonce',
       client: { nonce: nonceOf('one') },
       server: { nonce: nonceOf('one') },
       want: 'server: atls-reflection',
     },
   ];
-  test.each(cases)('the handshake refuses $name', ({ client, server, want }) => {
+  test.each(cases)('the handshake fails between $name', ({ client, server, want }) => {
     expect(converse(optionsOf('client', client), optionsOf('server', server)).at(-1)).toBe(want);
   });
 
@@ -259,7 +259,7 @@ describe('aTLS server that receives malformed input', () => {
 describe('bytes that arrive while this end issues or validates evidence', () => {
   const cases: readonly { name: string; given: Uint8Array; want: string }[] = [
     {
-      name: 'a second HELLO during evidence',
+      name: 'a second HELLO',
       given: encodeHello({ accepts: [TPM], nonce: nonceOf('x') }),
       want: 'atls-early-data',
     },
@@ -283,19 +283,19 @@ describe('bytes that arrive while this end issues or validates evidence', () => 
 });
 
 describe('mutated messages', () => {
-  test('a server refuses every flipped bit of a client', () => {
+  test('a server refuses the messages of a client if any bit is flipped', () => {
     const sent = Buffer.concat(run(optionsOf('client'), optionsOf('server')).sent.client);
     expect(feed(handshake(optionsOf('server')), sent)).toBe('done');
     expect(acceptedFlips(sent, () => handshake(optionsOf('server')))).toEqual([]);
   });
 
-  test('a client refuses every flipped bit of a server', () => {
+  test('a client refuses the messages of a server if any bit is flipped', () => {
     const sent = Buffer.concat(run(optionsOf('client'), optionsOf('server')).sent.server);
     expect(feed(handshake(optionsOf('client')), sent)).toBe('done');
     expect(acceptedFlips(sent, () => handshake(optionsOf('client')))).toEqual([]);
   });
 
-  test('arbitrary bytes lead to a coded refusal or to waiting', () => {
+  test('arbitrary bytes are refused with an error code, or the handshake waits for more', () => {
     const frames = fc.oneof(
       fc.uint8Array({ maxLength: 80 }),
       fc

@@ -22,9 +22,9 @@ export interface HandshakeOptions {
   readonly session: Session;
   /** 32 fresh random bytes. */
   readonly nonce: Uint8Array;
-  /** Formats of evidence that this end can show; `[FORMAT_NONE]` in the mode that shows nothing. */
+  /** Formats of evidence that this end can show; `[FORMAT_NONE]` if it shows no evidence. */
   readonly shows: readonly number[];
-  /** Formats that this end accepts, best first; `[FORMAT_NONE]` in the mode that asks for nothing. */
+  /** Formats that this end accepts, best first; `[FORMAT_NONE]` if it requires no evidence. */
   readonly accepts: readonly number[];
 }
 
@@ -70,7 +70,9 @@ export function* handshake(options: HandshakeOptions): HandshakeSteps {
   yield* exchangeEvidence(options, yield* exchangeHellos(options));
 }
 
-/** The second half: evidence in both directions. Separate, because the timeout before HELLO is shorter. */
+/**
+ * The second half: evidence in both directions. A separate function, because the wait for HELLO has a shorter timeout.
+ */
 export function exchangeEvidence(options: HandshakeOptions, agreed: NegotiatedHandshake): HandshakeSteps {
   return options.role === 'client' ? attestAsClient(options, agreed) : attestAsServer(options, agreed);
 }
@@ -112,7 +114,8 @@ export function* exchangeHellos({
   if (Buffer.compare(hello.nonce, nonce) === 0) {
     throw new AtlsError('atls-reflection', 'reading hello: the peer sent our own nonce');
   }
-  // The verifier's order decides. The transcript covers both lists, so that a relay cannot shorten them.
+  // The peer verifies our evidence, so its order of preference decides. The transcript covers the lists of both ends,
+  // so that a relay cannot shorten them.
   const ownFormat = hello.accepts.find((format) => shows.includes(format));
   if (ownFormat === undefined) {
     const lists = `the peer accepts formats [${hello.accepts.join(' ')}], this end shows [${shows.join(' ')}]`;

@@ -8,7 +8,7 @@ export interface PendingConnectionLimits {
   readonly maxPendingPerSource: number;
 }
 
-/** The default limits. With 64 KiB of evidence each, an attacker can make this end hold at most 8 MiB. */
+/** The default limits. At most 128 peers with 64 KiB of evidence each: an attacker can make this end hold 8 MiB. */
 export const PENDING_CONNECTION_LIMITS: PendingConnectionLimits = {
   maxPending: 128,
   maxPendingPerSource: 16,

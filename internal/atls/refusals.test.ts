@@ -33,15 +33,15 @@ describe('TLS that violates aTLS/1', () => {
       given: { identity: peerIdentity, maxVersion: 'TLSv1.2' },
       want: 'atls-tls-version',
     },
-    { name: 'no ALPN', given: { identity: peerIdentity, alpn: [] }, want: 'atls-tls-alpn' },
+    { name: 'TLS without ALPN', given: { identity: peerIdentity, alpn: [] }, want: 'atls-tls-alpn' },
     { name: 'ALPN h2', given: { identity: peerIdentity, alpn: ['h2'] }, want: 'atls-tls-alpn' },
     { name: 'ALPN http/1.1', given: { identity: peerIdentity, alpn: ['http/1.1'] }, want: 'atls-tls-alpn' },
     {
-      name: 'ALPN of another version',
+      name: 'ALPN with another version of aTLS',
       given: { identity: peerIdentity, alpn: ['atls-h2/2'] },
       want: 'atls-tls-alpn',
     },
-    { name: 'no client certificate', given: {}, want: 'atls-tls-certificate' },
+    { name: 'TLS without a client certificate', given: {}, want: 'atls-tls-certificate' },
   ];
   test.each(cases)('a server refuses $name: $want', async ({ given, want }) => {
     const ends = await createAtlsEnds();
@@ -55,7 +55,7 @@ describe('TLS that violates aTLS/1', () => {
 
   test.each([
     { name: 'TLS 1.2', given: { maxVersion: 'TLSv1.2' as SecureVersion }, want: 'atls-tls-version' },
-    { name: 'no ALPN', given: { alpn: [] }, want: 'atls-tls-alpn' },
+    { name: 'TLS without ALPN', given: { alpn: [] }, want: 'atls-tls-alpn' },
     { name: 'ALPN h2', given: { alpn: ['h2'] }, want: 'atls-tls-alpn' },
   ])('a client refuses $name: $want', async ({ given, want }) => {
     const ends = await createAtlsEnds();
@@ -75,13 +75,13 @@ describe('TLS that violates aTLS/1', () => {
     });
   });
 
-  test('a server refuses its own key as a reflection or a stolen key', async () => {
+  test('a server refuses a client that uses the server’s own TLS key', async () => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, ends.identity.server, () => undefined);
     expect(result).toMatchObject({ server: 'atls-reflection' });
   });
 
-  test('a client refuses its own key', async () => {
+  test('a client refuses a server that uses the client’s own TLS key', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const client = codeOf(ends.client(tcp.client));
@@ -142,7 +142,7 @@ describe('evidence of another session or context', () => {
     expect(ends.issuer.server.issued).toBe(1);
   });
 
-  test('a replay of an earlier session is refused without a quote', async () => {
+  test('a server refuses the replay of an earlier session and makes no quote', async () => {
     const ends = await createAtlsEnds();
     const recorded: Buffer[] = [];
     await withRawClient(ends, peerIdentity, async (raw) => {
@@ -330,7 +330,7 @@ describe('aTLS server and a peer that disconnects or sends unexpected bytes', ()
     { name: 'within a header', bytes: 3 },
     { name: 'within a HELLO', bytes: 20 },
     { name: 'after a HELLO', bytes: 42 },
-  ])('handles a client that disconnects $name', async ({ bytes }) => {
+  ])('reports atls-truncated for a client that disconnects $name', async ({ bytes }) => {
     const ends = await createAtlsEnds();
     const result = await withRawClient(ends, peerIdentity, (raw) => {
       raw.tls.end(rawHello([TPM, 3], randomBytes(32)).subarray(0, bytes));
@@ -338,7 +338,7 @@ describe('aTLS server and a peer that disconnects or sends unexpected bytes', ()
     expect(result).toMatchObject({ server: 'atls-truncated' });
   });
 
-  test('keeps serving other connections', async () => {
+  test('serves other connections after a client that sent garbage', async () => {
     const ends = await createAtlsEnds();
     for (const garbage of [Buffer.alloc(1000, 0xff), Buffer.from('PRI * HTTP/2.0\r\n'), randomBytes(64)]) {
       await withRawClient(ends, peerIdentity, (raw) => raw.send(garbage));

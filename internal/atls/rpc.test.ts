@@ -60,7 +60,7 @@ describe('gRPC over attested TLS', () => {
     expect(await ask(b)).toBe(identityOf('machine-b'));
     expect(await ask(a)).toBe(identityOf('machine-a'));
 
-    /** Replaces the connection of grpc by one whose source address the test chooses. */
+    /** Replaces the connection that grpc opened with one from the source port that the test chose. */
     function upgradeOver(name: string, to: { readonly host: string; readonly port: number }) {
       return async (tcp: Socket, signal: AbortSignal) => {
         tcp.destroy();
@@ -76,7 +76,7 @@ describe('gRPC over attested TLS', () => {
     await using server = await serve();
     using channel = dial(server.port, 'machine-a', { measurement: 'bad' });
     expect(await codeOf(ask(channel))).toBe('atls-alert-evidence-rejected');
-    await eventually(() => server.refusals().includes('atls-evidence-rejected')); // the peer waits for a close
+    await eventually(() => server.refusals().includes('atls-evidence-rejected')); // recorded when the peer closes
   });
 
   test('a plain gRPC client fails in ALPN before the server issues evidence', async () => {

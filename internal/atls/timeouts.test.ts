@@ -34,7 +34,7 @@ describe('aTLS connection to a slow or silent peer', () => {
     expect(client.code).toBe('atls-timeout');
   });
 
-  test('sends a timeout alert 3s after TLS if the peer sends no HELLO', async () => {
+  test('sends a timeout alert if the peer sends no HELLO within 3s after the TLS handshake', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       await settle();
@@ -59,7 +59,7 @@ describe('aTLS connection to a slow or silent peer', () => {
     });
   });
 
-  test('times out 20s after HELLO', async () => {
+  test('times out if the handshake is not complete 20s after HELLO', async () => {
     const ends = await createAtlsEnds();
     await withRawClient(ends, async (raw, server) => {
       raw.send(rawHello([2], randomBytes(32)));
@@ -147,7 +147,7 @@ describe('a flood of silent connections', () => {
     expect(ends.clock.sleeping).toBe(0);
   });
 
-  test('many sources occupy at most the total of slots', async () => {
+  test('many sources together occupy at most the total number of slots', async () => {
     const ends = await createAtlsEnds({ limits: { maxPending: 4, maxPendingPerSource: 2 } });
     using first = await pairs(2, '127.0.0.2');
     using second = await pairs(2, '127.0.0.3');

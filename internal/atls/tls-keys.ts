@@ -71,7 +71,8 @@ function keysFrom(identity: TlsIdentity): TlsKeys {
     key: identity.keyPem.reveal(),
     minVersion: 'TLSv1.3',
     maxVersion: 'TLSv1.3',
-    // Node sends session tickets nevertheless; this makes them useless. A reused session is refused in addition.
+    // Node sends session tickets even so; this makes them useless. `checked()` in tls.ts also refuses a resumed
+    // session.
     secureOptions: constants.SSL_OP_NO_TICKET,
   } as const;
   try {

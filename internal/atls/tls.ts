@@ -77,7 +77,9 @@ function clientSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
  */
 const ALPN_PROTOCOLS = new DataView(Uint8Array.of(ALPN_ID.length, ...Buffer.from(ALPN_ID, 'ascii')).buffer);
 
-/** A callback, because Node would keep a copy of a list with each socket. undefined refuses with the alert of TLS. */
+/**
+ * A callback, because Node would keep a copy of a list with each socket. If it returns undefined, TLS sends its alert.
+ */
 function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
   return protocols.find((protocol) => protocol === ALPN_ID);
 }
@@ -128,7 +130,7 @@ function checked(socket: TLSSocket, keys: TlsKeys): TlsConnection {
   return { socket, peerCertificate, peerSpki };
 }
 
-/** OpenSSL's error codes, both for a refusal by this end and for the alert of a peer that refused. */
+/** OpenSSL's error codes: for a refusal by this end, and for the alert of a peer that refused. */
 const CODE_OF_REASON: Readonly<Record<string, AtlsErrorCode>> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: 'atls-tls-version',
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'atls-tls-version',

@@ -34,7 +34,9 @@ export interface OneWayShowTrust extends Shows {
   readonly trust: 'one-way-show';
 }
 
-/** What one end shows and accepts. Trust in one direction must be configured by name; it never follows from an omission. */
+/**
+ * What one end shows and accepts. Trust in one direction must be configured explicitly; an omission never causes it.
+ */
 export type Trust = MutualTrust | OneWayAcceptTrust | OneWayShowTrust;
 
 /** Rules that refuse every machine, for ends that accept only owner keys, which need no rules. */
@@ -43,7 +45,7 @@ export const REJECT_ALL_RULES: EvidenceRules = {
   collateral: {},
 };
 
-/** `Trust` by the format numbers on the wire. */
+/** The issuers and validators of a `Trust`, by their format numbers on the wire. */
 export interface Formats {
   readonly issuers: ReadonlyMap<number, Issuer | SessionIssuer>;
   readonly validators: ReadonlyMap<number, Validator>;
@@ -63,8 +65,8 @@ export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
 };
 
 /**
- * Converts the configured trust. Throws AtlsError `atls-config` for everything that would trust more than the mode says, also
- * where types forbid it, because the value may come from a configuration file.
+ * Converts the configured trust. Throws AtlsError `atls-config` for everything that would trust more than the mode
+ * says. Also checks what the types forbid, because the value may come from a configuration file.
  */
 export function formatsOf(trust: Trust): Formats {
   switch (trust?.trust) {

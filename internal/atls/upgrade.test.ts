@@ -79,7 +79,7 @@ describe('aTLS connection between two honest ends', () => {
 
   test.each([
     { name: 'all at once before the server reads', pieces: [] },
-    { name: 'one byte, then the rest', pieces: [1] },
+    { name: 'as one byte, then the rest', pieces: [1] },
     { name: 'byte by byte', pieces: Array.from({ length: 40 }, () => 1) },
     { name: 'two KiB at a time', pieces: Array.from({ length: 40 }, () => 2048) },
   ])('succeeds when the client’s TLS bytes arrive $name', async ({ pieces }) => {
@@ -124,11 +124,11 @@ describe('aTLS connection between two honest ends', () => {
       expect(socket.listenerCount('readable')).toBe(0);
       expect(socket.writableLength).toBe(0);
       expect(socket.listenerCount('secure') + socket.listenerCount('secureConnect')).toBeLessThanOrEqual(1);
-      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // the listener for late errors, and one of Node
+      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // one for late errors, one of Node
     }
   });
 
-  test('verifies an owner key at the machine and the machine at the owner', async () => {
+  test('the machine verifies the owner’s key, and the owner verifies the machine', async () => {
     const { privateKey } = generateKeyPairSync('ed25519');
     const owner = new OwnerKeyIssuer({ privKey: new Secret(privateKey) });
     const owners = new OwnerKeyValidator({ ownerKeys: [rawFromOwnerKey(privateKey)] });
@@ -182,7 +182,7 @@ describe('aTLS connection between two honest ends', () => {
     expect(server).toMatchObject({ value: { peer: { kind: 'unproven' } } });
   });
 
-  test('refuses one direction when only one end configures it', async () => {
+  test('refuses evidence in one direction only when just one end configures it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const { client, server } = await meet(

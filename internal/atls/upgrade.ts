@@ -34,7 +34,7 @@ export interface AtlsTimers {
   readonly tlsMs: number;
   readonly helloMs: number;
   readonly wholeMs: number;
-  /** After a refusal, for the peer to read the alert. */
+  /** Time after a refusal in which the peer can read the alert. */
   readonly lingerMs: number;
 }
 
@@ -51,7 +51,10 @@ export interface AtlsOptions<T extends Trust = Trust> {
   readonly context: string;
   readonly keys: TlsKeySource;
   readonly clock: Clock;
-  /** An additional check of the peer's certificate, e.g. that the cluster CA issued it. Throws to refuse. */
+  /**
+   * An additional check of the peer's certificate, e.g. that the cluster CA issued it. Throws to refuse the
+   * certificate.
+   */
   readonly checkCertificate?: (certificate: X509Certificate) => void;
   readonly timers?: AtlsTimers;
 }

@@ -64,7 +64,7 @@ describe('aTLS frames', () => {
     ['busy', 6],
     ['noCommonFormat', 7],
   ];
-  test.each(alerts)('alert %s keeps the code %d', (alert, code) => {
+  test.each(alerts)('the alert `%s` has code %d in every version', (alert, code) => {
     expect([...bodyOf('alert', encodeAlert(alert))]).toEqual([code]);
     expect(parseAlert(Uint8Array.of(code))).toBe(alert);
   });

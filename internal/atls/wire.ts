@@ -1,6 +1,6 @@
 import { AtlsError } from './errors.ts';
 
-/** ALPN id of aTLS/1. TLS with a plain gRPC peer fails because of it, before any frame. */
+/** ALPN id of aTLS/1. TLS with a plain gRPC peer fails in ALPN, before any frame. */
 export const ALPN_ID = 'atls-h2/1';
 /** Version byte of every frame. */
 export const FRAME_VERSION = 1;
@@ -45,7 +45,7 @@ const BODY_LIMIT: Readonly<Record<FrameKind, number>> = {
   alert: MAX_ALERT_BYTES,
 };
 
-/** A parsed header. */
+/** A parsed frame header. */
 export interface FrameHeader {
   readonly kind: FrameKind;
   readonly bodyBytes: number;
@@ -121,7 +121,7 @@ export function encodeEvidence(evidence: Evidence): Uint8Array {
   return encodeFrame('evidence', body);
 }
 
-/** Parses the peer's EVIDENCE body; the document is a view. Throws AtlsError `atls-frame-malformed`. */
+/** Parses the peer's EVIDENCE body; the document is a view of `body`. Throws AtlsError `atls-frame-malformed`. */
 export function parseEvidence(body: Uint8Array): Evidence {
   if (body.length < 2) throw malformed('evidence', `${body.length} bytes, a format expected`);
   return { format: viewOf(body).getUint16(0), document: body.subarray(2) };
@@ -137,7 +137,10 @@ export function encodeAlert(alert: Alert): Uint8Array {
   return encodeFrame('alert', Uint8Array.of(ALERT[alert]));
 }
 
-/** Parses the peer's ALERT body; undefined for a code that this version does not know, which ends the handshake too. */
+/**
+ * Parses the peer's ALERT body. Returns undefined for a code that this version does not know; it ends the handshake
+ * too.
+ */
 export function parseAlert(body: Uint8Array): Alert | undefined {
   if (body.length !== 1) throw malformed('alert', `${body.length} bytes, 1 expected`);
   return ALERT_NAMES.get(body[0]);

@@ -6,13 +6,13 @@ import { lengthPrefixed } from './length-prefix.ts';
 export interface MasterSecret {
   /** 32 bytes. */
   readonly key: Secret<Uint8Array>;
-  /** 32 bytes; not secret. */
+  /** 32 bytes, the salt of HKDF; not secret. */
   readonly salt: Uint8Array;
 }
 
 /**
- * The purpose of a derived key. A closed union instead of a string, so that no caller can name the context of another;
- * variable parts, such as the UUID of a disk, are fields and get a length of their own in the encoding.
+ * The purpose of a derived key. A closed union instead of a string, so that no input can produce the context of another
+ * purpose: variable parts, such as the UUID of a disk, are fields, which are encoded with their length.
  */
 export type KeyContext =
   | { readonly kind: 'cluster-id' }

@@ -16,8 +16,9 @@ export const ED25519_SIGNATURE_BYTES = 64;
 /** RFC 8410 §4: a SubjectPublicKeyInfo of an Ed25519 key is these bytes and the raw key. */
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 /**
- * All encodings of points of small order ("Taming the many EdDSAs", SSR 2020, table 1). Anybody can sign under such a key.
- * One of them is 32 zero bytes: a template that nobody filled in. OpenSSL 3.5 refuses them, other libraries do not.
+ * All encodings of points of small order ("Taming the many EdDSAs", SSR 2020, table 1). Anybody can sign under such a
+ * key. One of them is 32 zero bytes, as in a configuration template that nobody filled in. OpenSSL 3.5 refuses them,
+ * other libraries do not.
  */
 const SMALL_ORDER: ReadonlySet<string> = new Set([
   '0100000000000000000000000000000000000000000000000000000000000000',
@@ -95,7 +96,7 @@ export function isSignedByEd25519Key(
     const key = createPublicKey({ key: Buffer.from(pubKeyDer), format: 'der', type: 'spki' });
     return key.asymmetricKeyType === 'ed25519' && verify(undefined, signed, key, signature);
   } catch {
-    return false; // the bytes are not a key
+    return false; // the bytes are not a public key
   }
 }
 

@@ -1,11 +1,11 @@
 const SESSION_BYTES = 64;
 
-/** What a machine signs with its own key to prove, in one session of attested TLS, that it holds the key. */
+/** What a joining machine signs with its own key to prove, in one session of attested TLS, that it holds the key. */
 export function machineKeyStatement(session: Uint8Array): Uint8Array {
   return statementInSession('cluster/join/key/v1\0', session);
 }
 
-/** What the join service signs with its node's key to prove that the session ends at a node of the cluster it names. */
+/** What the join service signs with the key of its node to prove that the session ends at a node of that cluster. */
 export function joinServerStatement(session: Uint8Array): Uint8Array {
   return statementInSession('cluster/join/server/v1\0', session);
 }

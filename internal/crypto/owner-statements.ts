@@ -1,17 +1,17 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { labeledStatement, u64 } from './length-prefix.ts';
 
-/** The signature of one owner key that makes the next key an owner key as well. */
+/** The signature with which an owner key vouches for a second key as another owner key. */
 export interface OwnerVoucher {
   /** The signing owner: raw Ed25519. */
   readonly by: Uint8Array;
-  /** Over `voucherStatement()`. */
+  /** Signature over `voucherStatement()`, 64 bytes. */
   readonly signature: Uint8Array;
 }
 
 /**
- * What an owner signs to declare a cluster theirs. Joining machines verify it against the owner key that they were
- * provisioned with. Parts: cluster id, SHA-256 of the cluster CA's DER, epoch (u64 big endian).
+ * What an owner signs to declare that a cluster is theirs. Joining machines verify it against the owner key that they
+ * were provisioned with. Parts: cluster id, SHA-256 of the cluster CA's DER, epoch (u64 big endian).
  */
 export function ownershipStatement(cluster: {
   readonly clusterId: string;
@@ -23,12 +23,12 @@ export function ownershipStatement(cluster: {
 }
 
 /**
- * What an owner signs to add another owner, for machines that know the first owner's key only. It does not say who is an
- * owner later: curators refuse an owner that was removed. Parts: cluster id, the other owner's raw key.
+ * What an owner signs to add another owner, for machines that know only the first owner's key. It stays valid when that
+ * other owner is removed; curators check the current list of owners. Parts: cluster id, the other owner's raw key.
  */
 export function voucherStatement(owner: {
   readonly clusterId: string;
-  /** Raw Ed25519. */
+  /** The other owner's public key: raw Ed25519, 32 bytes. */
   readonly ownerPubKey: Uint8Array;
 }): Uint8Array {
   return labeledStatement('cluster/owner-voucher/v1\0', owner.clusterId, owner.ownerPubKey);

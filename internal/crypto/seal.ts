@@ -94,7 +94,7 @@ function sharedKey(
   return new Secret(new Uint8Array(hkdfSync('sha256', shared, Buffer.alloc(32), info, 32)));
 }
 
-/** node:crypto refuses points that are not on the curve. */
+/** Throws RangeError for other keys; node:crypto refuses points that are not on the curve. */
 function p256From(spkiDer: Uint8Array): KeyObject {
   if (spkiDer.length > MAX_SPKI_BYTES)
     throw new RangeError(`a public key has at most ${MAX_SPKI_BYTES} bytes, not ${spkiDer.length}`);

@@ -19,7 +19,7 @@ const statement: TicketStatement = {
 };
 
 describe('encodeTicketStatement()', () => {
-  test('encodes any change of a field differently, also when bytes move to the next field', () => {
+  test('returns other bytes when any field changes, also when bytes move from one field to the next', () => {
     const changes: readonly Partial<TicketStatement>[] = [
       {},
       { clusterId: 'd' },

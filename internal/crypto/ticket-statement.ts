@@ -17,7 +17,7 @@ export interface TicketStatement {
   /** PKCS#10, DER. */
   readonly kubeletClientCsr: Uint8Array;
   readonly kubeletServingCsr: Uint8Array;
-  /** P-256 SubjectPublicKeyInfo, DER: the control-plane keys are sealed to it. */
+  /** P-256 SubjectPublicKeyInfo, DER. The keys of the control plane are encrypted for it (`seal()`). */
   readonly sealingPublicKey: Uint8Array;
   /** The 64-byte value of the attested TLS session that carries the request. */
   readonly session: Uint8Array;
@@ -26,9 +26,10 @@ export interface TicketStatement {
 }
 
 /**
- * Encodes a statement for signing: the label, then each field with its length before it (`labeledStatement()`); the number
- * of roles precedes the roles, and the time is a u64. The signer, which sees no session, verifies the machine's signature
- * and the evidence over these bytes. The join service compares session and address with what it sees.
+ * Encodes a statement for signing: the label, then each field with its length before it (`labeledStatement()`); the
+ * number of roles precedes the roles, and the time is a u64. The signer, which has no connection to the machine,
+ * verifies the machine's signature and the evidence over these bytes. The join service compares session and address
+ * with those of its connection to the machine.
  */
 export function encodeTicketStatement(statement: TicketStatement): Uint8Array {
   const { roles, session, timeMs } = statement;
@@ -49,7 +50,10 @@ export function encodeTicketStatement(statement: TicketStatement): Uint8Array {
   );
 }
 
-/** The 64 bytes that the evidence for a statement is bound to. The label keeps them apart from every session binding. */
+/**
+ * The 64 bytes that the evidence for a statement is bound to. Because of its label, no session binding can be equal to
+ * it.
+ */
 export function ticketEvidenceBinding(statement: Uint8Array): Uint8Array {
   return hash('sha512', Buffer.concat([Buffer.from(EVIDENCE_LABEL, 'ascii'), statement]), 'buffer');
 }

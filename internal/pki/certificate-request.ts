@@ -8,7 +8,7 @@ import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts
 const MAX_BYTES = 8192;
 
 /**
- * Verifies that the sender of a PKCS#10 request holds its private key, and returns the public key. Name, extensions and
+ * Verifies that the creator of a PKCS#10 request held the private key, and returns the public key. Name, extensions and
  * attributes of the request are ignored: the signer decides what the certificate contains.
  * @param requestDer untrusted
  * @returns SubjectPublicKeyInfo, DER
@@ -23,7 +23,7 @@ export async function verifyCertificateRequest(requestDer: Uint8Array): Promise<
   try {
     const request = new Pkcs10CertificateRequest(Buffer.from(requestDer));
     const pubKeyDer = new Uint8Array(request.publicKey.rawData);
-    await webPublicKey(pubKeyDer); // refuses unsupported algorithms
+    await webPublicKey(pubKeyDer); // throws for algorithms that are not supported
     if (await request.verify(webcrypto)) return pubKeyDer;
   } catch (error) {
     throw new PkiError('pki-request-invalid', 'reading a certificate request', { cause: error });
@@ -31,7 +31,7 @@ export async function verifyCertificateRequest(requestDer: Uint8Array): Promise<
   throw new PkiError('pki-request-invalid', 'verifying a certificate request: invalid signature');
 }
 
-/** Creates a PKCS#10 request (DER), which proves the possession of a private key (PEM). */
+/** Creates a PKCS#10 request (DER), which proves possession of `keyPem`, the private key. */
 export async function createCertificateRequest(
   keyPem: Secret<string>,
   commonName: string,

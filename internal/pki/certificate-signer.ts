@@ -19,17 +19,17 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const CA_YEARS = 10;
 /** The subject attribute that the Kubernetes API server reads as the user's uid (k8s.io/apimachinery/pkg/apis/asn1). */
 const KUBERNETES_UID = '1.3.6.1.4.1.57683.2';
-/** By how much the clocks of two machines may differ. Certificates are back-dated by it. */
+/** How far the clocks of two machines may differ. `notBefore` of certificates is set that much earlier. */
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 /** Extended key usage: TLS server or TLS client. */
 export type Usage = 'server' | 'client';
 
-/** The content of an end-entity certificate. The signer does not check it: its caller has decided. */
+/** The content of an end-entity certificate. The signer does not check it; its caller has to. */
 export interface LeafSpec {
   readonly commonName: string;
   readonly organization?: string;
-  /** The user's uid, for a client of the Kubernetes API. */
+  /** The user's uid, for a client certificate of the Kubernetes API. */
   readonly userId?: string;
   /** SubjectPublicKeyInfo, DER. */
   readonly pubKeyDer: Uint8Array;
@@ -125,8 +125,8 @@ export class KeyCertificateSigner implements CertificateSigner {
 }
 
 /**
- * Copies the key identifier from the CA certificate (RFC 5280 4.2.1.1). It cannot be computed from the key: Go derives it
- * with SHA-256 (RFC 7093), and OpenSSL does not accept an issuer whose identifier differs.
+ * Copies the key identifier from the CA certificate (RFC 5280 4.2.1.1). Computing it from the key could give another
+ * value, because Go derives it with SHA-256 (RFC 7093), and OpenSSL does not accept an issuer whose identifier differs.
  */
 async function authorityKeyIdentifierOf(ca: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
   const own = ca.getExtension(SubjectKeyIdentifierExtension);

@@ -33,7 +33,7 @@ function ed25519(): Secret<string> {
   );
 }
 
-/** A curator certificate as the agent requests it, with the given changes. */
+/** The content of a curator certificate as the agent requests it, with the changes in `over`. */
 function leaf(
   over: {
     readonly signedBy?: Secret<string>;
@@ -57,7 +57,7 @@ const issued = async (spec: LeafSpec): Promise<X509Certificate> =>
 const coded = (code: string): unknown => expect.objectContaining({ code });
 
 describe('verifyCuratorCertificate()', () => {
-  test('returns the node whose key delegated to the key of its services', async () => {
+  test('returns the node that delegated to the TLS key of its services', async () => {
     const certificate = await issued(leaf());
     const nodeId = nodeIdOf(pubKeyDerOf(node));
     expect(verifyCuratorCertificate(certificate, trust)).toEqual({ clusterId, nodeId });
@@ -66,7 +66,7 @@ describe('verifyCuratorCertificate()', () => {
     expect(certificate.checkIP('198.18.0.11')).toBe('198.18.0.11');
   });
 
-  test('accepts the certificate of the node itself, as older releases use it', async () => {
+  test('accepts the certificate of the node itself, which older releases use', async () => {
     const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(node), addresses: [] });
     expect(verifyCuratorCertificate(await issued(spec), trust)).toMatchObject({
       nodeId: nodeIdOf(pubKeyDerOf(node)),
@@ -76,7 +76,7 @@ describe('verifyCuratorCertificate()', () => {
   test.each([
     { name: 'with a delegation that no node signed', given: () => leaf({ signedBy: ed25519() }) },
     {
-      name: 'with a delegation for another key',
+      name: 'with a delegation to another TLS key',
       given: () => leaf({ signedFor: { tlsPubKeyDer: pubKeyDerOf(ed25519()) } }),
     },
     { name: 'with a delegation for another cluster', given: () => leaf({ signedFor: { clusterId: 'x' } }) },

@@ -15,13 +15,13 @@ import {
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 
-/** The node whose join service or curator answers. */
+/** The node to whose join service or curator a client is connected. */
 interface CuratorIdentity {
   readonly clusterId: string;
   readonly nodeId: string;
 }
 
-/** With its own key, a node delegates to the TLS key of the services on it. */
+/** What a node signs with its own key, so that the services on it may use another key for TLS. */
 interface Delegation {
   readonly clusterId: string;
   /** SubjectPublicKeyInfo (DER) of the key that the services use for TLS. */
@@ -31,8 +31,9 @@ interface Delegation {
 }
 
 /**
- * What a node signs with its own key to allow the services on it to answer in its name with another key: label, then cluster
- * id and TLS key, each with its length (u32 big endian) before it, then the end (u64 big endian).
+ * What a node signs with its own key to allow the services on it to act as TLS servers in its name with another key:
+ * label, then cluster id and TLS key, each with its length (u32 big endian) before it, then the expiry (u64 big
+ * endian).
  */
 export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }: Delegation): Uint8Array {
   const end = u64(BigInt(notAfterSeconds));
@@ -40,9 +41,10 @@ export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }
 }
 
 /**
- * The certificate of the join service and the curator on one node, for TLS servers only. The services have their own key, so
- * an attacker who compromises them does not get the key of the node. The URI carries the delegation that the node signed,
- * with an end: a stolen cluster CA cannot issue a certificate in the name of a node.
+ * The certificate of the join service and the curator on one node, for TLS servers only. The services have their own
+ * key, so an attacker who compromises them does not get the key of the node. The URI carries the delegation that the
+ * node signed, with its expiry: an attacker with the key of the cluster CA cannot issue a certificate in the name of a
+ * node.
  */
 export function curatorLeaf(options: {
   readonly delegation: Delegation;
@@ -73,8 +75,8 @@ export function curatorLeaf(options: {
 }
 
 /**
- * Verifies the certificate of a node's services and returns the node. Releases whose services had no certificate of their own
- * show the node's, which is accepted as well. Throws `pki-untrusted` or `pki-expired`.
+ * Verifies the certificate of a node's services and returns the node. Older releases show the certificate of the node
+ * itself, which is accepted as well. Throws `pki-untrusted` or `pki-expired`.
  */
 export function verifyCuratorCertificate(certificate: X509Certificate, trust: MemberTrust): CuratorIdentity {
   if (!isCuratorCertificate(certificate)) return verifyNodeCertificate(certificate, trust);
@@ -87,9 +89,9 @@ export function verifyCuratorCertificate(certificate: X509Certificate, trust: Me
 }
 
 /**
- * Verifies that any control plane of this cluster answers, for clients that know only an address, at which a worker could
- * answer as well. A former control plane passes until its certificate expires; an attacker with a copy of the cluster CA
- * passes without limit.
+ * Verifies that the server is a control plane of this cluster, no matter which. For clients that know only an address,
+ * which may belong to a worker by now. Accepts a former control plane until its certificate expires, and an attacker
+ * who has the key of the cluster CA.
  */
 export function verifyControlPlaneCertificate(
   certificate: X509Certificate,
@@ -101,7 +103,7 @@ export function verifyControlPlaneCertificate(
   return identity;
 }
 
-/** Whether a certificate claims to be of a curator. `verifyCuratorCertificate()` proves the claim. */
+/** Whether the URI of a certificate names a curator. `verifyCuratorCertificate()` checks whether that is true. */
 function isCuratorCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).some((name) => /^URI:cluster:\/\/[^/]+\/curator\//.test(name));
 }

@@ -47,7 +47,7 @@ export function spkiDerOf(publicKey: KeyObject): Uint8Array {
   return new Uint8Array(publicKey.export({ type: 'spki', format: 'der' }));
 }
 
-/** The fingerprint of a key, "sha256:HEX" of its SubjectPublicKeyInfo, by which records name it. */
+/** The fingerprint by which records refer to a key: "sha256:" and the SHA-256 of its SubjectPublicKeyInfo in hex. */
 export function fingerprintOfKey(spkiDer: Uint8Array): string {
   return `sha256:${createHash('sha256').update(spkiDer).digest('hex')}`;
 }

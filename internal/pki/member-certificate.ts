@@ -13,8 +13,8 @@ export const CONTROL_PLANE_NAME = 'control-plane.cluster.internal';
 const IP_ADDRESS = 'IP Address:';
 
 /**
- * The subject of a certificate of the cluster CA. A certificate identifies its holder and grants no permission: the record
- * of the key in etcd decides what the holder may do.
+ * The node or operator that a certificate of the cluster CA was issued to. A certificate identifies its holder and
+ * grants no permission: the record of the key in etcd decides what the holder may do.
  */
 export type MemberIdentity =
   | {
@@ -30,19 +30,22 @@ export type MemberIdentity =
       readonly clusterId: string;
       readonly name: string;
       readonly fingerprint: string;
-      /** Set for an owner who lost the certificate and proved only the key. Never read from a certificate. */
+      /**
+       * Set for an owner who lost the certificate and proved only to hold the owner key. Never read from a certificate.
+       */
       readonly isKeyOnly?: true;
     };
 
 /**
- * The certificate of a node, for TLS servers and clients. The node id is its common name, a DNS name and part of a URI that
- * also names the cluster. The id is derived from the key, so no node can request the certificate of another one.
+ * The certificate of a node, for TLS servers and clients. The node id is its common name, a DNS name and part of a URI
+ * that also names the cluster. The id is derived from the key, so no node can request a certificate with the id of
+ * another node.
  */
 export function nodeLeaf(options: {
   readonly clusterId: string;
   readonly pubKeyDer: Uint8Array;
   readonly addresses: readonly string[];
-  /** Adds the name of control planes, for clients that do not know the id of the node that they call. */
+  /** Whether to add `CONTROL_PLANE_NAME`, for clients that do not know the id of the control plane that they call. */
   readonly isControlPlane?: boolean;
   /** Default: 7. May be a fraction. */
   readonly validDays?: number;
@@ -114,8 +117,8 @@ export function checkIssued(certificate: X509Certificate, trust: MemberTrust, do
 }
 
 /**
- * Verifies that a certificate is one of a node of this cluster. For clients that know only an address, not the id of the
- * node. Throws `pki-untrusted` or `pki-expired`.
+ * Verifies that a certificate belongs to a node of this cluster, and returns the node. For clients that know only an
+ * address, not the id of the node. Throws `pki-untrusted` or `pki-expired`.
  */
 export function verifyNodeCertificate(
   certificate: X509Certificate,
@@ -130,7 +133,7 @@ export function verifyNodeCertificate(
   return identity;
 }
 
-/** Whether a certificate has the name of control planes. Does not verify its signature. */
+/** Whether a certificate contains `CONTROL_PLANE_NAME`. Does not verify its signature. */
 export function isControlPlaneCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).includes(`DNS:${CONTROL_PLANE_NAME}`);
 }

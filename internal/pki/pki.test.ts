@@ -34,7 +34,7 @@ async function createSigner(nowMs = NOW) {
 const ed25519 = () =>
   new Secret(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
 
-/** A CA whose key identifier is derived as by kubeadm, which differs from the CAs of this project. */
+/** A CA whose key identifier is derived as kubeadm does it, which differs from how this project does it. */
 async function createForeignSigner(): Promise<KeyCertificateSigner> {
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
@@ -162,7 +162,7 @@ describe('certificates of cluster members', () => {
     expect(verifyMemberCertificate(new X509Certificate(pem), trust).kind).toBe('node');
   });
 
-  test('verifyMemberCertificate() refuses a CA with the same name and another key', async () => {
+  test('verifyMemberCertificate() refuses a certificate of a CA with the same name and another key', async () => {
     const [ours, theirs] = [await createSigner(), await createSigner()];
     const pem = await theirs.issue(
       nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
@@ -175,7 +175,7 @@ describe('certificates of cluster members', () => {
   test.each([
     { name: 'the id of another node', change: { uri: 'cluster://c0ffee/node/node-00' } },
     {
-      name: 'the name of an operator while it is valid for TLS servers',
+      name: 'the name of an operator that is valid for TLS servers',
       change: { uri: 'cluster://c0ffee/operator/eve' },
     },
     { name: 'the name of neither a node nor an operator', change: { uri: 'https://c0ffee/node/x' } },
@@ -198,14 +198,14 @@ describe('certificates of cluster members', () => {
 });
 
 describe('certificate requests', () => {
-  test('verifyCertificateRequest() returns the proved key', async () => {
+  test('verifyCertificateRequest() returns the public key of a valid request', async () => {
     const key = generateKeyPem();
     expect(await verifyCertificateRequest(await createCertificateRequest(key, 'x'))).toEqual(
       pubKeyDerOf(key),
     );
   });
 
-  test('verifyCertificateRequest() refuses any flipped bit of the signature and truncated, extended or empty input', async () => {
+  test('verifyCertificateRequest() refuses a request with a flipped bit in its signature, and truncated, extended or empty input', async () => {
     const good = await createCertificateRequest(generateKeyPem(), 'x');
     const flipped = good.slice();
     flipped.set([(flipped.at(-1) ?? 0) ^ 1], flipped.length - 1);
@@ -214,7 +214,7 @@ describe('certificate requests', () => {
     }
   });
 
-  test('verifyCertificateRequest() refuses a weak key', async () => {
+  test('createCertificateRequest() refuses a key on a weak curve', async () => {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp224r1' });
     const key = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
     await expect(createCertificateRequest(key, 'x')).rejects.toThrow(TypeError);

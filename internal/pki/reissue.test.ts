@@ -69,7 +69,7 @@ describe('reissueCertificate()', () => {
     },
   );
 
-  test('gives the new certificate its own renewal time, at two thirds of its lifetime', async () => {
+  test('the new certificate is due for renewal after two thirds of its own lifetime', async () => {
     const at = { nowMs: NOW };
     const signer = await createSigner(at);
     const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 9 } as const;
@@ -115,7 +115,7 @@ describe('reissueCertificate()', () => {
     expect(said).toContain(want);
   });
 
-  test('refuses a certificate that it could not reproduce', async () => {
+  test('refuses a certificate without extended key usage', async () => {
     const signer = await createSigner({ nowMs: NOW });
     await expect(reissueCertificate(signer.caPem, signer, 1)).rejects.toThrow('no extended key usage');
   });

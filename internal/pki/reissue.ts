@@ -13,8 +13,8 @@ const USAGES: Readonly<Record<string, Usage>> = {
 };
 
 /**
- * Issues a certificate again with a new end: same key, subject, usages and names. The key stays the same, so that only the
- * certificate file changes, by one rename, and the pair always matches.
+ * Issues a certificate again with a later expiry: same key, subject, usages and names. Because the key stays the same,
+ * one rename replaces the certificate file, and key and certificate always match.
  * @throws TypeError when the certificate contains something that a `LeafSpec` cannot express and that would be lost
  */
 export async function reissueCertificate(
@@ -29,7 +29,7 @@ export async function reissueCertificate(
   return issued;
 }
 
-/** Sorted, because other tools put the organization before the common name. */
+/** The parts of the subject. Sorted, because other tools put the organization before the common name. */
 function partsOf({ subjectName }: X509Certificate): string {
   return subjectName
     .toJSON()

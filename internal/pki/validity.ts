@@ -3,7 +3,7 @@ import { CLOCK_TOLERANCE_MS } from './certificate-signer.ts';
 
 /** The two times of a certificate that renewal needs; wall clock. */
 export interface CertificateTimes {
-  /** When it was issued; its `notBefore` is earlier by the clock tolerance. */
+  /** When the certificate was issued: its `notBefore` plus the clock tolerance (`CLOCK_TOLERANCE_MS`). */
   readonly issuedMs: number;
   readonly notAfterMs: number;
 }

@@ -20,7 +20,7 @@ export const ALG = {
   cfb: 0x0043,
 } as const;
 
-/** Accepted hash algorithms. SHA-1 has a number above only so that it can be refused by name. */
+/** Accepted hash algorithms. `ALG` has a number for SHA-1 only so that an error can name it. */
 export type HashName = 'sha256' | 'sha384' | 'sha512';
 
 const HASHES: readonly { readonly id: number; readonly name: HashName; readonly sizeBytes: number }[] = [
@@ -29,7 +29,10 @@ const HASHES: readonly { readonly id: number; readonly name: HashName; readonly 
   { id: ALG.sha512, name: 'sha512', sizeBytes: 64 },
 ];
 
-/** The accepted hash with this TPM_ALG_ID. `field` names it in the error. Throws TpmError `tpm-malformed`. */
+/**
+ * The accepted hash with this TPM_ALG_ID. `field` is the name of the parsed field in the error. Throws TpmError
+ * `tpm-malformed`.
+ */
 export function hashName(id: number, field: string): HashName {
   const found = HASHES.find((each) => each.id === id);
   if (found === undefined) throw notAccepted(field, 'SHA-256, SHA-384 or SHA-512', id);
@@ -73,7 +76,10 @@ export const CURVES: Readonly<
   },
 };
 
-/** The accepted curve with this TPM_ECC_CURVE id. `field` names it in the error. Throws TpmError `tpm-malformed`. */
+/**
+ * The accepted curve with this TPM_ECC_CURVE id. `field` is the name of the parsed field in the error. Throws TpmError
+ * `tpm-malformed`.
+ */
 export function curveName(id: number, field: string): CurveName {
   if (id === CURVES.p256.id) return 'p256';
   if (id === CURVES.p384.id) return 'p384';

@@ -94,7 +94,7 @@ describe('BatchQuoter', () => {
 
   test('rejects all callers of a batch when the TPM fails, and serves the next batch', async () => {
     const { fake, quoter } = setUp();
-    fake.script.push(0, 0, 0, 0, 0x101); // commands before the quote: two capabilities, creation of the AK, reading of PCRs
+    fake.script.push(0, 0, 0, 0, 0x101); // responses before the quote: two capabilities, creation of the AK, reading of PCRs
     const results = await Promise.allSettled([
       quoter.quote(dataOf(1), never),
       quoter.quote(dataOf(2), never),
@@ -115,7 +115,7 @@ describe('BatchQuoter', () => {
     await expect(quoter.quote(dataOf(1), never)).rejects.toMatchObject({ code: 'tpm-pcrs-moving' });
   });
 
-  test('derives its key once for each connection', async () => {
+  test('derives the attestation key once for each connection', async () => {
     const { fake, quoter } = setUp();
     await quoter.quote(dataOf(1), never);
     await quoter.quote(dataOf(2), never);
@@ -130,7 +130,7 @@ describe('BatchQuoter', () => {
     expect(isFor({ ...quote, attachment: Uint8Array.of(1, 2, 4) }, dataOf(1))).toBe(false);
   });
 
-  test('refuses more callers than a Merkle tree has leaves', async () => {
+  test('refuses more waiting callers than a Merkle tree can have leaves', async () => {
     const { tpm, quoter } = setUp();
     const gate = Promise.withResolvers<void>();
     const busy = tpm.use(never, () => gate.promise);

@@ -20,7 +20,7 @@ export interface BatchQuoterOptions {
   readonly pcrs: readonly number[];
   /** See `createAttestationKey()`. */
   readonly attestationKeySecret?: Secret<Uint8Array>;
-  /** Whether to certify the lock counter with each quote, if the counter has a value. */
+  /** Whether to certify the lock counter with each quote, if the counter was ever incremented. */
   readonly lockCounter?: boolean;
   /** Returns the event log, which is sent with the quote and covered by it through its hash. Called for each quote. */
   readonly attachment?: (signal: AbortSignal) => Promise<Uint8Array>;
@@ -33,7 +33,7 @@ export interface BatchedQuote extends MerkleProof {
   readonly signature: Uint8Array;
   readonly pcrValues: ReadonlyMap<number, Uint8Array>;
   readonly attachment: Uint8Array;
-  /** The lock counter, certified for this quote; absent while it has no value. */
+  /** The lock counter, certified for this quote. Absent if it was never incremented, or is not configured. */
   readonly lockCounter?: SignedAttest;
 }
 
@@ -44,10 +44,13 @@ const DOMAIN_WITH_COUNTER = Buffer.from('cluster tpm quote with lock counter v1\
 /** The data that a quote signs in addition to the PCRs. */
 export interface QuotedContext {
   readonly root: Uint8Array;
-  /** Leaves of the tree. */
+  /** Number of leaves in the Merkle tree. */
   readonly size: number;
   readonly attachment: Uint8Array;
-  /** Whether a certificate of the lock counter is sent with the quote. Signed, so that it cannot be removed. */
+  /**
+   * Whether a certificate of the lock counter is sent with the quote. It is signed, so that nobody can remove the
+   * certificate.
+   */
   readonly hasLockCounter: boolean;
 }
 
@@ -97,7 +100,7 @@ export class BatchQuoter {
     }
   }
 
-  /** Serves all callers that wait when the TPM task starts. The abort of one caller does not stop it. */
+  /** Serves all callers that wait when its TPM task starts. The abort of one caller does not stop the batch. */
   async #serveBatch(): Promise<void> {
     let batch: Waiter[] = [];
     try {
@@ -108,7 +111,7 @@ export class BatchQuoter {
       });
     } catch (error) {
       const failed = batch.length > 0 ? batch : this.#waiting;
-      if (batch.length === 0) this.#waiting = []; // the task never started, so these callers have no other batch
+      if (batch.length === 0) this.#waiting = []; // the task never started: nobody else will serve these callers
       for (const waiter of failed) waiter.reject(error);
     }
   }
@@ -125,7 +128,7 @@ export class BatchQuoter {
     });
   }
 
-  /** Reads the PCRs and quotes them. Repeats both when a PCR changed in between. */
+  /** Reads the PCRs and quotes them. Repeats both when a PCR changed between the two commands. */
   async #sign(
     connection: TpmConnection,
     { extraData, hasLockCounter }: { readonly extraData: Uint8Array; readonly hasLockCounter: boolean },

@@ -101,7 +101,7 @@ describe('decodeResponse()', () => {
     );
   });
 
-  test('fuzz: throws only its coded errors', () => {
+  test('throws only its coded errors for arbitrary bytes', () => {
     const seeds = [good, respond({ parameters }), respond({ rc: 0x922 }), respond({ handle: 1, parameters })];
     const parse = (input: Uint8Array): unknown => [
       readResponseCode(input, 'quote'),

@@ -3,7 +3,7 @@ import { errorFromResponseCode } from './response-codes.ts';
 import { HEADER_BYTES, MAX_MESSAGE_BYTES } from './transport.ts';
 import { hex, WireReader, WireWriter } from './wire.ts';
 
-/** TPM_CC (Part 2, 6.5.2). */
+/** Codes of TPM commands, TPM_CC (Part 2, 6.5.2). */
 export const CC = {
   nvUndefineSpace: 0x0122,
   nvDefineSpace: 0x012a,
@@ -57,7 +57,7 @@ export interface TpmCommand {
   readonly handles?: readonly number[];
   readonly authorizations?: readonly Authorization[];
   readonly parameters?: Uint8Array;
-  /** Set for commands that create or load an object: their response has its handle before the parameters. */
+  /** Set for commands that create or load an object: in their response, its handle comes before the parameters. */
   readonly returnsHandle?: boolean;
 }
 
@@ -120,7 +120,7 @@ export function decodeResponse(message: Uint8Array, command: TpmCommand): TpmRes
   return { handle, parameters: new WireReader(parameters, what) };
 }
 
-/** TPMS_AUTH_RESPONSE of a password or of an unsalted, unbound policy session, which has no HMAC. */
+/** Reads TPMS_AUTH_RESPONSE of a password, or of an unsalted, unbound policy session. Both have an empty HMAC. */
 function readAuthorization(reader: WireReader): void {
   reader.sized('nonce', 64);
   const attributes = reader.u8('session attributes');

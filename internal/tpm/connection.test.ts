@@ -7,7 +7,10 @@ import type { Transport } from './transport.ts';
 const COMMAND = { name: 'getRandom', parameters: Uint8Array.of(0, 8) } as const;
 const OK = respond({ parameters: Uint8Array.of(0, 1, 9) });
 
-/** Returns the answers in order and then repeats the last one. An answer may be a promise that never settles. */
+/**
+ * A connection to a TPM that sends `answers` in order and then repeats the last one. A promise that never settles is a
+ * TPM that hangs.
+ */
 function connect(answers: readonly (Uint8Array | Promise<Uint8Array>)[]) {
   const clock = new FakeClock();
   const sent: string[] = [];

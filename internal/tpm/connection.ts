@@ -63,7 +63,7 @@ export class TpmConnection implements AsyncDisposable {
     return this.ask(command, signal, () => undefined);
   }
 
-  /** Runs a command and parses the parameters of its response with `parse`. Bytes that it leaves are refused. */
+  /** Runs a command and parses the parameters of its response with `parse`. Refuses bytes that `parse` leaves over. */
   async ask<T>(command: TpmCommand, signal: AbortSignal, parse: (parameters: WireReader) => T): Promise<T> {
     const { parameters } = await this.execute(command, signal);
     const value = parse(parameters);
@@ -71,13 +71,13 @@ export class TpmConnection implements AsyncDisposable {
     return value;
   }
 
-  /** Registers a transient object or session. Disposing flushes it; the end of the task flushes it at the latest. */
+  /** Registers a transient object or session. Disposing the result flushes it; otherwise the end of the task does. */
   track(handle: number): LoadedHandle {
     this.#loaded.add(handle);
     return { handle, [Symbol.asyncDispose]: () => this.#flush(handle) };
   }
 
-  /** Keeps an object loaded beyond its task, until the connection closes. For keys that are slow to derive. */
+  /** Keeps an object loaded after its task, until the connection closes. For keys that are slow to derive. */
   keepLoaded({ handle }: LoadedHandle): void {
     this.#kept.add(handle);
   }
@@ -97,8 +97,8 @@ export class TpmConnection implements AsyncDisposable {
   }
 
   /**
-   * Takes no signal, because it also runs after aborts and failures; the command has a timeout. Does nothing on a broken
-   * connection: the next connection flushes what this one left behind.
+   * Flushes one object or session. Takes no signal, because it also runs after aborts; the command has a timeout. Does
+   * nothing on a broken connection: the next connection flushes what this one left behind.
    */
   async #flush(handle: number): Promise<void> {
     this.#kept.delete(handle);
@@ -108,7 +108,7 @@ export class TpmConnection implements AsyncDisposable {
     decodeResponse(await this.#transmit(command, encodeCommand(command)), command).parameters.end();
   }
 
-  /** A TPM cannot cancel a command, so that a sent command ends with its response or its timeout. */
+  /** Sends one command. A TPM cannot cancel it, so it ends only with its response or its timeout. */
   async #transmit(command: TpmCommand, message: Uint8Array): Promise<Uint8Array> {
     if (this.#broken)
       throw new TpmError('tpm-connection', `sending ${command.name} to the TPM: the connection is closed`);

@@ -24,7 +24,7 @@ class DeviceTransport implements Transport {
     this.#device = device;
   }
 
-  /** The kernel cannot cancel a command, so that the signal is only checked before it. */
+  /** The kernel cannot cancel a TPM command, so the signal is checked only before the write. */
   async transmit(command: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     signal.throwIfAborted();
     try {

@@ -62,7 +62,7 @@ export type TpmErrorCode = keyof typeof tpmErrors;
 /** The TPM failed or refused a command, or a TPM structure is malformed. */
 export class TpmError extends errorClass(tpmErrors) {}
 
-/** The error of every parser of TPM structures; `what` follows "reading". */
+/** The error of every parser of TPM structures; `what` completes the text "reading …". */
 export function malformed(what: string, details?: Readonly<Record<string, unknown>>): TpmError {
   return new TpmError('tpm-malformed', `reading ${what}`, details === undefined ? {} : { details });
 }

@@ -19,7 +19,10 @@ import type { Secret } from '../secret/index.ts';
 /** Kind of an endorsement key (EK). */
 export type EndorsementKeyKind = 'rsa-2048' | 'ecc-p256' | 'ecc-p384';
 
-/** Where manufacturers store each EK (TCG Provisioning Guidance) and its certificate (EK Credential Profile 2.2.1). */
+/**
+ * The template of each EK, and where manufacturers store the key (TCG Provisioning Guidance) and its certificate (EK
+ * Credential Profile 2.2.1).
+ */
 const ENDORSEMENT_KEYS: Readonly<
   Record<
     EndorsementKeyKind,
@@ -40,7 +43,7 @@ export interface EndorsementKey extends LoadedHandle {
   readonly name: Uint8Array;
 }
 
-/** Opens the EK: the persistent one if the manufacturer stored it, else derived from the seed. */
+/** Opens the EK: the persistent key if the manufacturer stored one, else the key derived from the endorsement seed. */
 export async function openEndorsementKey(
   tpm: TpmConnection,
   kind: EndorsementKeyKind,
@@ -59,9 +62,10 @@ export async function openEndorsementKey(
 }
 
 /**
- * Runs one command with the authorization of the EK: a new session that satisfies its policy. An EK of the high range could
- * also be used with its empty authorization value. Such use counts against dictionary attacks (TPM 2.0 Library, Part 1, 19.8),
- * so that a machine that lost power a few times would be locked out of its own key.
+ * Runs one command with the authorization of the EK: a new session that satisfies its policy. An EK of the high range
+ * could also be used with its empty authorization value. But after such use the TPM counts a loss of power as a failed
+ * attempt (dictionary attack protection, TPM 2.0 Library, Part 1, 19.8), and a few of them would lock the machine out
+ * of its own key.
  */
 export async function withEndorsementAuth<T>(
   tpm: TpmConnection,
@@ -88,9 +92,9 @@ export async function readEndorsementCertificate(
 }
 
 /**
- * Creates the attestation key (AK) for one connection. Without a secret, any program with access to the TPM can derive the
- * same key and sign with it. With a secret (at least 16 bytes), both the derivation and the authorization value of the key
- * depend on it, so that only programs that know it can use the key.
+ * Derives the attestation key (AK) and loads it in one connection. Without a secret, any program with access to the TPM
+ * can derive the same key and sign with it. With a secret (at least 16 bytes), both the derivation and the
+ * authorization value of the key depend on it, so that only programs that know it can use the key.
  */
 export function createAttestationKey(
   tpm: TpmConnection,

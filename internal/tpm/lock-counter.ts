@@ -9,17 +9,18 @@ import { COUNTER_ATTRIBUTES, encodeNvPublic, NV_ATTRIBUTE, type NvPublic } from 
 import { canonicalSignature, encodeSignature, parseSignature } from './structures/signature.ts';
 
 /**
- * The lock counter: an NV counter that is incremented with each lock of the machine. Unlike the lock register, which a restart
- * resets, and the disk, which can be restored from a copy, the TPM never sets it back. The owner hierarchy can undefine it, but
- * a counter that is defined again starts above every value that any counter of this TPM ever had (Part 1, 37.2.5). It needs
- * no policy and no authorization value, because it can only be incremented.
+ * The lock counter: an NV counter of the TPM, incremented each time the machine is locked to a cluster. It never goes
+ * back, unlike the lock register (a PCR, which a restart resets) and the disk (which can be restored from a copy). The
+ * owner hierarchy can undefine it, but a counter that is defined again starts above every value that any counter of
+ * this TPM ever had (Part 1, 37.2.5). It needs no policy and no authorization value, because it can only be
+ * incremented.
  */
 const INDEX = 0x0180636c;
 const BYTES = 8;
 const AUTH = password();
 const DOMAIN = Buffer.from('cluster tpm lock counter v1\0', 'ascii');
 
-/** The definition of the index once it has a value. Verifiers compare its Name. */
+/** The definition of the index after the first increment. Verifiers compare its Name. */
 export const LOCK_COUNTER: NvPublic = {
   index: INDEX,
   nameHash: 'sha256',
@@ -28,17 +29,26 @@ export const LOCK_COUNTER: NvPublic = {
   sizeBytes: BYTES,
 };
 
-/** The extraData of a certificate of the counter. It binds the certificate to one quote, and so to its sessions. */
+/**
+ * The extraData in a certificate of the counter. It binds the certificate to one quote, and so to the sessions of the
+ * quote.
+ */
 export function lockCounterExtraData(quoteExtraData: Uint8Array): Uint8Array {
   return digestOf('sha256', DOMAIN, quoteExtraData);
 }
 
-/** The value of the counter; undefined while it has none. Throws TpmError `tpm-nv-foreign` if other software uses the index. */
+/**
+ * The value of the counter; undefined if it was never incremented. Throws TpmError `tpm-nv-foreign` if other software
+ * uses the index.
+ */
 export async function readLockCounter(tpm: TpmConnection, signal: AbortSignal): Promise<bigint | undefined> {
   return (await hasLockCounterValue(tpm, signal)) ? readCounter(tpm, INDEX, AUTH, signal) : undefined;
 }
 
-/** Defines and increments the counter if it does not exist. Throws TpmError `tpm-auth-failed` if the owner hierarchy has a password. */
+/**
+ * Defines the counter if it does not exist, and increments it if it was never incremented. Throws TpmError
+ * `tpm-auth-failed` if the owner hierarchy has a password.
+ */
 export async function startLockCounter(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
   const nv = await readNvPublic(tpm, INDEX, signal);
   if (nv === undefined) return defineCounter(tpm, INDEX, new Uint8Array(), signal);
@@ -51,7 +61,7 @@ export function incrementLockCounter(tpm: TpmConnection, signal: AbortSignal): P
   return incrementCounter(tpm, INDEX, AUTH, signal);
 }
 
-/** Whether the counter has a value that can be certified. */
+/** Whether the counter was ever incremented: only then can the TPM certify its value. */
 export async function hasLockCounterValue(tpm: TpmConnection, signal: AbortSignal): Promise<boolean> {
   const nv = await readNvPublic(tpm, INDEX, signal);
   if (nv === undefined) return false;
@@ -59,7 +69,7 @@ export async function hasLockCounterValue(tpm: TpmConnection, signal: AbortSigna
   return (nv.attributes & NV_ATTRIBUTE.written) !== 0;
 }
 
-/** Certifies the value with the attestation key for one quote; the signature is in canonical form. */
+/** Certifies the value of the counter for one quote, with the attestation key; the signature is in canonical form. */
 export async function certifyLockCounter(
   tpm: TpmConnection,
   options: { readonly key: LoadedKey; readonly quoteExtraData: Uint8Array },
@@ -80,7 +90,10 @@ export async function certifyLockCounter(
   return { attest, signature: encodeSignature(canonicalSignature(parseSignature(signature), 'p256')) };
 }
 
-/** Compares the whole definition, because verifiers compare the Name and would refuse evidence for any difference. */
+/**
+ * Compares the whole definition: verifiers compare the Name, a hash over it, and would refuse evidence for any
+ * difference.
+ */
 function checkOurs(nv: NvPublic): void {
   const { attributes, sizeBytes } = nv;
   const counting = encodeNvPublic({ ...nv, attributes: attributes | NV_ATTRIBUTE.written });

@@ -44,7 +44,7 @@ test('every leaf of every tree leads to the root by its path', () => {
   }
 });
 
-test('a path does not lead to the root for another leaf index', () => {
+test('the path of one leaf does not lead to the root with the index of another leaf', () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 70 }), fc.nat(), fc.nat(), (size, a, b) => {
       const [index, other] = [a % size, b % size];

@@ -23,7 +23,7 @@ export const MAX_PATH = 10;
 /** Size of a node: SHA-256. */
 export const NODE_BYTES = 32;
 
-/** The leaf for `data`. */
+/** The hash of the leaf for `data`. */
 export function leafHash(data: Uint8Array): Uint8Array {
   return digestOf('sha256', LEAF, data);
 }
@@ -31,7 +31,7 @@ export function leafHash(data: Uint8Array): Uint8Array {
 /** A tree with the paths of all leaves. */
 export interface MerkleTree {
   readonly root: Uint8Array;
-  /** For each leaf the siblings from the leaf up to the root. */
+  /** For each leaf, the siblings on its path to the root, from the leaf up. */
   readonly paths: readonly (readonly Uint8Array[])[];
 }
 
@@ -60,8 +60,8 @@ export interface MerkleProof {
 }
 
 /**
- * Computes the root from a leaf and its proof. Index and size determine the number of siblings and their sides. The caller
- * must verify a signature over root and `size`: a path alone fits trees of several sizes.
+ * Computes the root from a leaf and its proof. Index and size determine the number of siblings and their sides. The
+ * caller must verify a signature over root and `size`: one path can be valid in trees of several sizes.
  * @throws TpmError `tpm-malformed` for another number of siblings
  */
 export function rootFromProof(leaf: Uint8Array, proof: MerkleProof): Uint8Array {

@@ -1,7 +1,7 @@
 import { TpmError, type TpmErrorCode } from './errors.ts';
 import { hex } from './wire.ts';
 
-/** TPM_RC (Part 2, 6.6.3): the codes that this project distinguishes. */
+/** The response codes (TPM_RC; Part 2, 6.6.3) that this project distinguishes. */
 const RC = {
   initialize: 0x100,
   objectMemory: 0x902,
@@ -20,12 +20,14 @@ export function isRetryable(rc: number): boolean {
   );
 }
 
-/** Whether a command failed because TPM2_Startup was not sent since power-on. */
+/** Whether a command failed because the TPM has not received TPM2_Startup since power-on. */
 export function isUninitialized(error: unknown): boolean {
   return error instanceof TpmError && error.details['responseCode'] === hex(RC.initialize);
 }
 
-/** The upper bits of format-one codes name a handle, parameter or session and are ignored here. */
+/**
+ * Bit of format-one codes. Their upper bits tell which handle, parameter or session was wrong, and are ignored here.
+ */
 const FORMAT_ONE = 0x080;
 const CODES_OF_FORMAT_ONE: ReadonlyMap<number, TpmErrorCode> = new Map([
   [0x08b, 'tpm-handle-missing'], // TPM_RC_HANDLE

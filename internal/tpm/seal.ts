@@ -57,7 +57,10 @@ export async function unsealSecret(
   return new Secret(await tpm.ask(command, signal, read));
 }
 
-/** Parses a blob of `sealSecret()` from disk, which may have been altered. The TPM checks the two halves. */
+/**
+ * Parses a blob of `sealSecret()` from disk, which may have been altered. The TPM checks the public and private part
+ * itself.
+ */
 export function parseSealed(sealed: Uint8Array) {
   const reader = new WireReader(sealed, 'a sealed secret');
   reader.expect(reader.u32('magic'), MAGIC, 'magic');

@@ -5,7 +5,10 @@ import { HEADER_BYTES, MAX_MESSAGE_BYTES, type Transport, type TransportSource }
 /** Address of a software TPM: a Unix socket or a TCP port. */
 export type SocketAddress = { readonly path: string } | { readonly host: string; readonly port: number };
 
-/** The data socket of a software TPM: commands and responses without framing, delimited by the length in their headers. */
+/**
+ * The data socket of a software TPM. Commands and responses follow each other without frames; their headers contain
+ * their length.
+ */
 export function socketSource(address: SocketAddress): TransportSource {
   const shown = 'path' in address ? address.path : `${address.host}:${address.port}`;
   return {
@@ -32,7 +35,7 @@ async function dial(options: NetConnectOpts, shown: string, signal: AbortSignal)
     throw error;
   } finally {
     signal.removeEventListener('abort', onAbort);
-    socket.off('error', onError).on('error', () => undefined); // later errors emit 'close', which has a listener
+    socket.off('error', onError).on('error', () => undefined); // later errors need no handling: 'close' follows them and has a listener
   }
 }
 
@@ -79,7 +82,9 @@ class SocketTransport implements Transport {
   }
 }
 
-/** The message once it is complete; undefined before. Checks the length as soon as it is known. */
+/**
+ * The whole message once it is complete; undefined before. Checks the length in the header as soon as it has arrived.
+ */
 function wholeMessage(chunks: readonly Buffer[]): Uint8Array | undefined {
   const bytes = Buffer.concat(chunks);
   if (bytes.length < HEADER_BYTES) return undefined;

@@ -89,13 +89,13 @@ describe('commands on a software TPM', () => {
     expect(hex(after.get(16) ?? new Uint8Array())).not.toBe('00'.repeat(32));
   });
 
-  test.each(ENDORSEMENT_KEY_KINDS)('openEndorsementKey() opens endorsement key %s', async (kind) => {
+  test.each(ENDORSEMENT_KEY_KINDS)('openEndorsementKey() opens the endorsement key of kind %s', async (kind) => {
     const opened = await use(async (connection, signal) => {
       await using key = await openEndorsementKey(connection, kind, signal);
       const certificate = await readEndorsementCertificate(connection, kind, signal);
       return { attributes: key.publicArea.attributes, certificate };
     });
-    expect(opened.attributes & 0x30000).toBe(0x30000); // restricted, decrypt
+    expect(opened.attributes & 0x30000).toBe(0x30000); // restricted, decrypt;
     // swtpm 0.7.1 writes certificates for RSA-2048 and P-384.
     expect(opened.certificate === undefined).toBe(kind === 'ecc-p256');
   });
@@ -141,7 +141,7 @@ describe('commands on a software TPM', () => {
     expect(hex(statement.pcrDigest)).toBe(hex(pcrDigest(values, 'sha256')));
   });
 
-  test('BatchQuoter returns a quote in less than 3 ms, including queue, PCRs and key', async () => {
+  test('BatchQuoter returns a quote in less than 3 ms, including the queue, reading PCRs and the key', async () => {
     const quoter = new BatchQuoter({ tpm, pcrs: [0, 1, 2, 3, 4, 5, 6, 7] });
     const times: number[] = [];
     for (let round = 0; round < 100; round++) {
@@ -149,7 +149,7 @@ describe('commands on a software TPM', () => {
       await quoter.quote(Uint8Array.of(round), never);
       times.push(performance.now() - startMs);
     }
-    // Looks at the fastest tenth, so that other load on the machine does not matter.
+    // Compares the time of the fastest tenth, so that other load on the machine does not matter.
     expect(times.sort((a, b) => a - b)[10]).toBeLessThan(FAST_QUOTE_MS);
   });
 
@@ -162,7 +162,7 @@ describe('commands on a software TPM', () => {
     expect(Buffer.from(opened.reveal()).toString()).toBe('key');
   });
 
-  test('sealSecret() seals to future PCR values, and unsealing fails before and after them', async () => {
+  test('sealSecret() seals to future PCR values; unsealing fails before the PCRs reach them and after they change again', async () => {
     const PCR = 13;
     await use(async (connection, signal) => {
       const digest = new Uint8Array(32).fill(9);
@@ -237,7 +237,7 @@ describe('commands on a software TPM', () => {
     expect(statement.contents).toHaveLength(8);
   });
 
-  test('startLockCounter() defines the counter once, and refuses an index of other software', async () => {
+  test('startLockCounter() defines the counter once, and refuses the NV index if other software uses it', async () => {
     const value = () => use((connection, signal) => readLockCounter(connection, signal));
     expect(await value()).toBeUndefined();
     await use((connection, signal) => startLockCounter(connection, signal));

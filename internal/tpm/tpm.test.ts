@@ -48,7 +48,7 @@ describe('Tpm.use()', () => {
     expect(fake.commands).toEqual([0x017a, 0x0144]);
   });
 
-  test('flushes objects that a crashed client left behind', async () => {
+  test('flushes objects that a crashed program left behind', async () => {
     const { fake, tpm } = setUp();
     fake.loaded.add(0x80000000).add(0x80000005);
     await tpm.use(never, async () => undefined);
@@ -100,7 +100,7 @@ describe('Tpm.use()', () => {
     await first;
   });
 
-  test('opens again after a broken connection', async () => {
+  test('opens a new connection after a broken one', async () => {
     const clock = new FakeClock();
     const fake = new FakeTpm({ clock });
     let mute = true;

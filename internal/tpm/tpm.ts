@@ -11,7 +11,7 @@ export interface TpmOptions {
   readonly clock: Clock;
   /** Timeout of one command; see `ConnectionOptions`. */
   readonly commandTimeLimitMs?: number;
-  /** Tasks that may wait. More are refused immediately with `tpm-busy`. */
+  /** Number of tasks that may wait. Further tasks are refused immediately with `tpm-busy`. */
   readonly maxWaiting?: number;
 }
 
@@ -19,9 +19,9 @@ const COMMAND_TIME_LIMIT_MS = 60_000;
 const MAX_WAITING = 256;
 
 /**
- * A TPM and its queue of tasks. A task has exclusive access from its first to its last command. The connection is opened for
- * the first task, objects that a crashed program left behind are flushed, and the connection is closed when no task waits,
- * unless it may stay open.
+ * A TPM and its queue of tasks. A task has exclusive access from its first to its last command. The first task opens
+ * the connection, which flushes objects that a crashed program left behind. The connection is closed when no task
+ * waits, unless the transport may stay open.
  */
 export class Tpm implements AsyncDisposable {
   readonly #options: Required<TpmOptions>;
@@ -69,7 +69,10 @@ export class Tpm implements AsyncDisposable {
     return task(this.#connection, signal);
   }
 
-  /** Runs after success and failure of a task. Closes a connection whose objects cannot be flushed; the next one flushes them. */
+  /**
+   * Runs after success and failure of a task. Closes the connection if its objects cannot be flushed; the next
+   * connection flushes them.
+   */
   async #afterTask(): Promise<void> {
     this.#waiting--;
     const isIdle = this.#waiting === 0 && !this.#options.source.canStayOpen;
@@ -89,7 +92,7 @@ export class Tpm implements AsyncDisposable {
       await prepare(connection, signal);
       return connection;
     } catch (error) {
-      await connection[Symbol.asyncDispose]().catch(ignore); // the first error is reported
+      await connection[Symbol.asyncDispose]().catch(ignore); // this error is less important than the first one
       throw error;
     }
   }

@@ -11,7 +11,7 @@ export class WireReader {
   readonly #littleEndian: boolean;
   #at = 0;
 
-  /** `what` names the structure in errors. */
+  /** `what` is the name of the structure in errors. */
   constructor(bytes: Uint8Array, what: string, littleEndian = false) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -87,7 +87,10 @@ export class WireReader {
   }
 }
 
-/** Writes the same structures. Throws RangeError for a value out of range, which is a bug of the caller. */
+/**
+ * Writes the structures that `WireReader` reads. Throws RangeError for a value out of range, which is a bug of the
+ * caller.
+ */
 export class WireWriter {
   readonly #parts: Uint8Array[] = [];
 

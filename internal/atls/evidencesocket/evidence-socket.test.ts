@@ -67,7 +67,9 @@ function bindingsFor(context: string): Bindings {
   return bindingsOf(session, randomBytes(32));
 }
 
-/** Sends these bytes and closes the writing side. Returns the outcome of the socket's response. */
+/**
+ * Sends these bytes, closes the writing side and returns the error code of the response, or that it carries evidence.
+ */
 async function ask(bytes: Uint8Array): Promise<string> {
   const socket = connect({ path });
   socket.on('error', () => undefined).end(bytes);

@@ -1,5 +1,5 @@
 /**
- * Evidence for a session of another process on this machine. Only the agent may use the TPM; the join service, which
+ * Evidence for TLS sessions of another process on this machine. Only the agent may use the TPM; the join service, which
  * untrusted peers can reach, requests its evidence over a Unix socket.
  *
  *     joinservice (own user)                           agent (root)
@@ -14,9 +14,9 @@
  *
  *     shows: [new SocketIssuer({ path: config.evidence.socket, variant: config.evidence.variant })]
  *
- * The context must be the one that the socket was created for (`JOIN_CONTEXT` for the join service). The agent writes the
- * variant that the machine shows first into the configuration of the service. The directory of the socket decides who may
- * connect: 0750, owned by root and the group of the service.
+ * The context must be the one that the socket was created for (`JOIN_CONTEXT` for the join service). The agent writes
+ * the machine's preferred attestation variant into the configuration of the service. The directory of the socket
+ * decides who may connect: 0750, owned by root and the group of the service.
  */
 export { SocketIssuer } from './socket-issuer.ts';
 export {

@@ -4,7 +4,8 @@ import { FORMAT_OF_VARIANT } from '../trust.ts';
 import { EvidenceSocketError } from './errors.ts';
 
 /**
- * A request for evidence. Each connection carries one request and one response; a sender closes its writing side after it.
+ * A request for evidence. Each connection carries one request and one response; a sender closes its writing side after
+ * its message.
  *
  *     request  = "CEVQ" | format u16 | statement (at most 256 bytes, to the end)
  *     response = "CEVA" | status u8 | evidence (to the end; empty unless the status is `given`)
@@ -68,7 +69,7 @@ function startsWith(bytes: Buffer, magic: Buffer): boolean {
   return magic.equals(bytes.subarray(0, magic.length));
 }
 
-/** The error for a malformed message; `what` follows "reading". */
+/** The error for a malformed message; `what` completes the text "reading …". */
 export function malformed(what: string): EvidenceSocketError {
   return new EvidenceSocketError('evidence-socket-malformed', `reading ${what}`);
 }

@@ -5,12 +5,14 @@ import { readUntilEnd } from './read-until-end.ts';
 import { EvidenceSocketError } from './errors.ts';
 import { encodeRequest, MAX_RESPONSE_BYTES, parseResponse } from './messages.ts';
 
-/** Evidence of this machine for sessions of this process, created by the agent. Each request uses a new connection. */
+/**
+ * Requests this machine's evidence for a session of this process from the agent. Each request uses a new connection.
+ */
 export class SocketIssuer implements SessionIssuer {
   readonly variant: Variant;
   readonly #path: string;
 
-  /** `variant`: the one that the agent of this machine shows. Opens no connection. */
+  /** `variant` must be the one that the agent of this machine shows. Opens no connection. */
   constructor(options: { readonly path: string; readonly variant: Variant }) {
     this.variant = options.variant;
     this.#path = options.path;

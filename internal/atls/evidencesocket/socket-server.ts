@@ -11,12 +11,12 @@ import { readUntilEnd } from './read-until-end.ts';
 import { EvidenceSocketError } from './errors.ts';
 import { encodeResponse, MAX_REQUEST_BYTES, parseRequest } from './messages.ts';
 
-/** The join service needs one connection for each of its 128 pending sessions, and a few for sessions that end. */
+/**
+ * The join service needs one connection for each of its 128 pending sessions, and a few for sessions that are ending.
+ */
 const MAX_CONNECTIONS = 160;
 const REQUEST_TIMEOUT_MS = 2_000;
-/**
- * Time limit for a request, its place in the TPM queue and the quote: as long as an aTLS handshake may take.
- */
+/** Time limit for reading a request, waiting in the TPM queue and the quote: as long as an aTLS handshake may take. */
 const TOTAL_TIMEOUT_MS = 20_000;
 
 /** Path of the socket. Its directory decides who may connect: 0750, root and the join service's group. */
@@ -27,7 +27,7 @@ export interface EvidenceSocketOptions {
   readonly path: string;
   /** The aTLS context; the socket gives evidence only for servers of this context. */
   readonly context: string;
-  /** The evidence that this machine can issue. A request names an issuer by its variant. */
+  /** Creators of the evidence that this machine can show. A request names one by its variant. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
   readonly files: FilePort;
   readonly clock: Clock;

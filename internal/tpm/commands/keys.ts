@@ -21,7 +21,7 @@ export interface LoadedKey extends LoadedHandle {
 interface PrimaryOptions {
   readonly hierarchy: number;
   readonly template: Template;
-  /** Authorization value of the new key; default: empty. The passwords of the hierarchies must be empty. */
+  /** Authorization value of the new key; default: empty. The hierarchy itself must have an empty password. */
   readonly authValue?: Uint8Array;
 }
 
@@ -73,7 +73,7 @@ export function readPublic(
   });
 }
 
-/** TPM2_Create of a sealed object. Returns its two halves and loads nothing. */
+/** TPM2_Create of a sealed object. Returns its public and private part and loads nothing. */
 export function createSealed(
   tpm: TpmConnection,
   options: { readonly parent: LoadedKey; readonly template: Template; readonly secret: Uint8Array },

@@ -1,7 +1,7 @@
 import type { TpmConnection } from '../connection.ts';
 import { WireWriter } from '../wire.ts';
 
-/** First handles of the ranges that TPM_CAP_HANDLES lists (Part 2, 7.4). */
+/** The first handle of each range that TPM_CAP_HANDLES lists (Part 2, 7.4): loaded objects and sessions. */
 export const TRANSIENT_HANDLES = 0x80000000;
 /** See `TRANSIENT_HANDLES`. */
 export const LOADED_SESSIONS = 0x02000000;

@@ -12,7 +12,7 @@ import {
 import { WireReader, WireWriter } from '../wire.ts';
 import { HIERARCHY } from './keys.ts';
 
-/** Bytes for each TPM2_NV_Read and TPM2_NV_Write. TPM_PT_NV_BUFFER_MAX is at least this. */
+/** Bytes for each TPM2_NV_Read and TPM2_NV_Write. Every TPM allows at least this (TPM_PT_NV_BUFFER_MAX). */
 const CHUNK_BYTES = 512;
 const MAX_INDEX_BYTES = 8192;
 const COUNTER_BYTES = 8;
@@ -79,8 +79,8 @@ export async function readNv(
 }
 
 /**
- * Defines a counter and increments it once. It starts above every value that any counter of this TPM ever had (Part 1,
- * 37.2.5), so that undefining and defining it again cannot set it back.
+ * Defines a counter and increments it once. The TPM starts a counter above every value that any of its counters ever
+ * had (Part 1, 37.2.5), so that undefining and defining it again cannot set it back.
  */
 export async function defineCounter(
   tpm: TpmConnection,

@@ -10,7 +10,7 @@ const NULL_HANDLE = 0x40000007;
 const SESSION_POLICY = 0x01;
 const EMPTY = new Uint8Array();
 
-/** A policy session. Each use of an EK needs a new one. */
+/** A policy session. Each use of an endorsement key (EK) needs a new one. */
 export interface PolicySession extends LoadedHandle {
   readonly auth: Authorization;
 }
@@ -61,7 +61,7 @@ export async function policyEndorsementSecret(
   );
 }
 
-/** TPM2_PolicyOR: requires that the policy so far is one of these branches, given by digest in the order of the policy. */
+/** TPM2_PolicyOR: passes if the policy digest of the session is one of `branches`, in the order of the key's policy. */
 export async function policyOr(
   tpm: TpmConnection,
   session: PolicySession,

@@ -2,18 +2,21 @@ import { WireReader } from '../wire.ts';
 import { hex } from '../wire.ts';
 import { readPcrSelection, type PcrSelection } from './pcr-selection.ts';
 
-/** TPM_GENERATED_VALUE: a restricted key signs data with this prefix only if the TPM generated it. */
+/**
+ * TPM_GENERATED_VALUE, the start of every statement of the TPM itself. A restricted key signs no other data that starts
+ * with it.
+ */
 const GENERATED = 0xff544347;
 const TYPE_QUOTE = 0x8018;
 const TYPE_NV = 0x8014;
 
 /** TPMS_CLOCK_INFO (Part 2, 10.11.1). */
 export interface ClockInfo {
-  /** Milliseconds with power since the TPM was cleared. */
+  /** Milliseconds that the TPM had power since it was last cleared. */
   readonly clockMs: bigint;
   readonly resetCount: number;
   readonly restartCount: number;
-  /** Whether the last shutdown was orderly, so that the clock never was higher than now. */
+  /** Whether `clockMs` was never higher than now; false after a shutdown that was not orderly. */
   readonly safe: boolean;
 }
 

@@ -10,7 +10,7 @@ export interface NvPublic {
   readonly sizeBytes: number;
 }
 
-/** TPMA_NV (Part 2, 13.4). */
+/** Bits of TPMA_NV (Part 2, 13.4). */
 export const NV_ATTRIBUTE = {
   ownerWrite: 1 << 1,
   authWrite: 1 << 2,
@@ -21,7 +21,10 @@ export const NV_ATTRIBUTE = {
   written: 1 << 29,
 } as const;
 
-/** Attributes of a counter: the owner, and everybody who knows the authorization value, may read and increment it. */
+/**
+ * Attributes of a counter: the owner hierarchy, and everybody who knows the authorization value, may read and increment
+ * it.
+ */
 export const COUNTER_ATTRIBUTES =
   NV_ATTRIBUTE.noDa |
   NV_ATTRIBUTE.authRead |
@@ -55,7 +58,7 @@ export function parseNvPublic(bytes: Uint8Array): NvPublic {
   return nv;
 }
 
-/** The Name of an index. It changes when the index is first written. */
+/** The Name of an index. It contains the attributes, so it changes when the index is first written. */
 export function nvNameOf(nv: NvPublic): Uint8Array {
   return new WireWriter()
     .u16(hashId(nv.nameHash))

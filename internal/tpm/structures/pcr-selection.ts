@@ -35,7 +35,7 @@ export function readPcrSelection(reader: WireReader): PcrSelection {
   return { hash, pcrs };
 }
 
-/** The digest that a quote signs and PolicyPCR requires: over the values in the order of their indices. */
+/** The PCR digest that a quote signs and PolicyPCR requires: the hash over the values in the order of their indices. */
 export function pcrDigest(values: ReadonlyMap<number, Uint8Array>, hash: HashName): Uint8Array {
   const ordered = [...values].sort(([a], [b]) => a - b).map(([, value]) => value);
   return digestOf(hash, ...ordered);

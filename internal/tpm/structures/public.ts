@@ -12,7 +12,7 @@ import {
 import { malformed } from '../errors.ts';
 import { hex, WireReader, WireWriter } from '../wire.ts';
 
-/** TPMA_OBJECT (Part 2, 8.3). */
+/** Bits of TPMA_OBJECT (Part 2, 8.3). */
 export const OBJECT_ATTRIBUTE = {
   fixedTpm: 1 << 1,
   stClear: 1 << 2,
@@ -131,7 +131,7 @@ function jwkOf(key: TpmKey) {
   };
 }
 
-/** TPMT_SYM_DEF_OBJECT: none, or AES in CFB mode. */
+/** Reads TPMT_SYM_DEF_OBJECT: none, or AES in CFB mode. */
 function readSymmetric(reader: WireReader): SymmetricCipher | undefined {
   const algorithm = reader.u16('symmetric algorithm');
   if (algorithm === ALG.null) return undefined;

@@ -35,9 +35,9 @@ export function encodeSignature(signature: TpmSignature): Uint8Array {
 }
 
 /**
- * Converts an ECDSA signature into the canonical form that evidence must have: r and s padded to the size of the curve, s in
- * the lower half. TPMs strip zeros and return either s. If (r, s) is a signature, so is (r, n - s), which anybody could
- * compute; only one of them is accepted.
+ * Converts an ECDSA signature into the canonical form that evidence must have: r and s padded to the size of the curve,
+ * s in the lower half. TPMs strip leading zeros and may return a high s. If (r, s) is a valid signature, anybody can
+ * compute a second one, (r, n - s); only one of the two is accepted.
  */
 export function canonicalSignature(signature: TpmSignature, curve: CurveName): TpmSignature {
   if (signature.algorithm !== 'ecdsa') return signature;
@@ -70,7 +70,7 @@ export function isCanonical(signature: TpmSignature, key: TpmKey): boolean {
 
 /** Whether this key signed these bytes. The caller checks what the bytes mean. */
 export function isSignedBy(key: KeyObject, signature: TpmSignature, signed: Uint8Array): boolean {
-  // In DER, because node:crypto takes a third longer for a signature in IEEE P1363 form.
+  // Verifies the DER form, because node:crypto takes a third longer for a signature in IEEE P1363 form.
   if (signature.algorithm === 'ecdsa') return verify(signature.hash, signed, key, derOf(signature));
   const padding =
     signature.algorithm === 'rsassa'

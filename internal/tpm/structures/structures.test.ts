@@ -70,7 +70,7 @@ describe('parsePublic()', () => {
   const hostile = [
     { name: 'an empty public area', bytes: new Uint8Array() },
     { name: 'an unknown key type', bytes: patched(soft.publicArea, 0, [0, 8]) },
-    { name: 'a Name algorithm of SHA-1', bytes: patched(soft.publicArea, 2, [0, 4]) },
+    { name: 'SHA-1 as Name algorithm', bytes: patched(soft.publicArea, 2, [0, 4]) },
     { name: 'a reserved attribute that is set', bytes: patched(soft.publicArea, 4, [0x80]) },
     { name: 'a policy size that exceeds the structure', bytes: patched(soft.publicArea, 8, [0, 60]) },
     { name: 'a symmetric cipher other than AES', bytes: patched(soft.publicArea, 10, [0, 0x13]) },
@@ -93,7 +93,7 @@ describe('parsePublic()', () => {
     expect(() => keyObjectOf(parsePublic(moved).key)).toThrow(malformed);
   });
 
-  test('fuzz: parsePublic() throws only its coded error', () => {
+  test('parsePublic() throws only its coded error for arbitrary bytes', () => {
     const parse = (input: Uint8Array): unknown => keyObjectOf(parsePublic(input).key);
     expect(
       fuzz({ seeds: [soft.publicArea, EK_RSA_2048], parse, codes: ['tpm-malformed'] }).refused,
@@ -123,7 +123,7 @@ describe('parseQuoteAttest()', () => {
       field: 'number of PCR selections',
     },
     {
-      name: 'no PCR selection',
+      name: 'a list without PCR selections',
       bytes: patched(statement, selectionAt + 3, [0]),
       field: 'number of PCR selections',
     },
@@ -146,7 +146,7 @@ describe('parseQuoteAttest()', () => {
     );
   });
 
-  test('fuzz: parseQuoteAttest() throws only its coded error', () => {
+  test('parseQuoteAttest() throws only its coded error for arbitrary bytes', () => {
     expect(
       fuzz({ seeds: [statement], parse: parseQuoteAttest, codes: ['tpm-malformed'] }).refused,
     ).toBeGreaterThan(100);
@@ -161,13 +161,13 @@ describe('TPM signatures', () => {
   const canonical = canonicalSignature(raw, 'p256');
   const key = keyObjectOf(parsePublic(soft.publicArea).key);
 
-  test('are valid in canonical form, and invalid over other bytes', () => {
+  test('are valid in canonical form, and invalid for other signed bytes', () => {
     expect(isSignedBy(key, canonical, statement)).toBe(true);
     const other = patched(statement, 40, [(statement[40] ?? 0) ^ 1]);
     expect(isSignedBy(key, canonical, other)).toBe(false);
   });
 
-  test('are canonical in exactly one of (r, s) and (r, n - s), although both are valid', () => {
+  test('both (r, s) and (r, n - s) are valid, but only one of them is canonical', () => {
     if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
     const s = CURVES.p256.order - BigInt(`0x${hex(canonical.s)}`);
     const twin = { ...canonical, s: Buffer.from(s.toString(16).padStart(64, '0'), 'hex') };
@@ -179,7 +179,7 @@ describe('TPM signatures', () => {
     expect(encodeSignature(canonicalSignature(twin, 'p256'))).toEqual(encodeSignature(canonical));
   });
 
-  test('canonicalSignature() pads and strips coordinates into canonical form', () => {
+  test('canonicalSignature() pads or strips r and s to the size of the curve', () => {
     if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
     const padded = { ...canonical, r: Buffer.concat([Buffer.alloc(1), canonical.r]) };
     expect(isCanonical(padded, parsePublic(soft.publicArea).key)).toBe(false);
@@ -214,7 +214,7 @@ describe('TPM signatures', () => {
     expect(() => parseSignature(Uint8Array.from(bytes))).toThrow(malformed);
   });
 
-  test('fuzz: parseSignature() throws only its coded error', () => {
+  test('parseSignature() throws only its coded error for arbitrary bytes', () => {
     const seeds = [signStatement(soft, statement)];
     expect(fuzz({ seeds, parse: parseSignature, codes: ['tpm-malformed'] }).refused).toBeGreaterThan(100);
   });
@@ -265,14 +265,14 @@ describe('NV public areas', () => {
     expect(hex(nvNameOf(written))).not.toBe(hex(nvNameOf(counter)));
   });
 
-  test('fuzz: parseNvPublic() throws only its coded error', () => {
+  test('parseNvPublic() throws only its coded error for arbitrary bytes', () => {
     expect(
       fuzz({ seeds: [encodeNvPublic(counter)], parse: parseNvPublic, codes: ['tpm-malformed'] }).refused,
     ).toBeGreaterThan(100);
   });
 });
 
-test('fuzz: parseSealed() throws only its coded error', () => {
+test('parseSealed() throws only its coded error for arbitrary bytes', () => {
   const selection = encodePcrSelection({ hash: 'sha256', pcrs: [0, 7] });
   const sealed = new WireWriter()
     .u32(0x63545053)

@@ -13,7 +13,7 @@ interface EccTemplate {
   readonly aesBits?: 128 | 256;
   readonly signatureHash?: HashName;
   readonly curve: CurveName;
-  /** Input of the derivation of a primary key (Part 1, 27.2): another value gives another key from the same seed. */
+  /** Input for deriving a primary key (Part 1, 27.2): another value gives another key from the same seed. */
   readonly uniqueX?: Uint8Array;
   readonly uniqueY?: Uint8Array;
 }
@@ -44,14 +44,14 @@ function writeSymmetric(writer: WireWriter, aesBits: 128 | 256 | undefined): voi
 
 const FIXED = BIT.fixedTpm | BIT.fixedParent | BIT.sensitiveDataOrigin;
 
-/** PolicySecret(TPM_RH_ENDORSEMENT): TCG EK Credential Profile 2.5, B.3.3 (PolicyA, SHA-256). */
+/** PolicyA: PolicySecret(TPM_RH_ENDORSEMENT), SHA-256 (TCG EK Credential Profile 2.5, B.3.3). */
 export const EK_POLICY_A_SHA256 = fromHex('837197674484b3f81a90cc8d46a5d724fd52d76e06520b64f2a1da1b331469aa');
-/** The branches of PolicyB, SHA-384: PolicyA, or a policy that the owner of the machine wrote to the TPM (PolicyC); B.6. */
+/** The branches of PolicyB, SHA-384 (B.6): PolicyA, or PolicyC, which the owner of the machine wrote to the TPM. */
 export const EK_POLICY_B_BRANCHES_SHA384 = [
   fromHex('8bbf2266537c171cb56e403c4dc1d4b64f432611dc386e6f532050c3278c930e143e8bb1133824ccb431053871c6db53'),
   fromHex('d6032ce61f2fb3c240eb3cf6a33237ef2b6a16f4293c22b455e261cffd217ad5b4947c2d73e63005eed2dc2b3593d165'),
 ] as const;
-/** PolicyB, SHA-384; B.6.4. */
+/** PolicyB, SHA-384 (TCG EK Credential Profile 2.5, B.6.4). */
 export const EK_POLICY_B_SHA384 = fromHex(
   'b26e7d28d11a50bc53d882bcf5fd3a1a074148bb35d3b4e4cb1c0ad9bde419cacb47ba09699646150f9fc000f3f80e12',
 );
@@ -82,7 +82,9 @@ export const EK_ECC_P256: Template = eccTemplate({
   uniqueY: new Uint8Array(32),
 });
 
-/** EK ECC P-384, high range: template H-3. Its (empty) authorization value would authorize its use as well. */
+/**
+ * EK ECC P-384, high range: template H-3. Besides its policy, its (empty) authorization value permits its use as well.
+ */
 export const EK_ECC_P384: Template = eccTemplate({
   nameHash: 'sha384',
   attributes: FIXED | BIT.userWithAuth | BIT.adminWithPolicy | BIT.restricted | BIT.decrypt,
@@ -92,9 +94,9 @@ export const EK_ECC_P384: Template = eccTemplate({
 });
 
 /**
- * The attestation key: ECC P-256, restricted, signing. As a primary key of the endorsement hierarchy it is derived from the
- * seed, so that a machine has the same key after a restart and stores nothing. With `unique`, only programs that know this
- * value can derive the key.
+ * The attestation key: ECC P-256, restricted, signing. As a primary key it is derived from the seed of the endorsement
+ * hierarchy, so that a machine stores nothing and has the same key after a restart. With `unique`, only programs that
+ * know this value can derive the key.
  */
 export function attestationKeyTemplate(unique: Uint8Array = EMPTY): Template {
   return eccTemplate({
@@ -114,7 +116,7 @@ export const STORAGE_ROOT: Template = eccTemplate({
   curve: 'p256',
 });
 
-/** A sealed secret that only its policy unseals, not its authorization value. */
+/** A sealed secret that is unsealed with its policy only, not with its authorization value. */
 export function sealedObjectTemplate(policy: Uint8Array): Template {
   return new WireWriter()
     .u16(ALG.keyedHash)
