@@ -8,7 +8,10 @@ import {
   type MachineIdentity,
 } from './verdict.ts';
 
-/** Checks the sizes before parsing. A wrong binding is a bug of the caller, large evidence a fault of the peer. */
+/**
+ * Checks the sizes before anything is parsed. A binding of a wrong size is a bug of the caller; evidence that is too
+ * large is a fault of the peer.
+ */
 export function checkSizes(evidence: Uint8Array, binding: Uint8Array): void {
   checkBinding(binding);
   if (evidence.length > MAX_EVIDENCE_BYTES) {
@@ -30,9 +33,10 @@ export function checkBinding(binding: Uint8Array): void {
 }
 
 /**
- * Compares measured registers with the policy and appends to `checks`. Throws AppraisalError at the first mismatch that is
- * not `warnOnly`. A policy may cover several attestation variants: registers that this evidence does not have are skipped,
- * but at least one must be left, and with the profile `measured` at least one must be enforced.
+ * Compares the measured registers with the policy and appends the results to `checks`. Throws AppraisalError at the
+ * first mismatch that is not `warnOnly`. A policy may cover several attestation variants, so registers that this kind
+ * of evidence does not have are skipped. At least one register must remain; with the profile `measured`, one that is
+ * not `warnOnly`.
  */
 export function checkRegisters(
   measurements: ReadonlyMap<string, Uint8Array>,

@@ -42,12 +42,12 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
-/** Lower-case hex. */
+/** The bytes in lower-case hex. */
 export function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
-/** undefined for invalid JSON, which no schema accepts. */
+/** Parses JSON. Returns undefined for invalid JSON: no schema accepts undefined. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -6,7 +6,7 @@ import type { Check, Claim } from './verdict.ts';
 interface Comparison {
   readonly expected?: Claim;
   readonly actual?: Claim;
-  /** Replaces `actual` when the check fails, for checks that have nothing to show when they pass. */
+  /** Shown in place of `actual` when the check fails. For checks that have no value to show when they pass. */
   readonly problem?: string;
 }
 
@@ -19,13 +19,13 @@ export class CheckList<Code extends string> {
   readonly #catalogue: ErrorCatalogue<Code>;
   readonly #doing: string;
 
-  /** `doing` starts the message of a refusal: `verifying an SNP report`. */
+  /** `doing` starts the message of a refusal, e.g. `verifying an SNP report`. */
   constructor(catalogue: ErrorCatalogue<Code>, doing: string) {
     this.#catalogue = catalogue;
     this.#doing = doing;
   }
 
-  /** The checks so far. Always the same array, so that shared checks can append to it. */
+  /** The checks so far. Always the same array, so that other functions (`checkRegisters()`) can append to it. */
   get checks(): Check[] {
     return this.#checks;
   }

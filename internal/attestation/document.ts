@@ -30,7 +30,10 @@ export function hasMagic(bytes: Uint8Array, magic: string): boolean {
   return Buffer.from(bytes.subarray(0, magic.length)).toString('latin1') === magic;
 }
 
-/** Decodes an untrusted document to its parts, which are views. Throws AttestationError with the code of the format. */
+/**
+ * Decodes an untrusted document to its parts, which are views. Throws AttestationError with the code
+ * `format.malformed`.
+ */
 export function decodeDocument<Code extends string>(
   bytes: Uint8Array,
   format: DocumentFormat<Code>,

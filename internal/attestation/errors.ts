@@ -71,7 +71,7 @@ export class AttestationError<Code extends string = string> extends CodedError<C
   }
 }
 
-/** The base of the error class of an evidence variant, as `errorClass` is of other directories. */
+/** Creates the base class for the errors of one attestation variant, as `errorClass()` does for other errors. */
 export function refusalClass<Code extends string>(
   catalogue: ErrorCatalogue<Code>,
 ): new (code: Code, message: string, options?: RefusalOptions) => AttestationError<Code> {

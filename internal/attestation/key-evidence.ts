@@ -8,8 +8,8 @@ const VERSION = 1;
 const EVIDENCE_BYTES = 1 + ED25519_KEY_BYTES + ED25519_SIGNATURE_BYTES;
 
 /**
- * Evidence that its sender holds an Ed25519 key, 97 bytes: version u8 (1), public key (32), signature (64). The public key
- * is in it because a verifier may accept several keys.
+ * Evidence that its sender holds an Ed25519 key, 97 bytes: version u8 (1), public key (32), signature (64). The public
+ * key is included because a verifier may accept several keys.
  */
 export interface KeyEvidence {
   /** Raw Ed25519. */
@@ -39,10 +39,13 @@ export class KeyIssuer implements Issuer {
 }
 
 interface KeyIssuerOptions {
-  /** Ends with \0 and keeps these signatures apart from all others of the key. */
+  /**
+   * Start of the signed message; ends with \0. Because of it, signatures for other purposes of the key are not valid
+   * here.
+   */
   readonly label: string;
   readonly privKey: Secret<KeyObject>;
-  /** Raw, of the same key. */
+  /** The public half of `privKey`: raw, 32 bytes. */
   readonly pubKey: Uint8Array;
 }
 

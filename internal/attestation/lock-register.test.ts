@@ -25,7 +25,7 @@ describe('withLockRegister()', () => {
     { name: 'locked', expected: { shows: 'locked', clusterId } as const, accepted: [locked(zero)] },
     { name: 'either', expected: { shows: 'either', clusterId } as const, accepted: [zero, locked(zero)] },
   ])(
-    'accepts the register values for a node lock that is expected to be $name, and requires the register in the quote',
+    'accepts the register values that the expectation "$name" allows, and requires the register in the quote',
     ({ expected, accepted }) => {
       const { registers, tpm } = withLockRegister(policy, 15, expected);
       expect(registers.get('pcr15')).toEqual({ accepted, warnOnly: false });
@@ -33,7 +33,7 @@ describe('withLockRegister()', () => {
     },
   );
 
-  test('extends from the reference values of the register, and keeps warnOnly', () => {
+  test('computes locked values from all reference values of the register, and ignores its warnOnly', () => {
     const baselines = ['c3'.repeat(32), 'd4'.repeat(32)];
     const registers = { pcr14: { expected: baselines, warnOnly: true } };
     const used = parsePolicy({ ...written, registers, tpm: { requiredPcrs: [14] } });

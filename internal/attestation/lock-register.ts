@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import type { Policy } from './rules.ts';
 
 /**
- * The PCR of the node lock. The boot chain does not use it; the agent extends it with the id of the cluster that the machine
- * is bound to. PCR 15 is meant for the identity of the system, and systemd uses it only when it boots unified kernel images
- * (systemd-pcrmachine.service(8)). Another PCR can be configured.
+ * The PCR of the node lock: the agent extends it with the id of the cluster that the machine is bound to. The boot
+ * chain does not use it. PCR 15 is meant for the identity of the system, and systemd uses it only when it boots unified
+ * kernel images (systemd-pcrmachine.service(8)). Another PCR can be configured.
  */
 export const DEFAULT_LOCK_PCR = 15;
 
@@ -32,8 +32,9 @@ export type LockExpectation =
   { readonly shows: 'boot-baseline' } | { readonly shows: 'locked' | 'either'; readonly clusterId: string };
 
 /**
- * Adds the lock register to a policy. Its boot baseline is zero unless the policy has reference values for that register.
- * Without a `tpm` section the policy is unchanged, and the verdict does not cover the lock.
+ * Adds the expected value of the lock register to a policy. The value before the lock (boot baseline) is zero unless
+ * the policy has reference values for that register. Without a `tpm` section the policy is unchanged, and the verdict
+ * does not cover the lock.
  */
 export function withLockRegister(policy: Policy, pcr: number, expected: LockExpectation): Policy {
   if (policy.tpm === undefined) return policy;

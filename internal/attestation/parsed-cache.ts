@@ -15,7 +15,10 @@ export class ParsedCache<T> {
     return this.#byHash.size;
   }
 
-  /** The same bytes give the same value. Throws what the parser throws, and then caches nothing. */
+  /**
+   * Parses bytes, or returns the value that the same bytes gave before. Throws what the parser throws, and then caches
+   * nothing.
+   */
   parse(bytes: Uint8Array): T {
     const hash = createHash('sha256').update(bytes).digest('hex');
     const parsed = this.#byHash.get(hash) ?? this.#parse(bytes);

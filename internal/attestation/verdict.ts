@@ -23,7 +23,7 @@ export const MAX_EVIDENCE_BYTES = 64 * 1024 - 2;
 /** Outcome of a check. `warn`: failed, and the policy has `warnOnly`. `skipped`: the policy does not ask for it. */
 type CheckOutcome = 'pass' | 'fail' | 'warn' | 'skipped';
 
-/** One check. `expected` and `actual` are for the local log and table, not for the peer. */
+/** One check. `expected` and `actual` are for the local log and for tables; the peer never gets them. */
 export interface Check {
   /** kebab-case: the code of its refusal without the prefix. */
   readonly name: string;
@@ -51,7 +51,7 @@ export function machineIdentityText(identity: MachineIdentity): string {
   return `${identity.kind}:${identity.id}`;
 }
 
-/** A fact from verified parts of the evidence, for people and policies. */
+/** A fact from verified parts of the evidence, for display and policies. */
 export type Claim = string | number | boolean;
 
 /** Evidence that was accepted, and what it proves. */

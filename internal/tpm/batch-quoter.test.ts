@@ -94,7 +94,7 @@ describe('BatchQuoter', () => {
 
   test('rejects all callers of a batch when the TPM fails, and serves the next batch', async () => {
     const { fake, quoter } = setUp();
-    fake.script.push(0, 0, 0, 0, 0x101); // responses before the quote: two capabilities, creation of the AK, reading of PCRs
+    fake.script.push(0, 0, 0, 0, 0x101); // before the quote: 2 × capabilities, create the AK, read PCRs
     const results = await Promise.allSettled([
       quoter.quote(dataOf(1), never),
       quoter.quote(dataOf(2), never),

@@ -35,7 +35,7 @@ async function dial(options: NetConnectOpts, shown: string, signal: AbortSignal)
     throw error;
   } finally {
     signal.removeEventListener('abort', onAbort);
-    socket.off('error', onError).on('error', () => undefined); // later errors need no handling: 'close' follows them and has a listener
+    socket.off('error', onError).on('error', () => undefined); // 'close' follows later errors and has a listener
   }
 }
 

@@ -89,16 +89,19 @@ describe('commands on a software TPM', () => {
     expect(hex(after.get(16) ?? new Uint8Array())).not.toBe('00'.repeat(32));
   });
 
-  test.each(ENDORSEMENT_KEY_KINDS)('openEndorsementKey() opens the endorsement key of kind %s', async (kind) => {
-    const opened = await use(async (connection, signal) => {
-      await using key = await openEndorsementKey(connection, kind, signal);
-      const certificate = await readEndorsementCertificate(connection, kind, signal);
-      return { attributes: key.publicArea.attributes, certificate };
-    });
-    expect(opened.attributes & 0x30000).toBe(0x30000); // restricted, decrypt;
-    // swtpm 0.7.1 writes certificates for RSA-2048 and P-384.
-    expect(opened.certificate === undefined).toBe(kind === 'ecc-p256');
-  });
+  test.each(ENDORSEMENT_KEY_KINDS)(
+    'openEndorsementKey() opens the endorsement key of kind %s',
+    async (kind) => {
+      const opened = await use(async (connection, signal) => {
+        await using key = await openEndorsementKey(connection, kind, signal);
+        const certificate = await readEndorsementCertificate(connection, kind, signal);
+        return { attributes: key.publicArea.attributes, certificate };
+      });
+      expect(opened.attributes & 0x30000).toBe(0x30000); // the attributes restricted and decrypt.
+      // swtpm 0.7.1 writes certificates for RSA-2048 and P-384.
+      expect(opened.certificate === undefined).toBe(kind === 'ecc-p256');
+    },
+  );
 
   test('createAttestationKey() derives the same key each time, and another key for each secret', async () => {
     const nameWith = (secret: Secret<Uint8Array> | undefined) =>

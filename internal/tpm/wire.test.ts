@@ -75,6 +75,6 @@ describe('WireReader', () => {
 
 test('WireWriter refuses numbers that are out of range', () => {
   expect(() => new WireWriter().u8(256)).toThrow(RangeError);
-  expect(() => new WireWriter().u16(-1)).toThrow('out of range'); // by message: the RangeError of Node is another class than the one of Jest
+  expect(() => new WireWriter().u16(-1)).toThrow('out of range'); // not RangeError: Jest has another class of that name
   expect(() => new WireWriter().sized(new Uint8Array(0x10000))).toThrow('out of range');
 });

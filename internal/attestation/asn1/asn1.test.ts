@@ -26,7 +26,7 @@ function elementOf(encoded: Uint8Array) {
   return element;
 }
 
-/** Reads all nested elements and parses each value by its tag, as a reader of certificates does. */
+/** Reads all nested elements and parses each value by its tag, as the certificate parser does. */
 function walk(input: Uint8Array): void {
   const visit = (reader: DerReader): void => {
     while (!reader.done) {
@@ -131,7 +131,7 @@ describe('value parsers', () => {
       parse: (each: ReturnType<typeof elementOf>) => parseSmallInteger(each, 4),
     },
   ];
-  test.each(refused)('a value parser refuses $name', ({ given, parse }) => {
+  test.each(refused)('refuse this encoding: $name', ({ given, parse }) => {
     expect(() => parse(elementOf(bytes(given)))).toThrow(expect.objectContaining({ code: 'asn1-malformed' }));
   });
 

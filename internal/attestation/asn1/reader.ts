@@ -12,7 +12,7 @@ export interface DerElement {
 }
 
 const MAX_DEPTH = 16;
-/** Enough for a CRL; no document here has a length of four octets or more. */
+/** Lengths of up to 16 MiB, enough for a CRL: no document here needs a length of four octets or more. */
 const MAX_LENGTH_OCTETS = 3;
 
 /** Reads the elements of one level in order. Callers call `end()` to refuse further elements. */
@@ -76,7 +76,7 @@ export class DerReader {
     return raw;
   }
 
-  /** Reads a constructed element with `tag` by a function that must consume all of its content. */
+  /** Reads a constructed element with `tag`. `parse` gets its content and must consume all of it. */
   inside<T>(tag: number, parse: (reader: DerReader) => T): T {
     const element = this.read(tag);
     const reader = new DerReader(element.content, element.depth + 1);
@@ -94,7 +94,7 @@ export class DerReader {
     return this.inside(TAG.sequence, parse);
   }
 
-  /** Reads the rest of this level, item by item. */
+  /** Reads the rest of this level: calls `parse` for each item. */
   all<T>(parse: (reader: DerReader) => T): T[] {
     const items: T[] = [];
     while (!this.done) items.push(parse(this));

@@ -52,12 +52,12 @@ function check(items: readonly CollateralItem[], before: readonly CollateralItem
 }
 
 describe('verifyBundle()', () => {
-  test("accepts documents of both manufacturers and returns the evaluation number of Intel's", () => {
+  test('accepts documents of both manufacturers and returns the evaluation number of those of Intel', () => {
     expect(check(whole(), [], 3)).toBe(17);
     expect(check([...whole(), certificate(amd.chip().der), certificate(amd.ask.der)])).toBe(17);
   });
 
-  test('takes a chip’s certificate whose authorities the program knows', () => {
+  test('accepts a chip certificate whose CAs are built into the program', () => {
     const [vcek] = readCollateralFile(readFixture('snp', 'milan.vcek'));
     const trust = { amd: amdTrust(), intel: intel.trust };
     const previous = { ...NO_COLLATERAL, evaluationNumber: 4 };
@@ -66,7 +66,7 @@ describe('verifyBundle()', () => {
     expect(verifyBundle(given, options)).toEqual({ ...given, evaluationNumber: 4 });
   });
 
-  /** A CA with the same name and a new key in each call. */
+  /** Creates a CA with the name of a real one, and a new key each time. */
   const namesake = () =>
     issueCertificate({
       name: [
@@ -173,7 +173,7 @@ describe('verifyBundle()', () => {
 });
 
 describe('keepCurrentCrls()', () => {
-  test('keeps current CRLs of CAs for which there is no newer CRL, and nothing else', () => {
+  test('keeps the current CRLs of CAs for which the new documents have no CRL, and nothing else', () => {
     const before = whole();
     const { amd: newer } = lists(0);
     const merged = keepCurrentCrls(before, [newer], TEST_NOW_MS);

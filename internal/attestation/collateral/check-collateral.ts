@@ -25,14 +25,14 @@ export interface ManufacturerTrust {
 
 /** A bundle that passed every check. */
 export interface VerifiedBundle extends CollateralBundle {
-  /** The highest evaluation number of Intel that was ever used with this bundle or an earlier one. */
+  /** The highest tcbEvaluationDataNumber of Intel in this bundle and all bundles before it. */
   readonly evaluationNumber: number;
 }
 
-/** The previous bundle when there was none before. */
+/** Stands for the previous bundle if there was none. */
 export const NO_COLLATERAL: VerifiedBundle = { assembledMs: 0, items: [], evaluationNumber: 0 };
 
-/** More CAs than a manufacturer has; limits the cost of building chains. */
+/** Every manufacturer has fewer CAs. Limits the cost of building chains. */
 const MAX_AUTHORITIES = 64;
 
 /**
@@ -62,7 +62,7 @@ interface Checking {
   readonly nowMs: number;
 }
 
-/** The evaluation number of the documents; `seen` if there are none. */
+/** Verifies TCB infos and QE identities and returns their evaluation number; `seen` if there are no such documents. */
 function checkIntelDocuments(
   items: readonly CollateralItem[],
   { cache, nowMs, roots, seen }: Checking & { readonly roots: Roots; readonly seen: number },
@@ -85,7 +85,7 @@ interface Maker extends Checking {
   readonly authorities: readonly Certificate[];
 }
 
-/** Each certificate and CRL must lead to a root of its manufacturer. */
+/** Verifies that each certificate and CRL leads to a root of its manufacturer. */
 function checkCertificatesAndLists(
   items: readonly CollateralItem[],
   { amd, intel }: ManufacturerTrust,

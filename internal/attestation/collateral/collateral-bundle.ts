@@ -93,7 +93,7 @@ export function collateralFrom(
   };
 }
 
-/** The manufacturer, by the organization in the issuer name. A wrong one is refused when the document is verified. */
+/** The manufacturer, by the organization in the issuer name. A forged name is refused when the document is verified. */
 export function manufacturerOf(
   item: Extract<CollateralItem, { readonly der: Uint8Array }>,
 ): 'amd' | 'intel' | undefined {

@@ -3,16 +3,18 @@ import { parseJson } from '../bytes.ts';
 import type { SignedJson } from '../tdx/rules.ts';
 import { describeName, parseCertificate, parseCrl } from '../x509/index.ts';
 
-/** A document of a manufacturer. Not trusted because it is in a bundle: validators verify each. */
+/**
+ * A document that a manufacturer signed. Being in a bundle does not make it trusted: validators verify each document.
+ */
 export type CollateralItem =
   | { readonly kind: 'certificate' | 'crl'; readonly der: Uint8Array }
   | ({ readonly kind: 'tcb-info' | 'qe-identity' } & SignedJson);
 
 /** The subject of a document, and its validity according to its own dates. */
 export interface CollateralIssue {
-  /** For people. */
+  /** Name of the document in tables and messages. */
   readonly what: string;
-  /** Equal for all documents that replace one another. Undefined for certificates: dates and CRLs end their use. */
+  /** Equal for all documents that replace one another. Undefined for certificates, which only expiry or a CRL ends. */
   readonly subject: string | undefined;
   readonly issuedMs: number;
   readonly expiresMs: number;

@@ -33,7 +33,7 @@ describe('readCollateralFile()', () => {
       want: ['certificate', 'certificate'],
     },
     {
-      name: 'certificates and CRLs in PEM, with text around them and other line ends',
+      name: 'certificates and CRLs in PEM, with CRLF line ends and text around them',
       given: () =>
         Buffer.from(
           `subject=CN = Test\n${toPem(crl, 'X509 CRL')}issuer:\n${toPem(authority.der)}\n`.replaceAll(
@@ -54,7 +54,7 @@ describe('readCollateralFile()', () => {
       given: () => readFixture('tdx', 'v4-tail.qe-identity'),
       want: ['qe-identity'],
     },
-  ])('recognizes $name by its content', ({ given, want }) => {
+  ])('recognizes by content: $name', ({ given, want }) => {
     expect(readCollateralFile(new Uint8Array(given())).map(({ kind }) => kind)).toEqual(want);
   });
 

@@ -21,7 +21,7 @@ export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[]
   }
 }
 
-/** Tries to parse a CRL first, because certificates and CRLs have no simple mark to distinguish them. */
+/** Tries to parse a CRL first, because nothing at the start of the DER distinguishes certificates from CRLs. */
 function derItem(der: Uint8Array): CollateralItem {
   try {
     parseCrl(der);

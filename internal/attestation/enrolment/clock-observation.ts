@@ -19,7 +19,7 @@ export interface ClockObservation {
  */
 type TpmAnomalyKind = 'clock-behind' | 'clock-ahead' | 'two-nodes' | 'other-key';
 
-/** Differences that are not anomalies. */
+/** How far two clocks may differ without being an anomaly. */
 export interface ClockTolerance {
   /** Delay between a quote and its comparison, and difference between the clocks of several verifiers. */
   readonly slackMs?: number;
@@ -41,8 +41,9 @@ const CLOCK_TOLERANCE = 1.1;
 const QUEUE_MS = 30_000;
 
 /**
- * Compares an observation with the last one of the same endorsement key. A copy of the state file of a software TPM can answer
- * every challenge, but two copies cannot have the same clock. No anomaly does not prove that there is only one machine.
+ * Compares an observation with the last one of the same endorsement key. A copy of the state file of a software TPM can
+ * answer every challenge, but two copies cannot have the same clock. An empty result does not prove that there is only
+ * one machine.
  */
 export function compareClockObservations(
   last: ClockObservation,
@@ -72,7 +73,10 @@ export function latestClockObservation(
   return last === undefined || isClockForward(last.clock, now.clock) ? now : last;
 }
 
-/** Whether the difference can be the delay of a session that started earlier. */
+/**
+ * Whether the clock is behind only because this session started before the last one and took longer (at most
+ * `slackMs`).
+ */
 function isOvertaken(last: TpmClock, now: TpmClock, slackMs: number): boolean {
   const isSamePower = last.resetCount === now.resetCount && last.restartCount === now.restartCount;
   return isSamePower && Number(last.clockMs - now.clockMs) <= slackMs;

@@ -144,17 +144,20 @@ describe('CredentialActivations', () => {
     { name: 'of the wrong length', change: { answer: new Uint8Array(31) } },
     { name: 'that was guessed', change: { answer: new Uint8Array(32) } },
   ];
-  test.each(wrong)('verifyAnswer() refuses an answer $name, and the right answer after it', ({ change }) => {
-    const activations = new CredentialActivations();
-    const challenge = activations.challenge(endorsement, 0);
-    const right = { id: challenge.id, answer: answerTo(challenge), session };
-    expect(() => activations.verifyAnswer({ ...right, ...change }, 10)).toThrow(
-      expect.objectContaining({ code: 'enrol-answer-wrong' }),
-    );
-    expect(() => activations.verifyAnswer(right, 10)).toThrow(
-      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
-    );
-  });
+  test.each(wrong)(
+    'verifyAnswer() refuses an answer $name, and then also the right answer to that challenge',
+    ({ change }) => {
+      const activations = new CredentialActivations();
+      const challenge = activations.challenge(endorsement, 0);
+      const right = { id: challenge.id, answer: answerTo(challenge), session };
+      expect(() => activations.verifyAnswer({ ...right, ...change }, 10)).toThrow(
+        expect.objectContaining({ code: 'enrol-answer-wrong' }),
+      );
+      expect(() => activations.verifyAnswer(right, 10)).toThrow(
+        expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+      );
+    },
+  );
 
   test('verifyAnswer() refuses the answer to another challenge', () => {
     const activations = new CredentialActivations();

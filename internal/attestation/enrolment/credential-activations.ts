@@ -13,7 +13,7 @@ export interface Challenge extends Credential {
 interface ActivationOptions {
   /** How long an answer may take. A hardware TPM needs about a second. */
   readonly lifetimeMs?: number;
-  /** Challenges that may be open at the same time. */
+  /** The largest number of open challenges. */
   readonly maxOpen?: number;
 }
 
@@ -49,7 +49,10 @@ export class CredentialActivations {
     return this.#open.size;
   }
 
-  /** Creates a challenge that only the TPM of this endorsement can answer, and only if it holds the attestation key. */
+  /**
+   * Creates a challenge that only a TPM with this endorsement key can answer, and only if it also holds the attestation
+   * key.
+   */
   challenge(endorsement: Endorsement, nowMs: number): Challenge {
     this.#forgetExpired(nowMs);
     if (this.#open.size >= this.#maxOpen) {

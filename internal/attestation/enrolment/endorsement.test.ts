@@ -198,7 +198,7 @@ describe('verifyEndorsement()', () => {
     expect(() => judge(judged)).toThrow(expect.objectContaining({ code }));
   });
 
-  test('fuzz: throws only refusals for mutated certificates and keys', () => {
+  test('throws only refusals for mutated certificates and keys', () => {
     const request = (input: Uint8Array): unknown => [
       refusal(() => judge({ certificate: { ...issuer, der: input } })),
       refusal(() => judge({ endorsementKey: input })),

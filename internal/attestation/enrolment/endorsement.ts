@@ -103,7 +103,7 @@ export function verifyEndorsement(request: EnrolmentRequest, options: Endorsemen
   };
 }
 
-/** The identity of a machine with this endorsement key. Unproved until the key is verified. */
+/** The identity of a machine with this endorsement key (TPMT_PUBLIC). Proves nothing until the key is verified. */
 export function endorsementKeyIdOf(endorsementKey: Uint8Array): string {
   const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'reading an endorsement key');
   const { keyObject } = readEndorsementKey(endorsementKey, checks);
@@ -140,7 +140,7 @@ function verifyCertificate(
     const leaf = cache.parse(der);
     const pool = trust.authorities.map((authority) => cache.parse(authority));
     const isPinned = (root: Certificate): boolean => trust.roots.has(root.fingerprint);
-    // The subject alternative name, which names the hardware, is critical; `hardwareOf()` reads it.
+    // The subject alternative name, which describes the hardware, is critical and must be checked: `hardwareOf()` does.
     verifyPath({
       chain: buildChain(leaf, pool, cache),
       isPinned,
@@ -160,7 +160,10 @@ function verifyCertificate(
   return certificate;
 }
 
-/** Checks for a restricted decryption key fixed in its TPM: it decrypts credentials and no data that its holder chooses. */
+/**
+ * Checks that the key is a restricted decryption key that cannot leave its TPM: it decrypts credentials only, and no
+ * data that its holder chooses.
+ */
 function readEndorsementKey(
   bytes: Uint8Array,
   checks: CheckList<EnrolErrorCode>,

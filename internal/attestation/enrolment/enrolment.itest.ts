@@ -235,12 +235,12 @@ describe('enrolment of a software TPM', () => {
   });
 
   test.each(ENDORSEMENT_KEY_KINDS)(
-    'a credential opens only with endorsement key %s and the right Name',
+    'a credential for the endorsement key of kind %s opens only with the right Name',
     async (kind) => {
       const open = (name?: Uint8Array): Promise<Uint8Array> => openCredential(tpm, kind, name);
       expect(Buffer.from(await open()).toString()).toBe('secret');
       const other = Buffer.alloc(34, 7);
-      other.writeUInt16BE(0x000b); // the Name of another key, by SHA-256
+      other.writeUInt16BE(0x000b); // the Name of another key (SHA-256)
       await expect(open(other)).rejects.toMatchObject({ code: 'tpm-credential-rejected' });
     },
   );
@@ -262,7 +262,7 @@ describe('enrolment of a software TPM', () => {
     await using copy = await factory.start({ copy: 'stolen' });
     await using stolen = copy.open();
     await stolen.use(never, async () => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 2000)); // the clock of the original is behind that of its copy
+    await new Promise((resolve) => setTimeout(resolve, 2000)); // meanwhile only the copy’s clock advances
     swtpm = await factory.start(); // from the same state: the same reset count, the same clock
     tpm = swtpm.open();
     const observationOf = async (of: Tpm): Promise<ClockObservation> => {

@@ -4,8 +4,8 @@
  *
  *   machine                                     verifier
  *   readEnrolmentRequest ── EK, certificate, AK ──▶ verifyEndorsement     chain, usage, keys, attributes
- *   answerChallenge      ◀── credential ─────────── Activations.challenge
- *                        ── HMAC over session ────▶ Activations.redeem    once
+ *   answerChallenge      ◀── credential ─────────── CredentialActivations.challenge
+ *                        ── HMAC over session ────▶ CredentialActivations.verifyAnswer, once
  *                                                   └─▶ the AK's Name is pinned to `tpm-ek:…` in the cluster's record
  *
  * Then quotes by that key are `endorsed` (`TpmEndorsements`). The record can be revoked immediately, unlike an AK

@@ -18,14 +18,14 @@ export interface MachineOptions {
   readonly attestationKeySecret?: Secret<Uint8Array>;
 }
 
-/** Strongest first. The first key with a certificate is used, or the first one if none has a certificate. */
+/** Strongest key first. The first key that has a certificate is used; if none has one, the first key. */
 const PREFERENCE: readonly [EndorsementKeyKind, ...EndorsementKeyKind[]] = [
   'ecc-p384',
   'ecc-p256',
   'rsa-2048',
 ];
 
-/** Reads the keys of this machine's TPM for enrolment; the same each time. Throws TpmError. */
+/** Reads the keys of this machine's TPM for enrolment. They are the same each time. Throws TpmError. */
 export function readEnrolmentRequest(
   { tpm, attestationKeySecret }: MachineOptions,
   signal: AbortSignal,

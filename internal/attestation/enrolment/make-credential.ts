@@ -26,9 +26,10 @@ export interface Credential {
 const IDENTITY = Buffer.from('IDENTITY\0', 'ascii');
 
 /**
- * TPM2_MakeCredential in software (Part 1, 24 "Credential Protection"). A seed is encrypted to the endorsement key. From the
- * seed are derived the key that encrypts the secret, which depends on the Name of the attestation key, and the key that
- * authenticates both. A TPM decrypts the secret only if it holds the endorsement key and an object with that Name.
+ * TPM2_MakeCredential in software (Part 1, 24 "Credential Protection"). A seed is encrypted to the endorsement key. Two
+ * keys are derived from the seed: one encrypts the secret and also depends on the Name of the attestation key; the
+ * other authenticates secret and Name. A TPM decrypts the secret only if it holds the endorsement key and an object
+ * with that Name.
  */
 export function makeCredential(
   endorsementKey: TpmPublic,
@@ -54,7 +55,7 @@ export function makeCredential(
   return { credentialBlob: new WireWriter().sized(integrity).bytes(encrypted).finish(), encryptedSeed };
 }
 
-/** RSA: a random seed, encrypted with OAEP. ECC: KDFe over the ECDH secret with an ephemeral key. */
+/** Creates the seed. RSA: random, encrypted with OAEP. ECC: KDFe over the ECDH secret with an ephemeral key. */
 function createSeed({ key, nameHash: hash }: TpmPublic): {
   readonly seed: Uint8Array;
   readonly encryptedSeed: Uint8Array;

@@ -9,9 +9,9 @@ const TAG_BYTES = 16;
 const NONCE_BYTES = 12;
 const SECRET_BYTES = 32;
 
-/** A text that only one TPM can decrypt, and only if it holds one attestation key. All fields are base64. */
+/** A text that only one TPM can decrypt, and only if it also holds a certain attestation key. All fields are base64. */
 export interface TpmEnvelope {
-  /** `encodeChallenge`. */
+  /** Output of `encodeChallenge()`. */
   readonly challenge: string;
   readonly nonce: string;
   /** AES-256-GCM: the text, then the tag of 16 bytes. */
@@ -19,8 +19,9 @@ export interface TpmEnvelope {
 }
 
 /**
- * Encrypts a text for the TPM of an endorsement. The key is the answer of that TPM to a challenge (credential activation) in
- * this session, so that a machine that only claims to have the endorsement key cannot decrypt it.
+ * Encrypts a text for the TPM that holds the given endorsement key. The encryption key is the answer that this TPM
+ * computes to a challenge (credential activation) in this session, so that a machine that only claims to have the
+ * endorsement key cannot decrypt the text.
  */
 export function encryptForTpm(
   text: Secret<Uint8Array>,

@@ -1,4 +1,4 @@
-/** EV_… (TCG PC Client Platform Firmware Profile 1.06, 10.4.1), as tables show them. */
+/** Names of event types for tables (TCG PC Client Platform Firmware Profile 1.06, 10.4.1, EV_…). */
 const NAMES: Readonly<Record<number, string>> = {
   0x00: 'preboot-cert',
   0x01: 'post-code',

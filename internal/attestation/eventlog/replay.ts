@@ -10,8 +10,8 @@ const SIZE_BYTES: Readonly<Record<ReplayHash, number>> = { sha256: 32, sha384: 4
 const STARTUP_LOCALITY = Buffer.from('StartupLocality\0', 'latin1');
 
 /**
- * Computes the registers after all events. They start at zero, except for PCR 0 if the TPM was started from another locality.
- * Registers without events are absent from the result. Throws EventlogError.
+ * Computes the registers after all events. They start at zero, except for PCR 0 if the TPM was started from a locality
+ * other than 0. Registers without events are absent from the result. Throws EventlogError.
  */
 export function replayEventLog(log: EventLog, hash: ReplayHash): ReadonlyMap<number, Uint8Array> {
   if (!log.hashes.includes(hash)) {

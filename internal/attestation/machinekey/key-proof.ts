@@ -16,11 +16,14 @@ import { MachineKeyError } from './errors.ts';
 export interface KeyProof {
   /** SubjectPublicKeyInfo, DER. */
   readonly publicKey: Uint8Array;
-  /** Ed25519 over label, 0x00 and session. */
+  /** Ed25519 signature over label, 0x00 and session, 64 bytes. */
   readonly signature: Uint8Array;
 }
 
-/** `session`: `peer.session` of attested TLS (docs/atls.md §4). `label` keeps one use of the key apart from another. */
+/**
+ * Signs `session`, which is `peer.session` of attested TLS (docs/atls.md §4). `label` names the purpose, so that the
+ * proof is not valid for another purpose of the key.
+ */
 export function proveKey(label: string, session: Uint8Array, privKey: Secret<KeyObject>): KeyProof {
   const key = privKey.reveal();
   const publicKey = ed25519SpkiFromRaw(rawFromEd25519Key(key));

@@ -56,7 +56,7 @@ describe('OwnerKeyValidator', () => {
       want: 'owner-key-signature',
     },
     {
-      name: 'evidence signed with a different listed key than it names',
+      name: 'evidence that names one listed key and is signed with another',
       given: async () => {
         const foreign = await new OwnerKeyIssuer({ privKey: new Secret(other) }).issue(binding, never);
         return Buffer.concat([evidence.subarray(0, 33), foreign.subarray(33)]);
@@ -64,7 +64,7 @@ describe('OwnerKeyValidator', () => {
       want: 'owner-key-signature',
     },
     {
-      name: 'a signature over the bare binding, without the label',
+      name: 'a signature over the binding without its label',
       given: async () => Buffer.concat([evidence.subarray(0, 33), sign(null, binding, owner)]),
       want: 'owner-key-signature',
     },
@@ -91,7 +91,7 @@ describe('OwnerKeyValidator', () => {
       want: 'attestation-binding-length',
     },
   ];
-  test.each(cases)('refuses $name with $want', async ({ given, want, binding: other = binding }) => {
+  test.each(cases)('refuses $name: error $want', async ({ given, want, binding: other = binding }) => {
     await expect(validator.validate(await given(), other, context)).rejects.toMatchObject({ code: want });
   });
 

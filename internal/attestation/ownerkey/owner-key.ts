@@ -68,7 +68,7 @@ export function parseOwnerKeyEvidence(bytes: Uint8Array): KeyEvidence {
   );
 }
 
-/** How records name an owner: SHA-256 of the raw public key, lower-case hex. */
+/** The fingerprint by which records refer to an owner: SHA-256 of the raw public key, lower-case hex. */
 function fingerprintOf(pubKey: Uint8Array): string {
   return createHash('sha256').update(pubKey).digest('hex');
 }

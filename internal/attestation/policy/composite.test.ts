@@ -105,7 +105,7 @@ describe('CompositeValidator', () => {
     expect(verdict.checks.map(({ name }) => name)).toEqual(['of-sev-snp', 'of-tpm']);
   });
 
-  test('gives each validator its own registers, and the quote only the key that the report certifies', async () => {
+  test('gives each validator its own registers, and the TPM validator only the key that the report certifies', async () => {
     const { snp, tpm, validator } = validators();
     await validator.validate(await issuerWith(keyA).issue(BINDING, never), BINDING, context);
     expect([...(snp.seen[0]?.context.policy.registers.keys() ?? [])]).toEqual(['launch']);

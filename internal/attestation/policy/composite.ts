@@ -21,8 +21,8 @@ const LABEL = 'cluster attestation key in confidential machine v1\0';
 const TPM_REGISTER = /^pcr\d+$/;
 
 /**
- * The binding of the processor's report: it covers the session's binding and the attestation key of the TPM. So the key is
- * certified for one session only.
+ * The binding of the processor's report: a hash over the session's binding and the Name of the TPM's attestation key.
+ * So the report certifies the key for one session only.
  */
 function reportBinding(binding: Uint8Array, keyName: string): Uint8Array {
   return new Uint8Array(
@@ -56,7 +56,9 @@ export class CompositeIssuer implements Issuer {
   }
 }
 
-/** Verifies the report, then the quote, for which only the key that the report certifies is accepted. */
+/**
+ * Verifies the processor's report, then the TPM quote, which only the key that the report certifies may have signed.
+ */
 export class CompositeValidator implements Validator {
   readonly variant: CompositeVariant;
   readonly #processor: Validator;
@@ -87,7 +89,10 @@ export class CompositeValidator implements Validator {
   }
 }
 
-/** The TPM's part of the policy: its registers, and the one key. The processor has proved the identity of the machine. */
+/**
+ * The context for the quote: only the TPM registers of the policy, and only the key that the report certifies. Any
+ * machine is accepted, because the report has proved which machine it is.
+ */
 function vouchedFor(context: ValidationContext, keyName: string): ValidationContext {
   const known = context.collateral.tpm?.attestationKeys.get(keyName) ?? {};
   const { tpm, ...policy } = partOf(context.policy, (register) => TPM_REGISTER.test(register));
@@ -101,7 +106,7 @@ function vouchedFor(context: ValidationContext, keyName: string): ValidationCont
   };
 }
 
-/** The Name (hex) of the key in the evidence document of a quote that is not yet verified. */
+/** The Name (hex) of the attestation key in a quote's evidence document. The quote is not verified yet. */
 function keyNameIn(quote: Uint8Array): string {
   const { attestationKey } = decodeTpmEvidence(quote);
   return nameOfBytes(attestationKey);

@@ -3,7 +3,7 @@ import { defineErrors, errorClass, fault } from '../../errors/index.ts';
 /** Errors of attestation policies. */
 export const policyErrors = defineErrors({
   'policy-malformed': fault.operator.usage(
-    'The attestation policy has an unknown key, misses a key, or has a malformed value.',
+    'The attestation policy has an unknown key, lacks a key, or has a malformed value.',
     'Correct the value at the path that the message names. Until then the previous policy stays active.',
   ),
   'policy-proves-nothing': fault.operator.usage(

@@ -84,7 +84,7 @@ describe('parsePolicy()', () => {
   });
 
   const refused: readonly { name: string; given: unknown; want: string; path?: string }[] = [
-    { name: 'a policy that is no object', given: 'measured', want: 'policy-malformed' },
+    { name: 'a policy that is not an object', given: 'measured', want: 'policy-malformed' },
     { name: 'a policy with an unknown key', given: { ...written, insecure: true }, want: 'policy-malformed' },
     {
       name: 'a policy with an unknown key in a section',

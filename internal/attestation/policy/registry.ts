@@ -1,7 +1,7 @@
 import type { Validator, Variant } from '../verdict.ts';
 import { PolicyError } from './errors.ts';
 
-/** All attestation variants. None of them accepts everything. */
+/** All attestation variants. */
 export const VARIANTS: readonly Variant[] = [
   'tpm',
   'sev-snp',
@@ -12,7 +12,7 @@ export const VARIANTS: readonly Variant[] = [
   'machine-key',
 ];
 
-/** Creates the validator of each variant. Called only for variants in use. */
+/** For each variant, a function that creates its validator. Called only for variants in use. */
 export type ValidatorDependencies = Readonly<Record<Variant, () => Validator>>;
 
 type NonEmpty<T> = readonly [T, ...T[]];

@@ -66,7 +66,7 @@ function registerName(written: string): string {
 }
 
 const machine = z.string().regex(
-  // A provider id (snp-csp) is text from a certificate and is written here as it is printed.
+  // A provider id (snp-csp) is text from a certificate. Operators write it as `cluster attest explain` prints it.
   /^((tpm-ek|tpm-ak|snp-chip|tdx-platform|owner-key|machine-key):[0-9a-zA-Z.-]+|snp-csp:[\x20-\x7e]{1,200})$/,
   'kind:id expected',
 );

@@ -9,7 +9,7 @@ import { CertificateCache } from '../x509/index.ts';
 import { CompositeIssuer, CompositeValidator } from './composite.ts';
 import type { ValidatorDependencies } from './registry.ts';
 
-/** The validators of a release: with the roots of AMD and Intel, and one certificate cache for all of them. */
+/** The validators for real machines: with the roots of AMD and Intel, and one certificate cache for all of them. */
 export function standardValidators(options: {
   readonly ownerKeys: readonly Uint8Array[];
   /** Machines that are accepted by their key, as fingerprints (hex). Default: none. */
@@ -30,7 +30,7 @@ export function standardValidators(options: {
   };
 }
 
-/** Creates the issuers of this machine. Only those that the variant needs are created. */
+/** What the issuers of this machine are created with. The functions are called only for a variant that needs them. */
 interface IssuerDependencies {
   readonly tsm: TsmPorts;
   readonly tpm: () => Issuer;

@@ -49,7 +49,10 @@ export class PolicyStore {
     return version === before ? { kind: 'unchanged', version } : { kind: 'replaced', version, before };
   }
 
-  /** Refuses a policy without the section of a variant in use, because it would refuse every machine. */
+  /**
+   * Parses a policy. Refuses one without the section of a variant in use, because it would refuse every machine of that
+   * variant.
+   */
   #read(input: unknown): Policy {
     const policy = parsePolicy(input);
     const missing = this.#variants

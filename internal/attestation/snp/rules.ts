@@ -14,13 +14,13 @@ export interface SnpRules {
   readonly maxVmpl: 0 | 1 | 2 | 3;
   /** Providers whose VLEK is accepted; empty accepts only VCEKs. */
   readonly cspIds: readonly string[];
-  /** Lower-case hex of SHA-384 over the author key; when present, one of them must have launched the machine. */
+  /** Lower-case hex of SHA-384 over author keys. If present, one of these keys must have launched the machine. */
   readonly authorKeys?: readonly string[];
-  /** Lower-case hex of SHA-384 over the id key; when present, one of them must have signed the id block. */
+  /** Lower-case hex of SHA-384 over id keys. If present, one of these keys must have signed the id block. */
   readonly idKeys?: readonly string[];
-  /** Lower-case hex; when present, HOST_DATA must be one of them. */
+  /** Lower-case hex. If present, HOST_DATA must be one of these values. */
   readonly hostData?: readonly string[];
-  /** `required`: refused without a CRL of the product's root. An available CRL is always checked. */
+  /** `required`: evidence is refused if there is no CRL of the product's root. An available CRL is always checked. */
   readonly revocation: 'required' | 'optional';
   /** Maximum age of a CRL. */
   readonly maxCollateralAgeMs: number;

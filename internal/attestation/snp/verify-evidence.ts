@@ -9,7 +9,10 @@ import type { SnpReport } from './report.ts';
 import { describeTcb, parseTcb } from './tcb.ts';
 import { verifySnpReport, type VerifiedSnpReport, type SnpVerifyOptions } from './verify-report.ts';
 
-/** Inputs of `verifySnpEvidence()`. `not-judged` skips a check, for offline inspection; it must be passed explicitly. */
+/**
+ * Inputs of `verifySnpEvidence()`. `not-judged` skips the check of the binding or of the policy, for offline
+ * inspection.
+ */
 interface SnpEvidenceOptions extends SnpVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
@@ -48,7 +51,7 @@ export function verifySnpEvidence(evidence: Uint8Array, options: SnpEvidenceOpti
   };
 }
 
-/** Every verdict names this limitation. */
+/** A limitation that is among the warnings of every verdict. */
 const NO_RUNTIME_REGISTERS =
   'An SNP report covers the software that was launched; it has no register for changes after launch.';
 
@@ -64,7 +67,7 @@ function snpIdentity({ endorsement }: VerifiedSnpReport): MachineIdentity {
     : { kind: 'snp-chip', id: toHex(endorsement.hardwareId), proof: 'endorsed' };
 }
 
-/** The signed fields, for people and policies. */
+/** The signed fields of the report, for display and policies. */
 function snpClaims({ report, product, endorsement }: VerifiedSnpReport): Verdict['claims'] {
   const { guestPolicy, cpuid, firmware } = report;
   const tcb = (name: keyof SnpReport['tcb']): string => describeTcb(parseTcb(report.tcb[name], product));

@@ -66,7 +66,10 @@ export function verifySnpReport(evidence: SnpEvidence, options: SnpVerifyOptions
   return { ...found, report, crlIssuedMs, checks };
 }
 
-/** The CRL of the root lists revoked CAs. Chip certificates are not revoked but superseded by a newer TCB (57230, §2.3). */
+/**
+ * Checks the CAs against the CRL of the root and returns the issue date of the newest CRL. Chip certificates are not
+ * revoked but superseded by a newer TCB (57230, §2.3).
+ */
 function checkRevocation(
   chain: readonly Certificate[],
   collateral: SnpCollateral,

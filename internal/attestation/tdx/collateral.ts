@@ -36,7 +36,7 @@ interface VerifiedDocument {
   readonly document: unknown;
 }
 
-/** The trust anchors and dates with which collateral is verified. */
+/** What collateral of Intel is verified with. */
 export interface IntelTrustOptions {
   readonly cache: CertificateCache;
   readonly isPinned: (root: Certificate) => boolean;
@@ -57,7 +57,7 @@ export class IntelCollateral {
     this.#crls = raw.crls.map((der) => parseCrl(der));
   }
 
-  /** Whether it contains nothing to evaluate a TCB with. */
+  /** Whether there is no collateral at all, so that no TCB can be evaluated. */
   get isEmpty(): boolean {
     return this.#raw.tcbInfos.length === 0 && this.#raw.qeIdentities.length === 0 && this.#crls.length === 0;
   }
@@ -80,7 +80,7 @@ export class IntelCollateral {
     });
   }
 
-  /** The newest CRL counts, because an older one may not have a revocation. */
+  /** The newest CRL of an issuer. An older one may lack a revocation. */
   #newestCrlOf(issuer: Certificate): Crl | undefined {
     const own = this.#crls.filter((each) => equalBytes(each.issuer.der, issuer.subject.der));
     return own.toSorted((a, b) => b.thisUpdateMs - a.thisUpdateMs)[0];

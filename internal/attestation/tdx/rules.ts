@@ -31,7 +31,9 @@ export interface TdxRules {
   readonly mrConfigId: FieldRule;
   readonly mrOwner: FieldRule;
   readonly mrOwnerConfig: FieldRule;
-  /** `required`: refused without a CCEL that replays to the RTMRs; `optional`: checked if it is present. */
+  /**
+   * `required`: evidence is refused without a CCEL that replays to the RTMRs; `optional`: a CCEL is checked if present.
+   */
   readonly eventLog: 'required' | 'optional';
 }
 

@@ -94,7 +94,7 @@ function isAtLeast(actual: readonly number[], minimum: readonly number[]): boole
   );
 }
 
-/** The first level, from the highest down, whose ISVSVN is reached. */
+/** The highest TCB level that a module or enclave with this ISVSVN reaches. */
 function levelOf(
   levels: readonly IsvLevel[],
   isvSvn: number,
@@ -154,7 +154,10 @@ function toTcb(level: TcbLevel | IsvLevel): TdxTcb {
   return { status: level.tcbStatus, dateMs: level.tcbDate, advisories: level.advisoryIDs };
 }
 
-/** Only an out-of-date or revoked component makes the status of the platform worse. */
+/**
+ * Combines the TCB of the platform with those of its parts. Only a part that is out of date or revoked makes the status
+ * worse.
+ */
 function converge(platform: TdxTcb, partsOfIt: readonly TdxTcb[]): TdxTcb {
   return partsOfIt.reduce(
     (whole, part) => ({
@@ -173,7 +176,10 @@ function worse(whole: TdxTcbStatus, part: TdxTcbStatus): TdxTcbStatus {
   return needsConfiguration(whole) ? 'OutOfDateConfigurationNeeded' : whole;
 }
 
-/** A TD that was launched on an old TCB and now runs on a current one should be launched again. */
+/**
+ * The status of a TD that was launched on an old TCB: if it runs on a current one now, it should only be launched
+ * again.
+ */
 function relaunchStatus(atLaunch: TdxTcbStatus, now: TdxTcbStatus): TdxTcbStatus {
   const isGoodNow = !now.startsWith('OutOfDate') && now !== 'Revoked';
   if (!atLaunch.startsWith('OutOfDate') || !isGoodNow) return atLaunch;

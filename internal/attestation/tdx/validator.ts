@@ -20,7 +20,7 @@ interface TdxValidatorOptions {
 export class TdxValidator implements Validator {
   readonly variant = 'tdx';
   readonly #options: TdxValidatorOptions;
-  /** Parsed once for each bundle; a bundle is only replaced as a whole. */
+  /** Each bundle is parsed once: a bundle never changes, it is only replaced. */
   readonly #prepared = new WeakMap<TdxCollateral, IntelCollateral>();
 
   constructor(options: TdxValidatorOptions) {

@@ -10,7 +10,10 @@ import type { TdxRules } from './rules.ts';
 import { replayRuntimeLog } from './runtime-log.ts';
 import { verifyTdxQuote, type VerifiedTdxQuote, type TdxVerifyOptions } from './verify-quote.ts';
 
-/** Inputs of `verifyTdxEvidence()`. `not-judged` skips a check, for offline inspection; it must be passed explicitly. */
+/**
+ * Inputs of `verifyTdxEvidence()`. `not-judged` skips the check of the binding or of the policy, for offline
+ * inspection.
+ */
 interface TdxEvidenceOptions extends TdxVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
@@ -118,7 +121,7 @@ function tdxTcbClaims({ quote, platform, tcb }: VerifiedTdxQuote): NonNullable<V
   };
 }
 
-/** The signed fields, for people and policies. */
+/** The signed fields of the quote, for display and policies. */
 function tdxClaims({ quote: { version, report }, platform }: VerifiedTdxQuote): Verdict['claims'] {
   const { attributes, mrServiceTd, teeTcbSvn2 } = report;
   return {

@@ -75,10 +75,13 @@ export const quoteErrors = defineErrors({
     'Check that the kernel provides /sys/kernel/security/tpm0/binary_bios_measurements (at most 60 KiB).',
   ),
   'quote-lock-counter': refusal(
-    'The certificate of the lock counter was not made by the key of the quote, for this quote and this counter.',
+    'The certificate of the lock counter was not signed by the key of the quote, or is for another quote or another counter.',
     ALTERED,
   ),
-  'quote-nv-index': refusal('The certified NV index is another one, or was defined differently.', ALTERED),
+  'quote-nv-index': refusal(
+    'The certificate is for another NV index than expected, or the index was defined differently.',
+    ALTERED,
+  ),
   'quote-nv-range': refusal('The certificate covers another part of the NV index than requested.', ALTERED),
 });
 

@@ -38,7 +38,7 @@ export interface QuoteParts {
   readonly attestationKey: Uint8Array;
   readonly attest: Uint8Array;
   readonly signature: Uint8Array;
-  /** In the order of the document; each index once, rising. */
+  /** By PCR index, ascending as in the document. */
   readonly pcrValues: ReadonlyMap<number, Uint8Array>;
 }
 

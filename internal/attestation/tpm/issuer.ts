@@ -18,7 +18,7 @@ interface TpmIssuerOptions {
   readonly pcrs: readonly number[];
   /** The secret that the attestation key depends on; see `createAttestationKey()`. */
   readonly attestationKeySecret?: Secret<Uint8Array>;
-  /** Whether to certify the lock counter with each quote, if the counter has a value. */
+  /** Whether to certify the lock counter with each quote, if the counter was ever incremented. */
   readonly lockCounter?: boolean;
   /** The firmware event log; absent on machines whose firmware does not write one. */
   readonly eventLog?: { readonly files: FilePort; readonly path: string };

@@ -10,8 +10,8 @@ export interface KeySecretOptions {
   /** Path of the sealed secret. Only this TPM, with these PCR values, can unseal it. */
   readonly path: string;
   /**
-   * PCRs that must have the same values as when the secret was created: those that measure the software of the agent. Not a
-   * PCR that is extended after startup.
+   * PCRs that must have the same values as when the secret was created: those that measure the software of the agent.
+   * They must not be extended after startup.
    */
   readonly pcrs: readonly number[];
 }

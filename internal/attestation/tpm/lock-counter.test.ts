@@ -32,13 +32,13 @@ const judge = (evidence: Uint8Array, to = binding): Promise<Verdict> =>
 const coded = (code: string): unknown => expect.objectContaining({ code });
 
 describe('TPM evidence with a certified lock counter', () => {
-  test('the verdict claims the value of the lock counter', async () => {
+  test('the verdict contains the value of the lock counter', async () => {
     const verdict = await judge(forge({ value: 7n }));
     expect(lockCounterOf(verdict)).toBe(7n);
     expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'pass', actual: '7' });
   });
 
-  test('the check is skipped for a machine without a lock counter', async () => {
+  test('the check of the lock counter is skipped for a machine without one', async () => {
     const verdict = await judge(forge());
     expect(lockCounterOf(verdict)).toBeUndefined();
     expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'skipped', actual: 'none' });

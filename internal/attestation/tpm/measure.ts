@@ -24,7 +24,7 @@ export interface MachineMeasurement {
 
 /** The firmware event log of a machine. */
 interface MeasuredLog {
-  /** Registers to which the log replays, and those that software extended without logging it. */
+  /** Names of registers to which the log replays; in `unexplained`, those that software extended without logging it. */
   readonly explained: readonly string[];
   readonly unexplained: readonly string[];
   readonly events: readonly MeasuredEvent[];
@@ -35,7 +35,7 @@ interface MeasuredEvent {
   readonly register: string;
   readonly type: string;
   readonly sha256: string;
-  /** Whether the register proves `text`. */
+  /** Whether the register covers `text`, so that nobody can have altered it. */
   readonly dataMeasured: boolean;
   /** Printable part of the event's data. */
   readonly text: string;

@@ -5,8 +5,9 @@ export const RESETTABLE_PCRS: readonly number[] = [16, 23];
 export interface TpmRules {
   /**
    * Which attestation keys may sign.
-   * - `enrolled`: only those in the endorsements, each linked to a machine.
-   * - `enrolling`: also unknown ones, so that credential activation can run in the session; the identity in the verdict is
+   * - `enrolled`: only keys in `TpmEndorsements`, each linked to a machine.
+   * - `enrolling`: also unknown keys, so that credential activation can run in the session; the identity in the verdict
+   * is
    *   then `unproved`, and the list of accepted machines still applies.
    */
   readonly attestationKeys: 'enrolled' | 'enrolling';
@@ -14,7 +15,7 @@ export interface TpmRules {
   readonly requiredPcrs: readonly number[];
   /** Whether TPMS_CLOCK_INFO.safe must be 1: the last shutdown was orderly, so that the clock did not go back. */
   readonly requireSafeClock: boolean;
-  /** `required`: refused without a firmware event log; `optional`: checked if it is present. */
+  /** `required`: evidence is refused without a firmware event log; `optional`: a log is checked if present. */
   readonly eventLog: 'required' | 'optional';
   /** PCRs to which the log must replay, if they are quoted. The PCR of the agent is not in the firmware event log. */
   readonly loggedPcrs: readonly number[];
@@ -25,7 +26,7 @@ export interface TpmEndorsements {
   readonly attestationKeys: ReadonlyMap<string, KnownAttestationKey>;
 }
 
-/** What is recorded about an attestation key (AK). */
+/** What the cluster has recorded about an attestation key (AK). */
 export interface KnownAttestationKey {
   /** SHA-256 of the SubjectPublicKeyInfo (DER) of the EK, hex; absent if only the AK is pinned. */
   readonly endorsementKeyId?: string;

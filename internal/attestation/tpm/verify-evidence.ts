@@ -111,7 +111,7 @@ export function checkRegisterNames(policy: Policy): void {
   }
 }
 
-/** The machine that the key belongs to, by its Name. The signature was verified with this key. */
+/** The machine that a key belongs to, by the Name of the key (hex). */
 function identify(
   nameHex: string,
   known: KnownAttestationKey | undefined,
@@ -149,7 +149,10 @@ function checkBound(
   });
 }
 
-/** The certificate must be by the same key and for this quote: otherwise its value could be older. */
+/**
+ * The lock counter must be certified by the key of the quote and for this quote: otherwise its value could be an old
+ * one.
+ */
 function verifyLockCounter(
   { attestationKey, lockCounter }: TpmEvidence,
   { statement }: VerifiedQuote,

@@ -71,7 +71,7 @@ function parseHash(reader: DerReader): { readonly name: HashName; readonly bytes
     const oid = parseOid(identifier.read(TAG.oid));
     const hash = HASHES[oid];
     if (hash === undefined) throw unsupported(`hash ${oid}`);
-    if (!identifier.done) parseNull(identifier.read(TAG.null)); // RFC 4055 §2.1 allows both forms
+    if (!identifier.done) parseNull(identifier.read(TAG.null)); // NULL or absent: RFC 4055 §2.1 allows both
     return hash;
   });
 }

@@ -42,7 +42,7 @@ export function isIssuer(
   return Buffer.compare(document.authorityKeyId, issuer.subjectKeyId) === 0;
 }
 
-/** For messages and tables: `CN=ARK-Milan, O=Advanced Micro Devices`. */
+/** The name in messages and tables, e.g. `CN=ARK-Milan, O=Advanced Micro Devices`. */
 export function describeName(name: DistinguishedName): string {
   return name.attributes
     .map(({ oid, value }) => `${SHORT[oid] ?? oid}=${JSON.stringify(value).slice(1, -1)}`)

@@ -37,7 +37,7 @@ export function verifyAuthorityPath(options: Omit<PathOptions, 'leafCritical'>):
   walkPath(options, 1);
 }
 
-/** `firstRank`: distance of the first certificate from a leaf. */
+/** `firstRank`: 0 if the chain starts with a leaf, 1 if it starts with a CA. */
 function walkPath(options: PathOptions, firstRank: 0 | 1): void {
   const { chain, isPinned, atMs, leafCritical = [] } = options;
   const root = chain.at(-1);
@@ -83,7 +83,9 @@ export function buildChain(
   return chain;
 }
 
-/** Of several issuers with the right name, the one whose key signed; otherwise the first, whose refusal is then reported. */
+/**
+ * If several issuers have the right name, the one whose key signed. If none signed, the first: its refusal is reported.
+ */
 function findIssuer(
   certificate: Certificate,
   pool: readonly Certificate[],

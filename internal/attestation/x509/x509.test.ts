@@ -452,17 +452,17 @@ describe('certificate revocation lists', () => {
 
   const cases: readonly { name: string; given: () => unknown; want: string }[] = [
     {
-      name: 'verifyCrl() with a CRL of another CA',
+      name: 'verifyCrl() refuses a CRL of another CA',
       given: () => verifyCrl(parseCrl(issueCrl({ issuer: root })), issuerOf(middle), TEST_NOW_MS),
       want: 'x509-crl-issuer',
     },
     {
-      name: 'checkNotRevoked() with a certificate of another CA',
+      name: 'checkNotRevoked() refuses a certificate of another CA',
       given: () => checkNotRevoked(parseCertificate(middle.der), parseCrl(issueCrl({ issuer: middle }))),
       want: 'x509-crl-issuer',
     },
     {
-      name: 'verifyCrl() with a CRL that is not valid yet',
+      name: 'verifyCrl() refuses a CRL that is not valid yet',
       given: () =>
         verifyCrl(
           parseCrl(issueCrl({ issuer: middle, thisUpdateMs: TEST_NOW_MS + DAY_MS })),
@@ -472,7 +472,7 @@ describe('certificate revocation lists', () => {
       want: 'x509-crl-not-yet-valid',
     },
     {
-      name: 'verifyCrl() with a CRL past its next update',
+      name: 'verifyCrl() refuses a CRL past its next update',
       given: () =>
         verifyCrl(
           parseCrl(issueCrl({ issuer: middle, nextUpdateMs: TEST_NOW_MS - 1000 })),
@@ -482,7 +482,7 @@ describe('certificate revocation lists', () => {
       want: 'x509-crl-expired',
     },
     {
-      name: 'verifyCrl() with a CRL signed with another key',
+      name: 'verifyCrl() refuses a CRL signed with another key',
       given: () =>
         verifyCrl(
           parseCrl(issueCrl({ issuer: { ...middle, key: generateKey('p256') } })),
@@ -492,7 +492,7 @@ describe('certificate revocation lists', () => {
       want: 'x509-signature',
     },
     {
-      name: 'verifyCrl() with a CRL of a CA that may not sign CRLs',
+      name: 'verifyCrl() refuses a CRL of a CA that may not sign CRLs',
       given: () => {
         const mute = issueCertificate({
           name: [['CN', 'mute']],
@@ -506,7 +506,7 @@ describe('certificate revocation lists', () => {
       want: 'x509-key-usage',
     },
     {
-      name: 'parseCrl() with a delta CRL',
+      name: 'parseCrl() refuses a delta CRL',
       given: () =>
         parseCrl(
           issueCrl({
@@ -517,12 +517,12 @@ describe('certificate revocation lists', () => {
       want: 'x509-extension-critical',
     },
     {
-      name: 'parseCrl() with a trailing byte',
+      name: 'parseCrl() refuses a trailing byte',
       given: () => parseCrl(new Uint8Array(Buffer.concat([issueCrl({ issuer: middle }), Buffer.of(0)]))),
       want: 'x509-malformed',
     },
   ];
-  test.each(cases)('$name is refused', ({ given, want }) => {
+  test.each(cases)('$name', ({ given, want }) => {
     expect(given).toThrow(refusedWith(want));
   });
 
