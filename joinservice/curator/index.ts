@@ -8,6 +8,7 @@
  *                                                          └─ node     status, heartbeat (lease), watch ◀─ NodeFeed ◀─ etcd
  * ```
  */
+export { ACCESS_RULES } from './access/access-rules.ts';
 export { nameOfCaller, type Caller } from './access/authorize-caller.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { type CuratorErrorCode } from './errors.ts';

@@ -1,13 +1,12 @@
-import { getOption, hasOption, type DescMethod } from '@bufbuild/protobuf';
+import type { DescMethod } from '@bufbuild/protobuf';
 import type { KeySpace } from '../../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../../internal/pki/index.ts';
 import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import { records, type OperatorRecord, type OperatorRole } from '../../../internal/records/index.ts';
 import { isMemberState } from '../../../internal/role/index.ts';
-import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
-import { Curator, Permission, permission as permissionOption } from '../../curatorproto/gen/curator_pb.js';
 import type { OwnerDocuments } from '../../ownerdocs/index.ts';
 import { CuratorError } from '../errors.ts';
+import { accessRuleOf, type AccessRule } from './access-rules.ts';
 
 /** A caller with its record in etcd, which is read for each call. */
 export type Caller =
@@ -31,24 +30,8 @@ export interface CallerReads {
   readonly ownerDocs: OwnerDocuments;
 }
 
-const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>> = {
-  viewer: [Permission.READ, Permission.INSPECT],
-  operator: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER],
-  owner: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER, Permission.OWN],
-};
-/** The roles that have a permission, for messages. */
-const ROLES_BY_PERMISSION: Readonly<Record<Permission, string>> = {
-  [Permission.UNSPECIFIED]: 'a permission that nobody has',
-  [Permission.READ]: 'a node or an operator',
-  [Permission.SELF]: 'a node',
-  [Permission.INSPECT]: 'role viewer, operator or owner',
-  [Permission.ADMINISTER]: 'role operator or owner',
-  [Permission.OWN]: 'role owner',
-};
-const NODE_PERMISSIONS: readonly Permission[] = [Permission.READ, Permission.SELF];
-
-/** Methods that a caller without a certificate of the cluster may use, because they return one. */
-const BY_KEY: readonly DescMethod[] = [Curator.method.getInitResult, OperatorApi.method.renewOperator];
+/** From the lowest: each role may do what the roles before it may. */
+const RANKS: readonly OperatorRole[] = ['viewer', 'operator', 'owner'];
 
 /**
  * Authorizes a call. The certificate identifies the caller; its record and role are read from etcd for each call,
@@ -60,34 +43,36 @@ export async function authorizeCaller(
   reads: CallerReads,
   call: { readonly identity: MemberIdentity; readonly method: DescMethod; readonly signal: AbortSignal },
 ): Promise<Caller> {
-  if (
-    call.identity.kind === 'operator' &&
-    call.identity.isKeyOnly === true &&
-    !BY_KEY.includes(call.method)
-  ) {
+  const rule = accessRuleOf(call.method);
+  const isKeyOnly = call.identity.kind === 'operator' && call.identity.isKeyOnly === true;
+  if (isKeyOnly && rule?.byKeyAlone !== true)
     throw new CuratorError(
       'curator-denied',
       `cannot call ${call.method.name} without a certificate of the cluster`,
     );
-  }
   const caller = await findCaller(reads, call.identity, call.signal);
-  const needed = permissionOf(call.method);
-  const held = caller.kind === 'node' ? NODE_PERMISSIONS : OPERATOR_PERMISSIONS[caller.role];
-  if (needed === Permission.UNSPECIFIED || !held.includes(needed)) {
+  if (rule === undefined || !isAllowed(caller, rule)) {
     const who = caller.kind === 'node' ? `node ${caller.name}` : `${caller.role} ${caller.name}`;
-    const roles = ROLES_BY_PERMISSION[needed];
-    const what = `cannot call ${call.method.name} as ${who}: requires ${roles}`;
+    const what = `cannot call ${call.method.name} as ${who}: requires ${requirementOf(rule)}`;
     throw new CuratorError('curator-denied', what, { details: { method: call.method.name } });
   }
   return caller;
 }
 
-/**
- * The permission that a method requires. UNSPECIFIED if the contract names none; no caller has that
- * permission.
- */
-export function permissionOf(method: DescMethod): Permission {
-  return hasOption(method, permissionOption) ? getOption(method, permissionOption) : Permission.UNSPECIFIED;
+function isAllowed(caller: Caller, { lowestRole, nodesToo }: AccessRule): boolean {
+  if (caller.kind === 'node') return nodesToo;
+  return lowestRole !== undefined && RANKS.indexOf(caller.role) >= RANKS.indexOf(lowestRole);
+}
+
+/** Who may call, for messages. */
+function requirementOf(rule: AccessRule | undefined): string {
+  if (rule === undefined) return 'a permission that nobody has';
+  const { lowestRole, nodesToo } = rule;
+  if (lowestRole === undefined) return 'a node';
+  if (nodesToo) return 'a node or an operator';
+  return `role ${RANKS.slice(RANKS.indexOf(lowestRole))
+    .join(', ')
+    .replace(/, (?=[a-z]+$)/, ' or ')}`;
 }
 
 /** "node:ID" or "operator:NAME", for the audit log. */

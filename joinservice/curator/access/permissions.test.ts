@@ -1,69 +1,23 @@
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
 import type { TestPeer } from '../../../internal/testing/index.ts';
 import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../curatorproto/gen/curator_pb.js';
 import { Distribution } from '../../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../../curatorproto/gen/streams_pb.js';
 import { TestCurators } from '../fake-curators.ts';
+import { ACCESS_RULES } from './access-rules.ts';
 
 /** Callers with every role, and callers whose membership has ended. */
 const WHO = ['node', 'viewer', 'operator', 'owner', 'removed node', 'removed owner'] as const;
 type Who = (typeof WHO)[number];
 
-const everybody: readonly Who[] = ['node', 'viewer', 'operator', 'owner'];
-const nodes: readonly Who[] = ['node'];
-const people: readonly Who[] = ['viewer', 'operator', 'owner'];
-const operators: readonly Who[] = ['operator', 'owner'];
-const owners: readonly Who[] = ['owner'];
-
 /**
- * The expected permissions, written a second time so that a wrong annotation in the contract fails the test.
+ * The rows of the table in docs/operators.md. The page is written from the list that authorizes the calls, and is reviewed with
+ * each change: an enforcement that differs from the page turns its row red.
  */
-const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
-  'Curator.CheckHealth': everybody,
-  'Curator.GetClusterInfo': everybody,
-  'Curator.GetNode': everybody,
-  'Curator.ListNodes': everybody,
-  'Curator.WatchNode': everybody,
-  'Curator.WatchNodes': everybody,
-  'Curator.GetConfiguration': everybody,
-  'Curator.UpdateNodeStatus': nodes,
-  'Curator.Heartbeat': nodes,
-  'Curator.SetNodeRoles': operators,
-  'Curator.SetNodeState': operators,
-  'Curator.UpdateNodeLabels': operators,
-  'Curator.DeleteNode': operators,
-  'Curator.UpdateConfiguration': operators,
-  'Curator.GetInitResult': owners,
-  'OperatorApi.ListJoins': people,
-  'OperatorApi.DecideJoin': operators,
-  'OperatorApi.ListAudit': people,
-  'OperatorApi.GetTrace': people,
-  'OperatorApi.ListOperators': people,
-  'OperatorApi.PutOperator': owners,
-  'OperatorApi.RenewOperator': people,
-  'OperatorApi.GetOwnership': people,
-  'OperatorApi.PutOwnership': owners,
-  'OperatorApi.IssueKubeconfig': owners,
-  'OperatorApi.GetCollateral': people,
-  'OperatorApi.PutCollateral': operators,
-  'OperatorApi.DeleteOperator': owners,
-  'OperatorApi.ListDocuments': people,
-  'OperatorApi.PutDocuments': owners,
-  'OperatorApi.RotateKeys': owners,
-  'OperatorApi.GetKeys': people,
-  'Distribution.FetchBlob': everybody,
-  'Distribution.WatchDirectory': everybody,
-  'Distribution.FetchCollateral': everybody,
-  'Distribution.FetchKeys': everybody,
-  'NodeStreams.OpenSession': nodes,
-  'NodeStreams.StreamLogs': people,
-  'NodeStreams.GetEvidence': people,
-  'NodeStreams.GetMetrics': people,
-  'NodeStreams.ProbeRemoved': operators,
-  'NodeStreams.ResetNode': owners,
-};
+const ROWS = rowsOf(readFileSync(new URL('../../../docs/operators.md', import.meta.url), 'utf8'));
 
 const SERVICES: readonly DescService[] = [Curator, OperatorApi, Distribution, NodeStreams];
 const METHODS = SERVICES.flatMap((service) =>
@@ -72,7 +26,8 @@ const METHODS = SERVICES.flatMap((service) =>
 
 describe('the permissions of every contract that curators serve', () => {
   test('the table of permissions lists every method of the contracts and no other', () => {
-    expect(METHODS.map(({ name }) => name).sort()).toEqual(Object.keys(ALLOWED).sort());
+    expect(METHODS.map(({ name }) => name).sort()).toEqual(Object.keys(ACCESS_RULES).sort());
+    expect([...ROWS.keys()]).toEqual(Object.keys(ACCESS_RULES));
   });
 
   test.each(METHODS)(
@@ -88,7 +43,7 @@ describe('the permissions of every contract that curators serve', () => {
         if (calls.length > before) served.push(who);
         else codes.push(`${who}: ${code}`);
       }
-      expect(served).toEqual(ALLOWED[name]);
+      expect(served).toEqual(ROWS.get(name));
       const refused = WHO.filter((who) => !served.includes(who));
       expect(codes).toEqual(
         refused.map(
@@ -98,6 +53,22 @@ describe('the permissions of every contract that curators serve', () => {
     },
   );
 });
+
+/** The callers that each row of the table allows, by the name of the call. */
+function rowsOf(page: string): ReadonlyMap<string, readonly Who[]> {
+  const lines = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim()));
+  const ranks = ['viewer', 'operator', 'owner'] as const;
+  return new Map(
+    lines.flatMap(([, call = '', role = '', nodes = '']) => {
+      const name = /^`([A-Za-z]+\.[A-Za-z]+)`$/.exec(call)?.[1];
+      if (name === undefined) return [];
+      const lowest = ranks.findIndex((each) => role.startsWith(`\`${each}\``));
+      if (lowest < 0) expect(role).toBe('none');
+      const people = lowest < 0 ? [] : ranks.slice(lowest);
+      return [[name, [...(nodes === 'yes' ? (['node'] as const) : []), ...people]]];
+    }),
+  );
+}
 
 /** The calls that authorizeCaller() accepted. */
 const calls: string[] = [];

@@ -5,9 +5,8 @@
 // The contract of the curators with nodes and operators. Both ends show certificates of the cluster CA; each call is authorized
 // by the record of the caller's key in etcd.
 
-import type { GenEnum, GenExtension, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { MethodOptions } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file curator.proto.
@@ -1238,58 +1237,6 @@ export declare type GetInitResultResponse = Message<"cluster.curator.v1.GetInitR
 export declare const GetInitResultResponseSchema: GenMessage<GetInitResultResponse>;
 
 /**
- * What a method requires. A method without a permission is refused to everybody.
- *
- * @generated from enum cluster.curator.v1.Permission
- */
-export enum Permission {
-  /**
-   * @generated from enum value: PERMISSION_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * Read the state of the cluster: nodes, viewers, operators and owners.
-   *
-   * @generated from enum value: PERMISSION_READ = 1;
-   */
-  READ = 1,
-
-  /**
-   * Report about the calling node: nodes.
-   *
-   * @generated from enum value: PERMISSION_SELF = 2;
-   */
-  SELF = 2,
-
-  /**
-   * Change nodes and the configuration: operators and owners.
-   *
-   * @generated from enum value: PERMISSION_ADMINISTER = 3;
-   */
-  ADMINISTER = 3,
-
-  /**
-   * Change operators and use the rights of owners: owners.
-   *
-   * @generated from enum value: PERMISSION_OWN = 4;
-   */
-  OWN = 4,
-
-  /**
-   * Read join requests, operators and the audit log: viewers, operators and owners, but no nodes.
-   *
-   * @generated from enum value: PERMISSION_INSPECT = 5;
-   */
-  INSPECT = 5,
-}
-
-/**
- * Describes the enum cluster.curator.v1.Permission.
- */
-export declare const PermissionSchema: GenEnum<Permission>;
-
-/**
  * @generated from enum cluster.curator.v1.NodeState
  */
 export enum NodeState {
@@ -1539,9 +1486,4 @@ export declare const Curator: GenService<{
     output: typeof GetInitResultResponseSchema;
   },
 }>;
-
-/**
- * @generated from extension: cluster.curator.v1.Permission permission = 50091;
- */
-export declare const permission: GenExtension<MethodOptions, Permission>;
 

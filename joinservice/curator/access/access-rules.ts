@@ -1,0 +1,199 @@
+import type { DescMethod } from '@bufbuild/protobuf';
+import type { OperatorRole } from '../../../internal/records/index.ts';
+
+/** A change that no role is enough for: an owner has to sign it. */
+interface SignedChange {
+  readonly what: string;
+  /** What the owner signs: the kind of an owner document (internal/ownerdocument), or another signed text. */
+  readonly signs: string;
+  /** The components that verify the signature before they act. */
+  readonly verifiedBy: readonly ('curator' | 'join service' | 'signer' | 'agent')[];
+  /** The test that fails if the signature is not verified, from the root of the repository. */
+  readonly test: string;
+}
+
+/** Who may call a method. */
+export interface AccessRule {
+  /** The lowest role of people that may call it; undefined: no person may. */
+  readonly lowestRole: OperatorRole | undefined;
+  readonly nodesToo: boolean;
+  /** A caller may show a key on record without a certificate of the cluster, because the method returns one. */
+  readonly byKeyAlone?: true;
+  /** The commands that call it; "agent" is the agent of a node. */
+  readonly usedBy: string;
+  readonly signed?: readonly SignedChange[];
+}
+
+const nodes = { lowestRole: undefined, nodesToo: true } as const;
+const everybody = { lowestRole: 'viewer', nodesToo: true } as const;
+const people = { lowestRole: 'viewer', nodesToo: false } as const;
+const operators = { lowestRole: 'operator', nodesToo: false } as const;
+const owners = { lowestRole: 'owner', nodesToo: false } as const;
+
+const SIGNED_ROWS = 'joinservice/server/signed-rows.test.ts';
+const SIGNER = 'joinservice/signer/compromised-joinservice.test.ts';
+const byCurator = { verifiedBy: ['curator'], test: SIGNED_ROWS } as const;
+
+/**
+ * Who may call each method of each contract that curators serve, and what an owner has to sign in addition. The authorization
+ * of calls uses this list, and `docs/operators.md` has it as a table (`node .ci/operator-rights.ts`). A method that is not
+ * listed is closed to everybody.
+ */
+export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
+  'Curator.CheckHealth': { ...everybody, usedBy: 'agent' },
+  'Curator.GetClusterInfo': { ...everybody, usedBy: '`status`, `kubeconfig`, most `node` commands' },
+  'Curator.GetNode': { ...everybody, usedBy: '`node show` and all commands about one node, agent' },
+  'Curator.ListNodes': { ...everybody, usedBy: '`node ls`, `status`' },
+  'Curator.WatchNode': { ...everybody, usedBy: 'agent' },
+  'Curator.WatchNodes': { ...everybody, usedBy: '–' },
+  'Curator.UpdateNodeStatus': { ...nodes, usedBy: 'agent, about its own node' },
+  'Curator.Heartbeat': { ...nodes, usedBy: 'agent, about its own node' },
+  'Curator.SetNodeRoles': {
+    ...operators,
+    usedBy: '`node set-role`, `node remove`',
+    signed: [
+      {
+        what: 'control-plane roles',
+        signs: '`grant`, or `policy` with an inventory that lists the machine',
+        verifiedBy: ['curator', 'signer'],
+        test: SIGNED_ROWS,
+      },
+    ],
+  },
+  'Curator.SetNodeState': { ...operators, usedBy: '`node remove`' },
+  'Curator.UpdateNodeLabels': { ...operators, usedBy: '`node label`' },
+  'Curator.DeleteNode': {
+    ...operators,
+    usedBy: '`node remove`, `node reset`',
+    signed: [{ ...byCurator, what: 'a machine in the inventory', signs: '`policy` or `readmission`' }],
+  },
+  'Curator.GetConfiguration': { ...everybody, usedBy: '`config show`' },
+  'Curator.UpdateConfiguration': {
+    ...operators,
+    usedBy: '`config apply`, `config edit`',
+    signed: [
+      {
+        what: 'any change',
+        signs: '`policy`',
+        verifiedBy: ['curator', 'join service', 'signer'],
+        test: SIGNED_ROWS,
+      },
+    ],
+  },
+  'Curator.GetInitResult': {
+    ...owners,
+    byKeyAlone: true,
+    usedBy: '`init`, continued from another workspace',
+  },
+  'OperatorApi.ListJoins': { ...people, usedBy: '`node ls --joins`, `status`' },
+  'OperatorApi.DecideJoin': {
+    ...operators,
+    usedBy: '`node approve`, `node refuse`',
+    signed: [
+      {
+        what: 'approval as a control plane',
+        signs: '`grant`',
+        verifiedBy: ['curator', 'join service', 'signer'],
+        test: SIGNED_ROWS,
+      },
+    ],
+  },
+  'OperatorApi.ListAudit': { ...people, usedBy: '`audit`' },
+  'OperatorApi.GetTrace': { ...people, usedBy: '`explain`' },
+  'OperatorApi.ListOperators': { ...people, usedBy: '`operator ls`' },
+  'OperatorApi.PutOperator': {
+    ...owners,
+    usedBy: '`operator add`',
+    signed: [
+      {
+        what: 'every operator, and a role raised or lowered',
+        signs: '`operators`, with an owner also `owners`',
+        verifiedBy: ['curator', 'signer'],
+        test: SIGNED_ROWS,
+      },
+    ],
+  },
+  'OperatorApi.RenewOperator': {
+    ...people,
+    byKeyAlone: true,
+    usedBy: 'every command, before the certificate expires',
+    signed: [
+      {
+        what: 'the key of the caller',
+        signs: '`operators` or `owners`',
+        verifiedBy: ['curator', 'signer'],
+        test: SIGNER,
+      },
+    ],
+  },
+  'OperatorApi.GetOwnership': { ...people, usedBy: '`node cloud-init`' },
+  'OperatorApi.PutOwnership': {
+    ...owners,
+    usedBy: '`init`, `operator remove`',
+    signed: [
+      {
+        what: 'the cluster ownership',
+        signs: 'cluster ID, CA and epoch',
+        verifiedBy: ['curator', 'agent'],
+        test: SIGNED_ROWS,
+      },
+    ],
+  },
+  'OperatorApi.IssueKubeconfig': {
+    ...owners,
+    usedBy: '`kubeconfig --renew`',
+    signed: [
+      {
+        what: 'every kubeconfig',
+        signs: 'the certificate request',
+        verifiedBy: ['signer'],
+        test: 'joinservice/signer/kubeconfig-signer.test.ts',
+      },
+    ],
+  },
+  'OperatorApi.GetCollateral': { ...people, usedBy: '`attest collateral`' },
+  'OperatorApi.PutCollateral': {
+    ...operators,
+    usedBy: '`attest collateral`; manufacturers sign its documents',
+  },
+  'OperatorApi.RotateKeys': { ...owners, usedBy: '`keys rotate`, `node remove --lost`' },
+  'OperatorApi.GetKeys': { ...people, usedBy: '`keys show`, `status`' },
+  'OperatorApi.ListDocuments': { ...people, usedBy: '`sign`, `node ls --removed`' },
+  'OperatorApi.PutDocuments': {
+    ...owners,
+    usedBy: '`sign`, `node readmit`',
+    signed: [{ ...byCurator, what: 'every document', signs: 'the document' }],
+  },
+  'OperatorApi.DeleteOperator': {
+    ...owners,
+    usedBy: '`operator remove`',
+    signed: [{ ...byCurator, what: 'every removal', signs: '`operators`, for an owner also `owners`' }],
+  },
+  'Distribution.FetchBlob': { ...everybody, usedBy: 'agent' },
+  'Distribution.WatchDirectory': { ...everybody, usedBy: 'agent' },
+  'Distribution.FetchCollateral': { ...everybody, usedBy: 'agent' },
+  'Distribution.FetchKeys': { ...everybody, usedBy: 'agent' },
+  'NodeStreams.OpenSession': { ...nodes, usedBy: 'agent' },
+  'NodeStreams.StreamLogs': { ...people, usedBy: '`node logs`' },
+  'NodeStreams.GetEvidence': { ...people, usedBy: '`verify`' },
+  'NodeStreams.GetMetrics': { ...people, usedBy: '`node metrics`' },
+  'NodeStreams.ProbeRemoved': { ...operators, usedBy: '`node remove --lost`, `keys rotate`' },
+  'NodeStreams.ResetNode': {
+    ...owners,
+    usedBy: '`node reset`',
+    signed: [
+      {
+        what: 'every reset',
+        signs: 'the order for this node',
+        verifiedBy: ['agent'],
+        test: 'bootstrapper/reset/reset.test.ts',
+      },
+    ],
+  },
+};
+
+/** The rule of a method; undefined where nobody may call it. */
+export function accessRuleOf(method: DescMethod): AccessRule | undefined {
+  const name = `${method.parent.name}.${method.name}`;
+  return Object.hasOwn(ACCESS_RULES, name) ? ACCESS_RULES[name] : undefined;
+}
