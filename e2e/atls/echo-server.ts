@@ -110,7 +110,7 @@ export async function call(address: string, upgrade: Upgrade<AttestedPeer>): Pro
 
 export type Answer = { readonly answer: string; readonly peer: string } | { readonly refused: string };
 
-/** The codes of all errors in a chain. */
+/** The error codes of a chain of causes, outermost first, separated by spaces. */
 export function codesOf(error: unknown): string {
   const codes: string[] = [];
   for (let at = findCoded(error); at !== undefined; at = findCoded(at.cause)) codes.push(at.code);

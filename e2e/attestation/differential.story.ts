@@ -93,14 +93,14 @@ for (const vector of compared) {
     assert.equal(
       vector.judge(vector.peer.parts, vector.peer.pcrs),
       undefined,
-      'ours refuses the vector itself',
+      'our verifier refuses the unchanged vector',
     );
     const { accepted, error } = await peers.judge(vector.peer);
-    assert.equal(accepted, true, `the peer refuses the vector itself: ${error}`);
+    assert.equal(accepted, true, `the Go verifier refuses the unchanged vector: ${error}`);
     const tally = await compareMutations(vector);
     context.diagnostic(`seed ${SEED}: ${JSON.stringify(tally)}`);
     assert.equal(tally.cases, MUTATIONS);
-    assert.ok(tally.bothRefused > 0, 'no case was refused by both: nothing was compared');
+    assert.ok(tally.bothRefused > 0, 'no mutation was refused by both verifiers, so nothing was compared');
   });
 }
 
@@ -149,7 +149,7 @@ async function compareMutations(vector: Compared): Promise<Tally> {
       const reason = vector.stricter[code];
       assert.ok(
         reason,
-        `ours refuses with ${code} what the peer accepts, and no reason is written down: case ${tally.cases}`,
+        `case ${tally.cases}: our verifier refuses with ${code} what the Go verifier accepts, and the list of accepted differences has no reason`,
       );
       tally.stricter[code] = (tally.stricter[code] ?? 0) + 1;
     }

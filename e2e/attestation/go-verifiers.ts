@@ -50,7 +50,8 @@ export class GoVerifiers implements AsyncDisposable {
     this.#directory = directory;
     this.#child = spawn(join(directory, 'peers'), [], { stdio: ['pipe', 'ignore', 'inherit', 'pipe'] });
     const verdicts = this.#child.stdio[VERDICTS_FD];
-    if (!(verdicts instanceof Readable)) throw new Error('no pipe from the verifiers');
+    if (!(verdicts instanceof Readable))
+      throw new Error('starting the Go verifiers: they have no output pipe');
     createInterface({ input: verdicts }).on('line', (line) => {
       const { id, ...verdict } = JSON.parse(line) as PeerVerdict & { readonly id: number };
       this.#waiting.get(id)?.(verdict);

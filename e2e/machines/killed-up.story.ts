@@ -75,7 +75,7 @@ async function killedUp(bench: Harness, after: string, ms: number): Promise<void
       said += chunk.toString();
       if (said.includes(after)) resolve();
     });
-    child.once('close', () => reject(new Error(`up ended before it came to "${after}": ${said}`)));
+    child.once('close', () => reject(new Error(`up ended before it printed "${after}": ${said}`)));
   });
   await delay(ms);
   child.kill('SIGKILL');

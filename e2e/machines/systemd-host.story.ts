@@ -39,7 +39,7 @@ await test('local machines run on a host with systemd and cgroup v2', async () =
     assert.equal(
       'kubelet' in provisioning || 'containerRuntime' in provisioning,
       false,
-      'no crutches are needed here',
+      'no workarounds are needed on this host',
     );
     for (const name of ['torn', 'one', 'two']) assert.equal(said(`down-${name}`), '0', name);
     assert.equal(said('changed'), '0', 'the host is as it was');

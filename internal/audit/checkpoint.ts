@@ -6,7 +6,10 @@ import type { ChainHead } from './chain.ts';
 import { AuditError } from './errors.ts';
 
 const MAX_BYTES = 4096;
-/** What an owner signs about one log is never valid for the other one. */
+/**
+ * The beginning of the data that an owner signs, one for each audit log. So a signature for one log is never
+ * valid for the other.
+ */
 const LABELS: Readonly<Record<AuditLogName, string>> = {
   decisions: 'cluster/audit-checkpoint/v1\0',
   requests: 'cluster/audit-requests-checkpoint/v1\0',
@@ -37,7 +40,7 @@ export interface CheckpointSubject extends ChainHead {
   readonly clusterId: string;
   readonly epoch: number;
   readonly timeMs: number;
-  /** Default: decisions. */
+  /** The audit log; default: the log of decisions. */
   readonly log?: AuditLogName;
 }
 
@@ -70,7 +73,7 @@ export function parseCheckpoint(
   expected: {
     readonly clusterId: string;
     readonly ownerPubKeys: readonly Uint8Array[];
-    /** Default: decisions. */
+    /** The audit log; default: the log of decisions. */
     readonly log?: AuditLogName;
   },
 ): Checkpoint {

@@ -94,8 +94,8 @@ async function* follow(
       }
       if (answer.fragment || answer.created) continue;
       const revision = answer.header?.revision ?? 0n;
-      // While a watcher catches up, the revision in the header is ahead of the changes that were sent so
-      // far.
+      // Only a response without changes is progress: while a watcher catches up, the revision in the header
+      // is ahead of the changes that were sent so far.
       if (parts.length === 0) yield { kind: 'progress', revision };
       else yield { kind: 'changes', revision: revisionOf(parts), changes: parts };
       parts = [];

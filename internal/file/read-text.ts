@@ -16,7 +16,10 @@ export async function readText(
   return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
 }
 
-/** The JSON value of a file; undefined when the file is missing or malformed. For a schema, which refuses undefined. */
+/**
+ * The JSON value of a file; undefined when the file is missing or malformed. The caller passes it to a
+ * schema, which refuses undefined.
+ */
 export async function readJson(
   files: Pick<FilePort, 'read'>,
   path: string,
@@ -26,7 +29,10 @@ export async function readJson(
   return text === undefined ? undefined : parseJson(text);
 }
 
-/** Parses JSON; undefined when it is malformed. The schema refuses that, without quoting the text, which may be secret. */
+/**
+ * Parses JSON; undefined when it is malformed. The caller's schema refuses undefined without quoting the
+ * text, which may be secret.
+ */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -19,7 +19,7 @@ const podOnNode = z.object({
   status: z.object({ phase: z.string().default('') }).prefault({}),
 });
 
-/** Whether a pod can leave its node. */
+/** Whether a pod can leave its node, and why not. */
 type PodKind =
   /** A static pod, which only the kubelet of its node can stop. */
   | 'mirror'

@@ -75,7 +75,10 @@ const grantBody = z.strictObject({
   /** Fingerprint of the node key. */
   fingerprint,
   roles: z.array(z.enum(ROLES)).min(1).refine(areUnique, 'the same role appears twice'),
-  /** The lowest serials that a new node may accept, so that nobody can show it an old set. */
+  /**
+   * The lowest serial of each kind of document that a new node may accept, so that nobody can show it old
+   * documents.
+   */
   floors: z.strictObject({ owners: serial, policy: serial, operators: serial }),
 });
 

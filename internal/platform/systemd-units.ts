@@ -183,7 +183,10 @@ export class SystemdUnits implements UnitPort {
   }
 }
 
-/** Exists while a unit runs with older content. systemd ignores files whose names begin with a dot. */
+/**
+ * The path of a marker file that exists while a unit runs with older content. systemd ignores files whose
+ * names begin with a dot.
+ */
 function pendingPath(unit: string): string {
   const slash = unit.lastIndexOf('/') + 1;
   return `${UNIT_DIRECTORY}/${unit.slice(0, slash)}.${unit.slice(slash)}.pending`;

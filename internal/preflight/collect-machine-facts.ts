@@ -91,7 +91,7 @@ async function diskSpace(
 ): Promise<MachineFacts['diskSpace']> {
   return Promise.all(
     Object.entries(needed).map(async ([directory, neededBytes]) => {
-      // A file system with an error is reported by the check of writable directories.
+      // An error of the file system is reported by another check, that of writable directories.
       const freeBytes = await ports
         .freeBytes(await nearest(ports.files, directory))
         .catch(() => Number.MAX_SAFE_INTEGER);

@@ -80,8 +80,8 @@ const machineShape = z.strictObject({
   /** Name (hex) of the attestation key of this identity; absent without a TPM. */
   akName: z.string().optional(),
   /**
-   * The lock counter that the TPM certified when the membership was committed, in decimal; absent if the
-   * TPM has no lock counter.
+   * How often the machine was locked to a cluster, in decimal: the counter that its TPM certified when the
+   * membership was committed. Absent if the TPM has no lock counter.
    */
   lockCounter: z
     .string()
@@ -179,7 +179,7 @@ export const joinShape = z.strictObject({
 /** The outcomes of one check of a join. */
 export const TRACE_OUTCOMES = ['pass', 'warn', 'fail', 'wait'] as const;
 
-/** The checks of a join by both sides: the latest of each side and name. */
+/** The checks that both sides made in a join: the latest result for each side and name of a check. */
 export const traceShape = z.strictObject({
   version,
   nodeId: z.string(),

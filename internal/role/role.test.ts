@@ -53,7 +53,7 @@ describe('checkNodeMove()', () => {
   ]);
   const pairs = NODE_STATES.flatMap((from) => NODE_STATES.map((to) => ({ from, to })));
   test.each(pairs)(
-    'checkNodeMove() from $from to $to',
+    'checkNodeMove() accepts or refuses the change from $from to $to as the list of transitions says',
     ({ from, to }: { from: NodeState; to: NodeState }) => {
       if (from === to) expect(checkNodeMove(from, to)).toBe(false);
       else if (legal.has(`${from}>${to}`)) expect(checkNodeMove(from, to)).toBe(true);

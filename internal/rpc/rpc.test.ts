@@ -257,7 +257,7 @@ test('maxCallsPerConnection delays further calls until one has ended', async () 
   const call = { signal: never, timeoutMs: 8_000 };
   const first = only.describe({}, call);
   const others = [1, 2].map(() => only.describe({}, call));
-  // After another connection was served twice, a third call would also have had time to begin.
+  // By the time another connection was served twice, a third call of this one would have begun too.
   const beside = dial(client, server.fingerprint);
   for (let i = 0; i < 2; i++) await beside.acknowledge({}, call);
   expect(begun.length).toBe(2);

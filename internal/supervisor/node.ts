@@ -73,7 +73,7 @@ export function createGroup(
   return group;
 }
 
-/** A run that begins now. */
+/** Creates the state of a run that starts at this monotonic time, in ms. */
 export function createRun(startedMs: number): Run {
   return {
     controller: new AbortController(),

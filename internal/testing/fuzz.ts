@@ -32,7 +32,7 @@ export interface FuzzResult {
 }
 
 const DEFAULT_SECONDS = 0.5;
-/** Distinguishes a parser that hangs from a busy machine. */
+/** Time limit of one case: long enough that only a parser that hangs exceeds it, even on a busy machine. */
 const MAX_CASE_MS = 10_000;
 /** The minimum number of cases on any machine, because fewer cases would prove nothing. */
 const MIN_CASES = 200;

@@ -147,7 +147,7 @@ await test('a measured boot is accepted by values computed from its files, and e
 
 /** A changed command line or initrd changes PCR 9 first. A changed address of the initrd changes PCR 4. */
 function assertRefused(judgement: Judgement | undefined, wanted: ReadonlyMap<number, Uint8Array>): void {
-  assert.ok(judgement && 'code' in judgement, 'it was accepted');
+  assert.ok(judgement && 'code' in judgement, 'the changed boot was accepted');
   assert.match(judgement.code, /attestation-register-mismatch/);
   const { register, expected, actual } = judgement.details;
   assert.ok(register === 'pcr4' || register === 'pcr9', `refused for ${String(register)}`);

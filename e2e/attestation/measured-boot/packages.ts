@@ -41,7 +41,7 @@ async function provide(name: string, cache: string): Promise<string> {
       signal: new AbortController().signal,
     });
   const found = await find();
-  if (found === undefined) throw new Error(`the archive gave no ${name}`);
+  if (found === undefined) throw new Error(`downloading package ${name}: the archive has no such file`);
   return join(cache, found);
 }
 

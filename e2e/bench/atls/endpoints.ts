@@ -127,7 +127,7 @@ function identityOf({ certPem, keyPem }: TestIdentity): {
 function only(fingerprint: string): (certificate: X509Certificate) => string {
   return (certificate) => {
     const shown = fingerprintOf(certificate);
-    if (shown !== fingerprint) throw new Error(`another server: ${shown}`);
+    if (shown !== fingerprint) throw new Error(`verifying the server: it has another key, ${shown}`);
     return shown;
   };
 }

@@ -14,8 +14,8 @@ const port = await createServer(server).listen('127.0.0.1', 0);
 
 process.on('message', (order: ServerOrder) => {
   globalThis.gc?.();
-  // Also compacts the heap. Otherwise the number of holes varies, and one page of V8 is larger than the
-  // memory of a connection.
+  // Also compacts the heap: a page of V8 is larger than the memory of a connection, so half-empty pages would
+  // hide the result.
   if (order === 'measure') globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   process.send?.(anonymousBytes());
 });

@@ -101,7 +101,8 @@ export async function startCuratorCluster(): Promise<CuratorCluster> {
   await untilListening(port, curator);
   const channels = [owner, first].map((peer) => channelOf(peer, port, cluster));
   const [ownerClient, firstClient] = channels.map((channel) => createClient(Curator, channel));
-  if (ownerClient === undefined || firstClient === undefined) throw new Error('no clients');
+  if (ownerClient === undefined || firstClient === undefined)
+    throw new Error('connecting to the curator: a client is missing');
   return {
     port,
     pid: curator.pid ?? 0,

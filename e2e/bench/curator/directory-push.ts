@@ -102,7 +102,7 @@ export class DirectoryPushes {
     while (crowd.directories < wanted) {
       if (performance.now() - startMs > PUSH_LIMIT_MS)
         throw new Error(
-          `${wanted - crowd.directories} nodes were not told; ${crowd.ends.slice(0, 3).join('; ')}`,
+          `${wanted - crowd.directories} nodes have not received the change; ${crowd.ends.slice(0, 3).join('; ')}`,
         );
       await clock.sleep(2, never);
     }

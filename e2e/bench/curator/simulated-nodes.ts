@@ -38,8 +38,8 @@ export class SimulatedNodes implements Disposable {
   }
 
   /**
-   * Makes all nodes omit their heartbeats until it is disposed. A node omits one heartbeat at most, if this
-   * is shorter than the heartbeat interval.
+   * Makes all nodes omit their heartbeats until the returned object is disposed. If that happens within the
+   * heartbeat interval, each node omits one heartbeat at most.
    */
   silence(): Disposable {
     this.#isSilent = true;

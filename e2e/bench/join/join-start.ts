@@ -68,7 +68,7 @@ async function verificationMs(tpm: Tpm): Promise<number> {
   const { issuer } = tpmHardware(tpm);
   const binding = new Uint8Array(64).fill(7);
   const signal = new AbortController().signal;
-  if (!('issue' in issuer)) throw new Error('a TPM issues over a binding');
+  if (!('issue' in issuer)) throw new Error('the issuer of a TPM has no issue()');
   const document = await issuer.issue(binding, signal);
   const validator = new TpmValidator();
   const context = { ...ANY_MACHINE, nowMs: Date.now() };

@@ -58,7 +58,7 @@ export class FirstNodeRounds implements AsyncDisposable {
     const cpuSeconds = (await cpu) ?? NaN;
     const at = (code: string): number => {
       const ms = finished[code];
-      if (ms === undefined) throw new Error(`the program did not say that ${code} was finished`);
+      if (ms === undefined) throw new Error(`the program did not report the end of step ${code}`);
       return ms;
     };
     return {

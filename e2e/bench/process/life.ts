@@ -30,9 +30,9 @@ export async function runLifeBench(): Promise<readonly BenchResult[]> {
   });
   const [code] = (await once(child, 'exit')) as [number | null];
   const [young = NaN, old = NaN, older = NaN] = readings;
-  if (code !== 0 || readings.length !== 3) throw new Error(`the long life ended with ${code}`);
+  if (code !== 0 || readings.length !== 3) throw new Error(`the process of the long run ended with ${code}`);
   const [atStart, atMiddle, atEnd] = [young, old, older].map((bytes) => (bytes / MB).toFixed(1));
-  const detail = `RssAnon ${atStart} MB at first, ${atMiddle} MB after one such life, ${atEnd} MB after two`;
+  const detail = `RssAnon ${atStart} MB at first, ${atMiddle} MB after one run, ${atEnd} MB after two runs`;
   const value = Math.max(0, (older - old) / MB);
   return [
     {

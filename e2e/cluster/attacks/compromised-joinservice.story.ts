@@ -14,7 +14,7 @@ const USER = 'cluster-joinservice';
 const CONTROL_PLANE = ['ConsensusMember', 'KubernetesController'] as const;
 const REQUIRE =
   "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
-/** Results that no attack may have, except those in `GOT`. */
+/** Words in the result of a successful attack. Only the results in `GOT` may contain them. */
 const WORTH_HAVING = /keys|credential|operator|administrator|secrets|bytes|answer|evidence/;
 
 /**
@@ -39,7 +39,7 @@ const REFUSALS: Readonly<Record<string, RegExp>> = {
   'the address of the control plane for a worker of its own': /^signer-address-other$/,
   'the name of the control plane for a worker of its own': /^signer-address-other$/,
 };
-/** What an attacker gets according to the threat model (§9). */
+/** The attacks that succeed, and what the attacker gets, as docs/threat-model.md (§9) says. */
 const GOT: Readonly<Record<string, string>> = {
   'a statement of the control plane, passed on as it is':
     'the keys of the control plane, sealed to the agent that asked',
@@ -132,7 +132,7 @@ await test('attacks by a compromised join service on a live control plane', asyn
       const forged = JSON.stringify({ ...record, roles: [...CONTROL_PLANE, 'KubernetesWorker'] });
       await cluster.etcdctl('n1', 'put', key, forged);
       await eventually(
-        'the agent says whose signature it lacks',
+        'the agent logs that the signature of an owner is missing',
         90,
         () => cluster.log('n2'),
         (log) => /signer-grant-missing|owner-document-required|join-grant/.test(log),

@@ -1,7 +1,7 @@
 /**
- * An attacker who runs code as the join service of a live control plane. The attacker has its user,
- * credentials, sockets and access to etcd, and nothing else. The program reads its orders from the standard
- * input and writes one line of JSON for each attack.
+ * An attacker who runs code as the join service of a live control plane. The attacker has the user,
+ * credentials, sockets and access to etcd of that service, and nothing else. The program reads its orders
+ * from the standard input and writes one line of JSON for each attack.
  */
 import type { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

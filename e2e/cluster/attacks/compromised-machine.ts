@@ -125,7 +125,7 @@ export class RefusalChecks {
     const isAbout = ({ log, seq, subject: about }: AuditEntry): boolean =>
       log === 'requests' && (subject === undefined ? seq > this.#seq : about === subject);
     const found = await eventually(
-      `the audit has ${String(code)}`,
+      `the audit log has a refusal with ${String(code)}`,
       20,
       async () =>
         (await this.#cluster.audit()).find(

@@ -77,7 +77,7 @@ await test('a worker cannot fill etcd with its status; a full etcd is reported, 
     const said = await cluster.sh('n1', FILL.replace('ETCDCTL', `/opt/cluster/bin/${etcdctl} ${identity}`));
     assert.match(said, /database space exceeded/);
     const { stdout } = await eventually(
-      'status names it',
+      'cluster status reports the full etcd',
       60,
       () => cli('status'),
       (answer) => /state etcd is full/.test(answer.stdout),

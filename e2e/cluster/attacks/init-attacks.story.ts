@@ -84,7 +84,7 @@ await test('attacks on the init port of a real machine and on the CLI of its own
   const refusedFor = (code: string): Promise<string> => {
     let all = '';
     const ask = async (): Promise<string> => (all += await refusals());
-    return eventually(`the log says ${code}`, 30, ask, (text) => text.includes(`"${code}`));
+    return eventually(`the log of the machine has ${code}`, 30, ask, (text) => text.includes(`"${code}`));
   };
 
   await story.test(

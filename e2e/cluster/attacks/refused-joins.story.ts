@@ -148,7 +148,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
       (await cluster.audit()).filter(({ subject }) => subject === mallory.nodeId).length;
     const known = await asked();
     await untilItSays('n3', 'joinclient-owner-unknown', owner);
-    assert.equal(await asked(), known, 'it was told nothing');
+    assert.equal(await asked(), known, 'the refused cluster received no request');
     assert.equal(
       await cluster.try('n3', 'test', '-e', '/var/lib/cluster/enrolment/lock.json').then(({ code }) => code),
       1,
@@ -239,7 +239,7 @@ await test('refused machines: both sides and the audit log have the reason, and 
     await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
     await cluster.run('n2', 'systemctl', 'restart', 'bootstrapper');
     await eventually(
-      'its own agent says it',
+      'the agent of the removed node logs its removal',
       60,
       () => cluster.log('n2'),
       (log) => /this node was removed/.test(log),

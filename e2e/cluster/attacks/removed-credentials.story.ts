@@ -74,7 +74,7 @@ await test('after the loss of a control plane, node remove tests its credentials
     'the join service refuses the removed machine even with a new key, until an owner readmits it',
     async (step) => {
       const configuration = await must('config', 'show');
-      assert.doesNotMatch(configuration, /name: n3/, 'its entry of the inventory went with it');
+      assert.doesNotMatch(configuration, /name: n3/, 'its removal deleted its inventory entry');
       assert.match(await must('node', 'ls', '--removed'), /tpm-ek:[0-9a-f]{64} +n3 +operator:owner +no/);
       await cluster.start('n3');
       const lost = new NodeShell(bench, NAME, 'n3');

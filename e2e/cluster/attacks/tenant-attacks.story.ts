@@ -156,7 +156,7 @@ await test('a tenant with the role edit in a namespace gets no access to the nod
       `systemd-run --quiet --unit fake-metadata /usr/lib/cluster/node -e "${SERVE_METADATA}"`,
     );
     await eventually(
-      'the node itself is answered',
+      'the metadata service answers the node',
       20,
       () => cluster.run(NODE, '/usr/lib/cluster/node', '-e', CONNECT, `${METADATA} 80`),
       (said) => said.endsWith('open'),

@@ -61,7 +61,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
     assert.ok(sources.registry.requests.some((line) => line.startsWith('GET /v2/charts/hello/blobs/')));
     const replicas = ['get', 'deployment', 'db', '-n', 'store', '-o', 'jsonpath={.status.readyReplicas}'];
     assert.equal(await harness.kubectl(...replicas), '2', 'the values of the configuration');
-    assert.deepEqual(sources.repository.requests, [], 'what it does not need is not fetched');
+    assert.deepEqual(sources.repository.requests, [], 'charts that it does not need are not fetched');
   });
 
   await story.test(

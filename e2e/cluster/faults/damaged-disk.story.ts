@@ -107,7 +107,7 @@ await test('a machine with a damaged disk refuses a second init, changes nothing
       assert.ok(line.includes(path), `${line} names ${path}`);
       each.diagnostic(line);
       assert.match(await nodes(), / Ready /, 'Kubernetes answers');
-      assert.equal(await machine.sh(FINGERPRINT), before, 'nothing was touched');
+      assert.equal(await machine.sh(FINGERPRINT), before, 'the agent changed no file');
       assert.equal(await machine.sh(WORKLOADS), workloads, 'the same workloads run');
 
       const goesOn = await listen(machine);
@@ -135,7 +135,7 @@ async function listen(machine: WatchedMachine): Promise<(wanted: Wanted) => Prom
   assert.ok(cursor, shown);
   return async (wanted) => {
     const lines = await eventually(
-      'the agent has said so',
+      'the agent has logged the expected line',
       60,
       async () =>
         (await machine.sh(`journalctl -u bootstrapper -o cat --after-cursor='${cursor}'`)).split('\n'),

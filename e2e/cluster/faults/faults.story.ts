@@ -17,7 +17,7 @@ await test('each fault of a machine has its own message, error code and exit cod
   for (const kind of all('fresh'))
     await story.test(kind.name, async (each) => {
       await assertNamed(each, bench, machine, kind);
-      assert.equal(await machine.clusterId(), undefined, 'the machine is bound to nobody');
+      assert.equal(await machine.clusterId(), undefined, 'the machine belongs to no cluster');
     });
 
   // One init runs into each fault in turn and continues when the fault is removed.

@@ -49,7 +49,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
   await cluster.allReady(NODES, 60);
   const workspace = await cluster.workspace();
   await eventually(
-    'status has nothing to say',
+    'cluster status reports no problem',
     120,
     () => bench.cli('--workspace', workspace, 'status'),
     ({ code }) => code === 0,
@@ -67,7 +67,7 @@ await test('hung processes are detected and affect nothing else', async (story) 
       statusNames(step, bench, cluster, `kube-apiserver on node ${preferred}`),
       watchNodes(cluster, { from, untilMs: hungMs + HUNG_MS }),
     ]);
-    await cluster.try(preferred, 'kill', '-CONT', pid); // the kubelet may have killed it meanwhile
+    await cluster.try(preferred, 'kill', '-CONT', pid); // the kubelet may have killed the API server meanwhile
     await cluster.run(WORKER, 'touch', WATCH_ENDS);
     const longestMs = Number(await watching);
     step.diagnostic(`longest time without an answer on ${WORKER}: ${longestMs} ms`);
@@ -135,7 +135,7 @@ async function mostUsed(
       const line = metrics.find((each) =>
         each.startsWith(`cluster_balancer_upstream_connections{${server}}`),
       );
-      assert.ok(line !== undefined, `the balancer of ${node} says nothing of ${name}`);
+      assert.ok(line !== undefined, `the metrics of the balancer of ${node} do not contain ${name}`);
       if (!line.endsWith(' 0')) users.set(name, [...(users.get(name) ?? []), node]);
     }
   }
@@ -182,7 +182,7 @@ async function statusNames(
   const startedMs = Date.now();
   const workspace = await cluster.workspace();
   const first = await eventually(
-    `status names ${what} first`,
+    `cluster status reports ${what} first`,
     60,
     async () => {
       const { stdout } = await bench.cli('--workspace', workspace, 'status');
@@ -208,10 +208,10 @@ async function moved(
       ...([node, 'journalctl', '-u', 'cluster-apilb', '--no-pager', '-o', 'short-unix'] as const),
     );
     const line = log.split('\n').find((each) => each.includes('closing the connections'));
-    assert.ok(line !== undefined, `the balancer of ${node} closed nothing`);
+    assert.ok(line !== undefined, `the balancer of ${node} closed no connections`);
     const afterMs = Math.round(Number(line.split(' ')[0]) * 1000 - hungMs);
-    step.diagnostic(`${node} left it after ${afterMs} ms`);
-    assert.ok(afterMs < MOVED_MS, `${node} left it after ${afterMs} ms`);
+    step.diagnostic(`the balancer of ${node} closed its connections after ${afterMs} ms`);
+    assert.ok(afterMs < MOVED_MS, `the balancer of ${node} closed its connections after ${afterMs} ms`);
   }
 }
 

@@ -9,7 +9,7 @@ export function certificateExpiryMs(host: string, port: number): Promise<number>
       resolve(Date.parse(socket.getPeerX509Certificate()?.validTo ?? ''));
       socket.destroy();
     });
-    socket.once('timeout', () => socket.destroy(new Error(`${host}:${port} says nothing`)));
+    socket.once('timeout', () => socket.destroy(new Error(`${host}:${port} does not respond`)));
     socket.once('error', reject);
   });
 }

@@ -42,7 +42,7 @@ export class SlowConnection implements AsyncDisposable {
   /** "IP:PORT" */
   get endpoint(): string {
     const address = this.#server.address();
-    if (address === null || typeof address === 'string') throw new Error('a wire without an end');
+    if (address === null || typeof address === 'string') throw new Error('the proxy has no TCP address');
     return `${address.address}:${address.port}`;
   }
 

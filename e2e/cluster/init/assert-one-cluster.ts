@@ -27,12 +27,12 @@ export async function assertOneCluster(
   assert.deepEqual(
     events.map(({ sequence }) => sequence),
     events.map((_, index) => index + 1),
-    'the record of events has no gaps',
+    'the events have no gaps',
   );
   for (const { name } of PHASES)
     assert.ok(
       events.some(({ event }) => event.phase === name && event.kind === 'finished'),
-      `${name} has never finished`,
+      `phase ${name} has never finished`,
     );
   const releases = await machine.node.run(
     'sh',
@@ -45,6 +45,6 @@ export async function assertOneCluster(
   assert.equal(nodes.length, 1, `one node is recorded: ${clusters.stdout}`);
   const outlived =
     'journalctl --unit bootstrapper.service --no-pager | grep -E "remains running|left-over process" || true';
-  assert.equal(await machine.sh(outlived), '', 'nothing that the agent started runs beside its next life');
+  assert.equal(await machine.sh(outlived), '', 'no process of an earlier run of the agent still runs');
   assert.match(await bench.must(...machine.init()), /nothing was changed/);
 }

@@ -31,7 +31,7 @@ export class FaultyConnection implements AsyncDisposable {
     server.listen({ host, port: 0 });
     await once(server, 'listening');
     const address = server.address();
-    if (address === null || typeof address === 'string') throw new Error('a cable without an end');
+    if (address === null || typeof address === 'string') throw new Error('the proxy has no TCP address');
     const cable = new FaultyConnection(server, `${host}:${address.port}`);
     server.on('connection', (near) => cable.#plug(near, connect(far)));
     return cable;

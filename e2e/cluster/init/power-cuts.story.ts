@@ -44,7 +44,7 @@ await test('after a power cut in any phase the same command continues to Ready',
     killed.record(phase, inside);
     assert.ok(
       killed.missing().length < before.length || !inside,
-      `the strike in ${phase} did not count: ${cli.said()}`,
+      `the power cut did not hit phase ${phase}: ${cli.said()}`,
     );
   }
   if (isOff) await bench.must('mini', 'start', '--name', machine.name, 'n1');

@@ -45,7 +45,7 @@ await test('the CLI uploads all components to a machine with an empty store and 
     const cli = bench.startCli(...init);
     const end = waitForExit(cli);
     await waitForOutput(cli, /Uploading components/);
-    await eventually('a good part has arrived', 60, storedBytes, (bytes) => bytes > 100 * 1024 * 1024);
+    await eventually('more than 100 MiB have arrived', 60, storedBytes, (bytes) => bytes > 100 * 1024 * 1024);
     cli.kill('SIGKILL');
     await end;
     const before = await storedBytes();

@@ -177,7 +177,7 @@ export class WatchedMachine {
       if (pid !== undefined && pid !== killed) return pid;
       await delay(50);
     }
-    throw new Error(`nobody has started the ${program} again within ${BACK_MS / 1000} s`);
+    throw new Error(`the ${program} was not started again within ${BACK_MS / 1000} s`);
   }
 }
 

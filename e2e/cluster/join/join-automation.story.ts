@@ -138,7 +138,7 @@ await test('the documented automation examples work', async (story) => {
       const flags = ['--endpoint', first, '--package', `file://${await placeAgent(bench, cluster, 'n2')}`];
       const workspace = await cluster.workspace();
       const printed = await eventually(
-        'there is a cluster to print it of',
+        '`cluster node cloud-init` succeeds once the cluster exists',
         180,
         () => bench.cli('--workspace', workspace, 'node', 'cloud-init', ...flags),
         ({ code }) => code === 0,

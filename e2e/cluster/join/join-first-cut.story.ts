@@ -17,7 +17,7 @@ await test('four machines become a cluster although the first one loses its powe
 
   await story.test('the first machine loses its power when one of the others is admitted', async () => {
     await eventually(
-      'one of them is on its way in',
+      'one of the other machines is admitted',
       300,
       async () => (await Promise.all(MACHINES.slice(1).map((machine) => cluster.log(machine)))).join('\n'),
       (log) => log.includes('admitted to the cluster'),

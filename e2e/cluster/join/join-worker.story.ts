@@ -82,7 +82,7 @@ await test('a worker joins while its agent is killed, renews its certificates, a
       key = await worker.nodeId();
       await worker.killAgent();
       await eventually(
-        'it waits again',
+        'the machine waits again',
         60,
         () => worker.log(),
         (log) => log.split(waits).length > 2,
@@ -123,14 +123,14 @@ await test('a worker joins while its agent is killed, renews its certificates, a
   await story.test('the certificate of the worker is renewed before each expiry', async () => {
     const before = await worker.notAfterMs();
     const renewed = await eventually(
-      'a new certificate',
+      'the worker has a new certificate',
       120,
       () => worker.notAfterMs(),
       (at) => at > before,
     );
     assert.ok(renewed <= Date.now() + 2 * 60 * SECONDS + 5 * SECONDS);
     await eventually(
-      'one more',
+      'the worker has one more certificate',
       120,
       () => worker.notAfterMs(),
       (at) => at > renewed,
@@ -143,14 +143,14 @@ await test('a worker joins while its agent is killed, renews its certificates, a
       await worker.run('systemctl', 'stop', 'bootstrapper');
       const endsMs = await worker.notAfterMs();
       await eventually(
-        'the certificate runs out',
+        'the certificate expires',
         150,
         () => Promise.resolve(Date.now()),
         (now) => now > endsMs + SECONDS,
       );
       await worker.run('systemctl', 'start', 'bootstrapper');
       await eventually(
-        'a certificate that is good',
+        'the worker has a valid certificate',
         60,
         () => worker.notAfterMs(),
         (at) => at > Date.now(),

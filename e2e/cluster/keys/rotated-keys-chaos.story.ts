@@ -39,7 +39,7 @@ await test('key rotation completes while agents are killed in each phase and a w
     const seen: string[] = [];
     const deadlineMs = Date.now() + ROTATION_SECONDS * 1000;
     for (let isDone = false; !isDone;) {
-      assert.ok(Date.now() < deadlineMs, `no end after ${seen.join(' ')}`);
+      assert.ok(Date.now() < deadlineMs, `the rotation has not ended after the phases ${seen.join(' ')}`);
       // While one of two etcd members restarts, there is no quorum and the command fails.
       const shown = await cluster.cliJson<Shown>('keys', 'show').catch(() => undefined);
       const { phase = '', isDone: isOver = false } = shown?.keys ?? {};
@@ -80,7 +80,7 @@ await test('key rotation completes while agents are killed in each phase and a w
     await change(first, 9);
     for (const name of CONTROL_PLANES)
       await eventually(
-        `the watch of ${name} brings the change`,
+        `the watch of ${name} receives the change`,
         30,
         () => reportOf(first, name),
         ({ watched }) => watched === 9,

@@ -54,7 +54,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
     await change(first, count);
     for (const name of LEFT)
       await eventually(
-        `the watch of ${name} brings the change`,
+        `the watch of ${name} receives the change`,
         30,
         () => reportOf(first, name),
         ({ watched }) => watched === count,
@@ -64,7 +64,7 @@ await test('after the loss of a control plane its keys are replaced, and a copy 
   await story.test('the removal of the lost control plane rotates the keys and reports it', async (step) => {
     await cluster.cutPower('n3');
     await eventually(
-      'it counts as gone',
+      'the lost control plane counts as not responding',
       120,
       () => must('node', 'ls'),
       (table) => /^n3 +NotResponding /m.test(table),

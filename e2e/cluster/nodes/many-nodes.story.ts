@@ -134,7 +134,7 @@ for (let round = 1; round <= ROUNDS; round++)
         for (const machine of CONTROL_PLANES) {
           await machines.sh(machine, 'systemctl restart bootstrapper');
           await eventually(
-            `${machine} goes through all of them again`,
+            `the agent of ${machine} starts all phases again`,
             120,
             () => phasesOf(machine),
             (phases) => phases.length === JOINING_PHASES.length,

@@ -107,7 +107,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
           .split('\n')
           .filter((line) => line !== '');
       await eventually(
-        'the backlog',
+        'the follower prints the last line of the log',
         30,
         async () => lines().length,
         (count) => count === 1,
@@ -117,7 +117,7 @@ await test('an operator manages a node: labels, logs, drain with a budget, role 
       await must('node', 'set-role', '--yes', 'n1', '--control-plane', '--force', '--delete-emptydir-data');
       assert.equal(await scheduling(), 'NoSchedule/');
       await eventually(
-        'what it followed',
+        'the follower prints both role changes',
         30,
         async () => lines().map((line) => /KubernetesWorker/.test(line)),
         (work) => work.includes(true) && work.at(0) === false && work.at(-1) === false,

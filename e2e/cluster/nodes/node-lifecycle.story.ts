@@ -111,7 +111,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
         await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
         step.diagnostic(`round ${round}: up ${promotedMs - startMs} ms, down ${Date.now() - promotedMs} ms`);
       }
-      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
+      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd were not restarted');
       await eventually('processes, ports and mounts are as before', 120, traces, (now) => now === before);
       await cluster.allReady(['n1', 'n2'], 60);
     },
@@ -130,7 +130,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       assert.equal(
         await scheduling(),
         'NoSchedule/',
-        'ordinary pods are kept off, and it is cordoned no more',
+        'the taint keeps ordinary pods off, and the node is not cordoned any more',
       );
       assert.equal(await voters(), 2);
       await eventually('no node accepts the pod', 60, visitor, (phase) => phase === 'Pending');
@@ -138,7 +138,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       assert.equal(await scheduling(), '/');
       await eventually('the pod is back', 120, visitor, (phase) => phase === 'Running');
       await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
-      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
+      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd were not restarted');
       await first.kubectl('delete', 'deployment', 'visitor');
     },
   );
@@ -156,7 +156,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       step.diagnostic(`the API was gone for ${gapMs} ms at most`);
       assert.ok(gapMs < 5_000, `right after the promotion the API was gone for ${gapMs} ms`);
       const others = async (): Promise<string> => (await second.etcdctl('root', 'member', 'list')).stdout;
-      assert.match(await others(), /^[^\n]*, started, [^\n]*false\n$/, 'etcd is of one member alone');
+      assert.match(await others(), /^[^\n]*, started, [^\n]*false\n$/, 'etcd has only one member');
       await eventually(
         'no control-plane port is open on n1',
         60,
@@ -172,7 +172,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       await setRole('n1', '--control-plane');
       await eventually('two voters', 60, voters, (count) => count === 2);
       assert.equal(await second.kubectl('get', 'node', 'n1', '-o', SCHEDULING), 'NoSchedule/');
-      assert.equal(await pidsOf('n1'), pids, 'agent, kubelet and containerd ran through all of it');
+      assert.equal(await pidsOf('n1'), pids, 'agent, kubelet and containerd were not restarted');
       await cluster.allReady(['n1', 'n2'], 60);
     },
   );
@@ -216,7 +216,7 @@ await test('a node changes its roles repeatedly, is reset, joins again and is re
       );
       await cluster.start('n2');
       await eventually(
-        'a new key',
+        'the machine has a new key',
         180,
         () => cluster.nodeKey('n2'),
         (now) => now !== key,

@@ -182,7 +182,7 @@ async function curatorsOf(
   owner: (...args: readonly string[]) => Promise<string>,
 ): Promise<readonly string[]> {
   const { nodes } = await eventually(
-    'both nodes say where they are',
+    'both nodes report their addresses',
     60,
     async () => {
       const lines = (await owner('--output', 'json', 'node', 'ls')).trim().split('\n');

@@ -75,7 +75,7 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: e
     const node = ['--node', line.endpoint, '--fingerprint', fingerprint];
     const cli = new InitRun(bench, ['--workspace', workspace, 'init', ...node], 'built');
     try {
-      await within('the CLI is about to init', Promise.race([line.held, cli.ended]));
+      await within('the proxy holds the init request of the CLI', Promise.race([line.held, cli.ended]));
       assert.ok(!cli.over, cli.said());
       const before = await machine.agent();
       assert.equal(await machine.lock(), undefined, 'neither init nor join has locked the machine yet');
@@ -97,7 +97,7 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: e
       const goesOn = by === 'join' ? await goesOnAsMember(race) : await goesOnWithInit(race);
       await machine.restart(how, before);
       assert.notEqual((await machine.agent()).pid, before.pid, context);
-      assert.equal(await machine.lock(), lock, `${context}: after ${how} the lock is what it was`);
+      assert.equal(await machine.lock(), lock, `${context}: the lock has not changed after ${how}`);
       await goesOn();
       assert.equal(await machine.lock(), lock, context);
     } catch (error) {

@@ -13,11 +13,11 @@ const PROVISIONING = '/etc/cluster/provisioning.json';
 
 /** Files on the machine that show whether it belongs to the init or to the join. */
 export interface MachineTraces {
-  /** The request of the init, with the unlock key of its cluster. */
+  /** Whether the request of the init is on disk, which contains the unlock key of its cluster. */
   readonly request: boolean;
   readonly admission: boolean;
   readonly kubeletCredentials: boolean;
-  /** The CA key, which only the creator of a cluster has. */
+  /** Whether the CA key is on disk, which only the creator of a cluster has. */
   readonly clusterKeys: boolean;
 }
 
@@ -69,7 +69,7 @@ export class RacingMachine {
       const text = await this.lock();
       if (text?.endsWith('\n') === true) return text;
     }
-    throw new Error(`nobody has taken the machine within ${PATIENCE_S} s`);
+    throw new Error(`neither init nor join has locked the machine within ${PATIENCE_S} s`);
   }
 
   lock(): Promise<string | undefined> {
@@ -122,7 +122,7 @@ export class RacingMachine {
     if (!hasTpm) return void (await this.sh(`${order} && systemctl restart bootstrapper`));
     await this.sh(`${order} && systemctl restart --no-block bootstrapper`);
     await eventually(
-      'the machine has ended for its register',
+      'the machine has shut down to clear its PCR',
       PATIENCE_S,
       () => this.node.isRunning(this.#bench.signal),
       (isOn) => !isOn,

@@ -54,7 +54,7 @@ function surveyFrom(shown: Shown | undefined): Surveyed | undefined {
   return { ...shown, ...kubernetes, state };
 }
 
-/** One etcd member of one machine, which is asked on that machine only. */
+/** One etcd member of one machine. All commands run on that machine and ask this member only. */
 export class LocalEtcd {
   readonly #cluster: StoryCluster;
   readonly #shell: NodeShell;

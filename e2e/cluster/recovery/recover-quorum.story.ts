@@ -66,7 +66,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
       const labelled = await cluster.cli('node', 'label', 'n4', 'lost=1');
       assert.equal(labelled.code, 0, labelled.stderr);
       assert.doesNotMatch((await cluster.cli('status')).stdout, /LOST/);
-      await eventually('the follower sees it', 30, async () => follower.knows('lost'), Boolean);
+      await eventually('the follower sees the write', 30, async () => follower.knows('lost'), Boolean);
       const traces = await survivor.traces();
       const { exit, code, said, survey } = await cluster.recover('--confirm', NAME);
       assert.deepEqual([exit, code], [EXIT.precondition, 'recover-refused'], said);
@@ -86,7 +86,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
       await machines.cutPower('n3');
       const traces = await survivor.traces();
       const { exit, said } = await eventually(
-        'nobody leads',
+        'etcd has no leader',
         60,
         () => cluster.recover('--confirm', NAME),
         ({ survey }) => survey?.others.every(({ hasLeader }) => !hasLeader) === true,
@@ -302,7 +302,7 @@ await test('a cluster that lost its quorum recovers from the remaining control p
       }
       for (const each of CONTROL_PLANES) {
         const seen = await eventually(
-          `the API server of ${each}`,
+          `the API server of ${each} has the new object`,
           90,
           async () =>
             Promise.all(['kept', 'after', 'lost', 'island'].map((name) => cluster.seenAt(each, name))),

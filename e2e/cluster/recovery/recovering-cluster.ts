@@ -87,7 +87,7 @@ export class RecoveringCluster {
 
   async quorumLost(): Promise<void> {
     await eventually(
-      'the cluster says that its quorum is lost',
+      'the cluster reports that its quorum is lost',
       60,
       () => this.cli('status'),
       ({ code, stdout }) => code === UNHEALTHY && /^quorum +LOST/m.test(stdout),

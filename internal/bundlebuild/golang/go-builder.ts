@@ -41,7 +41,7 @@ export class GoBuilder {
   async prepare(recipe: GoModuleRecipe): Promise<PreparedModule> {
     const directory = join(this.#directory, recipe.id);
     await this.#context.ports.files.makeDirectory(join(directory, 'out'), 0o755);
-    // `go get` raises the language version to that of the modules.
+    // Version 1.21 is only a start: `go get` raises it to the language version of the modules.
     await this.#write(join(directory, 'go.mod'), `module bundle.invalid/${recipe.id}\n\ngo 1.21\n`);
     if (recipe.from.kind === 'own') await this.#copyOwn(recipe, directory);
     else await this.#require(recipe.from.modules, directory, recipe);

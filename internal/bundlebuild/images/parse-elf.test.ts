@@ -6,7 +6,7 @@ const LOADER = '/lib64/ld-linux-x86-64.so.2';
 
 describe('parseElfNeeds()', () => {
   test.each([
-    { name: 'a static program (none)', given: {}, want: { interpreter: undefined, libraries: [] } },
+    { name: 'a static program', given: {}, want: { interpreter: undefined, libraries: [] } },
     {
       name: 'a program with libraries',
       given: { interpreter: LOADER, libraries: ['libmnl.so.0', 'libc.so.6'] },

@@ -42,7 +42,7 @@ export const hostRequirements = {
     { program: 'systemd-nspawn', package: 'systemd-container' },
     { program: 'unshare', package: 'util-linux' },
   ],
-  /** Files instead of programs. */
+  /** Required files that are not programs. */
   files: [{ path: '/usr/share/keyrings/debian-archive-keyring.gpg', package: 'debian-archive-keyring' }],
   kernel: [
     { feature: 'network namespaces', probe: inNetwork('true'), fix: 'boot a kernel with CONFIG_NET_NS' },
@@ -79,7 +79,7 @@ export const hostRequirements = {
   ],
   /** The cgroup controllers that the kubelet requires. */
   controllers: ['cpu', 'cpuset', 'memory', 'pids'],
-  /** For root file system, layers and one node, without the bundle. */
+  /** Free disk space for the root file system, its layers and one node, without the bundle. */
   freeBytes: 6 * 1024 ** 3,
 } as const satisfies HostRequirements;
 

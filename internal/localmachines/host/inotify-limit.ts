@@ -65,7 +65,7 @@ export async function restoreInotifyLimit(
   const needs = await needsOfExisting(host, record, directory);
   if (total(needs) > Math.max(record.before, KERNEL_DEFAULT))
     return await writeRecord(host, { ...record, needs });
-  // Never below the default of the kernel, whatever the record says.
+  // The limit is never set below the default of the kernel, whatever the record says.
   const back = Math.max(record.before, KERNEL_DEFAULT);
   if ((await readLimit(host)) === record.raised) await writeLimit(host, back, signal);
   await host.files.remove(RECORD);

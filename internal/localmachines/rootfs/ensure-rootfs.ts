@@ -19,14 +19,14 @@ export const baseRootfs = {
   // containerd, runc and Kubernetes come from the bundle.
   include: ['ca-certificates', 'procps', 'socat', 'systemd', 'systemd-sysv'],
   hooks: [
-    // A container has no seat, no console, no devices and no clock.
+    // Masks units that a container does not need: it has no seat, no console, no devices and no clock.
     'chroot "$1" systemctl mask systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket ' +
       'systemd-udev-trigger.service systemd-logind.service console-getty.service getty.target ' +
       'apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer',
-    // The journal is on the disk of the node; the kernel log is that of the host.
+    // Stores the journal on the disk of the node, without the kernel log, which is that of the host.
     'mkdir -p "$1/etc/systemd/journald.conf.d"',
     'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
-    // Each node creates its own files in place of these.
+    // Removes files that each node creates for itself.
     'rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/resolv.conf"',
   ],
 } as const;
@@ -79,7 +79,7 @@ export async function ensureRootfs(host: HostPorts, options: RootfsOptions): Pro
   });
   if ((await host.files.stat(target)) !== undefined) return target;
   const partial = `${target}.partial`;
-  // Left by a build that was killed. Not in /tmp, where such a directory would stay forever.
+  // Removes what a killed build has left. The directory is not in /tmp, where it would stay forever.
   await host.files.remove(partial);
   const temporary = `${target}.temporary`;
   await host.files.remove(temporary);

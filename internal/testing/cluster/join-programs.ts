@@ -263,7 +263,7 @@ export class JoinPrograms implements AsyncDisposable {
   }
 }
 
-/** The programs have ended, so no connection is kept open. */
+/** Closes the server. The programs have ended, so no open connection delays this. */
 function closed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }

@@ -34,7 +34,7 @@ test.each([
   expect(watchedKey(body)).toBe(want);
 });
 
-const ten = bytes('/cluster/k'); // a length that looks like a tag
+const ten = bytes('/cluster/k'); // its length, 10, is also the tag of the first field in protobuf
 test.each([
   { name: 'a read', body: bodyOf(RangeRequestSchema, { key, rangeEnd }) },
   { name: 'a read of ten bytes', body: bodyOf(RangeRequestSchema, { key: ten }) },
