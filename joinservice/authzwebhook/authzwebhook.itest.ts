@@ -150,7 +150,7 @@ test('the webhook serves the API server however many silent connections are open
     for (let round = 0; round < 4; round++) {
       for (let i = 0; i < 200; i++) {
         const socket = connect({ host: '127.0.0.1', port });
-        socket.on('error', () => undefined); // the webhook closes this connection for a newer one
+        socket.on('error', () => undefined); // the webhook closes this connection to make room for a newer one
         silent.push(socket);
         if (i % 2 === 0) socket.write(Buffer.from([0x16, 0x03, 0x01])); // the first bytes of a handshake
       }

@@ -15,7 +15,7 @@ import type { Curator as CuratorContract, WatchNodesResponse } from '../curatorp
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { Curator } from './curator.ts';
 
-/** A client of a curator without a network connection. */
+/** The calls of a curator, which a test makes without a network connection. */
 export type CuratorHandlers = Handlers<typeof CuratorContract, MemberIdentity>;
 
 /**

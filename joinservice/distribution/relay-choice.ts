@@ -10,9 +10,10 @@ export interface RelayCandidate {
 export const MAX_RELAYS = 8;
 
 /**
- * Chooses a few workers as relays. A chosen worker stays while it is alive. One that loses its heartbeat is replaced once and not
- * chosen again when it returns, so that watchers are not woken again and again. Workers without a heartbeat are named only while
- * there are too few others, since they may be back before a node that is off needs them.
+ * Chooses a few workers as relays. A chosen worker stays chosen while it is alive. A worker that loses its
+ * heartbeat is replaced, and is not chosen again when it returns, so that watchers are not woken again and
+ * again. Workers without a heartbeat are listed only while there are too few others, since they may be back
+ * before a node that is off needs them.
  */
 export class RelayChoice {
   readonly #candidates = new Map<string, RelayCandidate>();
@@ -38,7 +39,7 @@ export class RelayChoice {
   #next(): readonly string[] {
     const isAlive = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isAlive === true;
     const staying = this.#chosen.filter(isAlive);
-    // In most cases the change is of a node that is not a candidate.
+    // The usual case: all chosen workers are alive, so no other candidate is considered.
     if (staying.length === MAX_RELAYS) return staying;
     const others = [...this.#candidates.keys()].filter((nodeId) => !this.#chosen.includes(nodeId)).toSorted();
     const notAlive = this.#chosen.filter((nodeId) => this.#candidates.has(nodeId) && !isAlive(nodeId));

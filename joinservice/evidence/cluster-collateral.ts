@@ -45,7 +45,10 @@ export class ClusterCollateral {
     this.#ports = ports;
   }
 
-  /** For validators; empty before the first upload. The policy limits the age of documents. */
+  /**
+   * The newest collateral, for validators; empty before the first upload. The policy limits the age of its
+   * documents.
+   */
   get current(): Partial<ProcessorCollateral> {
     const active = this.#active.peek();
     return active.set ? active.value.collateral : {};

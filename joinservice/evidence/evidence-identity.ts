@@ -3,7 +3,8 @@ import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import type { MachineRecord } from '../../internal/records/index.ts';
 
 /**
- * The machine that evidence identifies, and how often the machine was locked to a cluster, as its TPM counts.
+ * The machine that evidence identifies, and how often it was locked to a cluster according to the counter of
+ * its TPM.
  */
 export interface EvidenceIdentity {
   /** Name of the attestation key, hex; undefined without a TPM. */

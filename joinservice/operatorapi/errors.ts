@@ -47,7 +47,10 @@ export const operatorApiErrors = defineErrors({
 /** An error of this directory, with one of its codes. */
 export class OperatorApiError extends errorClass(operatorApiErrors) {}
 
-/** Waits for the signer. @param of what the certificate is for @throws OperatorApiError `operatorapi-signing-failed` */
+/**
+ * Waits for a certificate from the signer. @param of what the certificate is for @throws OperatorApiError
+ * `operatorapi-signing-failed`
+ */
 export function signed<T>(of: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
   return answer.catch((cause: unknown) => {
     if (isAbort(cause, signal)) throw cause;

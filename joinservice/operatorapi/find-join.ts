@@ -26,7 +26,10 @@ export async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<re
   return entries.map((entry) => ({ entry, record: records.join.decode(entry.key, entry.value) }));
 }
 
-/** The queue positions of control planes that wait for the slot to change etcd members, by node ID. */
+/**
+ * The queue of control planes that wait to change the members of etcd, which only one of them may do at a
+ * time: position by node ID.
+ */
 export async function readSlotQueue(
   etcd: KeySpace,
   signal: AbortSignal,

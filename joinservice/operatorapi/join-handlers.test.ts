@@ -114,7 +114,7 @@ describe('decideJoin() for a control plane', () => {
   });
 
   test.each([
-    { name: 'no grant', documents: () => [] },
+    { name: 'a missing grant', documents: () => [] },
     {
       name: 'a grant for another machine',
       documents: ({ signer, joins }: Harness) => [

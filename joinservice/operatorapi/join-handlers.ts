@@ -26,7 +26,7 @@ import { machineTrace } from './machine-trace.ts';
 import type { HandlersOf, OperatorApiParts } from './operator-api-parts.ts';
 
 const MINUTE_MS = 60_000;
-/** How long an approval of an operator is valid, because the machine may be down meanwhile. */
+/** How long an approval by an operator is valid. It is long because the machine may be off when it is approved. */
 const APPROVAL_MS = 24 * 60 * MINUTE_MS;
 const MAX_REASON = 512;
 const MAX_LABELS = 128;
@@ -119,7 +119,10 @@ async function withDecision(
   };
 }
 
-/** What the operator assigns. Only the name may come from the machine, where the operator gave none. */
+/**
+ * What the operator assigns. If the operator gave no name, the name that the machine requests is used;
+ * everything else comes from the operator.
+ */
 function assignmentOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
   const name = approval.name === '' ? (requestedName(claimed) ?? nodeId) : approval.name;
   if (!isNodeName(name)) refuseField('name', 'lower-case letters, digits and dashes, at most 63');

@@ -29,8 +29,8 @@ const OUTCOMES: Readonly<Record<TraceFactRecord['outcome'], TraceFact_Outcome>> 
 };
 
 /**
- * Converts a join request to its message in the contract. @param queue the position of a control plane that
- * waits for its slot
+ * Converts a join request to its message in the contract.
+ * @param queue the position of a control plane in the queue for changing the members of etcd
  */
 export function joinToWire(record: JoinRecord, queue?: SlotPosition): MessageInitShape<typeof JoinSchema> {
   const { machine, claimed, decision } = record;

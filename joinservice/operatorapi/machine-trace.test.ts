@@ -21,7 +21,7 @@ const ADDRESS = '192.0.2.7';
 const IDENTITY = 'tpm-ek:cdcdcdcd';
 const LOOKED_BACK = 2_000;
 
-/** The records in etcd about machines and about decisions. */
+/** The records in etcd about machines and about the decisions on them. */
 class Office {
   readonly etcd = new MemoryEtcd();
   readonly clock = new FakeClock();
@@ -158,7 +158,7 @@ describe('getTrace() of a machine whose evidence was refused', () => {
   });
 });
 
-describe('getTrace() and the join slot', () => {
+describe('getTrace() and the join slot, which one control plane at a time holds', () => {
   interface SlotCase {
     readonly name: string;
     readonly over: Partial<JoinRecord>;

@@ -85,8 +85,8 @@ async function refusedSince(
 }
 
 /**
- * The fact about the slot to change etcd members, which one control plane at a time may use. Empty before the
- * roles are known.
+ * The fact about the join slot: only the control plane that holds it may change the members of etcd. Empty
+ * before the roles are known.
  */
 function slotFacts(
   roles: readonly Role[],
@@ -117,7 +117,7 @@ function slotFacts(
   ];
 }
 
-/** The ID of a node by name or ID, or of a request. */
+/** Finds the ID of a node, given its name or ID or what identifies its join request; undefined if there is none. */
 async function nodeIdNamed(
   etcd: KeySpace,
   subject: string,

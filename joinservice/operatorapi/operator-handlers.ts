@@ -199,7 +199,7 @@ async function requireOtherSigner(
   who: {
     readonly all: readonly Found[];
     readonly name: string;
-    /** The fingerprint of the key that remains an owner. */
+    /** The fingerprint of the key that remains an owner's. */
     readonly remaining: string | undefined;
   },
   signal: AbortSignal,

@@ -44,7 +44,7 @@ async function collectRefusals(
 ): Promise<void> {
   const { seq: last, firstSeq } = headFrom(await etcd.get(auditHeadKey(log), { signal }));
   const oldest = Math.max(firstSeq, last - MAX_SEARCHED + 1);
-  // Numbers are padded, so a hundred of them share a prefix.
+  // Entry numbers in etcd keys are zero-padded, so each hundred of them shares a key prefix.
   for (let hundred = Math.floor(last / 100); hundred >= Math.floor(oldest / 100); hundred--) {
     const { entries } = await etcd.list(auditKey(hundred * 100, log).slice(0, -2), { signal });
     for (const { key, value } of entries.toReversed()) {

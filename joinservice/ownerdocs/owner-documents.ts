@@ -24,7 +24,10 @@ import { Submission, type CurrentTrust } from './submission.ts';
 
 /** Where owner documents and the first owners come from. */
 export interface OwnerDocumentsPorts {
-  /** The state etcd, below the prefix of the cluster. Documents come from here, the owners do not. */
+  /**
+   * The state etcd, below the prefix of the cluster. Only the documents are read from it: who the first
+   * owners are must not come from etcd, which is not trusted.
+   */
   readonly etcd: KeySpace;
   readonly clock: Clock;
   readonly clusterId: string;
@@ -42,7 +45,10 @@ export interface SignedOperator {
 /** Reads owner documents from etcd and verifies each with owners that do not come from etcd. */
 export class OwnerDocuments {
   readonly #ports: OwnerDocumentsPorts;
-  /** The newest document that this process has accepted, by etcd key, so that etcd cannot present an older one again. */
+  /**
+   * The newest document that this process has accepted, by etcd key: if etcd returns an older one later, that
+   * is refused.
+   */
   readonly #floors = new Map<string, Floor>();
   /** The same for the documents of kind `owners`, which form a chain. */
   #ownersFloor: Floor | undefined;

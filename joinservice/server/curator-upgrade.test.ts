@@ -30,7 +30,6 @@ const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 let etcd: MemoryEtcd;
 let cluster: TestCluster;
-/** Certificate subjects of operators. */
 let clock: FakeClock;
 let port: number;
 const open: (() => void | Promise<void>)[] = [];

@@ -49,7 +49,7 @@ const FOLLOWS = [
   ...[JOINS_PREFIX, KEYS_KEY, NODES_PREFIX, OPERATORS_PREFIX],
 ].map((key) => `${CLUSTER_PREFIX}${key}`);
 /**
- * How often a machine may have to ask after the join service runs again. Usually the first or second attempt
+ * How many more attempts a machine may need after the killed program is back. Usually the first or second one
  * succeeds.
  */
 const ASKS_AFTER_IT_IS_BACK = 20;
@@ -163,7 +163,7 @@ async function expectOneMembership(
 interface Step {
   readonly by: ProgramName;
   readonly to: 'etcd' | 'signer';
-  /** The records that the request names. */
+  /** Names of the records in the request. */
   readonly about: string;
   /** The index among requests that look the same. */
   readonly occurrence: number;
@@ -275,7 +275,7 @@ describe('the join service, killed during a join that the machine repeats with t
     async () => {
       const killed = await killedEverywhere('joinservice', ({ by }) => by === 'joinservice');
       const isWrite = ({ step }: Killed): boolean => step.includes('audit');
-      expect(killed.filter(isWrite).length).toBe(4); // admission and commit, each before and after it happened
+      expect(killed.filter(isWrite).length).toBe(4); // admission and commit, each killed before and after the write
       // The signer must sign nothing before the membership is recorded, because such a ticket could be lost.
       const committed = killed.findLastIndex(isWrite);
       expect(killed.slice(0, committed + 1).filter(({ signatures }) => signatures !== 1)).toEqual([]);

@@ -14,8 +14,9 @@ export type ReservedNetworks = Pick<
 export type ReservedNode = Pick<KnownControlPlane, 'nodeId' | 'name' | 'address'>;
 
 /**
- * The address for a certificate, in canonical form. The join service has checked it too, but the signer trusts neither it nor
- * etcd: the networks come from the agent of this node, the control planes from the signer's own memory.
+ * Returns the address for a certificate, in canonical form. The signer trusts neither the checks of the join
+ * service nor etcd: the reserved networks come from the agent of this node, the control planes from the
+ * signer's own memory.
  * @throws SignerError `signer-request-invalid`, `signer-address-other`
  */
 export function checkAddress(

@@ -104,7 +104,7 @@ describe('an attacker who writes etcd and calls the signer gets no shared key', 
     { name: 'roles', swap: { roles: ['KubernetesWorker'] } },
     { name: 'session', swap: { session: new Uint8Array(64).fill(9) } },
     { name: 'time', swap: { timeMs: 1 } },
-  ])('for a statement in which the $name was replaced', async ({ swap }) => {
+  ])('for a statement with a replaced field: $name', async ({ swap }) => {
     const request = { ...(await signer.request(granted())), ...swap };
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-request-invalid'));
   });
@@ -502,7 +502,7 @@ describe('addresses and names', () => {
     });
   });
 
-  test('the reserved address of a control plane that another signer signed for is refused for a worker', async () => {
+  test('a worker gets no certificate for the address of a control plane, also if another signer signed for that control plane', async () => {
     const other = new SignerMachine();
     signer.put(other.record('c3', CONTROL_PLANE));
     signer.write(reservation('192.0.2.3', other.nodeId));

@@ -152,7 +152,7 @@ export class FakeSigner {
     return createReads({ cluster, keys: '/keys', memory: '/memory' }, this);
   }
 
-  /** Calls the signer as any program with the credentials of the join service can. */
+  /** Writes to etcd, as an attacker with access to it could. */
   write(...writes: readonly Write[]): void {
     this.etcd.commitNow({ when: [], then: [...writes] });
   }

@@ -85,7 +85,8 @@ export class MemberSigner {
       : undefined;
     const verified = { request, statement, address, shows, approval };
     const credentials = await this.#credentials(node, verified, signal);
-    // Remembered before the answer: after a crash the machine may repeat the same statement.
+    // The statement is stored before the answer is sent. If a crash loses the answer, the machine may repeat
+    // the same statement.
     await this.#remember(node, verified);
     return credentials;
   }

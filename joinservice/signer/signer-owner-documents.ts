@@ -25,12 +25,18 @@ import { FLOOR_KINDS, type FloorKind, type KnownControlPlane, type SignerMemory 
 
 /** Where owner documents and the first owners come from. */
 export interface SignerOwnerDocumentsPorts {
-  /** Documents come from here, the owners do not. */
+  /**
+   * Only the documents are read from etcd. Who the first owners are comes from `ownerKeys`, because etcd is
+   * not trusted.
+   */
   readonly etcd: KeySpace;
   readonly memory: SignerMemory;
   readonly nowMs: () => number;
   readonly clusterId: string;
-  /** The lowest epoch that is valid for new control planes. */
+  /**
+   * The lowest epoch (number of recoveries of the quorum, plus one) whose documents are valid for new control
+   * planes.
+   */
   readonly epoch: number;
   /** Raw Ed25519 keys of the first owners, from the configuration of this program, which root writes. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
@@ -140,7 +146,7 @@ export class SignerOwnerDocuments {
     const now = resolveOwners({ keys: ownerKeys, floor: undefined }, entries.map(documentBytes), base);
     const seen = await memory.floor('owners');
     const serial = now.floor?.serial ?? 0;
-    // Without the newest seen `owners` document a removed owner would be valid again.
+    // If etcd hides an `owners` document that was seen before, a removed owner would be valid again.
     if (seen !== undefined && seen.serial > serial)
       throw new OwnerDocumentError(
         'owner-document-serial-old',
@@ -150,7 +156,10 @@ export class SignerOwnerDocuments {
     return { ...base, owners: now.keys };
   }
 
-  /** etcd can only raise the epoch, which admits no node; the configuration contains the minimum. */
+  /**
+   * The epoch whose documents are valid. etcd, which is not trusted, can only raise it above the configured
+   * one; that makes documents invalid and admits no node.
+   */
   async #epoch(signal: AbortSignal): Promise<number> {
     const { etcd, epoch } = this.#ports;
     const { record } = await records.cluster.read(etcd, CLUSTER_KEY, signal);

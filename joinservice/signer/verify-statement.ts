@@ -6,7 +6,7 @@ import {
 } from '../../internal/crypto/index.ts';
 import { SignerError } from './errors.ts';
 
-/** How old a statement may be: the machine may wait for its slot and its TPM. */
+/** How old a statement may be. A machine may wait for its slot and its TPM after it has signed the statement. */
 export const STATEMENT_VALID_MS = 10 * 60_000;
 /** How much the clocks of two machines may differ. */
 const CLOCK_TOLERANCE_MS = 5 * 60_000;

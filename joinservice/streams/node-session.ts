@@ -9,11 +9,17 @@ import type {
 } from '../curatorproto/gen/streams_pb.js';
 import { StreamError } from './errors.ts';
 
-/** Data messages of one task that may be in transit: in the node, on the network and in this process. */
+/**
+ * Flow control: how many data messages of one task may be in transit (in the node, on the network and in this
+ * process).
+ */
 export const CREDIT = 16;
-/** Credit is returned for several messages at once, so that not every log line costs a message in the other direction. */
+/**
+ * Credit is returned to the node for several messages at once, so that not every log line costs a message in
+ * the other direction.
+ */
 const CREDIT_BATCH = 4;
-/** Tasks of one node at the same time, mostly followed logs. */
+/** Maximum number of tasks of one node at the same time; most are followed logs. */
 const MAX_TASKS = 16;
 const MAX_DATA_BYTES = 64 * 1024;
 /** A node that does not read this many messages is treated as disconnected. */

@@ -20,7 +20,7 @@ const LIMITS = {
   evidence: { timeoutMs: 45_000, maxBytes: 128 * 1024 },
   metrics: { timeoutMs: 15_000, maxBytes: 4 * 1024 * 1024 },
   reset: { timeoutMs: 15_000, maxBytes: 0 },
-  /** An endpoint that does not answer takes five seconds, and a few endpoints are probed at a time. */
+  /** Enough for endpoints that do not answer: each takes five seconds, and a few are probed at a time. */
   probe: { timeoutMs: 120_000, maxBytes: 4 * 1024 * 1024 },
 };
 const KEY_BYTES = 32;

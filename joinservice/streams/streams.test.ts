@@ -122,7 +122,7 @@ describe('a task for a node', () => {
     expect(seen).toEqual(['a\n', 'b\n']);
   });
 
-  test('the curator returns credit as the caller reads, and not before', async () => {
+  test('the curator lets the node send more data (credit) only as the caller reads', async () => {
     const setup = setUp();
     const node = await openSession(setup);
     const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();

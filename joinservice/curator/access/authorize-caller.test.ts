@@ -63,7 +63,7 @@ describe('authorizeCaller()', () => {
     );
   });
 
-  test('authorizeCaller() lets a recorded key without a certificate request a certificate, and nothing else', async () => {
+  test('authorizeCaller() allows a caller with a recorded key but no certificate to request a certificate, and nothing else', async () => {
     const { cluster, etcd, signer } = await createCurators();
     const reads = { etcd, ownerDocs: signer.ownerDocs(etcd) };
     const viewer = await cluster.addOperator('v', 'viewer');

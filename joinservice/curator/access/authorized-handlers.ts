@@ -47,7 +47,10 @@ function authorizedMethod(method: DescMethod, handler: unknown, check: AccessChe
 type Single = (request: unknown, call: Call<Caller>) => Promise<unknown>;
 type Many = (request: unknown, call: Call<Caller>) => AsyncIterable<unknown>;
 
-/** Ends at once with the reason of the signal, even while the handler waits for the next message of its caller. */
+/**
+ * Passes the messages on. When the signal fires, throws its reason at once, even while the handler waits for
+ * the next message of its caller.
+ */
 async function* untilAborted(messages: AsyncIterable<unknown>, signal: AbortSignal): AsyncGenerator<unknown> {
   // A new promise for each message: racing one promise for the whole stream would keep every message in memory.
   let interrupt: (reason: unknown) => void = () => undefined;

@@ -93,7 +93,7 @@ describe('one etcd watch', () => {
   });
 });
 
-/** Ends the membership of a node in the order in which node removal does it. */
+/** Ends the membership of a node with the same steps as `cluster node remove`. */
 async function takeOut(curators: TestCurators, node: TestPeer): Promise<void> {
   const nodeId = nodeIdOf(node);
   const mutation = () => ({ idempotencyKey: crypto.randomUUID() });

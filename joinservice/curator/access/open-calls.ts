@@ -19,7 +19,7 @@ export class OpenCalls {
 
   constructor(options: {
     readonly etcd: KeySpace;
-    /** A node in the form that the node feed provides. */
+    /** Looks up a node in the cache of the node feed; undefined if it has no record. */
     readonly view: (nodeId: string) => NodeView | undefined;
   }) {
     this.#etcd = options.etcd;
@@ -56,8 +56,9 @@ export class OpenCalls {
   }
 
   /**
-   * Watches the records of operators until the signal fires. Any change of a record ends the calls of that operator, who then
-   * calls again. Uses progress notifications, because a new list does not show whether a record changed.
+   * Watches the records of operators until the signal fires. Any change of a record ends the calls of that
+   * operator, who then calls again. Progress notifications let the watch resume where it stopped: a new list
+   * would not show which records changed in between.
    */
   async run(signal: AbortSignal): Promise<void> {
     for await (const event of this.#etcd.watch(OPERATORS_PREFIX, { signal, withProgress: true })) {

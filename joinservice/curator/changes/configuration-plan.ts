@@ -59,7 +59,7 @@ export function configurationChange(
   return { entry, paths };
 }
 
-/** Stores a configuration. */
+/** The etcd write that stores a configuration. */
 export function configurationWrite(
   document: Uint8Array,
   by: { readonly updatedMs: number; readonly updatedBy: string },

@@ -34,7 +34,7 @@ export interface Mutation {
 
 /** What a mutation writes, planned from records that were just read. */
 export interface MutationPlan {
-  /** The records that the plan is based on are unchanged. */
+  /** Conditions that fail if a record that the plan is based on has changed. */
   readonly when: readonly Condition[];
   /** The writes; empty if nothing has to change. */
   readonly then: readonly Write[];

@@ -36,7 +36,7 @@ const configurationWith = (...inventory: readonly { identity: string; name: stri
 const bytesOf = (document: unknown) => new TextEncoder().encode(JSON.stringify(document));
 const entry = (roles: string[], identity = EK) => ({ identity, name: 'w-1', roles });
 
-/** A worker on a TPM, in a cluster whose configuration is `document`. */
+/** A worker that is identified by its TPM, in a cluster whose configuration is `document`. */
 async function createHarness(document: unknown = configurationWith(), state: 'UP' | 'DECOMMISSIONED' = 'UP') {
   const world = await createCurators();
   const { etcd, cluster, owner, curator } = world;
@@ -113,7 +113,7 @@ describe('setNodeRoles() to a control plane', () => {
   });
 
   test.each([
-    { name: 'no signed document', documents: () => [] },
+    { name: 'a call without a signed document', documents: () => [] },
     {
       name: 'a grant for another machine',
       documents: (harness: Harness) => [
@@ -181,7 +181,7 @@ describe('deleteNode()', () => {
   const without = configurationWith();
   const refusals = [
     {
-      name: 'the configuration still has the inventory entry',
+      name: 'the inventory lists the machine and no new configuration is submitted',
       given: () => ({}),
       code: 'curator-inventory-names',
     },

@@ -14,10 +14,13 @@ const MAX_TEXT = 1024;
 const MAX_NAME = 256;
 const MAX_ENTRIES = { runnables: 512, certificates: 64, controlPlane: 8, facts: 64, members: 32 } as const;
 
-/** What a node may write at once, and then per second; an hour of it is 7 MiB, and etcd keeps an hour of history. */
+/**
+ * How much a node may write at once, and then in each second: in an hour 7 MiB. etcd keeps the history of one
+ * hour.
+ */
 const BURST_BYTES = 1024 * 1024;
 const BYTES_PER_SECOND = 2 * 1024;
-/** The number of nodes that are counted separately. */
+/** Maximum number of nodes whose writes are counted. */
 const MAX_NODES = 8_192;
 
 /**

@@ -77,7 +77,7 @@ async function createCurator() {
   return { cluster, owner, wire, handlers, space, feed: curator.nodes };
 }
 
-/** The nodes as one watcher sees them after all messages that it received. */
+/** A watcher, with the nodes as the messages that it received describe them. */
 class Believer {
   readonly nodes = new Map<string, string>();
   position: WatchPosition | undefined;

@@ -48,7 +48,7 @@ export class NodeFeed {
   /** Subscriptions to a single node, by its ID. */
   readonly #byNode = new Map<string, Set<FeedSubscription>>();
   #revision = 0n;
-  /** The feed has seen all changes up to this revision, and remembers the later ones. */
+  /** The feed knows which nodes have changed after this revision, but not which ones changed before it. */
   #knownSince = 0n;
   #moved = Promise.withResolvers<void>();
   #isListed = false;
@@ -116,7 +116,10 @@ export class NodeFeed {
     return nodeViewFrom(this.#nodes.get(nodeId) ?? {});
   }
 
-  /** A watch of one node must not iterate over thousands of others, since all nodes reconnect at once after an outage. */
+  /**
+   * The nodes that changed after a revision. For a watch of one node this looks at that node only: after an
+   * outage thousands of nodes open such watches at once.
+   */
   #changedSince(after: bigint | undefined, nodeId: string | undefined): readonly string[] {
     const isNew = (at: bigint | undefined): boolean =>
       at !== undefined && (after === undefined || at > after);

@@ -65,8 +65,8 @@ export interface NodeHandlerParts {
 }
 
 /**
- * Watches nodes. If the position is of another epoch, etcd was restored, so the watch ignores it and sends
- * everything.
+ * Watches nodes from a position. If the position is of another epoch, etcd was restored since, so the watch
+ * ignores it and sends everything.
  */
 async function* watch(
   { etcd, feed }: NodeHandlerParts,

@@ -18,13 +18,13 @@ import type { NewDecision, NodeAssignment } from './decide-join.ts';
 import { auditVerdictOf, describeMachine, traceFactsOf } from './decision-audit.ts';
 import { isWorthWriting, joinRecordOf, keepsStoredRecord, POLICY_ADMISSION_MS } from './join-record.ts';
 
-/** Requests of one machine under older keys that one decision removes. */
+/** Maximum number of older requests of the same machine, under other keys, that one decision deletes. */
 const MAX_REPLACED = 4;
 
 export interface AdmissionsPorts extends DecisionPorts {
   /** The log of requests, for machines that are not admitted; admissions are in `audit`. */
   readonly requests: AuditLog;
-  /** Bounds what machines that are not admitted can cause to be written. */
+  /** Limits the writes that machines without an admission can cause. */
   readonly budget: WriteBudget;
 }
 

@@ -114,8 +114,8 @@ type Refusal = { readonly kind: 'refuse'; readonly code: JoinErrorCode; readonly
 type Wait = { readonly kind: 'wait'; readonly code: JoinErrorCode; readonly why: string };
 
 /**
- * Reasons to refuse a machine under every policy: a wrong clock, a removal, a second membership of one
- * machine.
+ * The reason for which every policy refuses a machine: a wrong clock, a removal, or a second membership of
+ * the same machine.
  */
 function refusalOf(
   { nodeId, machine, claimed }: JudgedApplicant,

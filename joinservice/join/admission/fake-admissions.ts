@@ -15,7 +15,7 @@ import { RefusalAudit } from '../requests/refusal-audit.ts';
 
 const never = new AbortController().signal;
 export const MINUTE_MS = 60_000;
-/** The ID of the control-plane node in every `Harness`. */
+/** The hash of the configuration in every `AdmissionHarness`. */
 export const POLICY_SHA256 = 'ab'.repeat(32);
 export const BUDGET = { size: 1_200, periodMs: 10 * MINUTE_MS };
 
@@ -30,7 +30,7 @@ function newWorld(): HarnessParts {
   return { etcd: new MemoryEtcd(), clock, owner: new FakeOwner({ clock }) };
 }
 
-/** The admission of one node, with its watches running, on an in-memory etcd. */
+/** The admission part of the join service of one control plane, with its watches running, on an in-memory etcd. */
 export class AdmissionHarness implements Disposable {
   readonly etcd: MemoryEtcd;
   readonly clock: FakeClock;
@@ -42,7 +42,7 @@ export class AdmissionHarness implements Disposable {
   readonly #configuration = new EventValue<ActiveConfiguration>();
   readonly #stop = new AbortController();
 
-  /** `world`: the etcd and clock that several join services share. */
+  /** @param world the etcd and clock that several join services share */
   constructor(policy: Partial<JoinPolicy> = {}, world: HarnessParts = newWorld()) {
     this.etcd = world.etcd;
     this.clock = world.clock;

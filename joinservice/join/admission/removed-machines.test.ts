@@ -88,7 +88,7 @@ describe('a removed machine', () => {
   test('a removed machine is refused even if an operator approved it before its removal', async () => {
     const world = await createWorld(auto);
     await world.join(1);
-    await world.ask(2).catch(() => undefined); // refused: one membership
+    await world.ask(2).catch(() => undefined); // refused, because one machine can have only one membership
     const { harness } = world;
     await world.remove('node-1');
     const key = records.join.key('node-2');
@@ -144,7 +144,7 @@ describe('a removed machine', () => {
     await world.join(1);
     await world.remove('node-1', [world.readmit(1)]);
     expect(await world.ask(2)).toMatchObject({ kind: 'admitted' });
-    // the key that the reset replaced
+    // its old key stays refused: the reset has replaced it
     await expect(world.ask(1)).rejects.toEqual(coded('join-decommissioned'));
   });
 
@@ -190,9 +190,9 @@ describe('a removed machine', () => {
   });
 
   test.each([
-    { name: 'a chip that several virtual machines share', listed: false, want: 'admitted' },
-    { name: 'a chip that the inventory names', listed: true, want: 'join-decommissioned' },
-  ])('recognizes a machine by $name: $want', async ({ listed, want }) => {
+    { name: 'the chip of a removed machine, which several virtual machines can share', listed: false, want: 'admitted' },
+    { name: 'the chip of a removed machine, which the inventory lists as one machine', listed: true, want: 'join-decommissioned' },
+  ])('a machine with $name: $want', async ({ listed, want }) => {
     const identity = `snp-chip:${'c'.repeat(128)}`;
     const chip = { ...PROVED, identity };
     const entry = { identity, name: 'w-1', roles: ['worker' as const], labels: {} };

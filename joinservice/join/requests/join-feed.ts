@@ -42,7 +42,7 @@ export class JoinFeed {
     return this.all.filter(({ record }) => record.state !== 'joined');
   }
 
-  /** The ID of the node for which an unused approval reserves a name. */
+  /** The ID of the node for which an approval reserves this name; undefined if the name is not reserved. */
   promisedTo(name: string, nowMs: number): string | undefined {
     return this.all.find(
       ({ record }) =>

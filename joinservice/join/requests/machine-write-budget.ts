@@ -6,12 +6,12 @@ import type { Clock } from '../../../internal/clock/index.ts';
  */
 const MAX_WRITES = 16;
 const PERIOD_MS = 10 * 60_000;
-/** Number of machines that are counted separately. A policy admits each of them. */
+/** Maximum number of machines whose writes are counted. Each of them was admitted by a policy. */
 const MAX_MACHINES = 8_192;
 
 /**
- * Bounds what each machine that a policy admits can cause this node to write. Such a machine does not count against
- * `WriteBudget`, and may come with new keys or other claims as often as it likes.
+ * Limits what each machine that a policy admits can cause this node to write. Such a machine does not count
+ * against `WriteBudget`, and it could send requests with new keys or other claims as often as it likes.
  */
 export class MachineWriteBudget {
   readonly #clock: Clock;

@@ -4,7 +4,7 @@ import type { WriteBudget } from './write-budget.ts';
 
 /** A repeated refusal within this time is counted, not written. */
 const REPEAT_MS = 60_000;
-/** Kinds of refusals that are counted separately. */
+/** Maximum number of kinds of refusals that are counted. */
 const MAX_KINDS = 1_024;
 
 /** A machine that was refused before a decision: for its evidence or its key. */

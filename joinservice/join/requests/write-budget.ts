@@ -5,9 +5,10 @@ import { sourcePathOf } from '../../../internal/rpc/index.ts';
 const SHARES = [3 / 4, 1 / 2, 1 / 4] as const;
 
 /**
- * Bounds what unauthenticated machines can cause this node to write. A period allows a fixed number of
- * writes; further writes are only counted. The whole budget is available at the start of a period, so that a
- * rack can start at once, and no source can use all of it.
+ * Limits what unauthenticated machines can cause this node to write. A period allows a fixed number of
+ * writes; further writes are only counted. The whole budget is available at the start of a period, so that
+ * all machines of a rack can start at once. A single source (address, site or organization) can use only its
+ * share.
  */
 export class WriteBudget {
   readonly #clock: Clock;

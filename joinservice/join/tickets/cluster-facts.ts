@@ -41,9 +41,12 @@ export interface ClusterFactsPorts {
 /** The facts about the cluster that a machine gets with the first message of the stream, and with its ticket. */
 export class ClusterFacts {
   readonly #ports: ClusterFactsPorts;
-  /** Shared, because a whole rack of machines joins at the same time and each join reads all nodes. */
+  /**
+   * Concurrent calls share one read, because a whole rack of machines joins at the same time and each join
+   * reads all nodes.
+   */
   readonly #nodes: SharedRead<readonly NodeView[]>;
-  /** Shared, because every machine causes this read before it waits for a slot. */
+  /** Concurrent calls share one read, because every machine causes it before it waits for a slot. */
   readonly #ownership: SharedRead<OwnedCluster>;
 
   constructor(ports: ClusterFactsPorts) {
@@ -118,8 +121,8 @@ export class ClusterFacts {
     const nodes = await this.#nodes.get();
     signal.throwIfAborted();
     const holds = (view: NodeView): boolean =>
-      // A control plane that got its last ticket from a release without address reservations: its status has the
-      // address.
+      // A control plane whose last ticket came from a release without address reservations: only its status
+      // has the address.
       (view.isAlive || isActiveControlPlane(view)) && canonicalAddress(addressOf(view)) === address;
     return nodes.find(holds)?.record.nodeId;
   }

@@ -37,7 +37,7 @@ const MAX_PEM_BYTES = 16 * 1024;
 const MAX_ENROLMENT_BYTES = 16 * 1024;
 const MAX_ROLES = 8;
 const MAX_ROLE = 64;
-/** The evidence of a machine in its best variant, and the evidence of its key. */
+/** A machine sends at most two pieces of evidence: that of its strongest variant, and that of its key. */
 const MAX_EVIDENCE = 2;
 
 /** Dependencies of `Tickets`. */
