@@ -61,7 +61,10 @@ async function runProgram(): Promise<number> {
   });
 }
 
-/** Kills this process by the signal itself: `process.exit` waits for file operations, which hang on a dead network share. */
+/**
+ * Ends this process with the signal itself: `process.exit` would wait for file operations, which can hang on
+ * a dead network share.
+ */
 function endBy(signal: 'SIGINT' | 'SIGTERM', code: number): void {
   process.emit('exit', code); // makes the spinner restore the cursor
   process.removeAllListeners(signal);

@@ -60,7 +60,8 @@ async function run(
     output,
     clock: new SystemClock(),
     signal,
-    // `status` represents the commands that only print.
+    // `probe` replaces `status`, because the name of a command decides whether it counts as one that only
+    // prints.
     entries: [probe, ...COMMANDS.map((each) => (each.name === 'status' ? { ...probe, ...alone } : each))],
     createHost: () => host,
     createPorts: async () => {
@@ -105,7 +106,7 @@ describe('runApp()', () => {
     expect(workspace).toBe('/w');
   });
 
-  test('loads no command and no ports for --help, --version and usage errors', async () => {
+  test('loads neither commands nor ports (access to files, processes, network) for --help, --version and usage errors', async () => {
     for (const args of [['--help'], ['--version'], [], ['nonsense'], ['-h']]) {
       expect((await run(args)).loaded).toEqual([]);
     }
@@ -177,7 +178,7 @@ describe('runApp()', () => {
   );
 });
 
-describe('lost output', () => {
+describe('standard output', () => {
   const lost = (kind: OutputLoss['kind'], code: string): Output => ({
     closed: new AbortController().signal,
     flush: async () => ({ kind, error: Object.assign(new Error(code), { code }) }),
@@ -202,13 +203,13 @@ describe('lost output', () => {
     expect(code).toBe(EXIT_CODES.interrupted.number);
   });
 
-  test('ends a read-only command with its own exit code and no message', async () => {
+  test('that is lost ends a read-only command with an exit code for this case and no message', async () => {
     const { code, host } = await run(['help', 'exit-codes'], one, running, lost('closed', 'EPIPE'));
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(host.codes).toEqual([]);
   });
 
-  test('does not change the exit code of a command that makes changes', async () => {
+  test('that is lost does not change the exit code of a command that makes changes', async () => {
     expect((await run(['probe', 'one'], one, running, lost('closed', 'EPIPE'))).code).toBe(0);
     const failed = await run(['probe', 'one'], failing('partial'), running, lost('closed', 'EPIPE'));
     expect(failed.code).toBe(EXIT_CODES.partial.number);
@@ -341,7 +342,7 @@ describe('help', () => {
 });
 
 describe('error catalog', () => {
-  test('contains every code of the sources once', () => {
+  test('contains every error code of the source code exactly once', () => {
     const root = new URL('../..', import.meta.url).pathname;
     expect(() =>
       execFileSync(process.execPath, ['.ci/collect-errors.ts', '--check'], { cwd: root, stdio: 'pipe' }),

@@ -78,7 +78,7 @@ export function effectOf(command: string): 'reads' | 'changes' {
   return READING.has(command) ? 'reads' : 'changes';
 }
 
-/** Whether the command is on exactly one of the lists. */
+/** Whether the command is on exactly one of the two lists above. */
 export function isListed(command: string): boolean {
   return READING.has(command) !== CHANGING.has(command);
 }

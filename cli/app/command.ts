@@ -13,7 +13,7 @@ export interface CommandPorts {
   readonly clock: Clock;
 }
 
-/** Absolute directories of this run. */
+/** Absolute paths of the directories that this run uses. */
 export interface CommandPaths {
   /** `$XDG_CACHE_HOME/cluster`: blobs, bundles. May be deleted at any time. */
   readonly cache: string;
@@ -27,7 +27,7 @@ export interface CommandPaths {
   readonly identity?: string | undefined;
 }
 
-/** Everything a command may use: no `process`, streams or clock beside it. */
+/** Everything that a command may use. It must not use `process`, its streams or the system clock directly. */
 export interface CommandContext {
   readonly host: Host;
   readonly ports: CommandPorts;

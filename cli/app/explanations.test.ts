@@ -18,7 +18,7 @@ const program = await createProgram({
 function missingIn(text: string): string | undefined {
   let at: Command = program;
   for (const word of text.split(/\s+/).slice(1)) {
-    if (word === '--') return undefined; // the words after `--` are a program for a local machine
+    if (word === '--') return undefined; // Words after `--` are the command line of another program, which runs on a local machine.
     if (word.startsWith('--')) {
       const flag = word.replace(/[^a-z-].*$/, '');
       const known = [...at.options, ...program.options].map(({ long }) => long);

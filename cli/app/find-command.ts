@@ -14,7 +14,7 @@ export function findCommand(
   return { found, unknown: undefined };
 }
 
-/** "node set-role": the words that call a command, without the name of the program. */
+/** The words that call a command, without the name of the program, such as "node set-role". */
 export function commandPath(command: Command): string {
   const { parent } = command;
   return parent === null ? '' : `${commandPath(parent)} ${command.name()}`.trimStart();

@@ -63,13 +63,13 @@ describe('output in a pipe', () => {
     expect(out.trim()).toBe('100');
   });
 
-  test('output that is not read to its end gives its own exit code and no message', async () => {
+  test('the program exits with a code for this case and no message if the reader stops before the end', async () => {
     const { out, code } = await inShell('help errors -o json 2>&1 | head -c 100');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
     expect(out).toHaveLength(100);
   });
 
-  test('output that is not read at all gives the same exit code', async () => {
+  test('the program exits with the same code if nothing is read at all', async () => {
     const { code } = await inShell('help exit-codes | true');
     expect(code).toBe(EXIT_CODES.outputClosed.number);
   });

@@ -60,7 +60,7 @@ async function flushed({ output, signal }: AppOptions): Promise<OutputLoss | Int
   return await Promise.race([output.flush(), interrupted]);
 }
 
-/** Facts about the command that are known when it has ended. */
+/** The command that runs, as far as it is known: filled in while the command line is parsed. */
 interface Run {
   effect: ReturnType<typeof effectOf>;
   /** The words of the command, such as "node drain". */
@@ -85,7 +85,8 @@ async function runCommand(options: AppOptions, started: Started): Promise<number
     if (!options.output.closed.aborted)
       host.say('app-stopping', 'stopping; press Ctrl-C again to end immediately');
   };
-  // Without a reader, a command that only prints has nothing left to do; one that makes changes continues.
+  // When nobody reads the output any more, a command that only prints stops; one that makes changes
+  // continues.
   const onClosed = (): void => {
     if (started.run.effect === 'reads') stopping.abort(new Interruption('outputClosed'));
   };

@@ -50,8 +50,10 @@ function identityPolicy(tpm: object): string {
 }
 
 /**
- * A policy that accepts every machine with the software of the quote. @param tpm the TPM section; without it,
- * the default decides whether the key must be enrolled
+ * A policy that accepts every machine that runs the same software as the machine of the test quote (same PCR
+ * 4).
+ * @param tpm overrides of the TPM section; without them, the default decides whether the attestation key must
+ * be enrolled
  */
 async function anyMachine(tpm: object): Promise<string> {
   const { explanation } = await explain(QUOTE);
@@ -64,7 +66,7 @@ async function anyMachine(tpm: object): Promise<string> {
   });
 }
 
-/** A report of a root CA whose name differs from AMD’s in one letter. */
+/** A test root CA whose name differs from that of AMD’s root CA in one letter, and a CRL that it signed. */
 const amd = new TestAmd('Milan');
 const FORGED_CRL = issueCrl({ issuer: amd.ark, thisUpdateMs: 0, nextUpdateMs: Date.UTC(2030, 0, 1) });
 
@@ -167,8 +169,8 @@ describe('attest explain', () => {
   test('does not claim that a TPM holds the key of a quote', async () => {
     const { explanation } = await explain(QUOTE);
     const signer = explanation.checks.find(({ name }) => name === 'qualified-signer');
-    // The parent of this key is unknown here, so the check has no result instead of comparing a value with
-    // itself.
+    // The qualified name of a key depends on its parent key, which is not known here. So the check is
+    // skipped: it could only compare the value with itself.
     expect(signer).toMatchObject({ outcome: 'skipped' });
     expect(explanation.warnings.join()).toMatch(/nothing proves that a TPM holds this key/);
     expect(explanation.warnings.join()).not.toMatch(/genuine/);
@@ -254,7 +256,7 @@ describe('attest explain', () => {
       want: 'snp-report-size',
     },
     {
-      name: 'a TDX quote under a policy without its section',
+      name: 'a TDX quote under a policy without a TDX section',
       asked: { ...TD_QUOTE, policy: 'policy.yaml' },
       want: 'attestation-policy-missing',
     },
@@ -388,7 +390,7 @@ describe('attest explain of an evidence document', () => {
   const asked = { evidence: 'document', variant: 'tpm' };
   const more = { document, other: encodeSnpEvidence({ report: new Uint8Array(), certificates: [] }) };
 
-  test('checks the binding without a policy', async () => {
+  test('checks the binding even if no policy is given', async () => {
     const bound = await explain({ ...asked, binding: recorded.binding }, more);
     expect(bound.explanation).toMatchObject({ verdict: 'accepted', policy: null });
     expect(bound.explanation.checks).toContainEqual(
@@ -399,12 +401,12 @@ describe('attest explain of an evidence document', () => {
     await expect(explain({ ...asked, binding: '00' }, more)).rejects.toMatchObject({ code: 'attest-option' });
   });
 
-  test('warns about a possible replay without a binding', async () => {
+  test('warns about a possible replay if no binding is given', async () => {
     const { explanation } = await explain(asked, more);
     expect(explanation.warnings).toContainEqual(expect.stringMatching(/may be a replay/));
   });
 
-  test('requires an enrolled key under a policy', async () => {
+  test('requires an enrolled key if a policy is given', async () => {
     const { explanation } = await explain(
       { ...asked, binding: recorded.binding, policy: 'policy.yaml' },
       more,
@@ -412,7 +414,7 @@ describe('attest explain of an evidence document', () => {
     expect(explanation).toMatchObject({ verdict: 'refused', code: 'quote-key-unknown' });
   });
 
-  test('refuses a document of another variant', async () => {
+  test('refuses an evidence document of another variant than the given one', async () => {
     const { explanation } = await explain({ ...asked, evidence: 'other' }, more);
     expect(explanation).toMatchObject({ verdict: 'refused', code: 'quote-document-malformed' });
   });

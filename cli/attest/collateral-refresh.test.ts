@@ -193,7 +193,7 @@ describe('attest collateral refresh', () => {
   test.each([
     { name: 'an FMSPC of another length', wanted: { fmspc: ['90c0'] } },
     { name: 'an unknown product', wanted: { product: ['Naples'] } },
-    { name: 'nothing', wanted: { fmspc: [], product: [] } },
+    { name: 'a call without product and FMSPC', wanted: { fmspc: [], product: [] } },
   ])('refuses $name before any request', async ({ wanted }) => {
     await expect(refresh(wanted)).rejects.toMatchObject({ code: 'attest-option' });
     expect(asked).toEqual([]);

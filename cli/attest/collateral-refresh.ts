@@ -13,7 +13,10 @@ import { fetchDocuments, sourcesOf, type RefreshOptions } from './fetch-document
 
 const PRODUCTS: readonly string[] = ['Milan', 'Genoa', 'Turin'];
 
-/** `cluster attest collateral refresh`: fetches documents, verifies all of them, then replaces those of the workspace. */
+/**
+ * `cluster attest collateral refresh`: fetches the documents of AMD and Intel, verifies all of them, and only
+ * then replaces those of the workspace.
+ */
 export async function runCollateralRefresh(
   context: CommandContext,
   options: RefreshOptions,

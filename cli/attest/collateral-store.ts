@@ -50,19 +50,22 @@ export class CollateralStore {
     }
   }
 
-  /** For validators; empty before the first refresh: evidence that needs collateral is then refused. */
+  /**
+   * The stored documents in the form that validators take. Before the first refresh there are none, so
+   * evidence that needs them is refused.
+   */
   async collateral(): Promise<Collateral> {
     const bundle = await this.bundle();
     return bundle === undefined ? {} : collateralFrom(bundle.items, await this.seenEvaluationNumber());
   }
 
-  /** The state that the next bundle is compared with, to refuse older documents. */
+  /** What the next bundle is compared with, so that documents older than the stored ones are refused. */
   async verified(): Promise<VerifiedBundle> {
     const evaluationNumber = await this.seenEvaluationNumber();
     return { ...((await this.bundle()) ?? NO_COLLATERAL), evaluationNumber };
   }
 
-  /** Saves a bundle. */
+  /** Saves the highest evaluation number, then the verified bundle. */
   async replace(verified: VerifiedBundle): Promise<void> {
     await this.#files.makeDirectory(this.#directory);
     const evaluationNumber = Math.max(verified.evaluationNumber, await this.seenEvaluationNumber());

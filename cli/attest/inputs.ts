@@ -34,7 +34,7 @@ export interface ExplainInputs {
   readonly nowMs: number;
 }
 
-/** Where files are read. */
+/** Access to the files that the arguments name. */
 export interface ReadingPorts {
   readonly files: FilePort;
   /** The directory that relative paths start from. */
@@ -113,7 +113,7 @@ async function readPolicy(path: string, ports: ReadingPorts): Promise<Policy> {
   return parsePolicy(sectionOf(sectionOf(input, 'attestation'), 'policy'));
 }
 
-/** The section of that name; the input itself if it has none. */
+/** The section `name` of a document; a document without this section is returned whole. */
 function sectionOf(input: unknown, name: string): unknown {
   const isWrapped = typeof input === 'object' && input !== null && name in input;
   return isWrapped ? (input as Record<string, unknown>)[name] : input;

@@ -66,7 +66,10 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   });
 }
 
-/** Requires only a genuine, bound quote that matches its event log. */
+/**
+ * The policy that applies when the caller gave none: any genuine quote that is bound to the request and
+ * matches its event log.
+ */
 function anyPolicy(pcrs: readonly number[]): Policy {
   return {
     version: 'not-judged',
@@ -117,7 +120,10 @@ function judgeParts(
   };
 }
 
-/** Other tools put the nonce itself into extraData. */
+/**
+ * In a raw quote of another tool, extraData is the nonce itself. Evidence documents of this project have a
+ * hash there.
+ */
 function checkRawBinding(
   { statement }: VerifiedQuote,
   binding: ExplainInputs['binding'],
@@ -190,7 +196,10 @@ function identityOf(
   return isNamed || enrolled.includes(key.nameHex) ? { ...identity, proof: 'pinned' } : identity;
 }
 
-/** Like attested TLS: an option that is left out must not turn a refusal into an acceptance. */
+/**
+ * Refuses a key that nobody has enrolled, as attested TLS does. Leaving out the option that enrols keys must
+ * not make refused evidence accepted.
+ */
 function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Checks): void {
   if (rules.attestationKeys === 'enrolling') return list.skip('quote-key-unknown', { actual: id });
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });

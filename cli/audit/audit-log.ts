@@ -57,7 +57,7 @@ export class Checkpoints {
     return checkpoints;
   }
 
-  /** Signs and saves the verified head. */
+  /** Signs the verified end of the hash chain as a checkpoint, and saves it. */
   async add(head: ChainHead, at: { readonly epoch: number; readonly nowMs: number }): Promise<Checkpoint> {
     const { epoch, nowMs: timeMs } = at;
     const subject = { ...head, clusterId: this.#clusterId, epoch, timeMs, log: this.#log };

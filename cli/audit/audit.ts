@@ -15,10 +15,10 @@ const NO_WORKSPACE: readonly string[] = ['workspace-missing', 'cluster-not-initi
 
 /** Flags of `cluster audit ls`. */
 export interface AuditListOptions {
-  /** Part of "operator:NAME", "node:ID", "joinservice:ID". */
+  /** Show only entries whose caller ("operator:NAME", "node:ID" or "joinservice:ID") contains this text. */
   readonly caller?: string | undefined;
   readonly method?: string | undefined;
-  /** Part of the subject. */
+  /** Show only entries whose subject contains this text. */
   readonly subject?: string | undefined;
   /** Show only so many of the newest entries. */
   readonly last?: number | undefined;
@@ -91,7 +91,7 @@ async function verifyExported(context: CommandContext, exported: readonly ChainE
   const shown = exported.filter((entry) => entry.log === log);
   const last = shown.at(-1)?.seq ?? 0;
   const known = await checkpointsIfAny(context, log);
-  // Later checkpoints do not concern an older export.
+  // An export ends at some entry; checkpoints of later entries cannot be compared with it.
   const until = (known ?? []).filter(({ seq }) => seq <= last);
   const verified = verifyChain(shown, until, { claimed: undefined, log });
   return { isCompared: known !== undefined, ...verified };

@@ -56,14 +56,14 @@ describe('bundle ls', () => {
     expect(place.text()).toMatch(/^kubernetes-v1\.35\.4-linux-amd64 +Incomplete +27 .* helm$/m);
   });
 
-  test('shows the components of one with version, scope and size', async () => {
+  test('shows the components of one bundle with version, scope and size', async () => {
     await using place = await startPlace();
     await runBundleList(place.command, VERSION);
     expect(place.text()).toMatch(/^etcd +v3\.6\.6 +binary +controlplane +\d+ B +[0-9a-f]{12}$/m);
     expect(place.text()).toMatch(/^total /m);
   });
 
-  test('names the command to build a bundle when there is none', async () => {
+  test('shows the command that builds a bundle if there is none', async () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(place.manifestPath);
     await runBundleList(place.command, { kubernetesVersion: undefined });
@@ -71,7 +71,7 @@ describe('bundle ls', () => {
   });
 });
 
-/** A machine with a whole bundle, and the context of a command on it. */
+/** A machine that stores a complete bundle, and a context for running commands on it. */
 async function startPlace() {
   const directory = await temporaryDirectory();
   const fake = new FakeBuildTools({ directory: directory.path, elf: elfFile() });

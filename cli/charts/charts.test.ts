@@ -152,7 +152,7 @@ class FakeHelm implements CommandRunner {
   /** The arguments of each installation that select the chart. */
   readonly charts: string[] = [];
   fail: { readonly name: string; readonly words: string } | undefined;
-  /** How often the fake still reports another helm process as running. */
+  /** How many more times the fake reports that another helm process is running. */
   elsewhere = 0;
 
   async run(command: Command): Promise<{ exitCode: number; stdout: string; stderr: string }> {
@@ -365,7 +365,7 @@ describe('installCharts()', () => {
     { status: 'failed', want: ['list', 'upgrade db'] },
   ];
   test.each(pending)(
-    'unlocks a release that a killed helm left in status $status',
+    'recovers a release that a killed helm left in status $status',
     async ({ status, want }) => {
       const { helm, install } = await start('  - {name: db, chart: ./db}\n');
       helm.releases.set('default/db', { status, values: '' });

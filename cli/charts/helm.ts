@@ -5,7 +5,7 @@ import { ChartError } from './errors.ts';
 import type { PlannedChart } from './plan-charts.ts';
 
 const ANSWER_MS = 60_000;
-/** Kills a helm process that does not stop at its own timeout. */
+/** A helm process that runs this long beyond its own `--timeout` is killed. */
 const GRACE_MS = 60_000;
 
 const releaseSchema = z.object({

@@ -84,7 +84,10 @@ export async function installCharts(
   return { installed, kept, network: network() };
 }
 
-/** The releases, after any helm process of an earlier run has ended: two processes would interfere with each other. */
+/**
+ * Lists the releases once no helm process of an earlier run is left: two processes would interfere with each
+ * other.
+ */
 async function listSettled(helm: Helm, context: CommandContext): Promise<readonly Release[]> {
   const { host, ports, signal } = context;
   if (await helm.isRunningElsewhere(signal)) {
@@ -97,7 +100,10 @@ async function listSettled(helm: Helm, context: CommandContext): Promise<readonl
   });
 }
 
-/** Unlocks a release that a killed helm left locked. This is safe because we hold the lock of the workspace. */
+/**
+ * Ends an operation that a killed helm left unfinished, because helm refuses to upgrade such a release. No
+ * other command is working on it: we hold the lock of the workspace.
+ */
 async function unlockPending(helm: Helm, release: Release | undefined, signal: AbortSignal): Promise<void> {
   if (release === undefined) return;
   const doing = `unlocking release ${release.name} (${release.status})`;

@@ -12,7 +12,7 @@ const MAX_CHART_BYTES = 64 * 1024 * 1024;
 export interface LocatedChart {
   /** Arguments that select the chart. */
   readonly args: readonly [string, ...string[]];
-  /** Identifies its content: a hash for local bytes, an exact version for a repository or registry. */
+  /** Identifies the content of the chart: a hash for local files, an exact version for a repository or registry. */
   readonly identity: string;
 }
 

@@ -71,7 +71,10 @@ function networkChart(config: ClusterConfig): PlannedChart {
   };
 }
 
-/** The API server as nodes reach it: the service address does not work before kube-proxy runs. */
+/**
+ * The endpoint at which nodes reach the API server. The network chart cannot use the service address, which
+ * works only after kube-proxy runs.
+ */
 function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): HostPort {
   return endpoint === undefined ? LOCAL_API_ENDPOINT : splitEndpoint(endpoint);
 }

@@ -16,7 +16,7 @@ describe('parseAgentPackage()', () => {
       want: { url: 'http://x.example/a.deb', sha256: HASH.toLowerCase() },
     },
     { given: ['file:///opt/a.deb', undefined], want: { url: 'file:///opt/a.deb' } },
-  ] as const)('takes $given', ({ given: [url, sha256], want }) => {
+  ] as const)('accepts $given', ({ given: [url, sha256], want }) => {
     expect(parseAgentPackage(url, sha256)).toMatchObject(want);
   });
 

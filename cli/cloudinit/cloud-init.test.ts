@@ -76,7 +76,7 @@ async function createOffice(uploaded: string, attestation: object | 'as generate
 }
 
 describe('cluster node cloud-init', () => {
-  test('writes only the provisioning if no evidence variant is of a processor', async () => {
+  test('writes only the provisioning file if the cluster accepts no evidence of processors', async () => {
     await using office = await createOffice(bundleOf(crl()), 'as generated');
     const { files } = await office.print();
     expect(files.map(({ path }) => path)).toEqual(['/etc/cluster/provisioning.json']);
@@ -84,7 +84,7 @@ describe('cluster node cloud-init', () => {
     expect(office.asked).toEqual([]);
   });
 
-  test('names the cluster by id and CA', async () => {
+  test('writes the ID and the CA of the cluster', async () => {
     await using office = await createOffice('', 'as generated');
     const { files } = await office.print(['192.0.2.1']);
     const { cluster } = parseProvisioning(files[0]?.content ?? '');

@@ -11,8 +11,8 @@ import { ownerKeysToProvision } from '../operators/index.ts';
 import { AppError } from '../app/errors.ts';
 
 /**
- * The smallest limit for user data of the large clouds (EC2: 16 KiB before base64). A machine without its provisioning could
- * never join, while collateral can be added later.
+ * The smallest user-data limit of the large clouds (EC2: 16 KiB before base64). Beyond it the collateral is
+ * left out, because it can be added later; a machine without its provisioning file could never join.
  */
 const MAX_USER_DATA_BYTES = 16 * 1024;
 const COLLATERAL_PATH = '/etc/cluster/collateral.json';

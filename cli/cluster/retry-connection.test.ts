@@ -60,7 +60,7 @@ describe('retryConnection()', () => {
     expect(passed).toBeLessThan(16 * MINUTE);
   });
 
-  test('measures the time limit from the last sign of life', async () => {
+  test('measures the time limit from the last progress', async () => {
     let tries = 0;
     const { value } = await start(async (alive, clock) => {
       await clock.sleep(14 * MINUTE, new AbortController().signal);

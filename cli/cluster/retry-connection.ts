@@ -14,17 +14,18 @@ const PATIENCE_MS = 15 * 60 * 1000;
 export interface RetryConnectionOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** "following the init on 192.0.2.11:9000". */
+  /** What the attempt does, for error messages: "following the init on 192.0.2.11:9000". */
   readonly doing: string;
-  /** Time limit without any sign of life. An attempt that makes progress calls `alive`. */
+  /** Time limit without progress. An attempt that makes progress calls `alive`, which restarts it. */
   readonly patienceMs?: number;
   /** Called each time the connection is lost, with the reason. */
   readonly onLost: (why: string) => void;
 }
 
 /**
- * Repeats `attempt` while it fails because of the connection. Every answer of the peer, refusals included, is final.
- * @throws ClusterError `cluster-unreachable` with the last cause after `patienceMs` without a sign of life
+ * Repeats `attempt` while it fails because of the connection. Every response of the peer is final, even a
+ * refusal.
+ * @throws ClusterError `cluster-unreachable` with the last cause after `patienceMs` without progress
  */
 export async function retryConnection<T>(
   options: RetryConnectionOptions,
@@ -45,7 +46,7 @@ export async function retryConnection<T>(
     } catch (error) {
       signal.throwIfAborted();
       if (!isConnectionLoss(error)) throw error;
-      // A peer that can be reached but fails without a reason gets only a few attempts.
+      // A peer that responds but gives no reason for its failure is called only a few times.
       if (error instanceof RpcError && error.code === 'rpc-failed' && ++failures > MAX_FAILURES) throw error;
       const pauseMs = backoff.nextMs();
       const silentMs = clock.monotonicMs() - heardMs;

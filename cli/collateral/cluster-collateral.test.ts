@@ -62,7 +62,7 @@ describe('cluster attest collateral hand-on', () => {
     });
   });
 
-  test('fails before the first refresh', async () => {
+  test('fails if the workspace has no collateral yet', async () => {
     await using harness = await createCluster();
     await expect(runCollateralUpload(harness.workstation.owner)).rejects.toMatchObject({
       code: 'attest-collateral-missing',

@@ -50,8 +50,9 @@ export async function runCollateralShow(context: CommandContext): Promise<ExitNa
 }
 
 /**
- * The encoded bundle for a new machine: the cluster's, or the workspace's if the cluster is not asked. Resolves with
- * undefined and warns if there is none, or if the machine would refuse it because a document has expired.
+ * The encoded bundle for a new machine: that of the cluster, or that of the workspace if the cluster is not
+ * to be called. Resolves with undefined and warns if there is none, or if a document in it has expired,
+ * because the machine would refuse it.
  */
 export async function collateralForMachine(
   context: CommandContext,

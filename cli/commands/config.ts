@@ -61,7 +61,7 @@ Example:
   registerActive(config, action);
 }
 
-/** About the configuration that the cluster itself keeps. */
+/** Subcommands for the configuration that the cluster itself keeps. */
 function registerActive(config: Command, action: ActionBinder): void {
   config
     .command('show')

@@ -32,7 +32,7 @@ export interface ConfirmFlags {
   readonly yes?: boolean;
 }
 
-/** Help text of `--yes` where it is optional. */
+/** Help text of `--yes` in commands that need no confirmation without a terminal. */
 export const SKIP_PROMPT = 'skip the confirmation prompt';
 const REQUIRED_PROMPT = `${SKIP_PROMPT}; required without a terminal`;
 
@@ -43,7 +43,7 @@ export function withConfirmFlags(command: Command, yes = REQUIRED_PROMPT): Comma
     .option('-y, --yes', yes);
 }
 
-/** The same flags, as use cases take them. */
+/** The flags of `withConfirmFlags` in the form that use cases take. */
 export function confirmFrom({ dryRun = false, yes = false }: ConfirmFlags) {
   return { dryRun, yes };
 }

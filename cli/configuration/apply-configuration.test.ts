@@ -138,7 +138,7 @@ describe('cluster config apply', () => {
     expect(shared.document()).toMatchObject({ join: { policy: 'auto' }, certificates: { nodeMinutes: 60 } });
   });
 
-  test('needs --onto in a workspace that has never applied after others have', async () => {
+  test('needs --onto in a workspace that has never applied a configuration if another operator has', async () => {
     await using shared = await createShared();
     shared.others((document) => (document.join.policy = 'auto'));
     const before = shared.now.text;
@@ -216,7 +216,7 @@ describe('a configuration that deletes settings', () => {
   };
   const place = `join.inventory[machine-key:${'a'.repeat(64)}]`;
 
-  test('is applied only if the operator confirms the named loss', async () => {
+  test('is applied only if the operator confirms the listed loss', async () => {
     await using shared = await listing();
     await expect(shared.apply({ yes: false })).rejects.toMatchObject({
       code: 'loss-not-confirmed',

@@ -30,11 +30,11 @@ import { readCaller, callCurator, newMutation } from '../cluster/index.ts';
 import { ConfigurationError } from './errors.ts';
 import { AppError } from '../app/errors.ts';
 
-/** Another client may change the configuration meanwhile; it is then merged again. */
+/** How often the configuration is merged again because another client has changed it meanwhile. */
 const TRIES = 5;
 const MAX_SHOWN = 60;
 
-/** A file of the operator, and the part of it that the cluster keeps. */
+/** A configuration file of the operator: its text, and the settings in it that the cluster stores. */
 interface Mine {
   readonly path: string;
   readonly text: string;
@@ -55,7 +55,8 @@ export interface ApplyOptions {
 }
 
 /**
- * `cluster config apply`: applies what changed in the file since it was last applied, and keeps changes of others.
+ * `cluster config apply`: applies what changed in the file since it was last applied, and keeps the changes
+ * of other operators.
  * @throws ConfigurationError, AppError `app-usage`
  */
 export async function runConfigApply(context: CommandContext, options: ApplyOptions): Promise<void> {
@@ -89,7 +90,7 @@ export async function runConfigEdit(
     });
   const start = await readCurrentConfiguration(context);
   const path = join(paths.workspace, `.configuration-${start.revision}.yaml`);
-  await ports.files.createExclusive(path, renderCurrentConfiguration(start), { mode: 0o600 }); // an interrupted edit continues
+  await ports.files.createExclusive(path, renderCurrentConfiguration(start), { mode: 0o600 }); // continues an interrupted edit if the file exists
   const editor = (env['VISUAL'] ?? env['EDITOR'] ?? 'vi').split(' ').filter((word) => word !== '');
   const known = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const exit = await processes.runAttached({
@@ -108,7 +109,8 @@ export async function runConfigEdit(
     yes: false,
     replaces: start.document === undefined ? start.revision : undefined,
     baseFor: (current) => {
-      // Another client has replaced the configuration meanwhile.
+      // The editor showed a configuration that could not be parsed, and another client has replaced it
+      // meanwhile.
       if (start.document === undefined) throw unknownBase(mine, current);
       return start.document;
     },
@@ -126,7 +128,7 @@ interface Applied {
 interface Merging {
   readonly dryRun: boolean;
   readonly yes: boolean;
-  /** The operator has seen this revision of an unreadable configuration, so it may be replaced as a whole. */
+  /** Revision of an unreadable configuration that the operator has seen and wants to replace as a whole. */
   readonly replaces: bigint | undefined;
   readonly baseFor: (current: Readable) => Json;
 }
@@ -137,7 +139,7 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
   let base: Json | undefined;
   for (let tries = 1; ; tries++) {
     const current = await readCurrentConfiguration(context);
-    if (isReadable(current)) base ??= options.baseFor(current); // later changes are of others
+    if (isReadable(current)) base ??= options.baseFor(current); // only once: changes after this revision are those of other clients
     const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
     const losses = lossesOf(current, merged);
     if (options.dryRun || changes.length === 0) return { revision: current.revision, changes, losses };
@@ -155,7 +157,10 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
   }
 }
 
-/** The merged configuration. An unreadable one can only be replaced as a whole. */
+/**
+ * Merges the file into the configuration of the cluster. An unreadable configuration can only be replaced as
+ * a whole.
+ */
 function merging(
   mine: Mine,
   current: CurrentConfiguration,
@@ -193,7 +198,10 @@ function unknownBase(mine: Mine, current: CurrentConfiguration): ConfigurationEr
   );
 }
 
-/** Reports immutable settings before conflicts, since no choice resolves them. */
+/**
+ * Refuses a merge that changes immutable settings or has conflicts. Immutable settings come first, because no
+ * choice of the operator resolves them.
+ */
 function refuse(mine: Mine, current: Readable, { conflicts, merged }: Merge): void {
   const fixed = immutableDifferences(current.document, merged);
   if (fixed.length > 0)

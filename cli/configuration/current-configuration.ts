@@ -48,7 +48,10 @@ export async function readCurrentConfiguration(context: CommandContext): Promise
   };
 }
 
-/** The configuration of the workspace's cluster.yaml, or of the cluster if there is none. @throws ConfigError */
+/**
+ * The configuration in cluster.yaml of the workspace, or that of the cluster if there is no such file.
+ * @throws ConfigError
+ */
 export async function fileOrClusterConfiguration(context: CommandContext): Promise<ClusterConfig> {
   const layout = layoutOf(context.paths.workspace);
   if ((await context.ports.files.stat(layout.config)) !== undefined)
@@ -57,7 +60,7 @@ export async function fileOrClusterConfiguration(context: CommandContext): Promi
   return parseClusterConfig(text, 'the configuration of the cluster');
 }
 
-/** A file that can be edited and applied: everything besides the document is in comments. */
+/** The configuration as a file that can be edited and applied: everything besides the document is in comments. */
 export function renderCurrentConfiguration({
   text,
   document,

@@ -1,8 +1,6 @@
 import type { Json } from '../../internal/config/index.ts';
 
-/**
- * Paths of keys and list elements that `before` has and `after` has not. A changed value is not a loss. Pure.
- */
+/** Paths of keys and list elements that are in `before` but not in `after`. A changed value is not a loss. Pure. */
 export function droppedSettings(before: Json, after: Json, path = ''): readonly string[] {
   if (Array.isArray(before)) return Array.isArray(after) ? droppedFromList(before, after, path) : [];
   if (!isMap(before) || !isMap(after)) return [];
@@ -22,7 +20,7 @@ function droppedFromList(before: readonly Json[], after: readonly Json[], path: 
   });
 }
 
-/** Machines are named by their identity; other elements by their value. */
+/** The name of a list element in a path: the identity of a machine, the value of any other element. */
 function nameOf(value: Json): string {
   const identity = isMap(value) ? value['identity'] : undefined;
   if (typeof identity === 'string') return identity;

@@ -4,7 +4,7 @@ import type { Host } from './host.ts';
 /** A failure of the command, independent of the output format. */
 export interface ErrorReport {
   readonly code: string;
-  /** Message and causes: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
+  /** Message of the error and its causes: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
   readonly message: string;
   readonly fix: string;
   /** Whether running the same command again can succeed. */

@@ -1,6 +1,6 @@
 import { formatBytes } from '../../internal/printable/index.ts';
 
-/** "93.1 MiB of 311.0 MiB, 30%" or "3 of 12". */
+/** A share as text: "93.1 MiB of 311.0 MiB, 30%" or "3 of 12". */
 export function formatShare(done: {
   readonly of: number;
   readonly value: number;
@@ -25,7 +25,7 @@ export function formatTable(header: readonly string[], rows: readonly (readonly 
     .join('\n');
 }
 
-/** One line a field: labels padded to the longest one, then the text. */
+/** One line for each field: its label, padded to the longest label, then its text. */
 export function formatFields(fields: readonly (readonly [label: string, text: string])[]): string {
   const [first, ...others] = fields;
   return first === undefined ? '' : formatTable(first, others);

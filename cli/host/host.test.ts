@@ -81,7 +81,7 @@ describe.each([
     host.result({ value: HOSTILE }, () => HOSTILE);
     host.fail({ ...report, message: HOSTILE, fix: HOSTILE, details: { value: HOSTILE }, stack: HOSTILE });
     await settle();
-    const written = out() + err().replace(/\u001b\[\?(25|2026)[lh]/g, ''); // the spinner's own: cursor and screen
+    const written = out() + err().replace(/\u001b\[\?(25|2026)[lh]/g, ''); // without the sequences by which the spinner itself hides the cursor and updates the screen
     expect(written).toContain(flags.output === 'json' ? '\\u202ey' : '?y');
     expect(written.match(/(?!\n)[\p{Cc}\p{Cf}]/u)).toBeNull();
   });
@@ -239,7 +239,7 @@ describe('a host for a terminal', () => {
     expect(lines.some((line) => line.includes('✔ Outer 2.0s'))).toBe(true);
   });
 
-  test('without a width writes plain lines, without an animation, and still asks', async () => {
+  test('whose width is unknown gets plain lines, without an animation, and prompts', async () => {
     const { host, err, streams } = start({}, { terminal: true, columns: 0 });
     await host.step('outer', 'Outer', () => Promise.resolve());
     expect(plain(err())).toBe('Outer …\nOuter: done in 0ms\n');

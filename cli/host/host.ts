@@ -4,7 +4,7 @@ export interface Host {
   readonly interactive: boolean;
   /** A message: on stderr for people, as a JSON object on stdout with `--output json`. */
   say(code: string, text: string, data?: Record<string, unknown>): void;
-  /** A warning, in the same way. */
+  /** A warning, shown in the same way as a message. */
   warn(code: string, text: string, data?: Record<string, unknown>): void;
   /** Runs a step and shows its duration: a spinner on a terminal, lines in a pipe. */
   step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T>;

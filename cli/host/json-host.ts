@@ -75,7 +75,7 @@ export class JsonHost implements AppHost {
   }
 }
 
-/** 64-bit integers of the contracts: a JSON number while it is exact, else a string. */
+/** Converts 64-bit integers to JSON numbers where these are exact, else to strings. */
 function plainNumbers(_key: string, value: unknown): unknown {
   if (typeof value !== 'bigint') return value;
   const number = Number(value);

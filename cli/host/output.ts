@@ -41,7 +41,7 @@ export class StandardOutput implements Output {
 
   async flush(): Promise<OutputLoss | undefined> {
     const [error] = await Promise.all([flushed(this.#out), flushed(this.#err)]);
-    if (error !== undefined) this.#onLoss(error); // the 'error' event comes later
+    if (error !== undefined) this.#onLoss(error); // needed here because the 'error' event comes later than this callback
     return this.#loss;
   }
 

@@ -11,7 +11,7 @@ import { describeReplacedKeys, describeSharedKeys, SHARED_KEYS } from './shared-
 const { REFUSED, LET_IN, UNPROVED } = Outcome;
 const HELD = { generation: 1, isReplaced: false };
 
-/** "n1 etcd-client node" and the result of that probe. */
+/** A report with a result for each row, such as "n1 etcd-client node" (node, endpoint, credential). */
 function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string[] = []) {
   const results = Object.entries(rows).map(([row, outcome]): MessageInitShape<typeof ProbeResultSchema> => {
     const [node = '', endpoint = '', credential = ''] = row.split(' ');
@@ -43,15 +43,18 @@ describe('probeResultsFrom()', () => {
     { name: 'accepted', outcome: LET_IN, word: 'kubelet accepted (so)' },
     { name: 'inconclusive', outcome: UNPROVED, word: 'kubelet inconclusive (so)' },
     { name: 'unknown to this version', outcome: 9 as Outcome, word: 'kubelet inconclusive (so)' },
-  ])('one credential whose result is $name fails the check and is named', ({ outcome, word }) => {
-    const { proofs } = probeResultsFrom(
-      reportOf({ 'n1 api-server node': REFUSED, 'n1 api-server kubelet': outcome }),
-      undefined,
-    );
-    expect(proofs).toEqual([{ what: 'credentials test: API server on n1', ok: false, actual: word }]);
-  });
+  ])(
+    'a check fails, and shows the credential, if the result of one credential is: $name',
+    ({ outcome, word }) => {
+      const { proofs } = probeResultsFrom(
+        reportOf({ 'n1 api-server node': REFUSED, 'n1 api-server kubelet': outcome }),
+        undefined,
+      );
+      expect(proofs).toEqual([{ what: 'credentials test: API server on n1', ok: false, actual: word }]);
+    },
+  );
 
-  test('a client credential accepted at a peer port fails the check, but does not count for the shared key', () => {
+  test('a client credential that a peer port accepts fails the check, but is no result for the shared key', () => {
     const { proofs, sharedKeys } = probeResultsFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), HELD);
     expect(proofs).toMatchObject([{ ok: false }]);
     expect(sharedKeys[0]).not.toHaveProperty('tried');
@@ -123,9 +126,9 @@ describe('probeResultsFrom()', () => {
       });
     });
 
-    test.each(credentials)(
-      'fails if a credential %s of a shared key is accepted, inconclusive or not tested',
-      (key, credential) => {
+    test.each(credentials.map(([key, credential]) => ({ key, credential })))(
+      'fails if the test credential $credential is accepted, inconclusive or not tested',
+      ({ key, credential }) => {
         const row = `n2 ${endpointOf(credential)} ${credential}`;
         const what = `credentials of the old ${key.key}`;
         for (const outcome of [LET_IN, UNPROVED]) {
@@ -169,7 +172,7 @@ describe('describeSharedKeys()', () => {
     { key: 'L', harm: 'read', lasts: true },
   ];
 
-  test('lists each key, what it allows, the test result and what to do', () => {
+  test('lists each key, what a copy of it allows, the test result and what to do', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(
       /^\nThe node held.*not revoked.*\n {2}K +open\n +tested now: accepted at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
@@ -194,7 +197,7 @@ describe('describeSharedKeys()', () => {
     expect(said).toMatch(/an owner must replace them: cluster keys rotate --replace 2$/);
   });
 
-  test('lists the test results of replaced keys, and what the other keys allow', () => {
+  test('lists the test results of replaced keys, and what copies of the other keys allow', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced', generation: 2 }).join('\n');
     expect(said).toMatch(/replaced.*\n {2}K +accepted at X\nThese keys cannot be replaced.*\n {2}L +read$/s);
     expect(said).not.toContain('open\n');

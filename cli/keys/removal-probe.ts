@@ -11,7 +11,7 @@ import { callCurator } from '../cluster/index.ts';
 import { awaitChecks, type RemovalCheck } from './await-checks.ts';
 import { SHARED_KEYS, type SharedKey } from './shared-keys.ts';
 
-/** A curator waits two minutes for a control plane. */
+/** Longer than the two minutes for which a curator waits for a control plane. */
 const PROBE_TIMEOUT_MS = 130_000;
 
 const ENDPOINT_NAMES: Readonly<Record<string, string>> = {
@@ -38,7 +38,10 @@ export interface HeldKeys {
 
 /** Results of a removal probe. */
 export interface ProbeResults {
-  /** Every endpoint must refuse the node's own credentials, and those made with keys that were replaced. */
+  /**
+   * The checks: every endpoint refuses the node's own credentials, and credentials made with keys that were
+   * replaced.
+   */
   readonly proofs: readonly RemovalCheck[];
   /** Results for the shared keys; empty for a node that had none. */
   readonly sharedKeys: readonly SharedKey[];
@@ -95,7 +98,7 @@ function isHealthyControlPlane({ health, roles, state }: Node): boolean {
   return state === NodeState.UP && health === NodeHealth.HEALTHY && roles.includes(NodeRole.CONSENSUS_MEMBER);
 }
 
-/** A report as checks, by endpoint and node. Pure. */
+/** Converts a report of the probe to checks, ordered by endpoint and node. Pure. */
 export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined): ProbeResults {
   const results = report.results.toSorted(byEndpointAndNode);
   const own = Map.groupBy(
@@ -106,7 +109,7 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
   return {
     proofs: [
       ...[...own].map(([what, each]) => ({ what, ...refusalOf(each) })),
-      // If no endpoint was tested, no endpoint has refused the credentials.
+      // If no endpoint was tested, nothing shows that the credentials are refused, so the check fails.
       ...(own.size === 0 ? [{ what: 'credentials test', ok: false, actual: 'no endpoint found' }] : []),
       ...report.away.map((node) => ({
         what: `credentials test: ${printable(node)}`,
@@ -120,8 +123,8 @@ export function probeResultsFrom(report: ProbeReport, held: HeldKeys | undefined
 }
 
 /**
- * Results of the probe for one shared key, and the check that the old key is refused. A key that cannot be
- * replaced has a check too: credentials that were made only with such keys must be refused.
+ * The results for one shared key, and the check that the old key is refused. A key that cannot be replaced is
+ * checked too: endpoints must refuse credentials that were made with nothing but that key.
  */
 function testOf(
   { credentials, ...key }: (typeof SHARED_KEYS)[number],
@@ -136,8 +139,8 @@ function testOf(
 const SHARED_CREDENTIALS = new Set(SHARED_KEYS.flatMap(({ credentials }) => credentials));
 
 /**
- * Presenting an etcd client credential at the etcd peer port tests only the port, not whether the key is
- * revoked.
+ * Whether a result tells something about a shared key. An etcd client credential at the etcd peer port does
+ * not: that port refuses it in any case.
  */
 function usesSharedKey({ credential, endpoint }: ProbeResult): boolean {
   return SHARED_CREDENTIALS.has(credential) && !(credential === 'etcd-client' && endpoint !== credential);

@@ -65,8 +65,8 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   }
   const keys = await followRotation(context, generation);
   if (!keys.isDone) throw stalled(context, keys);
-  // The test uses the name of a node that never existed, because whether old keys are trusted does not depend
-  // on the node.
+  // The credentials in this test are in the name of a node that never existed: whether old keys are trusted
+  // does not depend on the node.
   const nobody = { nodeId: `node-${randomBytes(16).toString('hex')}`, name: 'credentials of the old keys' };
   const held = { generation: generation - 1, isReplaced: true };
   const { proofs, sharedKeys } = await awaitCredentialsRefused(context, nobody, held);
@@ -81,7 +81,8 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
 }
 
 /**
- * `isRequested`: a rotation of this generation is running or complete, so a request would start nothing new.
+ * What a rotation would do. `isRequested`: the keys in question are already replaced or being replaced, so a
+ * request would start nothing new.
  */
 async function planRotation(context: CommandContext, { replace }: RotateOptions) {
   const { generation, isDone } = await readKeys(context);
@@ -111,8 +112,10 @@ function alreadyReplaced(generation: number): string {
 }
 
 /**
- * Requests that keys of generation `replaces` (0: of the init) are replaced. A rotation that is under way continues.
- * @returns the generation that is being created, or the current one if the keys have already been replaced (`isDone`)
+ * Requests that the keys of generation `replaces` (0: the keys of the init) be replaced. If a rotation is
+ * under way, it continues and no other one starts.
+ * @returns the generation that is being created, or the current one if the keys have already been replaced
+ * (`isDone`)
  */
 export async function requestRotation(
   context: CommandContext,

@@ -3,9 +3,12 @@ export interface SharedKey {
   readonly key: string;
   /** What an attacker with a copy of the key can do. */
   readonly harm: string;
-  /** True if a rotation does not replace the key. */
+  /** Whether the key stays when the shared keys are rotated. */
   readonly lasts: boolean;
-  /** Where credentials made with it were accepted or refused; undefined if none was tested. */
+  /**
+   * Text that tells which endpoints accepted or refused credentials made with this key; undefined if none was
+   * tested.
+   */
   readonly tried?: string;
 }
 
@@ -82,7 +85,7 @@ export type KeysOutcome =
   /** The records of the node are deleted, so it is unknown whether the node had shared keys. */
   | 'unknown';
 
-/** Shared keys of which a removed node may have left a copy. */
+/** What is known about the copies of shared keys that a removed node may have kept. */
 export interface RemainingKeys {
   readonly isLost: boolean;
   readonly outcome: KeysOutcome;
@@ -109,7 +112,10 @@ export function describeSharedKeys(
   ];
 }
 
-/** The command names the generation, so that running it twice does not rotate twice. */
+/**
+ * What the operator should do. `command` names the generation to replace, so that running it twice does not
+ * rotate twice.
+ */
 function adviceFor(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
   switch (outcome) {
     case 'under-way':

@@ -5,7 +5,7 @@ import { confirmLoss } from './index.ts';
 const loss = { doing: 'removing node n3', losses: ['its roles', 'its records'], yes: false };
 
 describe('confirmLoss()', () => {
-  test('refuses without a terminal and names the loss', async () => {
+  test('refuses without a terminal, with an error that lists the loss', async () => {
     const host = new RecordingHost();
     await expect(confirmLoss({ host }, loss)).rejects.toMatchObject({
       code: 'loss-not-confirmed',

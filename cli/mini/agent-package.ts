@@ -3,7 +3,7 @@ import type { CommandContext } from '../app/command.ts';
 import { MiniError } from './errors.ts';
 
 /**
- * Path of the agent's Debian package: the given one, else the newest one in the directories.
+ * Path of the agent's Debian package: the given path, else the newest package in the directories.
  * @throws MiniError `mini-no-agent`
  */
 export async function findAgentPackage(

@@ -17,7 +17,7 @@ import {
 } from './member-progress.ts';
 
 const POLL_MS = 1000;
-/** For all machines together; they join in parallel. */
+/** Time limit for all machines together; they join in parallel. */
 const MEMBERS_MS = 20 * 60 * 1000;
 
 /** A machine that is expected to join. */
@@ -29,8 +29,9 @@ export interface JoiningMachine {
 }
 
 /**
- * Shows the progress of each machine until all are Ready. A machine that was added to an existing local cluster, and so is not
- * in the inventory of its configuration, is approved: this program created its TPM.
+ * Shows the progress of each machine until all are Ready. Approves machines that were added to an existing
+ * local cluster, since the inventory in its configuration does not list them: this program created their
+ * TPMs.
  * @throws MiniError `mini-machine-refused`, `mini-not-ready`
  */
 export async function awaitMembers(

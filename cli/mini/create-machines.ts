@@ -30,7 +30,8 @@ export async function checkHost(context: CommandContext, machines: HostPorts): P
 }
 
 /**
- * Prepares the lower layers of the machines' root file systems (overlayfs), top first.
+ * Prepares the lower layers of the machines' root file systems (overlayfs). Returns them with the top layer
+ * first.
  * @param agent path of the agent package; default: the newest build
  */
 export async function prepareLayers(
@@ -66,7 +67,8 @@ export async function prepareLayers(
 }
 
 /**
- * Creates a TPM for each machine before the machines, so that the configuration can list them.
+ * Creates the TPMs of all machines before the machines themselves, so that the configuration can list their
+ * endorsement keys.
  * @returns fingerprint of the endorsement key, "sha256:HEX", by machine name
  */
 export async function createTpms(

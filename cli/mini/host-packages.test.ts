@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { hostRequirements } from '../../internal/localmachines/index.ts';
 import { buildRequirements } from '../../internal/bundlebuild/index.ts';
 
-/** Tests read the RPM of the build (.ci/build/rpm.ts) and sign a repository (cli/package). */
+/**
+ * Packages that only tests need: they read the RPM of the build (.ci/build/rpm.ts) and sign an apt repository
+ * (cli/package).
+ */
 const OF_TESTS = ['gpg', 'gpg-agent', 'rpm'];
 
 test('.ci/host-packages lists exactly the packages of local clusters, bundle builds and tests', async () => {

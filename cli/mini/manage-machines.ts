@@ -83,7 +83,7 @@ export async function runMiniStart(
   const { cluster, node } = await findNode(context, options);
   await using _lock = await cluster.lock();
   await context.host.step('mini-start', `Starting machine ${node.name}`, async () => {
-    await cluster.raiseInotifyLimit((await cluster.nodes()).length, context.signal); // the limit is lost when the host reboots
+    await cluster.raiseInotifyLimit((await cluster.nodes()).length, context.signal); // set again, because a reboot of the host resets it
     await node.start(context.signal);
   });
   context.host.result({ node: node.name, state: 'on' }, () => `Machine ${node.name} is running.`);

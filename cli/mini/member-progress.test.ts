@@ -50,46 +50,46 @@ const member = (health: NodeHealth, waitsFor = ''): ClusterSnapshot => ({
 describe('memberProgress()', () => {
   test.each<{ name: string; given: ClusterSnapshot; want: MemberProgress }>([
     {
-      name: 'waiting for a machine without a join request',
+      name: 'waiting” for a machine without a join request',
       given: nothing,
       want: { kind: 'waiting', text: 'has not contacted the cluster yet' },
     },
     {
-      name: 'pending for a machine that waits for approval',
+      name: 'pending” for a machine that waits for approval',
       given: joined(JoinState.PENDING),
       want: { kind: 'pending', text: 'waiting for approval: join-x because', joinId: 'id' },
     },
     {
-      name: 'waiting for an admitted machine, because another machine has the join slot',
+      name: 'waiting” for an admitted control plane while another one is joining',
       given: joined(JoinState.APPROVED),
       want: { kind: 'waiting', text: expect.stringContaining('because') as unknown as string },
     },
     {
-      name: 'refused for a refused machine',
+      name: 'refused” for a refused machine',
       given: joined(JoinState.REFUSED),
       want: { kind: 'refused', code: 'join-x', message: 'because' },
     },
     {
-      name: 'waiting for a node with a pending component',
+      name: 'waiting” for a node with a pending component',
       given: member(NodeHealth.HEALTHY, 'the API server'),
       want: { kind: 'waiting', text: 'kubernetes: the API server' },
     },
     {
-      name: 'waiting for a node whose kubelet is not Ready',
+      name: 'waiting” for a node whose kubelet is not Ready',
       given: { ...member(NodeHealth.HEALTHY), kubeNodes: [kubelet('False', 'cni')] },
       want: { kind: 'waiting', text: 'kubelet: cni' },
     },
     {
-      name: 'waiting for a Ready kubelet whose agent has not reported',
+      name: 'waiting” for a Ready kubelet whose agent has not reported',
       given: { ...member(NodeHealth.UNKNOWN), kubeNodes: [kubelet('True')] },
       want: { kind: 'waiting', text: 'kubelet is Ready; the agent has not reported yet' },
     },
     {
-      name: 'ready for a healthy node with a Ready kubelet',
+      name: 'ready” for a healthy node with a Ready kubelet',
       given: { ...member(NodeHealth.HEALTHY), kubeNodes: [kubelet('True')] },
       want: { kind: 'ready' },
     },
-  ])('is $name', ({ given, want }) => {
+  ])('is “$name', ({ given, want }) => {
     expect(memberProgress(machine, given)).toEqual(want);
   });
 });

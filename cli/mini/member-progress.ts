@@ -23,7 +23,10 @@ export type MemberProgress =
 /** Components of an agent in the order in which they start. */
 const COMPONENTS = ['components', 'consensus', 'controlplane', 'balancer', 'kubernetes'] as const;
 
-/** Derives the progress from the records of the curator and of Kubernetes. `identity` is that of the TPM. */
+/**
+ * Derives the progress of a machine from the records of the curator and of Kubernetes. `identity` is the
+ * identity of its TPM, "tpm-ek:HEX".
+ */
 export function memberProgress(
   machine: { readonly name: string; readonly identity: string },
   seen: ClusterSnapshot,
@@ -91,7 +94,10 @@ export function withUnreachableNote(
   return { ...progress, text: `${progress.text} (last known state; cluster unreachable: ${unreachable})` };
 }
 
-/** "n2 waiting for approval: …; n4 has not contacted the cluster yet (for 5m30s)" */
+/**
+ * Describes the machines that are not Ready: "n2 waiting for approval: …; n4 has not contacted the cluster
+ * yet (for 5m30s)".
+ */
 export function describeWaiting(waiting: ReadonlyMap<string, MemberProgress>, sinceMs: number): string {
   const parts = [...waiting].map(([name, progress]) =>
     progress.kind === 'waiting' || progress.kind === 'pending' ? `${name} ${progress.text}` : name,

@@ -50,7 +50,7 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const own = inWorkspaceOf(context, cluster);
   const { files } = context.ports;
   const planned = planMachines(await readMachinePlan(files, cluster.paths.directory), options);
-  // Saved before any of them is created, so that an interrupted run can be resumed.
+  // The plan is saved before any machine is created, so that an interrupted run can be resumed.
   await saveMachinePlan(files, cluster.paths.directory, planned);
   const identities = await createTpms(context, cluster, planned);
   const joining = joiningMachines(planned, identities);

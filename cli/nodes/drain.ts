@@ -28,7 +28,10 @@ export interface DrainOptions {
 
 /** Options of `drainNode()`. */
 export interface DrainNodeOptions extends DrainOptions {
-  /** The command that will uncordon the node; not recorded if an operator has cordoned it before. */
+  /**
+   * The command that drains the node and will uncordon it; saved in an annotation of the Node, unless the
+   * node was cordoned before.
+   */
   readonly cordonedBy?: string;
 }
 
@@ -57,7 +60,8 @@ export async function runDrain(context: CommandContext, name: string, options: D
 }
 
 /**
- * Cordons the node and evicts its pods as disruption budgets allow. Returns "NAMESPACE/NAME" of those that left.
+ * Cordons the node and evicts its pods as disruption budgets allow. Returns "NAMESPACE/NAME" of the evicted
+ * pods.
  * @throws NodesError `nodes-drain-blocked`, `nodes-drain-timeout`
  */
 export async function drainNode(
@@ -88,7 +92,10 @@ async function cordon(
   if (now.isSchedulable) await setSchedulable(client, node, { signal, cordonedBy: by });
 }
 
-/** Before any eviction: names the pods that would be lost for good, and the flag that allows it. */
+/**
+ * Refuses a drain that would lose pods or their data for good. The error lists these pods and the flags that
+ * allow it.
+ */
 function refusePodLoss(name: string, pods: readonly PodOnNode[], options: DrainOptions): void {
   const alone = options.force ? [] : pods.filter(({ kind }) => kind === 'alone').map(nameOf);
   const data = options.deleteEmptyDirData ? [] : pods.filter(({ kind }) => kind === 'with-data').map(nameOf);
@@ -117,7 +124,7 @@ async function evictAll(
 ): Promise<void> {
   const deadlineMs = clock.monotonicMs() + timeoutMs;
   const wanted = new Set(going.map(({ uid }) => uid));
-  /** When the eviction of a pod, by uid, may be retried. */
+  /** The time of the next eviction attempt of each pod, by its uid. */
   const notBefore = new Map<string, number>();
   let budget = '';
   const evict = async (pod: PodOnNode): Promise<void> => {

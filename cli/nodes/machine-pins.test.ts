@@ -35,7 +35,10 @@ function configuration(inventory: readonly object[] = []): string {
   return JSON.stringify({ version: 1, name: 'prod', attestation, join });
 }
 
-/** A workspace, and a curator that answers with one record and the evidence of one machine. */
+/**
+ * A workspace, and a curator that returns a certain record and the evidence of a certain machine. A test can
+ * change both.
+ */
 async function createVerified() {
   const answer = { record: createMachine('a').record, key: createSoftKey() };
   const harness = await createCuratorHarness(
@@ -129,13 +132,13 @@ describe('cluster verify of a machine that was verified before', () => {
     expect(await world.verify({ acceptChange: false }, real.record.nodeId)).toMatchObject(CHANGED);
   });
 
-  test('refuses a record of another node than the named one', async () => {
+  test('refuses a response with the record of another node than the requested one', async () => {
     await using world = await createVerified();
     world.answerAs(real);
     expect(await world.verify({ acceptChange: false }, 'n7')).toMatchObject(CHANGED);
   });
 
-  test('follows the change with --accept-change, and only if the evidence is valid', async () => {
+  test('accepts another machine with --accept-change, but only with valid evidence', async () => {
     await using world = await createVerified();
     world.answerAs(real);
     await world.verify();
@@ -147,7 +150,7 @@ describe('cluster verify of a machine that was verified before', () => {
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'unchanged' });
   });
 
-  test('does not count a damaged pin as a machine that was never seen', async () => {
+  test('does not treat a damaged file of a known machine as a machine that was never seen', async () => {
     await using world = await createVerified();
     world.answerAs(real);
     await world.verify();
@@ -156,8 +159,8 @@ describe('cluster verify of a machine that was verified before', () => {
   });
 });
 
-describe('the expected machine comes from the workspace', () => {
-  test('from the init for the first node', async () => {
+describe('the machine that cluster verify expects', () => {
+  test('comes from the init for the first node', async () => {
     await using world = await createVerified();
     const state = await StateFile.read(world.files, layoutOf('/owner'), { programVersion: 'test' });
     await state.update((before) => {
@@ -180,7 +183,7 @@ describe('the expected machine comes from the workspace', () => {
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'unchanged' });
   });
 
-  test('from the inventory of cluster.yaml, also with --accept-change', async () => {
+  test('comes from the inventory of cluster.yaml, also with --accept-change', async () => {
     await using world = await createVerified();
     const { identity } = real.record.admission;
     await world.files.writeAtomic('/owner/cluster.yaml', configuration([{ identity, name: 'n2' }]));
@@ -195,7 +198,7 @@ describe('the expected machine comes from the workspace', () => {
     expect(report.warnings.join()).not.toContain('Compare');
   });
 
-  test('from the approval of an operator, without the attestation key', async () => {
+  test('comes from the approval of an operator, without the attestation key', async () => {
     await using world = await createVerified();
     const { nodeId, admission } = real.record;
     const { identity } = admission;
@@ -207,7 +210,7 @@ describe('the expected machine comes from the workspace', () => {
     expect(await world.verify()).toMatchObject({ verdict: 'verified', pin: 'unchanged' });
   });
 
-  test('a machine that only the record names is verified with a warning', async () => {
+  test('is verified with a warning if it comes only from the record of the node', async () => {
     await using world = await createVerified();
     world.answerAs(real);
     expect((await world.verify()).warnings.join()).toContain('Compare');

@@ -18,24 +18,28 @@ const pinShape = z.strictObject({
   version: z.literal(1),
   clusterId: z.string(),
   name: z.string().regex(NAME),
-  /** Absent after a removal or a reset that this workspace ordered: the next machine, or its next keys, are pinned again. */
+  /**
+   * Absent after this workspace has removed or reset the machine: the machine that is seen next, or its new
+   * keys, are saved here.
+   */
   identity: z.string().optional(),
   nodeId: z.string().optional(),
   akName: z.string().optional(),
   variant: z.string().optional(),
 });
 
-/** The machine that a node name stands for, as this workspace saw it first: machines/NAME.json. */
+/** The machine that this workspace expects under a node name: the first one it saw. Stored in machines/NAME.json. */
 export type MachinePin = Readonly<z.infer<typeof pinShape>>;
 
-/** The parts of a node's record that name its machine. */
+/** The parts of a node's record that identify its machine. */
 type NamedMachine = Pick<Node, 'nodeId' | 'name' | 'publicKey'> & {
   readonly admission?: Pick<NonNullable<Node['admission']>, 'identity' | 'akName' | 'variant'> | undefined;
 };
 
 /**
- * The machines that this workspace knows. Without them `cluster verify` would ask the party that it verifies which machine to
- * expect: a curator or etcd could answer with the record and the evidence of another genuine machine.
+ * The machines that this workspace knows. Without them `cluster verify` would have to learn from the cluster
+ * which machine to expect, and the cluster is what it verifies: a hostile curator or etcd could present the
+ * record and the evidence of another genuine machine.
  */
 export class MachinePins {
   readonly #context: CommandContext;
@@ -53,7 +57,11 @@ export class MachinePins {
     this.#pins = of.pins;
   }
 
-  /** Reads the pins, and for the first node what the init has verified. @throws NodesError `nodes-pin-damaged` */
+  /**
+   * Reads the saved pins. The pin of the first node comes from what the init has verified, if no pin of it is
+   * saved.
+   * @throws NodesError `nodes-pin-damaged`
+   */
   static async read(context: CommandContext): Promise<MachinePins> {
     const { clusterId, directory: workspace } = await readCaller(context);
     const { files } = context.ports;
@@ -67,13 +75,13 @@ export class MachinePins {
     return new MachinePins(context, { directory, clusterId, pins });
   }
 
-  /** The pin of a node name, if it names a machine. */
+  /** The pin of a node name; undefined if there is none, or if it identifies no machine. */
   of(name: string): MachinePin | undefined {
     const pin = this.#pins.find((each) => each.name === name);
     return pin?.identity === undefined && pin?.nodeId === undefined ? undefined : pin;
   }
 
-  /** How the record of a node contradicts its pin, or the pin of another node; empty if it does not. */
+  /** How the record of a node contradicts its pin, or the pin of another node; empty if it contradicts none. */
   contradictions(node: NamedMachine): readonly string[] {
     const pin = this.of(node.name);
     const machine = machineOf(node);
@@ -96,14 +104,17 @@ export class MachinePins {
     return [...changed, ...others];
   }
 
-  /** Whether a verification of this node adds something to its pin. */
+  /** Whether the pin of this node already has everything that its record contains. */
   isComplete(node: NamedMachine): boolean {
     const pin = this.of(node.name);
     const machine = machineOf(node);
     return pin !== undefined && PARTS.every((part) => pin[part] === machine[part]);
   }
 
-  /** Saves the machine on record as the one that this name stands for. Call it after its evidence was verified. */
+  /**
+   * Saves the machine in this record as the machine of its name. Call it after the evidence of the machine
+   * was verified.
+   */
   async save(node: NamedMachine): Promise<void> {
     const { name } = node;
     await this.#write({ version: 1, clusterId: this.#clusterId, name, ...machineOf(node) });
@@ -135,7 +146,10 @@ export class MachinePins {
 
 const PARTS = ['identity', 'nodeId', 'akName', 'variant'] as const;
 
-/** How a record contradicts the inventory of the workspace's configuration. An owner wrote the inventory, no curator. */
+/**
+ * How a record contradicts the inventory in the configuration of the workspace. Only an owner can have
+ * written that inventory, never a curator.
+ */
 export function inventoryContradictions(
   { name, admission }: Pick<NamedMachine, 'name' | 'admission'>,
   { inventory }: ClusterConfig['join'],
@@ -153,7 +167,7 @@ export function inventoryContradictions(
   ];
 }
 
-/** Why the answer of a curator is not a record of the node that was asked for; empty if it is. */
+/** Why the record that a curator returned is not that of the requested node; empty if it is. */
 export function answerContradictions(asked: string, node: NamedMachine): readonly string[] {
   const { nodeId, name, publicKey } = node;
   return [
@@ -162,7 +176,10 @@ export function answerContradictions(asked: string, node: NamedMachine): readonl
   ];
 }
 
-/** Forgets the machine of a node that this workspace has removed or reset. Damaged files wait for `cluster verify`. */
+/**
+ * Forgets the machine of a node that this workspace has removed or reset. If pin files are damaged, they stay
+ * for `cluster verify` to report.
+ */
 export async function forgetMachine(
   context: CommandContext,
   node: Pick<Node, 'name' | 'nodeId'>,
@@ -171,7 +188,10 @@ export async function forgetMachine(
   await unlessDamaged(async () => (await MachinePins.read(context)).forget(node, how));
 }
 
-/** Expects a machine that an operator has just approved. Its attestation key is added by the first verification. */
+/**
+ * Saves the identity of a machine that an operator has just approved. The first verification adds its
+ * attestation key.
+ */
 export async function expectMachine(
   context: CommandContext,
   machine: Required<Pick<MachinePin, 'name' | 'nodeId' | 'identity'>>,
@@ -206,7 +226,7 @@ async function readPin({ ports }: CommandContext, path: string): Promise<Machine
   }
 }
 
-/** The first node: its evidence was verified in the session of the init. */
+/** The pin of the first node: its evidence was verified in the session of the init. */
 async function pinOfInit(
   { paths, ports }: CommandContext,
   clusterId: string,

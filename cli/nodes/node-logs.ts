@@ -5,7 +5,7 @@ import { AppError } from '../app/errors.ts';
 
 /** Flags of `cluster node logs`. */
 export interface LogOptions {
-  /** Path of a runnable of the agent; empty for all of it. Ignored with `units`. */
+  /** Path of the runnable of the agent whose lines to show; empty for all runnables. Ignored with `units`. */
   readonly path: string;
   readonly exact: boolean;
   readonly units: readonly string[];
@@ -38,7 +38,10 @@ export async function runNodeLogs(context: CommandContext, name: string, options
   });
 }
 
-/** A wrong path would never print a line. If the node has not reported its runnables, the path is accepted. */
+/**
+ * Refuses a path that the agent does not have, because it would never print a line. If the node has not
+ * reported its runnables, every path is accepted.
+ */
 async function requireRunnable(context: CommandContext, name: string, path: string): Promise<void> {
   const { status } = await findNode(context, name);
   const paths = (status?.runnables ?? []).map((runnable) => runnable.path);

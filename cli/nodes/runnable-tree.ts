@@ -5,7 +5,7 @@ import { printable } from '../../internal/printable/index.ts';
 /** A runnable counts as stuck if it has been starting for this long without a reason for waiting. */
 const STUCK_MS = 60_000;
 
-/** One runnable of an agent, as plain values; idle and stuck look different. */
+/** One runnable of an agent, as plain values. `verdict` tells an idle runnable from a stuck one. */
 export type RunnableView = ReturnType<typeof runnableViews>[number];
 
 type State = 'new' | 'healthy' | 'done' | 'dead' | 'canceled' | 'unknown';
@@ -19,10 +19,13 @@ const STATES: Readonly<Record<Runnable_State, State>> = {
   [Runnable_State.CANCELED]: 'canceled',
 };
 
-/** Shown to people; `-o json` keeps the values of earlier versions. */
+/** Texts for people. `-o json` has the shorter values, which earlier versions used too. */
 const VERDICT_NAMES: Readonly<Record<string, string>> = { runs: 'running', starts: 'starting' };
 
-/** Runnables with their state at `nowMs`. `why`: the reason why it waits, or empty; `sinceMs`: its last state change. */
+/**
+ * Runnables with their state at `nowMs`. `why`: what the runnable waits for, or empty; `sinceMs`: time of its
+ * last state change.
+ */
 export function runnableViews(runnables: readonly Runnable[], nowMs: number) {
   return runnables.map((runnable) => {
     const state = STATES[runnable.state];

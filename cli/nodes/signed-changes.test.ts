@@ -102,7 +102,10 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
   const ownerKey = await readOwnerKey(harness.files, layoutOf('/owner'));
   const ownKey = Buffer.from(ownerKey.pubKeyBase64, 'base64');
   const expected = { clusterId: harness.clusterId, epoch: 1, nowMs: Date.now(), floor: undefined };
-  /** The documents in the calls that an owner's key signed. */
+  /**
+   * Returns the first document of a kind in the recorded calls, after verifying that one of the owners has
+   * signed it.
+   */
   const signed = <K extends DocumentKind>(kind: K, owners: readonly Uint8Array[] = [ownKey]) => {
     const found = sent
       .flatMap(({ documents }) => documents)
@@ -164,7 +167,7 @@ describe('documents that an owner signs', () => {
     expect(harness.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
   });
 
-  test('node set-role to a control plane signs a grant with the minimum serials for a new node', async () => {
+  test('node set-role to a control plane signs a grant with the lowest document serials that the node accepts', async () => {
     const getClusterInfo = async () => ({
       directory: [],
       etcd: { hasLeader: true, members: [{ isLearner: false }] },
@@ -198,7 +201,7 @@ describe('documents that an owner signs', () => {
     expect(body).toMatchObject({ nodeId: NODE.nodeId, floors: { owners: 1, policy: 4, operators: 0 } });
   });
 
-  test('config apply signs the policy over the exact bytes that it sends', async () => {
+  test('config apply signs a policy document over the exact bytes that it sends', async () => {
     await using harness = await createSigned();
     await harness.files.writeAtomic(
       '/owner/cluster.yaml',
@@ -238,7 +241,7 @@ describe('documents that an owner signs', () => {
     expect(harness.signed('owners')).toBeUndefined();
   });
 
-  test('operator remove of an owner signs the owners without that key, and what it had signed', async () => {
+  test('operator remove of an owner signs the list of owners without that key, and signs again what the owner had signed', async () => {
     await using harness = await createSigned();
     const secondPem = generateEd25519Key();
     const second = Buffer.from(ed25519PubKeyFrom(secondPem) ?? []).toString('base64');
@@ -344,7 +347,7 @@ describe('documents that an owner signs', () => {
     });
   });
 
-  test('sign signs what is on record after confirmation', async () => {
+  test('sign signs the current records after confirmation', async () => {
     const nodes = [{ ...NODE, roles: CONTROL }];
     await using harness = await createSigned({
       curator: { listNodes: async () => ({ nodes }) },
@@ -428,7 +431,7 @@ describe('an operator who is not an owner', () => {
     const entries = inventoryEntriesOf(NODE as never, { text: canonicalJson(LISTED) });
     const removing = (isLost: boolean) => requireOwnerForInventory(ann, NODE as never, { entries, isLost });
     await expect(removing(false)).rejects.toMatchObject({ code: 'owner-document-required' });
-    await removing(true); // the removed machine stays excluded
+    await removing(true); // a lost machine may be removed without an owner: it stays excluded
     expect(ann.host.codes).toContain('node-inventory-owner');
     for (const refused of [runReadmit(ann, 'w9'), runSign(ann, { yes: true })])
       await expect(refused).rejects.toMatchObject({ code: 'owner-document-required', exit: 'refused' });

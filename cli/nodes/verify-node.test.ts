@@ -73,7 +73,7 @@ describe('cluster verify', () => {
 
   const refused = [
     { name: 'with other software', given: () => verify('ee'.repeat(32), locked(ZERO)) },
-    { name: 'without a lock', given: () => verify(KERNEL, ZERO) },
+    { name: 'without a node lock', given: () => verify(KERNEL, ZERO) },
     { name: 'bound to another cluster', given: () => verify(KERNEL, locked(ZERO, 'b2'.repeat(16))) },
     {
       name: 'that does not match a changed configuration',

@@ -54,7 +54,7 @@ interface VerifyReport {
   readonly pin: 'first seen' | 'unchanged' | 'changed' | 'accepted';
 }
 
-/** One register: the values that the policy accepts, and the node's. */
+/** One register: the values that the policy accepts, and the value that the node showed. */
 export interface RegisterRow {
   readonly name: string;
   readonly expected: readonly string[];
@@ -64,14 +64,15 @@ export interface RegisterRow {
 
 /** Flags of `cluster verify`. */
 export interface VerifyOptions {
-  /** Expect the machine on record from now on, although it is not the known one. */
+  /** Expect the machine on record from now on, although another one was known under this name. */
   readonly acceptChange: boolean;
 }
 
 /**
- * `cluster verify NODE`: requests evidence for a fresh nonce and verifies it here, by the configuration of the workspace (or
- * of the cluster) and the machine that this workspace knows. The curator forwards it and can neither forge nor replay it.
- * A record that names another machine is reported, not followed.
+ * `cluster verify NODE`: requests evidence for a fresh nonce and verifies it on this workstation, with the
+ * configuration of the workspace (or of the cluster) and the machine that this workspace knows. The curator
+ * forwards the evidence and can neither forge nor replay it. If the node's record identifies another machine,
+ * this is reported as a refusal.
  */
 export async function runVerifyNode(
   context: CommandContext,
@@ -121,7 +122,7 @@ export async function runVerifyNode(
   return report.verdict === 'verified' ? 'ok' : 'refused';
 }
 
-/** Verifies evidence and compares it with the record of the node. A refusal is a result. */
+/** Verifies evidence and compares it with the record of the node. Refused evidence is a result, not an error. */
 export async function judge(what: {
   readonly node: Node;
   readonly config: ClusterConfig;
@@ -129,7 +130,7 @@ export async function judge(what: {
   readonly clusterId: string;
   /** The collateral of the workspace. */
   readonly collateral: Collateral;
-  /** As the node names it. */
+  /** The kind of evidence, as the node names it. */
   readonly variant: string;
   readonly evidence: Uint8Array;
   readonly binding: Uint8Array;
@@ -193,7 +194,10 @@ function shownRegisters(variant: string, evidence: Uint8Array): ReadonlyMap<stri
   }
 }
 
-/** The configured policy, with the keys on record as the only enrolled ones, for a machine bound to this cluster. */
+/**
+ * The configured policy, which accepts only the keys on record, and only a machine whose node lock is bound
+ * to this cluster.
+ */
 function policyOf(
   config: ClusterConfig,
   { node: { admission }, clusterId }: { readonly node: Node; readonly clusterId: string },
@@ -207,7 +211,10 @@ function policyOf(
   };
 }
 
-/** Evidence is judged by the keys on record, so a record of another machine makes its evidence worthless. */
+/**
+ * Refuses the evidence if the record contradicts the known machine: the evidence is verified with the keys in
+ * that record.
+ */
 function refuseContradictions({ name }: Node, contradictions: readonly string[]): void {
   if (contradictions.length === 0) return;
   throw new NodesError('nodes-machine-changed', `verifying ${printable(name)}: ${contradictions.join('; ')}`);
@@ -225,7 +232,10 @@ function pinState(
   return is.complete ? 'unchanged' : 'first seen';
 }
 
-/** Evidence of some good machine proves nothing if the record does not tell which machine it must be. */
+/**
+ * Refuses evidence if the record does not identify a machine: evidence of any other genuine machine would be
+ * accepted too.
+ */
 function refuseUnknownMachine({ name, admission }: Node, variant: string): void {
   if (admission !== undefined || variant === 'machine-key') return;
   throw new NodesError(
@@ -234,7 +244,7 @@ function refuseUnknownMachine({ name, admission }: Node, variant: string): void 
   );
 }
 
-/** A node must show the variant that it joined with: it may not choose a weaker one. */
+/** The variant of evidence to verify: that with which the node joined. It may not choose a weaker one. */
 function variantOf(given: string, { name, admission }: Node, config: ClusterConfig): Variant {
   const allowed = attestationSettings(config.attestation).variants;
   const variant = VARIANTS.find((each) => each === given);
@@ -255,7 +265,7 @@ function keysOf({ admission }: Node): Pick<Collateral, 'tpm'> {
   return { tpm: { attestationKeys: new Map([[admission.akName, known]]) } };
 }
 
-/** Genuine evidence may be of another machine. */
+/** Refuses evidence of another machine, even if it is genuine. */
 function compareIdentity({ machineIdentity }: Verdict, { name, admission }: Node): void {
   const actual = machineIdentityText(machineIdentity);
   const expected = admission?.identity ?? '';

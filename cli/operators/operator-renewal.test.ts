@@ -18,7 +18,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const namesOf = (asked: MemberIdentity[]) =>
   asked.splice(0).map((each) => (each.kind === 'operator' ? each.name : 'a node'));
 
-/** A harness whose cluster has an owner, and ann as a viewer. */
+/** A harness whose cluster has an owner, and an operator ann with the role viewer. */
 async function createHarnessWithAnn(...calls: Parameters<typeof createCuratorHarness>) {
   const harness = await createCuratorHarness(...calls);
   const { files, owner, clock } = harness;
@@ -45,11 +45,15 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
   test.each([
     { name: 'is used for the first two thirds of its lifetime', days: 240, asked: [who, who] },
     {
-      name: 'is renewed once after two thirds, with the key alone',
+      name: 'is renewed once after two thirds of its lifetime, by a request that proves only the key',
       days: 250,
       asked: ['bare', 'renewed', 'renewed'],
     },
-    { name: 'is renewed 400 days later', days: 400, asked: ['bare', 'renewed', 'renewed'] },
+    {
+      name: 'is renewed after 400 days, when it has expired',
+      days: 400,
+      asked: ['bare', 'renewed', 'renewed'],
+    },
   ])('$name', async ({ days, asked }) => {
     await using harness = await createHarnessWithAnn();
     harness.clock.aheadMs = days * DAY_MS;
@@ -85,7 +89,7 @@ describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
 });
 
 describe('the kubeconfig of an owner', () => {
-  /** A kubeconfig that is as old as the test cluster. */
+  /** A harness whose workspace has a kubeconfig as old as the test cluster. */
   async function createHarnessWithKubeconfig(isRefused = false) {
     const [issued, refused]: [number[], number[]] = [[], []];
     const issue = async ({ certificateRequest }: { certificateRequest: Uint8Array }) => {

@@ -54,7 +54,7 @@ describe('an operator', () => {
     await expect(runOperatorList(lost)).rejects.toEqual(coded('workspace-missing'));
   });
 
-  test('compares the audit log with own checkpoints only', async () => {
+  test('compares the audit log only with checkpoints that the operator has signed', async () => {
     const facts = { timeMs: 1, caller: 'operator:owner', method: 'Test', subject: 'x', detail: {} };
     const { head, record } = extendChain(EMPTY_CHAIN, facts);
     await using harness = await createCuratorHarness(

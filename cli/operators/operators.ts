@@ -13,7 +13,7 @@ import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation
 import { AppError } from '../app/errors.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
-/** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
+/** Size of a raw Ed25519 public key: the last bytes of its SubjectPublicKeyInfo. */
 const RAW_KEY_BYTES = 32;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const END = '-----END CERTIFICATE REQUEST-----';
@@ -50,7 +50,10 @@ export interface OperatorOptions {
   readonly out?: string | undefined;
 }
 
-/** `cluster operator add`: adds an operator and writes the grant: all that the operator needs besides the key. */
+/**
+ * `cluster operator add`: adds an operator and writes the grant, which is all that the operator needs besides
+ * the own key.
+ */
 export async function runOperatorAdd(
   context: CommandContext,
   name: string,
@@ -75,7 +78,7 @@ export async function runOperatorAdd(
     const { directory } = await curator.getClusterInfo({});
     return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
   });
-  // The CA that the operator will trust comes from here, not from the response.
+  // The grant contains the CA that this caller trusts, not one from the response.
   const { certificatePem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
   const forOwner = options.role === 'owner' ? await ownersPart(context, member, certificateRequest) : {};
@@ -103,7 +106,7 @@ export async function runOperatorAdd(
   );
 }
 
-/** The signed list of operators with the new one, and of owners if the role is owner. */
+/** The signed list of operators including the new one; if the role is owner, also the signed list of owners. */
 async function documentsFor(
   context: CommandContext,
   put: { readonly name: string; readonly role: string; readonly certificateRequest: Uint8Array },
@@ -118,8 +121,8 @@ async function documentsFor(
 }
 
 /**
- * The additional data for an owner: the Kubernetes endpoint, and vouchers that prove to machines that the key
- * is an owner's.
+ * What the grant of an owner contains in addition: the Kubernetes endpoint, and vouchers by which machines
+ * accept the key as that of an owner.
  */
 async function ownersPart(
   context: CommandContext,
@@ -136,7 +139,10 @@ async function ownersPart(
   return { vouchers, ...(kubernetes === undefined ? {} : { kubernetes }) };
 }
 
-/** `cluster operator remove`. If that owner has signed the cluster ownership, the caller signs it first. */
+/**
+ * `cluster operator remove`. If the removed owner has signed the cluster ownership, the caller first signs it
+ * instead.
+ */
 export async function runOperatorRemove(
   context: CommandContext,
   name: string,

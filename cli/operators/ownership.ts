@@ -10,10 +10,10 @@ import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 
 const MAX_VOUCHERS = 16;
-/** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
+/** Size of a raw Ed25519 public key: the last bytes of its SubjectPublicKeyInfo. */
 const RAW_BYTES = 32;
 
-/** Whether the operator records list the caller as an owner. The caller's grant may be outdated. */
+/** Whether the records of the cluster list the caller as an owner. The grant of the caller may be outdated. */
 export async function isOwnerOnRecord(context: CommandContext, member: Caller): Promise<boolean> {
   const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
   const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
@@ -33,7 +33,10 @@ export async function signOwnership(context: CommandContext): Promise<void> {
   });
 }
 
-/** Vouchers for a new owner's key, for machines that know older owners only: those of the caller, and one by the caller. */
+/**
+ * Vouchers by which machines that know only older owners accept the key of a new owner: those of the caller,
+ * and one that the caller signs.
+ */
 export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly OwnerVoucher[] {
   const { clusterId, keyPem, vouchers } = member;
   const ownerPubKey = pubKeyDer.slice(-RAW_BYTES);
@@ -42,8 +45,9 @@ export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly Own
 }
 
 /**
- * Owner keys to provision a machine with, base64: that of the caller, whose orders the machine obeys, and that of the owner
- * who signed the cluster ownership. Without a call to the cluster, its first owner is the only one known.
+ * Owner keys for the provisioning file of a machine, base64: the caller's, whose orders the machine is to
+ * obey, and that of the owner who signed the cluster ownership. The first owner can do without a call to the
+ * cluster; then only the own key is returned.
  */
 export async function ownerKeysToProvision(
   context: CommandContext,
@@ -62,6 +66,6 @@ async function signerNow(context: CommandContext): Promise<Uint8Array> {
     return ownerPublicKey;
   } catch (error) {
     if (!(error instanceof RpcError && error.code === 'rpc-not-served')) throw error;
-    return new Uint8Array(); // an older curator: the first owner has signed
+    return new Uint8Array(); // a curator too old for this call: only the first owner can have signed
   }
 }

@@ -129,7 +129,7 @@ describe('a second owner', () => {
     });
   });
 
-  test('is granted the CA of the owner who adds it, not that of a response', async () => {
+  test('gets the CA that the owner who adds it trusts, not one from a response', async () => {
     const putOperator = async () => ({ certificatePem: '', clusterCaPem: 'of somebody else' });
     await using harness = await createCuratorHarness({}, { putOperator });
     const { files, owner } = harness;

@@ -97,7 +97,7 @@ async function writeIndex(
     files.writeAtomic(join(directory, name), data, { mode: 0o644 });
   for (const [name, data] of Object.entries({ ...indexes, Release: release, ...signed }))
     await write(name, data);
-  // The signature of an earlier run is for another index.
+  // An `InRelease` of an earlier run signs another index, so it is deleted.
   if (key === undefined) await files.remove(join(directory, 'InRelease'));
 }
 

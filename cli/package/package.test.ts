@@ -104,7 +104,7 @@ describe('cluster package repo', () => {
       expect(readFileSync(join(directory, 'cluster.asc'), 'utf8')).toContain('BEGIN PGP PUBLIC KEY BLOCK');
       const refused = runPackageRepo(context, { directory, debs: [], key: 'nobody@example.org' });
       await expect(refused).rejects.toMatchObject({ code: 'package-sign-failed' });
-      // The signed index is unchanged.
+      // A failed run leaves the signed index unchanged.
       expect(readFileSync(join(directory, 'InRelease'), 'utf8')).toBe(signed);
       await runPackageRepo(context, { directory, debs: [], key: undefined });
       expect(() => readFileSync(join(directory, 'InRelease'))).toThrow('ENOENT');
@@ -125,9 +125,9 @@ describe('cluster package repo', () => {
 describe('readControl()', () => {
   const header = (name: string, size: string): string => `${name.padEnd(48)}${size.padEnd(10)}\`\n`;
   test.each([
-    { name: 'nothing', bytes: '' },
+    { name: 'an empty file', bytes: '' },
     { name: 'another file', bytes: 'PK\u0003\u0004' },
-    { name: 'no control archive', bytes: `!<arch>\n${header('debian-binary', '4')}2.0\n` },
+    { name: 'a package without a control archive', bytes: `!<arch>\n${header('debian-binary', '4')}2.0\n` },
     { name: 'a member longer than the file', bytes: `!<arch>\n${header('control.tar', '99')}x` },
     { name: 'a size that is no number', bytes: `!<arch>\n${header('control.tar', 'x')}x` },
     { name: 'an archive of an unknown kind', bytes: `!<arch>\n${header('control.tar.lz', '2')}xx` },

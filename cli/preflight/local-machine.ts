@@ -18,7 +18,7 @@ import type { CommandContext } from '../app/command.ts';
 
 /** The node lock. It exists on every machine that belongs to a cluster (bootstrapper/nodelock). */
 const LOCK_PATH = '/var/lib/cluster/enrolment/lock.json';
-/** Minimum for a node, while its bundle is not known. */
+/** Minimum free space on a node whose bundle, and so its size, is not known. */
 const LEAST_FREE_BYTES = 1024 ** 3;
 const STATE = '/var/lib/cluster';
 const IMAGES = '/var/lib/containerd';

@@ -16,7 +16,10 @@ const local = {
 };
 const here = {};
 
-/** A machine that is a node: the checks skip the ports of the machine that runs the test. */
+/**
+ * A machine that is already a node (it has a node lock). Its ports are not checked, so the test does not
+ * depend on free ports here.
+ */
 async function createMachine(answer?: (files: MemoryFiles) => CommandAnswer) {
   const files = new MemoryFiles();
   const write = async (path: string, text: string): Promise<void> => {

@@ -48,7 +48,7 @@ async function here(
   fix: boolean,
 ): Promise<readonly MachineCheckResult[]> {
   let results = await checkThisMachine(context, local);
-  // A loaded module adds kernel parameters, which the second round sets.
+  // A second round is needed because kernel modules that the first round loads add kernel parameters.
   for (let round = 0; fix && round < ROUNDS && results.some(({ repair }) => repair !== undefined); round++) {
     await repairMachine(context, results);
     results = await checkThisMachine(context, local);

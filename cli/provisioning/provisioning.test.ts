@@ -87,7 +87,7 @@ describe('cluster provisioning validate', () => {
 
   test.each([
     { name: 'an unknown key', given: { ...good, color: 'blue' }, want: 'Unrecognized key: "color"' },
-    { name: 'no owner', given: { ...good, ownerKeys: [] }, want: 'ownerKeys' },
+    { name: 'an empty list of owner keys', given: { ...good, ownerKeys: [] }, want: 'ownerKeys' },
   ])('reports $name with the name of the file', async ({ given, want }) => {
     const { context, files } = await createWorkspace();
     await files.writeAtomic('/x.json', JSON.stringify(given));
@@ -124,7 +124,7 @@ interface Node {
 }
 
 describe('the JSON Schema', () => {
-  /** All keys except those of `attestation`, which cluster.yaml shares. */
+  /** All keys of the schema except those of `attestation`, which cluster.yaml has as well. */
   function keysOf(node: Node, path: string): readonly { readonly path: string; readonly node: Node }[] {
     const own = Object.entries(node.properties ?? {}).flatMap(([key, inner]) => {
       const at = path === '' ? key : `${path}.${key}`;

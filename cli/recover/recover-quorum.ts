@@ -17,12 +17,12 @@ const CALL_MS = 30_000;
 const POLL_MS = 1_000;
 /** Enough to copy and restore the largest etcd database. */
 const DONE_MS = 15 * 60_000;
-/** The agent's answer while it is still starting after the order. */
+/** Code of the agent's response while it restarts after it received the order. */
 const NOT_YET = 'consensus-not-recoverable';
 
 /** Arguments of `cluster recover quorum`. */
 export interface RecoverQuorumOptions {
-  /** The name of the cluster, which confirms the loss. */
+  /** The name of the cluster, by which the operator confirms the loss. */
   readonly confirmed: string | undefined;
   /** Only show the survey and the loss. */
   readonly dryRun: boolean;
@@ -101,7 +101,10 @@ async function untilRecovered(
   }
 }
 
-/** Every etcd serves, and at least one of them in a new epoch. */
+/**
+ * Whether every etcd has a leader, and at least one of them runs in a newer epoch (number of the recovery)
+ * than before.
+ */
 function isRecovered(before: SurveyQuorumResponse, now: SurveyQuorumResponse): boolean {
   if (now.isOrdered || now.etcd.length === 0) return false;
   const epochBefore = new Map(before.etcd.map(({ name, epoch }) => [name, epoch]));

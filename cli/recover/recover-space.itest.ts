@@ -40,7 +40,7 @@ test('freeSpace() lets a full etcd accept writes again, also when it is repeated
   await using etcd = await TestEtcd.create();
   const { member, full, write } = await createSmallEtcd(etcd);
   expect(await readMemberGauges(member.metricsUrl, signal)).toMatchObject({ isFull: false });
-  // The history of one key fills the quota, as a flood of status reports does.
+  // Many versions of one key fill the quota, as frequent status reports would.
   expect(await fill(write, () => 'status')).toMatchObject({ code: 'etcd-no-space' });
   expect(await readMemberGauges(member.metricsUrl, signal)).toMatchObject({ isFull: true });
   const { members, cleared } = await freeSpace(full, signal);
@@ -77,7 +77,7 @@ test('freeSpace() continues after an interruption at any step', async () => {
   expect((await root.list('none/', { signal })).revision).toBeGreaterThan(revision);
 }, 60_000);
 
-test('freeSpace() frees nothing of the data itself, and reports a member that does not respond', async () => {
+test('freeSpace() deletes no current data, and reports a member that does not respond', async () => {
   await using etcd = await TestEtcd.create();
   const { full, write } = await createSmallEtcd(etcd);
   expect(await fill(write, (i) => `object ${i}`)).toMatchObject({ code: 'etcd-no-space' });

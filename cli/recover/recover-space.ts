@@ -12,10 +12,10 @@ import { RecoverError } from './errors.ts';
 /** Where a control plane keeps the credentials of the root users (bootstrapper/consensus/consensus-layout.ts). */
 const CONSENSUS = '/var/lib/cluster/consensus';
 const ETCDS = { state: PORTS.stateEtcd.client, kubernetes: PORTS.kubernetesEtcd.client } as const;
-/** Compacting and defragmenting a database of some GiB. */
+/** Time limit for compacting or defragmenting a database of some GiB. */
 const WORK_MS = 5 * 60_000;
 const ASK_MS = 10_000;
-/** Above this share of the quota the next writes would raise the alarm again. */
+/** A database that fills more than this share of its quota would soon raise the alarm again. */
 const FULL = 0.95;
 
 type SpaceClient = Pick<EtcdClient, 'list' | 'compact' | 'members' | 'maintenance'>;
@@ -30,14 +30,14 @@ export interface FullEtcd {
   readonly connect: (endpoint: string) => SpaceClient & Disposable;
 }
 
-/** What became of one member. */
+/** The result for one etcd member. Sizes of its database before and after. */
 export interface MemberSpace {
   readonly etcd: string;
   readonly member: string;
   readonly beforeBytes: number;
   readonly afterBytes: number;
   readonly quotaBytes: number;
-  /** Why it could not be defragmented; empty if it was. */
+  /** Why the member could not be defragmented; empty on success. */
   readonly failure: string;
 }
 
@@ -69,7 +69,10 @@ export async function runRecoverSpace(context: CommandContext): Promise<ExitName
   return members.some(({ failure }) => failure !== '') ? 'partial' : 'ok';
 }
 
-/** Compacts one etcd cluster, defragments its members, the leader last, and clears its NOSPACE alarms. */
+/**
+ * Compacts one etcd cluster, defragments its members one after the other with the leader last, and clears its
+ * NOSPACE alarms.
+ */
 export async function freeSpace(etcd: FullEtcd, signal: AbortSignal): Promise<FreedSpace> {
   const { local } = etcd;
   const work = { signal, timeoutMs: WORK_MS };
@@ -79,7 +82,8 @@ export async function freeSpace(etcd: FullEtcd, signal: AbortSignal): Promise<Fr
   ];
   await compactHistory(local, work);
   const members: MemberSpace[] = [];
-  // A member serves nobody while it is defragmented; the last one hands its leadership over once at most.
+  // A member answers no requests while it is defragmented. The leader comes last, so that the leadership
+  // moves at most once.
   for (const member of all.toSorted((a, b) => Number(a.id === leaderId) - Number(b.id === leaderId)))
     members.push(await defragment(etcd, member, signal));
   const alarms = (await local.maintenance.alarms({ signal })).filter(({ kind }) => kind === 'no-space');

@@ -31,7 +31,7 @@ const after = (state: Etcd, kubernetes: Etcd): Survey => ({ ...lost, etcd: [stat
 const alone = after(etcdOf('state', 2n, true), etcdOf('kubernetes', 2n, true));
 const away = new RpcError('rpc-unreachable', 'asking the agent');
 const reading = 'consensus-not-recoverable';
-/** The error of an agent that has just started and does not know its cluster yet. */
+/** The error of an agent that has just started and has not read its cluster yet. */
 const blank = new CodedError(
   {
     [reading]: {
@@ -88,7 +88,7 @@ function setUp(...surveys: (Survey | CodedError)[]) {
 
 describe('cluster recover quorum', () => {
   test.each([undefined, '', 'Blue', 'blue ', 'green'])(
-    'changes nothing when %j is typed',
+    'changes nothing if the confirmation is %j',
     async (confirmed) => {
       const { run, ordered, host } = setUp(lost);
       expect(await run(confirmed)).toMatchObject({ code: 'recover-not-confirmed' });
@@ -105,7 +105,7 @@ describe('cluster recover quorum', () => {
     expect(host.answered).toMatchObject({ dryRun: true, losses: lost.losses });
   });
 
-  test('is refused with its reason, even with a confirmation', async () => {
+  test('is refused with the reason of the agent, even if it is confirmed', async () => {
     const { run, ordered } = setUp({ ...lost, refusals: ['etcd has a leader'] });
     expect(await run('blue')).toMatchObject({
       code: 'recover-refused',
@@ -114,7 +114,7 @@ describe('cluster recover quorum', () => {
     expect(ordered).toEqual([]);
   });
 
-  test('orders the recovery, waits while the agent restarts, and tells the next step', async () => {
+  test('orders the recovery, waits while the agent restarts, and shows the next step', async () => {
     const { run, ordered, host } = setUp(lost, away, away, blank, { ...lost, isOrdered: true }, alone);
     expect(await run('blue')).toBeUndefined();
     expect(ordered).toEqual(['blue']);
@@ -126,8 +126,11 @@ describe('cluster recover quorum', () => {
       name: 'one etcd is not serving yet',
       on: after(etcdOf('state', 2n, true), etcdOf('kubernetes', 1n, false)),
     },
-    { name: 'the order is still waiting', on: { ...alone, isOrdered: true } },
-    { name: 'no epoch is new', on: after(etcdOf('state', 1n, true), etcdOf('kubernetes', 1n, true)) },
+    { name: 'the agent has not carried out the order', on: { ...alone, isOrdered: true } },
+    {
+      name: 'no etcd runs in a newer epoch',
+      on: after(etcdOf('state', 1n, true), etcdOf('kubernetes', 1n, true)),
+    },
   ])('waits while $name', async ({ on }) => {
     const { run } = setUp(lost, on);
     expect(await run('blue')).toMatchObject({ code: 'recover-timeout' });
@@ -148,7 +151,7 @@ describe('cluster recover quorum', () => {
     expect(ordered).toEqual([]);
   });
 
-  test('waits for an order that exists already, and gives no second one', async () => {
+  test('waits for a recovery that was already ordered, and does not order it again', async () => {
     const { run, ordered } = setUp({ ...lost, isOrdered: true }, alone);
     expect(await run(undefined)).toBeUndefined();
     expect(ordered).toEqual([]);

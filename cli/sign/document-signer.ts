@@ -61,7 +61,7 @@ export class DocumentSigner {
   readonly #member: Caller;
   readonly #epoch: number;
   readonly #nowMs: number;
-  /** The highest serial by kind and subject, of any owner. */
+  /** The highest serial number of any owner's document, by kind and subject. */
   readonly #serials = new Map<string, number>();
 
   constructor(member: Caller, known: ListDocumentsResponse, nowMs: number) {
@@ -78,7 +78,10 @@ export class DocumentSigner {
     this.documents = this.#verified(known.documents, set.keys);
   }
 
-  /** `endsMs`: only for a document that is signed again, which must not last longer than before. */
+  /**
+   * @param endsMs end of validity; given only when a document is signed again, which must not make it valid
+   * for longer
+   */
   sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array {
     const issuedMs = this.#nowMs;
     const serial = (this.#serials.get(serialKeyOf(kind, body)) ?? 0) + 1;
@@ -101,7 +104,10 @@ export class DocumentSigner {
     this.#serials.set(key, Math.max(serial, this.#serials.get(key) ?? 0));
   }
 
-  /** Follows the owner documents from the first owner, whom the caller does not know from the curator. */
+  /**
+   * Verifies the chain of documents that list the owners, from the first owner on. The key of the first owner
+   * does not come from the curator.
+   */
   #ownersIn(documents: readonly Uint8Array[], first: Uint8Array) {
     const start: OwnerSet = { keys: [first], floor: undefined };
     const chain = documents

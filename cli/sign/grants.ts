@@ -13,7 +13,7 @@ const ROLES: Readonly<Record<NodeRole, Role | undefined>> = {
   [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
 };
 
-/** A node key on a machine. */
+/** The machine and node key that a grant is for. */
 export interface GrantSubject {
   readonly nodeId: string;
   /** "sha256:HEX" of the node key. */
@@ -28,7 +28,7 @@ export function grantSubjectOf({ nodeId, publicKey, admission }: Node): GrantSub
   return { nodeId, fingerprint, identity };
 }
 
-/** Signs a grant of roles. It contains the minimum serials of other documents that a new node accepts. */
+/** Signs a grant of roles. It contains the serials of the current owner documents: a new node refuses older ones. */
 export function grantFor(signer: DocumentSigner, subject: GrantSubject, roles: readonly Role[]): Uint8Array {
   const serialOf = (kind: 'owners' | 'policy' | 'operators'): number =>
     Math.max(0, ...signer.documents.filter((each) => each.kind === kind).map(({ serial }) => serial));
@@ -41,8 +41,8 @@ export function grantFor(signer: DocumentSigner, subject: GrantSubject, roles: r
 }
 
 /**
- * The grant that a role change needs: for a node that becomes a control plane, and for a demoted node whose earlier grant
- * would still be valid. None if the caller cannot sign.
+ * The grant that a role change needs: for a node that becomes a control plane, and for a demoted node, whose
+ * earlier grant it replaces. None if the caller cannot sign.
  */
 export async function grantForNode(
   context: CommandContext,
@@ -71,7 +71,10 @@ export function isControlPlaneGranted(signer: DocumentSigner, nodeId: string): b
   return signer.newest('grant', nodeId)?.body.roles.includes('ConsensusMember') === true;
 }
 
-/** The grant that approving a machine needs; none for a worker. `which`: the argument of `cluster node approve`. */
+/**
+ * The grant that approving a machine needs; none for a worker. `which`: the name of the machine as given to
+ * `cluster node approve`.
+ */
 export async function grantForJoin(
   context: CommandContext,
   which: string,
@@ -82,12 +85,12 @@ export async function grantForJoin(
   if (signer === undefined) return [];
   const { joins } = await callCurator(context, ({ operatorApi }) => operatorApi.listJoins({}));
   const join = joinNamed(joins, which);
-  if (join === undefined) return []; // the curator refuses the name
+  if (join === undefined) return []; // no machine has this name, and the curator reports that
   const { joinId: nodeId, fingerprint, identity } = join;
   return [grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted))];
 }
 
-/** Finds a join like the curator: by a whole name, or a prefix that matches one machine. */
+/** Finds a join request by the rules of the curator: a whole name, or a prefix that only one machine has. */
 function joinNamed(joins: readonly Join[], which: string): Join | undefined {
   const names = ({ joinId, fingerprint, identity }: Join): readonly string[] =>
     [joinId, fingerprint, identity].flatMap((name) => [name, name.replace(/^[a-z0-9-]+:|^node-/, '')]);
@@ -101,7 +104,7 @@ function isControlPlane(roles: readonly NodeRole[]): boolean {
   return roles.includes(NodeRole.CONSENSUS_MEMBER);
 }
 
-/** Roles of the curator's contract as records have them; unknown numbers are left out. */
+/** Converts role numbers of the curator's contract to the role names in records; unknown numbers are left out. */
 export function rolesFromWire(wanted: readonly NodeRole[]): readonly Role[] {
   return wanted.flatMap((role) => ROLES[role] ?? []);
 }

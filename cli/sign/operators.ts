@@ -12,14 +12,15 @@ import { openSigner, type DocumentSigner } from './document-signer.ts';
 
 type SignedOperator = DocumentBodies['operators']['operators'][number];
 
-/** A change of the operators. */
+/** An operator that is added, replaced or removed. */
 export type OperatorChange =
   | { readonly kind: 'put'; readonly operator: SignedOperator; readonly ownerKey: string | undefined }
   | { readonly kind: 'remove'; readonly name: string };
 
 /**
- * Signs the operators after a change, and the owners if they change. The list is derived from the last signed one, never from
- * the records: otherwise a record planted in etcd would be signed with the next change.
+ * Signs the list of operators after a change, and the list of owners if it changes too. The new list is
+ * derived from the last signed one, never from the records: otherwise an owner would sign an operator that an
+ * attacker has added to etcd.
  * @throws OwnerDocumentError `owner-document-required` if none was signed yet
  */
 export async function signedOperators(
@@ -40,7 +41,7 @@ export async function signedOperators(
     ...before.filter((each) => each.name !== name),
     ...(change.kind === 'put' ? [change.operator] : []),
   ];
-  if (after.length === 0) return []; // the curator refuses to remove the last owner
+  if (after.length === 0) return []; // empty only if the last owner would be removed, which the curator refuses
   const owners = ownersAfter(signer, gone, change);
   const nowMs = context.ports.clock.nowMs();
   return [
@@ -50,7 +51,7 @@ export async function signedOperators(
   ];
 }
 
-/** Operators on record, in the form that is signed. */
+/** The operators that the cluster has on record, in the form of the signed list. */
 export async function operatorsOnRecord(context: CommandContext): Promise<readonly SignedOperator[]> {
   const { operators } = await callCurator(context, ({ operatorApi }) => operatorApi.listOperators({}));
   return operators.flatMap((each) => signedFrom(each) ?? []);
@@ -61,7 +62,7 @@ function signedFrom({ name, fingerprint, role }: Operator): SignedOperator | und
   return { name, fingerprint, role };
 }
 
-/** The signed owners, if the change concerns one. A new key replaces the old one. */
+/** The signed list of owners, if the change adds, replaces or removes an owner's key. */
 function ownersAfter(
   signer: DocumentSigner,
   gone: SignedOperator | undefined,
@@ -71,12 +72,16 @@ function ownersAfter(
   const added = change.kind === 'put' ? change.ownerKey : undefined;
   const keys = added === undefined ? kept : [...new Set([...kept, added])];
   const isSame = keys.length === signer.owners.length && keys.every((key) => signer.owners.includes(key));
-  // An owner who removes the own key could sign nothing else in this call.
+  // If the caller removes the own key, this list would make the other documents of the same call invalid, so
+  // it is not sent.
   if (isSame || !keys.includes(signer.ownKey)) return [];
   return [signer.sign('owners', { keys })];
 }
 
-/** Documents of a removed owner become invalid: the caller signs them again, with the same end. */
+/**
+ * The documents that a removed owner has signed become invalid, so the caller signs them again, with the same
+ * end of validity.
+ */
 function signedAgain(signer: DocumentSigner, gone: SignedOperator, nowMs: number): Uint8Array[] {
   return signer.documents
     .filter(({ signer: by }) => fingerprintOf(Buffer.from(by).toString('base64')) === gone.fingerprint)

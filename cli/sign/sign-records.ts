@@ -18,8 +18,9 @@ interface OnRecord {
 }
 
 /**
- * `cluster sign`: an owner checks and signs the current records: in a cluster created before owner documents existed, after a
- * recovery, or when a document has expired. Nothing else derives documents from records.
+ * `cluster sign`: an owner checks and signs the current records. Needed in a cluster created before owner
+ * documents existed, after a recovery, or when a document has expired. No other command signs what the
+ * records contain.
  */
 export async function runSign(context: CommandContext, options: { readonly yes: boolean }): Promise<void> {
   const signer = await openSigner(context);
@@ -67,7 +68,7 @@ async function onRecord(context: CommandContext): Promise<OnRecord> {
   });
 }
 
-/** Control planes that the inventory does not list: each needs a grant of its own. */
+/** Control planes that the inventory does not list, each of which therefore needs a grant. */
 function unlisted({ configuration, controlPlanes }: OnRecord): readonly Node[] {
   const config = parseClusterConfig(
     Buffer.from(configuration).toString('utf8'),

@@ -16,12 +16,12 @@ const kubernetesSchema = z.strictObject({
 /** Members of later versions are ignored. */
 const grantSchema = z.object({
   version: z.literal(1),
-  /** Name and role on record in the cluster. */
+  /** Name and role in the records of the cluster. */
   name: z.string(),
   role: z.string(),
   clusterId: z.string(),
   clusterCaPem: z.string(),
-  /** For the operator's key. */
+  /** Certificate for the operator's key. */
   certificatePem: z.string(),
   /** "host:port" of the curators at the time of the grant. */
   curatorEndpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(64),
@@ -43,7 +43,7 @@ const identitySchema = z.strictObject({
   grant: grantSchema.optional(),
 });
 
-/** What an operator needs beside the own key; created by an owner. Contains no secret. */
+/** What an operator needs besides the own key; created by an owner. Contains no secret. */
 export type OperatorGrant = z.output<typeof grantSchema>;
 
 /** Address and CA of the Kubernetes API. */

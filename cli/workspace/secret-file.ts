@@ -4,7 +4,10 @@ import { WorkspaceError } from './errors.ts';
 const MAX_KEY_BYTES = 256 * 1024;
 const OTHERS = 0o077;
 
-/** Reads a file that only its owner may read. @throws WorkspaceError `workspace-missing`, `workspace-key-mode` */
+/**
+ * Reads a file with a secret and refuses it if group or others have access.
+ * @throws WorkspaceError `workspace-missing`, `workspace-key-mode`
+ */
 export async function readSecretFile(files: FilePort, path: string): Promise<string> {
   const text = await readText(files, path, MAX_KEY_BYTES);
   if (text === undefined) throw new WorkspaceError('workspace-missing', `${path} does not exist`);

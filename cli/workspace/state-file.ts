@@ -52,7 +52,10 @@ const initSchema = z.strictObject({
   /** SHA-256 of the configuration and the bundle. */
   requestHash: z.string(),
   startedMs: z.int(),
-  /** requested: saved, perhaps sent. granted: the result is saved. acknowledged: the machine knows that it is. */
+  /**
+   * requested: the request is saved and perhaps sent. granted: the result is saved. acknowledged: the machine
+   * knows that the result is saved.
+   */
   stage: z.enum(['requested', 'granted', 'acknowledged']),
   /** Kept until the init is acknowledged: the exact request, and the key of the kubeconfig. */
   request: z.strictObject({ specBase64: z.string(), adminKeyPem: z.string() }).optional(),
@@ -67,7 +70,7 @@ const chartSchema = z.strictObject({
 
 const stateSchema = z.strictObject({
   version: z.literal(STATE_VERSION),
-  /** Version of the program that wrote it, for messages. */
+  /** Version of the program that wrote the file, for error messages. */
   writtenBy: z.string(),
   init: initSchema.optional(),
   charts: z.record(z.string(), chartSchema).default({}),
@@ -135,7 +138,7 @@ function parseState(text: string, path: string): WorkspaceState {
   }
   const parsed = stateSchema.safeParse(json);
   if (parsed.success) return parsed.data;
-  // Names only: values may be secret.
+  // The error contains only names of members: their values may be secret.
   const where = parsed.error.issues.map((issue) => issue.path.join('.') || 'the file').join(', ');
   throw new WorkspaceError('workspace-state-invalid', `${path} has invalid members: ${where}`);
 }

@@ -26,7 +26,7 @@ async function prepare(files: MemoryFiles): Promise<void> {
   await asProcess(files, { pid: 7, startTicks: 100, bootId: 'boot-1' });
 }
 
-/** Writes the files of /proc for this process; an earlier process no longer exists. */
+/** Writes the files of /proc for a process that runs now. The process of the previous call no longer exists. */
 async function asProcess(
   files: MemoryFiles,
   is: { readonly pid: number; readonly startTicks: number; readonly bootId: string },
@@ -176,7 +176,7 @@ describe('StateFile', () => {
 
   const refusals = [
     {
-      name: 'a newer format, naming its writer',
+      name: 'a newer format, with an error that shows the version that wrote it',
       text: '{"version":2,"writtenBy":"9.9.9","future":1}',
       want: { code: 'workspace-newer', message: expect.stringContaining('9.9.9') },
     },
@@ -266,7 +266,7 @@ describe('lockWorkspace()', () => {
     });
   });
 
-  test('admits exactly one of many after the holder crashed', async () => {
+  test('admits exactly one of many processes after the holder crashed', async () => {
     for (let round = 0; round < 50; round++) {
       const files = await createDisk();
       await lock(files);

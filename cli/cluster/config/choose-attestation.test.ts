@@ -35,7 +35,7 @@ describe('chooseAttestation()', () => {
     { flag: 'tdx', want: 'cluster-variant-values' },
     { flag: 'tpm,none', want: 'cluster-variant-unknown' },
     { flag: '', want: 'cluster-variant-unknown' },
-  ])('refuses $flag', async ({ flag, want }) => {
+  ])('refuses the flag "$flag"', async ({ flag, want }) => {
     const chosen = chooseAttestation({ host: hostAnswering() }, flag);
     await expect(chosen).rejects.toMatchObject({ code: want, exit: 'usage' });
   });

@@ -2,7 +2,7 @@ import { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from '../../
 import type { CommandContext } from '../../app/command.ts';
 import { ClusterError } from '../errors.ts';
 
-/** Kinds of evidence that need reference values of the operator, such as minimum firmware versions. */
+/** Kinds of evidence for which an operator must supply reference values, such as minimum firmware versions. */
 const WITH_VALUES = ['sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm'];
 
 /**

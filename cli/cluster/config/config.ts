@@ -36,7 +36,7 @@ export async function generateWorkspace(
   await using workspace = await openWorkspace(context, 'cluster config generate');
   const { local = false, ...settings } = options;
   const configText = renderClusterConfig({ ...settings, networks: local ? LOCAL_NETWORKS : undefined });
-  // Checks the text first, so that a written file can always be read.
+  // Parses the generated text before it is written, so that cluster.yaml is always valid.
   parseClusterConfig(configText, workspace.layout.config);
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
 }
@@ -77,7 +77,7 @@ function evidenceLine({ variants }: Readonly<Record<string, unknown>>): string {
 export async function runConfigValidate(context: CommandContext): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
   const config = await readConfig(context.ports.files, layout);
-  planCharts(config, { kind: 'all' }); // finds cycles, which no single chart shows
+  planCharts(config, { kind: 'all' }); // Also finds cycles of dependencies between charts.
   context.host.result({ path: layout.config, valid: true, config }, () => `${layout.config} is valid.`);
 }
 

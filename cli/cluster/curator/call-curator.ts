@@ -45,7 +45,7 @@ export function newMutation(): { readonly idempotencyKey: string } {
 export async function callCurator<T>(
   context: CommandContext,
   run: Call<T>,
-  /** Calls only these curators, to get the answer of each of them. */
+  /** Calls only the curators at these endpoints ("HOST:PORT"); by default any curator of the cluster. */
   from: { readonly only?: readonly string[] } = {},
 ): Promise<T> {
   const caller = await readCaller(context);

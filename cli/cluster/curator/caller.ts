@@ -15,11 +15,11 @@ import { newestCertificate, type OperatorCertificate } from './operator-certific
 /** The identity that this program uses towards the cluster: the owner of the workspace, or an operator. */
 export interface Caller extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
-  /** Raw Ed25519, as machines are provisioned with it. */
+  /** Raw Ed25519 public key, 32 bytes, as provisioning files contain it. */
   readonly pubKey: Uint8Array;
   /** Name of the cluster; empty for operators. */
   readonly name: string;
-  /** According to the workspace or the grant; the cluster decides. */
+  /** Whether the workspace or the grant lists the caller as an owner. Only a hint: the cluster decides. */
   readonly isOwner: boolean;
   /** Chain of owners from the one who created the cluster: each vouches for the key of the next, the last for this caller. */
   readonly vouchers: readonly OwnerVoucher[];
@@ -27,7 +27,7 @@ export interface Caller extends OperatorCertificate {
   readonly kubernetes: KubernetesEndpoint | undefined;
   /** "host:port" of the curators when the certificate was issued. */
   readonly curatorEndpoints: readonly string[];
-  /** File with the curators that were seen since then. */
+  /** Path of the file with the curators seen after the certificate was issued. */
   readonly curatorsPath: string;
   /** Directory for files of this identity, such as audit checkpoints and the last applied configuration. May not exist yet. */
   readonly directory: string;
@@ -42,7 +42,7 @@ export async function readCaller(context: CommandContext): Promise<Caller> {
   const path = await identityPathOf(context);
   const caller = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
   const pubKey = ed25519PubKeyFrom(caller.keyPem);
-  if (pubKey === undefined) throw new TypeError('the key of a caller is an Ed25519 key'); // its reader has checked it
+  if (pubKey === undefined) throw new TypeError('the key of a caller is an Ed25519 key'); // the function that read the key has checked this
   return { ...caller, pubKey, certPem: await newestCertificate(context.ports.files, caller) };
 }
 

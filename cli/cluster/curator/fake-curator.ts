@@ -28,7 +28,7 @@ import { readOwnerKey } from '../../workspace/index.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 
-/** The state of a workstation and its cluster, which tests can change. */
+/** The real clock plus an offset that tests can change. */
 export class HarnessClock extends SystemClock {
   aheadMs = 0;
 

@@ -1,6 +1,9 @@
 import { SystemClock } from '../../../internal/clock/index.ts';
 
-/** Longer sleeps are time limits of connections; real sockets need that time. */
+/**
+ * Sleeps up to this long are pauses between polls. Longer ones are time limits of connections, and real
+ * sockets need real time.
+ */
 const LONGEST_POLL_MS = 2_000;
 
 /** Pauses between polls end at once, and each second of a pause advances the clock by a minute. */

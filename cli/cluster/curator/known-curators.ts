@@ -8,7 +8,10 @@ const shape = z.strictObject({
   endpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(MAX_ENDPOINTS),
 });
 
-/** "host:port" of the curators seen last: those known from the init may no longer exist. Empty when the file is damaged. */
+/**
+ * "host:port" of the curators that a directory listed last. Those in the result of the init may no longer
+ * exist. Empty if the file is damaged.
+ */
 export async function readKnownCurators(
   files: Pick<FilePort, 'read'>,
   path: string,

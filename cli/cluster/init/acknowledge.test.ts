@@ -50,7 +50,7 @@ describe('acknowledgeInit() without a response', () => {
   test.each([
     { name: 'no server', start: async (node: FakeNode) => (node.curatorEndpoint = await closedPort()) },
     { name: 'an untrusted peer', start: (node: FakeNode) => FakeCurator.start(node, OTHER_CLUSTER) },
-  ])('calls the machine again with $name at the address of the curator', async ({ start: startCurator }) => {
+  ])('calls the machine again if $name is at the address of the curator', async ({ start: startCurator }) => {
     const { files, node, options } = await start();
     await startCurator(node);
     let lost = 0;
@@ -60,7 +60,7 @@ describe('acknowledgeInit() without a response', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('ignores the record of another cluster, which `--identity` selects', async () => {
+  test('ignores the ownership record of the cluster that `--identity` selects, if it is another cluster', async () => {
     const { files, node, options } = await start();
     const curator = await FakeCurator.start(node, OTHER_CLUSTER);
     curator.ownerPublicKey = new Uint8Array(32).fill(7);
@@ -106,7 +106,7 @@ class FastClock extends HastyClock {
   }
 }
 
-/** Stops the init service, permanently or with this connection, so that its response is lost. */
+/** Breaks the connection while a request waits for its response. `good`: the init service also stops for good. */
 async function closeFor(node: FakeNode, how: 'good' | 'for now' = 'good'): Promise<void> {
   if (how === 'good') void node.rpc.close(0);
   node.cut();

@@ -13,7 +13,10 @@ import type { InitSession } from '../machine/init-session.ts';
 import { verifyMachine } from '../machine/verify-machine.ts';
 
 const ANSWER_MS = 10_000;
-/** A restarted agent responds sooner than this. */
+/**
+ * After this time without a response from the machine, the acknowledgement is written to the cluster instead.
+ * A restarted agent responds sooner.
+ */
 const MACHINE_MS = 15_000;
 /** How long the command retries: enough for a machine to reboot. After that, the operator repeats the command. */
 const PATIENCE_MS = 3 * 60_000;
@@ -90,8 +93,8 @@ async function sendAcknowledgement(context: CommandContext, acknowledgement: Ack
 }
 
 /**
- * Whether the cluster has a record of its owner, else the reason why that is unknown.
- * @param writes whether to write a missing record
+ * Whether the cluster has a record of its owner, else the reason why this is unknown.
+ * @param writes whether to write the record if it is missing
  */
 async function isRecorded(
   context: CommandContext,

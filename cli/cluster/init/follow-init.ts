@@ -74,14 +74,17 @@ export async function followInit(context: CommandContext, options: FollowOptions
   }
 }
 
-/** Reconnecting requests the missing events: the machine stores each event before it sends it. */
+/**
+ * An error after which the caller reconnects and requests the missing events. The machine stores each event
+ * before it sends it, so none is lost.
+ */
 function missedEvents(seen: bigint, next: bigint): RpcError {
   return new RpcError('rpc-unreachable', `event ${next} received after event ${seen}`);
 }
 
 type InitCall = Parameters<InitSession['client']['init']>[0];
 
-/** The events of one connection. Ends with a timeout when the heartbeat stays away. */
+/** The events of one connection. Throws a timeout when no heartbeat arrives. */
 async function* readEvents(
   session: InitSession,
   request: InitCall,

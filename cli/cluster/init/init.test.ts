@@ -196,7 +196,7 @@ describe('runInit()', () => {
       want: { code: 'cluster-other-machine', exit: 'refused' },
     },
     {
-      name: 'a machine without a known fingerprint, without a terminal',
+      name: 'a machine with an unknown fingerprint, which nobody can confirm without a terminal,',
       options: { fingerprint: undefined },
       want: { code: 'cluster-no-fingerprint', exit: 'usage' },
     },
@@ -260,7 +260,7 @@ describe('runInit()', () => {
     });
   });
 
-  test('resumes with the bundle with which the init was started when it was rebuilt', async () => {
+  test('resumes with the bundle of the first run if the bundle was rebuilt since', async () => {
     const { files, node, options } = await start();
     node.failure = {
       case: 'failure',

@@ -150,7 +150,7 @@ async function effectiveConfig(
   return { ...config, kubernetesVersion };
 }
 
-/** Waits until the Kubernetes API can be reached from this workstation, which installs the charts. */
+/** Waits until this workstation can reach the Kubernetes API, because it installs the charts from here. */
 async function awaitApi(context: CommandContext, client: KubeClient): Promise<void> {
   await context.host.step('init-api', `Waiting for the Kubernetes API at ${client.server}`, (progress) =>
     waitForApi(client, waitOptions(context, progress)),

@@ -137,11 +137,11 @@ describe('recoverResult()', () => {
   test.each([
     { name: 'signed by another owner', over: async () => ({ signedBy: createOwner() }) },
     {
-      name: 'of a sender that is not a node of the cluster',
+      name: 'from a sender that is not a node of the cluster',
       over: async () => ({ shownBy: await createSigner() }),
     },
     { name: 'of another cluster', over: async () => ({ id: 'b'.repeat(32) }) },
-  ])('refuses a result $name with a warning, and calls the next curator', async ({ over }) => {
+  ])('refuses a result $name, warns, and calls the next curator', async ({ over }) => {
     const forged = await startCurator(await over());
     expect(await recover([forged])).toEqual({ found: undefined, codes: ['init-recovery-refused'] });
     expect((await recover([forged, await startCurator()])).found).toMatchObject({ clusterId });

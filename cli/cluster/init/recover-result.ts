@@ -13,7 +13,7 @@ import { ClusterError } from '../errors.ts';
 import { verifyInitResult } from './init-result.ts';
 
 const MAX_ENDPOINTS = 16;
-/** For all curators together. */
+/** Time limit for all curators together. */
 const TIMEOUT_MS = 10_000;
 
 /** The init whose result is requested, and the keys that it must match. */

@@ -5,7 +5,7 @@ import { ClusterError } from '../errors.ts';
 import { retryConnection } from '../retry-connection.ts';
 import type { InitSession } from '../machine/init-session.ts';
 
-/** Keeps the link busy while the machine hashes a finished blob. */
+/** Number of concurrent uploads. While the machine hashes a finished blob, the others keep the link busy. */
 const PARALLEL = 3;
 const ANSWER_MS = 60_000;
 const CHUNK_BYTES = 256 * 1024;

@@ -55,7 +55,7 @@ describe('docs/examples', () => {
     expect(flags['timeout']).toBe(30 * 60_000);
   });
 
-  test('the Ansible example does the same, with the endpoints on the command line', async () => {
+  test('the Ansible example writes a valid provisioning file and a valid command line with the endpoints', async () => {
     const [play] = (await example('ansible.yml')) as [
       { vars: { owner_key: string; endpoints: string[] }; tasks: Record<string, Record<string, unknown>>[] },
     ];

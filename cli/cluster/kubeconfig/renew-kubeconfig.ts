@@ -48,12 +48,14 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
   const { certificatePem } = await callCurator(context, ({ operatorApi }) =>
     operatorApi.issueKubeconfig(asked),
   );
-  // The server is verified against the CA from the init or the grant: the response cannot change it.
+  // Only the client certificate comes from the response. The CA that verifies the server comes from the init
+  // or the grant.
   const { caPem } = kubernetes;
   const isByKnownCa = checkCertificate(certificatePem, { caPem, keyPem });
   const server = await knownServer(files, path, kubernetes);
   const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
-  // The client CA may have been rotated since the init: then only the API server knows whether this one is valid.
+  // A rotation may have replaced the client CA since the init. Then only a request to the API server shows
+  // whether the certificate is valid.
   if (!isByKnownCa) await proveAccess(context, access);
   await files.writeAtomic(path, renderKubeconfig(kubernetes.clusterName, access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
@@ -74,7 +76,10 @@ export async function kubernetesEndpointOf({ ports, paths }: CommandContext, cal
   return { ...kubernetes, server: await knownServer(ports.files, kubeconfig, kubernetes) };
 }
 
-/** The server of the existing kubeconfig, which the user may have edited; else that of the grant. */
+/**
+ * The API server in the existing kubeconfig, whose address the user may have edited; without one, the server
+ * in the grant.
+ */
 async function knownServer(
   files: Pick<FilePort, 'read'>,
   path: string,
@@ -84,7 +89,7 @@ async function knownServer(
   return raw === undefined ? server : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), path).server;
 }
 
-/** Commands that failed to renew the kubeconfig: a command that uses Kubernetes repeatedly does not try again each time. */
+/** Commands that have failed to renew the kubeconfig. They do not try again at each of their Kubernetes requests. */
 const tried = new WeakSet<CommandContext>();
 
 /**
@@ -97,7 +102,7 @@ export async function currentKubeAccess(context: CommandContext): Promise<KubeAc
   const layout = layoutOf(paths.workspace);
   const access = await readKubeAccess(ports.files, layout);
   const age = certificateAge(access.certPem, ports.clock.nowMs());
-  // With --identity, the kubeconfig of the workspace belongs to another operator.
+  // With --identity, the caller is not the operator to whom the kubeconfig of the workspace belongs.
   if (age === 'valid' || paths.identity !== undefined || (age === 'due' && tried.has(context))) return access;
   if (!(await readCaller(context)).isOwner) return access;
   try {

@@ -53,15 +53,18 @@ export async function openSession(
 }
 
 /**
- * The expected node lock: none at first, this cluster's once there is a result. Either is accepted while the
- * request is being sent.
+ * The expected state of the machine's node lock: unlocked before an init, locked to this cluster once there
+ * is a result. While the request is being sent, either is accepted.
  */
 function lockExpectation({ init }: WorkspaceState, clusterId: string): LockExpectation {
   if (init === undefined) return { shows: 'boot-baseline' };
   return { shows: init.stage === 'requested' ? 'either' : 'locked', clusterId };
 }
 
-/** Connects, with retries, and requests the description of the machine. Only the program version is sent. */
+/**
+ * Connects, with retries, and requests the description of the machine. The request contains nothing but the
+ * version of this program.
+ */
 export async function connectMachine(
   context: CommandContext,
   session: InitSession,
@@ -84,7 +87,8 @@ export async function connectMachine(
         throw translateError(endpoint, error);
       });
     const peer = session.peer;
-    // The proof of the key covers one session: after a reconnect the description must be requested again.
+    // The machine proves its key in one session only, so after a reconnect its description is requested
+    // again.
     if (peer === undefined || (before !== undefined && before !== peer))
       throw new RpcError('rpc-unreachable', `connecting to ${endpoint}: connection lost`);
     return { described, peer, fingerprint: provedFingerprint(session, peer, described) };
@@ -92,8 +96,8 @@ export async function connectMachine(
 }
 
 /**
- * The owner key is our only evidence, so rejected evidence means an unknown owner key; an unknown machine key means a wrong
- * fingerprint. Other errors already name the check that failed.
+ * Our only evidence is the owner key. So if the machine rejects it, the machine does not know this owner key;
+ * if we reject the key of the machine, the fingerprint is wrong. Other errors already name the failed check.
  */
 function translateError(endpoint: string, error: unknown): unknown {
   if (!(error instanceof AtlsError)) return error;

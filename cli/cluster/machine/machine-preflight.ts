@@ -8,7 +8,7 @@ import { retryConnection } from '../retry-connection.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { InitSession } from './init-session.ts';
 
-/** The checks of the machine include its disk and its time service. */
+/** Long enough for the machine to test its disk and its time service. */
 const ANSWER_MS = 30_000;
 const CODE = /^[a-z][a-z0-9-]{0,63}$/;
 const STATUSES: readonly string[] = ['ok', 'warning', 'failed', 'skipped'] satisfies readonly CheckStatus[];

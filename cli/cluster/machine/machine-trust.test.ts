@@ -19,7 +19,7 @@ const known = {
   endorsementKey: 'ee',
 } as const;
 
-/** Under the configuration that `config generate --attestation tpm,machine-key` writes. */
+/** The trust of a workspace whose configuration `config generate --attestation tpm,machine-key` wrote. */
 function trustOf(options: Partial<MachineTrustOptions> = {}): MachineTrust {
   const { attestation } = parseClusterConfig(
     renderClusterConfig({ name: 'prod', attestation: attestationTemplate(['tpm', 'machine-key']) }),
@@ -38,13 +38,13 @@ function trustOf(options: Partial<MachineTrustOptions> = {}): MachineTrust {
 const variantsOf = (trust: MachineTrust): readonly string[] => trust.accepts.map(({ variant }) => variant);
 
 describe('MachineTrust', () => {
-  test('accepts any attestation key at first contact, and leaves the machine to the later check', () => {
+  test('accepts any attestation key at first contact, because the machine is verified afterwards', () => {
     const { policy, collateral } = trustOf().rules();
     expect(policy).toMatchObject({ machines: 'any', tpm: { attestationKeys: 'enrolling' } });
     expect(collateral.tpm?.attestationKeys.size).toBe(0);
   });
 
-  test('requires the known key, a machine of the policy, and the lock afterwards', () => {
+  test('requires after the first contact the known key, a machine that the policy allows, and the node lock', () => {
     const trust = trustOf();
     trust.pinMachine({ attestationKey: '000bcc', endorsementKey: 'ee' });
     const { policy, collateral } = trust.rules();
@@ -63,7 +63,7 @@ describe('MachineTrust', () => {
     expect(trustOf({ known }).isFirstContact).toBe(false);
   });
 
-  test('does not accept a machine key without a fingerprint, nor an empty list of kinds', () => {
+  test('refuses the variant machine-key without a fingerprint, and an empty list of variants', () => {
     expect(variantsOf(trustOf({ fingerprint: undefined }))).toEqual(['tpm']);
     const changed = trustOf({ known: { ...known, variant: 'tdx' } });
     expect(() => changed.accepts).toThrow(expect.objectContaining({ code: 'cluster-evidence-unknown' }));

@@ -33,11 +33,12 @@ export interface EnrolledKey {
 }
 
 /**
- * Which evidence of the first machine is accepted. It is evaluated for each connection:
+ * Decides for each connection which evidence of the first machine is accepted:
  *
- *     first contact   any attestation key; the machine and its lock are verified within the session
- *                     (`verify-machine.ts`), before anything is sent
- *     afterwards      only that attestation key and kind of evidence, and the expected lock
+ *     first contact   any attestation key; the machine and its node lock (a PCR that shows to which cluster
+ *                     a machine belongs) are verified within the session (`verify-machine.ts`), before
+ *                     anything is sent
+ *     afterwards      only that attestation key and kind of evidence, and the expected node lock
  */
 export class MachineTrust {
   readonly policy: Policy;

@@ -62,7 +62,10 @@ afterAll(async () => {
   await other[Symbol.asyncDispose]();
 });
 
-/** A machine with real attested TLS and a real TPM. `enrols` is the TPM that it presents; a cheating one presents another. */
+/**
+ * A machine with real attested TLS and a real TPM. `enrols` is the TPM that it claims to have; a cheating
+ * machine claims another one.
+ */
 async function serve(tpm: Tpm, enrols: Tpm = tpm): Promise<{ endpoint: string } & AsyncDisposable> {
   const handlers: Partial<Handlers<typeof InitApi, AttestedPeer>> = {
     describe: async (_request, { peer }) => ({
@@ -146,7 +149,7 @@ async function withTpm<T>(chip: Swtpm, use: (tpm: Tpm) => Promise<T>): Promise<T
 }
 
 describe('verifyMachine() with a TPM', () => {
-  test('records the endorsement key by activation, the attestation key and the clock', async () => {
+  test('records the attestation key, its endorsement key (by credential activation) and the TPM clock', async () => {
     await withTpm(await factory.start({ copy: 'a' }), async (tpm) => {
       await using machine = await serve(tpm);
       const first = await meet(machine.endpoint);
@@ -158,7 +161,7 @@ describe('verifyMachine() with a TPM', () => {
     });
   });
 
-  test('warns of a copied TPM, which it detects by the clock', async () => {
+  test('warns of a copied TPM, which its clock reveals', async () => {
     const seen = await withTpm(await factory.start({ copy: 'original' }), async (tpm) => {
       await using machine = await serve(tpm);
       const { record } = await meet(machine.endpoint);

@@ -61,7 +61,7 @@ export function provedFingerprint(
   );
 }
 
-/** A connection to the machine. */
+/** A connection to the machine, and what is known about it so far. */
 interface Contact {
   readonly session: InitSession;
   readonly peer: AttestedPeer;
@@ -71,9 +71,9 @@ interface Contact {
 }
 
 /**
- * Completes the verification that the handshake of a first contact leaves open: to which TPM the key belongs (credential
- * activation), whether the policy allows that machine, and whether it belongs to no cluster. A known machine has been verified
- * by the handshake.
+ * Completes the verification that the handshake of a first contact leaves open: to which TPM the key belongs
+ * (credential activation), whether the policy allows that machine, and whether it already belongs to a
+ * cluster. For a known machine the handshake has verified all of this.
  * @throws ClusterError `cluster-evidence-unknown`; errors of the attestation checks
  */
 export async function verifyMachine(context: CommandContext, contact: Contact): Promise<VerifiedMachine> {
@@ -129,8 +129,8 @@ async function enrol(context: CommandContext, { session, peer }: Contact): Promi
 }
 
 /**
- * With `firstContact: fingerprint` the operator has identified the machine by its console, so its TPM is pinned. If
- * manufacturers are configured, one of them must endorse the TPM nevertheless.
+ * With `firstContact: fingerprint` the operator has compared the fingerprint with the machine's console, so
+ * its TPM is trusted. If manufacturers are configured, one of them must endorse the TPM as well.
  */
 function endorsementTrust(
   { settings }: MachineTrust,

@@ -33,7 +33,7 @@ async function kubeconfigEnd({ ports, paths }: CommandContext): Promise<number |
   try {
     return endOf((await readKubeAccess(ports.files, layoutOf(paths.workspace))).certPem);
   } catch {
-    return undefined; // the status of Kubernetes contains the reason
+    return undefined; // the part of the status about Kubernetes shows the reason
   }
 }
 

@@ -44,7 +44,10 @@ export async function fetchKeysView({ operatorApi }: CuratorClients): Promise<Ke
   }
 }
 
-/** "phase 4 of 6: issuing certificates with the new keys, for 12s; waiting for n2 (it is off)" */
+/**
+ * Describes the current phase, such as "phase 4 of 6: issuing certificates with the new keys, for 12s;
+ * waiting for n2 (it is off)".
+ */
 export function describeRotationPhase(view: KeysView, nowMs: number): string {
   const names = Object.keys(PHASES);
   const index = names.indexOf(view.phase);

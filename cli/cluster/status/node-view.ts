@@ -39,7 +39,10 @@ export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
   return nodes.map(nodeViewFrom).toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
 }
 
-/** Converts a node of the curator contract. Texts come from the nodes, so they are made safe to print. */
+/**
+ * Converts a node in a curator response to the form that commands show. Texts come from the nodes, so they
+ * are made safe to print.
+ */
 export function nodeViewFrom(node: Node) {
   const { status } = node;
   const troubles = (status?.runnables ?? []).flatMap(({ path, lastError }) =>
@@ -87,7 +90,8 @@ const STATUSES: Readonly<Record<string, string>> = {
 
 /**
  * The table of nodes, with kubectl's column names.
- * @param options.ready by node name, whether its kubelet is Ready; undefined when Kubernetes was not asked
+ * @param options.ready whether the kubelet of each node is Ready, by node name; undefined if Kubernetes was
+ * not called
  */
 export function renderNodes(
   nodes: readonly NodeView[],
@@ -119,7 +123,7 @@ export function renderCertificates(nodes: readonly NodeView[], nowMs: number): s
   return formatTable(['NODE', 'CERTIFICATE', 'STATUS'], rows);
 }
 
-/** "Healthy", "Standby", "Standby,NotResponding": the state is shown unless the node is up. */
+/** The column STATUS, such as "Healthy", "Standby" or "Standby,NotResponding". The state is left out if it is up. */
 function statusText({ state, health }: NodeView): string {
   const parts = state === 'up' ? [health] : health === 'healthy' ? [state] : [state, health];
   return [...new Set(parts)].map((part) => STATUSES[part] ?? part).join(',');

@@ -49,7 +49,7 @@ describe('the quorum line', () => {
     { voters: 3, silent: 2, want: '2 of 3 voters needed, 1 healthy; quorum lost', isLast: true },
     { voters: 5, silent: 1, want: '3 of 5 voters needed, 4 healthy; tolerates 1 failure', isLast: false },
   ])(
-    '$voters voters of which $silent do not respond are shown as “$want”',
+    'voters: $voters, of which not responding: $silent; shown as “$want”',
     ({ voters, silent, want, isLast }) => {
       const nodes = Array.from({ length: voters }, (_, i) =>
         node(`n${i}`, { health: i < silent ? 'silent' : 'healthy' }),
@@ -74,15 +74,15 @@ describe('the quorum line', () => {
 });
 
 test.each([
-  { name: 'of a curator without key rotation', phase: undefined, want: undefined },
-  { name: 'without a rotation', phase: 'done', want: undefined },
+  { name: 'from a curator of a version without key rotation', phase: undefined, want: undefined },
+  { name: 'while no rotation runs', phase: 'done', want: undefined },
   {
-    name: 'during a rotation',
+    name: 'while a rotation runs',
     phase: 'refresh',
     want: 'phase 5 of 6: refreshing credentials of kubelets and pods, for 2m5s',
   },
-  { name: 'in a phase of a newer version', phase: 'x', want: 'phase x, for 2m5s' },
-])('the progress of the key rotation $name is shown as “$want”', ({ phase, want }) => {
+  { name: 'in a phase that only a newer version knows', phase: 'x', want: 'phase x, for 2m5s' },
+])('the line “key rotation” $name: $want', ({ phase, want }) => {
   const keys = phase === undefined ? undefined : keysOf(phase);
   expect(textOf({ ...partOf([node('n1')]), keys }, 'key rotation')).toBe(want);
 });
@@ -93,7 +93,7 @@ function keysOf(phase: string): KeysView {
   return { generation: 2, phase, isDone: phase === 'done', ...asked, awaited: [] };
 }
 
-test('the certificate that expires first is named; an expired one is a problem', () => {
+test('the certificate that expires first is shown; an expired one is a problem', () => {
   const hour = 3_600_000;
   const nodes = [
     node('n1', { expiry: { certificate: 'node', notAfterMs: NOW + 5 * hour } }),
@@ -106,7 +106,7 @@ test('the certificate that expires first is named; an expired one is a problem',
   ]);
 });
 
-test('a full etcd is the first problem, before everything that follows from it', () => {
+test('a full etcd is the first problem, before the problems that it causes', () => {
   const part = partOf([node('n1', { health: 'silent' }), node('n2'), node('n3')]);
   const full = {
     ...part,

@@ -5,7 +5,10 @@ import { formatBytes } from '../../host/index.ts';
 import { describeRotationPhase, type KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
 
-/** A part of the status: its value, or why it could not be read. `codes` are those of the error and its causes. */
+/**
+ * A part of the status: its value, or why it could not be read. `codes` are the codes of the error and of its
+ * causes.
+ */
 export type Part<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: string; readonly codes: readonly string[] };
@@ -13,7 +16,10 @@ export type Part<T> =
 /** State of an etcd cluster. */
 export type EtcdPart = Readonly<ReturnType<typeof etcdFrom>>;
 
-/** Voting members of etcd: all, needed for a quorum, healthy, and healthy beyond the quorum. */
+/**
+ * Numbers of voting etcd members: all, those needed for a quorum, the healthy ones, and how many healthy ones
+ * may fail without losing the quorum.
+ */
 export type QuorumPart = Readonly<ReturnType<typeof quorumFrom>>;
 
 /** The part of the status that a curator reports; plain JSON values. */
@@ -40,8 +46,9 @@ export interface KubernetesPart {
 }
 
 /**
- * The Kubernetes etcd as healthy control planes report it: curators have no certificate for it. A report with a leader is
- * preferred, because a control plane that sees none may be cut off from the others.
+ * The status of the Kubernetes etcd as healthy control planes report it: curators cannot read it, because
+ * they have no client certificate for this etcd. A report with a leader is preferred, because a control plane
+ * that sees none may be cut off from the others.
  */
 export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined {
   const seen = nodes.flatMap(({ health, status }) =>
@@ -50,7 +57,7 @@ export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined
   return seen.find(({ hasLeader }) => hasLeader) ?? seen[0];
 }
 
-/** Converts the etcd status of the curator contract. */
+/** Converts the etcd status in a curator response to the form that `cluster status` shows. */
 export function etcdFrom(etcd: EtcdStatus | undefined) {
   const members = etcd?.members ?? [];
   return {
@@ -63,7 +70,10 @@ export function etcdFrom(etcd: EtcdStatus | undefined) {
   };
 }
 
-/** A voter counts as healthy when its node is: an etcd member does not report whether the others respond. */
+/**
+ * Counts a voter as healthy if its node is healthy: etcd itself does not report whether the other members
+ * respond.
+ */
 export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]) {
   const voters = etcd.members;
   const needed = quorumOf(voters);
@@ -92,7 +102,7 @@ export function problemsOf(
     ...nodes
       .filter(({ health }) => health !== 'healthy')
       .map(({ name, health }) => `node ${name} is ${health === 'silent' ? 'not responding' : health}`),
-    // The last report of a node that does not respond is outdated.
+    // Not for nodes that do not respond: their last report is outdated.
     ...nodes
       .filter(({ health }) => health === 'healthy')
       .flatMap(({ name, partsNotReady }) =>
@@ -113,7 +123,7 @@ export function problemsOf(
   ];
 }
 
-/** The first cause of whatever else fails: nothing can be changed meanwhile. */
+/** Shown first, because a full etcd makes other parts fail, and nothing can be changed while it is full. */
 function fullEtcd(title: string): string {
   return `${title} is full and refuses every write: run \`cluster recover space\` as root on a control plane`;
 }

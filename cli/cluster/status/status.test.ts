@@ -250,7 +250,7 @@ describe('runNodeList()', () => {
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({ exit: 'refused' });
   });
 
-  test('fails without a cluster', async () => {
+  test('fails in a workspace without a cluster', async () => {
     const files = new MemoryFiles();
     await generateWorkspace(contextOf(files), { name: 'prod' });
     await expect(runNodeList(contextOf(files), { wide: false })).rejects.toMatchObject({
@@ -259,7 +259,7 @@ describe('runNodeList()', () => {
   });
 });
 
-test('runStatus() shows the parts that can be read, why others cannot, and ends as unhealthy', async () => {
+test('runStatus() shows the parts that can be read and why others cannot, and exits as unhealthy', async () => {
   const context = contextOf(await start(async (signer) => [await startCurator(signer)]));
   expect(await runStatus(context, { wide: true })).toBe('unhealthy');
   expect(context.host.answered).toMatchObject({

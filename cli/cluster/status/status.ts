@@ -38,7 +38,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
     part(context, () => readKubernetes(context)),
     installedCharts(context, caller),
   ]);
-  const yours = await readCredentialExpiry(context); // read now: the requests above renew credentials
+  const yours = await readCredentialExpiry(context); // read after the requests above, because they may renew the credentials
   const nowMs = context.ports.clock.nowMs();
   // A caller who is not an owner may have no kubeconfig, so an unread Kubernetes status is a problem only for owners.
   const isKubernetesRequired = kubernetes.ok || caller.kind === 'owner';
@@ -93,7 +93,7 @@ async function part<T>(context: CommandContext, read: () => Promise<T>): Promise
   }
 }
 
-/** The codes of an error and of what caused it. */
+/** The codes of an error and of all its causes. */
 function codesOf(error: unknown): readonly string[] {
   if (!(error instanceof Error)) return [];
   const own = error instanceof CodedError ? [String(error.code)] : [];

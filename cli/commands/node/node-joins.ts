@@ -16,7 +16,7 @@ interface CloudInitFlags extends Omit<CloudInitOptions, 'endpoints'> {
 const MACHINE = 'join ID, fingerprint or identity, or a unique prefix of one';
 const useCases = () => import('../../nodes/index.ts');
 
-/** Verbs about machines that are not members yet. */
+/** Adds the subcommands for machines that are not members yet. */
 export function registerNodeJoins(node: Command, action: ActionBinder): void {
   node
     .command('approve')

@@ -22,7 +22,7 @@ interface RemoveFlags extends DrainFlags, ConfirmFlags {
 const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
 const useCases = () => import('../../nodes/index.ts');
 
-/** Verbs about members: labels, scheduling, roles and removal. */
+/** Adds the subcommands for members: labels, scheduling, roles and removal. */
 export function registerNodeLifecycle(node: Command, action: ActionBinder): void {
   const verb: Verb = (name, description) =>
     node.command(name).description(description).argument('<node>', 'node name or ID');

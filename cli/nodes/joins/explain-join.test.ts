@@ -80,7 +80,7 @@ const table = [
     },
   },
   {
-    name: 'a control plane that waits for the join slot',
+    name: 'a control plane that waits while another one joins',
     given: {
       nodeName: 'n3',
       join: joined,

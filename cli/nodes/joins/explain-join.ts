@@ -28,8 +28,9 @@ const SYMBOLS: Readonly<Record<Outcome, string>> = {
 };
 
 /**
- * `cluster explain`: how a machine joined, or why it could not, as both sides saw it. Of a machine whose evidence was refused
- * only the address is on record. Exits `unhealthy` while a failed check keeps it out.
+ * `cluster explain`: how a machine joined, or why it could not, as recorded by the machine and by control
+ * planes. If its evidence was refused, only its address is on record. Exits `unhealthy` if a failed check
+ * prevents it from joining.
  */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
   const trace = await callCurator(context, ({ operatorApi }) => operatorApi.getTrace({ subject }));

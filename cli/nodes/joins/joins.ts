@@ -45,7 +45,7 @@ export function joinViewFrom(join: Join) {
     lastSeenMs: Number(join.lastSeenMs),
     attempts: Number(join.attempts),
     clockOffsetMs: Number(join.clockOffsetMs),
-    // Position of a control plane in the queue of the join slot; 0 if it has the slot.
+    // Control planes join one at a time: position in their queue, 0 while the machine is joining.
     turn: join.queue && { place: join.queue.position, estimateMs: Number(join.queue.estimateMs) },
   };
 }
@@ -97,12 +97,12 @@ export function renderJoins(
   return formatTable([...header, 'AGE'], rows);
 }
 
-/** E.g. "slot position 2, about 30s". `turn` and its members are keys of `-o json`. */
+/** E.g. "position 2, about 30s". `turn` and its members are keys of `-o json`. */
 function describeQueuePosition(queue: JoinView['turn']): string {
   if (queue === undefined) return '<none>';
   return queue.place === 0
-    ? 'has the join slot'
-    : `slot position ${queue.place}, about ${formatDuration(queue.estimateMs)}`;
+    ? 'joining now'
+    : `position ${queue.place}, about ${formatDuration(queue.estimateMs)}`;
 }
 
 /** Flags of `cluster node approve`. */

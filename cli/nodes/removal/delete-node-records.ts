@@ -26,7 +26,7 @@ import {
   type CurrentConfiguration,
 } from '../../configuration/index.ts';
 
-/** Another client may change the configuration meanwhile; the change is then made again from the new one. */
+/** How often the change is made again because another client has changed the configuration meanwhile. */
 const TRIES = 5;
 const CONFLICTS: readonly string[] = [
   'curator-configuration-stale',
@@ -36,7 +36,7 @@ const CONFLICTS: readonly string[] = [
 
 /** How the records of a node are deleted. */
 export interface DeleteOptions {
-  /** The machine was reset and will ask to join again: the owner readmits it with the same call. */
+  /** The machine was reset and will join again, so the owner readmits it in the call that removes it. */
   readonly isReset: boolean;
 }
 
@@ -78,7 +78,7 @@ export async function deleteNodeRecords(
   }
 }
 
-/** The inventory entries of the cluster that name the machine of a node. */
+/** The entries of the join inventory in the cluster's configuration that identify the machine of a node. */
 export function inventoryEntriesOf(
   node: Node,
   { text }: Pick<CurrentConfiguration, 'text'>,
@@ -95,8 +95,9 @@ export function inventoryEntriesOf(
 }
 
 /**
- * Inventory entries can only be deleted with an owner's signature. Without one, a lost machine is decommissioned all the
- * same, and its records stay until an owner runs the command. @throws OwnerDocumentError `owner-document-required`
+ * Inventory entries can only be deleted with an owner's signature. If the caller is no owner, a lost machine
+ * is still decommissioned, but its records stay until an owner runs the command.
+ * @throws OwnerDocumentError `owner-document-required`
  */
 export async function requireOwnerForInventory(
   context: CommandContext,
@@ -121,7 +122,7 @@ export function machineIdentitiesOf({
   return admission === undefined ? [byKey] : [admission.identity, byKey];
 }
 
-/** A readmission for the removal that the same call records. */
+/** The owner's signed readmission that cancels the removal recorded by the same call. */
 function readmissionsFor(signer: DocumentSigner | undefined, node: Node): Uint8Array[] {
   const [identity] = machineIdentitiesOf(node);
   if (signer === undefined || identity === undefined) return [];
@@ -158,7 +159,10 @@ function without(document: Json | undefined, gone: readonly string[]): Json {
   return { ...config, join: { ...config.join, inventory } };
 }
 
-/** If nobody has applied a configuration yet, the workspace's file is based on that of the init: keep it as merge base. */
+/**
+ * Until a configuration is applied, cluster.yaml derives from the configuration of the init. Saves the latter
+ * as base for the next merge.
+ */
 async function saveMergeBase(
   context: CommandContext,
   { document, updatedBy }: CurrentConfiguration,

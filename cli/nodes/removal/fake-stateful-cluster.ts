@@ -56,7 +56,7 @@ function createState() {
 }
 type State = ReturnType<typeof createState>;
 
-/** A clock on which polls do not wait; time limits of requests use real time. */
+/** A clock on which pauses between polls end at once; time limits of requests use real time. */
 class PollingClock extends SystemClock {
   #slept = 0;
 
@@ -78,7 +78,10 @@ class Points {
   at = Infinity;
   stopping = new AbortController();
 
-  /** Called before and after an effect. After the program has ended, no further effect takes place. */
+  /**
+   * Called before and after each effect. After the program has ended, it throws, so that no further effect
+   * takes place.
+   */
   pass(): void {
     this.stopping.signal.throwIfAborted();
     if (++this.reached < this.at) return;
@@ -138,12 +141,12 @@ export async function createStatefulCluster() {
   return {
     points,
     cluster,
-    /** The initial state of the cluster and of the workspace. */
+    /** Restores the initial state of the cluster and of the workspace. */
     reset: async () => {
       cluster.state = createState();
       for (const name of ['leaving.json', 'applied.json']) await files.remove(`/owner/${name}`);
     },
-    /** A program that ends at an effect; Infinity lets it run to its own end. */
+    /** A context for a program that is ended at its effect number `at`; Infinity lets it run to its own end. */
     program: (at: number) => {
       const signal = points.start(at);
       const ports = {
@@ -193,7 +196,7 @@ function interruptible(files: MemoryFiles, points: Points): MemoryFiles {
   });
 }
 
-/** An inventory that lists no machine. */
+/** A configuration whose inventory lists no machine. */
 const CONFIGURATION = Buffer.from(
   JSON.stringify({
     version: 1,
@@ -204,7 +207,10 @@ const CONFIGURATION = Buffer.from(
 
 interface Parts {
   readonly find: (name: string) => State['nodes'][number];
-  /** A call that changes nothing: before and after it the program could be interrupted just as well at the next effect. */
+  /**
+   * Wraps a call that changes nothing. It is no point of interruption: that would not differ from an
+   * interruption at the next effect.
+   */
   readonly look: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
   readonly effect: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
 }

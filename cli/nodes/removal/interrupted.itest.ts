@@ -44,7 +44,7 @@ const cases: readonly Case[] = [
   },
   {
     command: 'node set-role',
-    what: 'a control plane gives up its pods',
+    what: 'a control plane loses the role worker',
     run: (program) => runSetRole(program, 'n3', { ...agreed, roles: ['control-plane'] }),
   },
   {
@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** The tests that interrupt the other changing commands. */
+/** The other commands that make changes, and the tests that interrupt them. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'config generate': 'cli/workspace/workspace.test.ts: what exists is kept',
   'config apply': 'cli/configuration/apply-configuration.test.ts: one request, then one file',
@@ -122,10 +122,7 @@ beforeAll(async () => {
 });
 afterAll(() => living[Symbol.asyncDispose]());
 
-/**
- * Runs the command in a new cluster. If it is interrupted at an effect, it must not succeed before that
- * effect.
- */
+/** Runs the command, and interrupts it at its effect number `at`. An interrupted command must fail. */
 async function runOnce({ run }: Case, at: number): Promise<void> {
   const program = living.program(at);
   if (at === Infinity) await run(program);

@@ -20,7 +20,7 @@ export function lossesOfRoleChange(
 /** How a node is removed. */
 export interface RemovalMode {
   readonly kind: 'remove' | 'reset';
-  /** The machine is lost. */
+  /** Whether the machine is lost, so that it cannot wipe its disk. */
   readonly isLost: boolean;
   /** Whether the shared keys are replaced. */
   readonly replacesKeys: boolean;

@@ -61,7 +61,7 @@ export async function runRemove(
   name: string,
   options: RemoveOptions,
 ): Promise<ExitName> {
-  await currentKubeAccess(context); // fail before the first change: the last steps need Kubernetes
+  await currentKubeAccess(context); // fails here, before the first change, because the last steps need Kubernetes
   const { node } = await findRemovalTarget(context, name);
   const choice = { isLost: options.isLost, ...options.keys };
   if (isRecordDeleted(node)) {
@@ -122,8 +122,9 @@ async function deleteAndReport(
 }
 
 /**
- * Deletes the node, then checks until every part of the cluster has forgotten and refuses it. Replaces the keys that a lost
- * node held. `lines` tell people the result. @throws KeysError `keys-still-accepted`
+ * Deletes the node, then repeats checks until every part of the cluster has forgotten the node and refuses
+ * its credentials. Replaces the shared keys that a lost node held. `lines` describe the result for people.
+ * @throws KeysError `keys-still-accepted`
  */
 export async function deleteAndCheck(
   context: CommandContext,
@@ -145,7 +146,7 @@ export async function deleteAndCheck(
   return { proofs, sharedKeys, keys: outcome, lines };
 }
 
-/** Moves pods away before it takes the roles, so that the node leaves etcd while it still runs. */
+/** Evicts the pods, then takes the roles, so that the node leaves etcd while it still runs. */
 export async function drainAndTakeRoles(
   context: CommandContext,
   node: Node,
@@ -156,12 +157,16 @@ export async function drainAndTakeRoles(
   if (!options.isLost) await drainNode(context, name, options.drain);
   const mutation = newMutation();
   await callCurator(context, ({ curator }) => curator.setNodeRoles({ nodeId, roles: [], mutation }));
-  // A node without roles may have been a control plane when an earlier run was interrupted.
+  // If the node has no roles, an interrupted run may have taken them from a control plane that is still
+  // leaving etcd.
   if ((roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER)) && !options.isLost)
     await awaitRoleChange(context, { name, voters: votersAfter });
 }
 
-/** Decommissions the node and deletes its records and its Node object, as far as that is still to be done. */
+/**
+ * Decommissions the node and deletes its records and its Kubernetes Node, except what an interrupted run has
+ * already done.
+ */
 async function deleteNode(context: CommandContext, node: Node, options: DeleteOptions): Promise<void> {
   const { name, nodeId, state } = node;
   await context.host.step('node-delete', `Deleting the records of ${name}`, async () => {
@@ -174,7 +179,10 @@ async function deleteNode(context: CommandContext, node: Node, options: DeleteOp
   });
 }
 
-/** Repeats the checks until all have passed. The removal probe comes last: it is refused while the node is on record. */
+/**
+ * Repeats the checks until all have passed. The removal probe comes last: curators refuse to run it while the
+ * node is on record.
+ */
 async function awaitRemoved(context: CommandContext, node: Node, held: HeldKeys | undefined) {
   const { name, nodeId } = node;
   const step = { name: 'node-proofs', title: `Checking that ${name} is removed` };

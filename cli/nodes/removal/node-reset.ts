@@ -61,8 +61,9 @@ export async function runReset(context: CommandContext, name: string, options: R
 }
 
 /**
- * Whether the machine has the order of an interrupted run. It then resets itself, so that only its records remain to be
- * deleted. A machine that still responds gets the order again, unless it has acknowledged it.
+ * Whether an interrupted run has sent the order to the machine. The machine then resets itself, so that only
+ * its records remain to be deleted. If it still responds and has not acknowledged the order, the order is
+ * sent again.
  */
 function mayHaveOrder({ node, earlierRun }: RemovalTarget): boolean {
   if (earlierRun === undefined) return false;
@@ -86,7 +87,7 @@ async function planReset(context: CommandContext, node: Node): Promise<RolePlan>
   throw new NodesError('nodes-change-unsafe', `resetting node ${name}: ${[...new Set(refusals)].join('; ')}`);
 }
 
-/** If there is no plan, the machine already has the order. */
+/** Prints the steps. `plan` is undefined if the machine already has the order to reset. */
 function showPreview(
   context: CommandContext,
   node: Node,
@@ -125,8 +126,8 @@ async function resetOrderSigner(context: CommandContext): Promise<(node: Node) =
 }
 
 /**
- * Sends the order, and saves the progress before and after the call: a machine that is resetting itself
- * cannot be asked whether it has the order.
+ * Sends the order. Saves the progress before and after the call, because a machine that is resetting itself
+ * cannot report whether it has the order.
  */
 async function sendOrder(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
   await context.host.step('node-order', `Sending the reset order to ${name}`, async () => {

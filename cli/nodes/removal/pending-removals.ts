@@ -19,7 +19,7 @@ const removal = z.strictObject({
   name: z.string(),
   /** The owner's order to reset: `sent` before the call, `taken` once the machine has it on disk. */
   order: z.enum(['none', 'sent', 'taken']),
-  /** Whether the command has finished; a node of this name is a different one from then on. */
+  /** Whether all checks of the removal have passed. Later commands for this name then mean another node. */
   isProved: z.boolean(),
 });
 const shape = z.strictObject({ version: z.literal(1), nodes: z.array(removal) });
@@ -42,8 +42,9 @@ export interface RemovalTarget {
 }
 
 /**
- * Finds the node to remove by name or id. After an interruption it is the node of that run, even if another machine has its
- * name by now. @throws RemoteError `curator-node-unknown`
+ * Finds the node to remove by name or ID. If an earlier run was interrupted, returns the node of that run,
+ * even if another machine has its name by now.
+ * @throws RemoteError `curator-node-unknown`
  */
 export async function findRemovalTarget(context: CommandContext, name: string): Promise<RemovalTarget> {
   const { nodes } = await readAll(context);
@@ -51,14 +52,15 @@ export async function findRemovalTarget(context: CommandContext, name: string): 
   const open = own.findLast(({ isProved }) => !isProved);
   const found = await nodeIfKnown(context, open?.nodeId ?? name);
   if (found !== undefined) return { node: found, earlierRun: open };
-  const before = open ?? own.at(-1); // the checks can be repeated after a finished removal
+  const before = open ?? own.at(-1); // without an open removal, a finished one: its checks can be repeated
   if (before === undefined && !NODE_ID.test(name)) {
     const nodeId = await removedNodeId(context, name); // by another operator
     if (nodeId === undefined) return { node: await findNode(context, name), earlierRun: before };
     return { node: create(NodeSchema, { nodeId, name }), earlierRun: before };
   }
   const nodeId = before?.nodeId ?? name;
-  // If another node has joined by this name since, the Node object of that name is not this node's.
+  // If another node has joined under this name since, the Kubernetes Node of that name is not the removed
+  // node's.
   const isNameFree = before !== undefined && (await nodeIfKnown(context, before.name)) === undefined;
   return {
     node: create(NodeSchema, { nodeId, name: isNameFree ? before.name : nodeId }),
@@ -104,7 +106,8 @@ async function nodeIfKnown(context: CommandContext, name: string): Promise<Node 
 async function readAll(context: CommandContext) {
   const { directory, clusterId } = await readCaller(context);
   const path = join(directory, 'leaving.json');
-  // A damaged file counts as empty: a run with the node's id reaches the same end.
+  // A damaged file counts as empty: the command can be run again with the ID of the node and then does the
+  // same.
   const { data } = shape.safeParse(await readJson(context.ports.files, path, MAX_BYTES));
   const nodes = (data?.nodes ?? []).filter((each) => each.clusterId === clusterId);
   return { path, clusterId, nodes };

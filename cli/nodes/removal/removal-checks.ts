@@ -15,8 +15,8 @@ import type { RemovalCheck } from '../../keys/index.ts';
 type Finding = readonly [ok: boolean, actual: string];
 
 /**
- * Asks every part of the cluster whether it still knows the node. A part that does not answer is a failed
- * check.
+ * Checks for every part of the cluster whether it still knows the node. If a part does not respond, its check
+ * fails.
  */
 export async function checkRemoved(context: CommandContext, node: Node): Promise<readonly RemovalCheck[]> {
   const { nodeId, name } = node;
@@ -50,7 +50,10 @@ export async function checkRemoved(context: CommandContext, node: Node): Promise
   ];
 }
 
-/** Checks one control plane, because each decides by itself. `curator`: its "HOST:PORT". */
+/**
+ * Checks one control plane. Each control plane decides by itself whether it accepts the node. `curator`: its
+ * "HOST:PORT".
+ */
 function checksAt(context: CommandContext, node: Node, curator: string): readonly Promise<RemovalCheck>[] {
   const { nodeId } = node;
   const { signal } = context;
@@ -84,7 +87,7 @@ function checksAt(context: CommandContext, node: Node, curator: string): readonl
   ];
 }
 
-/** Passes with `gone` if the curator responds that it does not know the node. */
+/** Returns `gone` if the curator responds that it does not know the node, and `found` if it knows it. */
 async function unknownNode(call: () => Promise<unknown>, found: Finding, gone: Finding): Promise<Finding> {
   try {
     await call();
@@ -104,8 +107,9 @@ function membershipIn(etcd: EtcdStatus | undefined, nodeId: string): Finding {
 }
 
 /**
- * Control planes of the directory: "HOST:PORT" of the curators that respond, and names of those whose heartbeat timed out
- * (several may be lost, and are removed one after the other). A node that has only just joined counts as reachable. Pure.
+ * Control planes in the directory: "HOST:PORT" of the curators that respond, and names of the nodes whose
+ * heartbeat timed out (several may be lost, and are removed one after the other). A node that has just joined
+ * counts as responding. Pure.
  */
 export function controlPlanesFrom(
   directory: readonly Pick<DirectoryEntry, 'nodeId' | 'name' | 'curatorEndpoint'>[],

@@ -6,14 +6,14 @@ import { renderLosses } from '../../loss/index.ts';
 import { describeQuorum, type RolePlan } from '../roles/role-plan.ts';
 import type { KeyReplacement } from './replace-keys.ts';
 
-/** A removal or reset that `--dry-run` shows. */
+/** What would be done to the node: "removed" or "reset". */
 export interface RemovalPreview {
   /** "removed" or "reset". */
   readonly done: string;
   readonly notes?: readonly string[];
   readonly steps: readonly string[];
   readonly losses: readonly string[];
-  /** Undefined if the node has left already. */
+  /** Undefined if an earlier, interrupted run has already taken the roles. */
   readonly plan: RolePlan | undefined;
 }
 

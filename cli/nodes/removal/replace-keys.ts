@@ -6,7 +6,7 @@ import { followRotation, requestRotation, type HeldKeys, type KeysOutcome } from
 
 const FIRST_GENERATION = 1;
 
-/** Facts about the machine that the operator states, and the choices of the operator. */
+/** What the operator states about the machine, and how the operator wants its keys to be treated. */
 export interface KeyReplacementOptions {
   /** The machine is lost, and its disk with it. */
   readonly isLost: boolean;
@@ -23,8 +23,8 @@ export interface KeyReplacement {
 }
 
 /**
- * Finds out which shared keys a node holds, and requests a rotation if they must be replaced. Called while the node is still
- * on record, so that an interrupted removal does not forget it.
+ * Finds out which shared keys a node holds, and requests a rotation if they must be replaced. Call it while
+ * the node is still on record, so that an interrupted removal does not forget the rotation.
  */
 export async function startKeyReplacement(
   context: CommandContext,
@@ -34,7 +34,8 @@ export async function startKeyReplacement(
   const now = await callCurator(context, fetchKeysView);
   const held = heldGeneration(node, now);
   if (held === undefined) return { outcome: 'none', held: undefined };
-  // Control planes keep only the previous generation; nothing trusts an older one.
+  // Control planes trust only the current and the previous generation, so older keys of the node do not
+  // matter.
   const generation = Math.max(held, (now?.generation ?? FIRST_GENERATION) - 1);
   const replacement = (outcome: KeysOutcome): KeyReplacement => ({
     outcome,
@@ -45,7 +46,8 @@ export async function startKeyReplacement(
   if (node.state === NodeState.UNSPECIFIED) return replacement('unknown');
   if (!choice.isLost) return replacement('kept');
   try {
-    // After a recovery from older records the node may have held a newer generation than the records know.
+    // After a recovery from a backup, the node may have held a newer generation than the restored records
+    // contain.
     const replaces = Math.min(held, now.generation);
     await requestRotation(context, { reason: reasonOf(node), replaces });
     return replacement('under-way');
@@ -63,7 +65,8 @@ export async function awaitKeyReplacement(
 ): Promise<KeyReplacement> {
   const { held, outcome } = requested;
   if (held === undefined || outcome !== 'under-way' || !wait) return requested;
-  // A rotation that was under way when the node was lost gave it the new keys too: then another one is needed.
+  // If a rotation was under way when the node was lost, the node received the new keys too. Then another
+  // rotation is needed.
   let keys = await followRotation(context, held.generation);
   if (keys.isDone && keys.generation <= held.generation) {
     const next = await requestRotation(context, { reason: reasonOf(node), replaces: keys.generation });
@@ -83,8 +86,8 @@ export function heldGeneration(
   now: KeysView | undefined,
 ): number | undefined {
   if (state === NodeState.UNSPECIFIED) {
-    // The records of the node are deleted. If it was the reason for the newest rotation, it held the
-    // generation before.
+    // The records of the node are deleted. If the newest rotation was requested because of this node, it held
+    // the previous generation.
     const because = now?.reason.includes(nodeId) === true;
     return (now?.generation ?? FIRST_GENERATION) - (because ? 1 : 0);
   }

@@ -46,10 +46,7 @@ class Refusal extends CodedError<keyof typeof refusals> {
   }
 }
 
-/**
- * A cluster that returns the next of these states for each request, and then the last one again. An operator
- * identity has no kubeconfig.
- */
+/** A cluster that returns these rotation states one after the other, then the last one again and again. */
 async function createRotating(
   steps: readonly (Answer | Refusal)[],
   rotate?: () => Promise<object>,
@@ -184,7 +181,7 @@ describe('cluster keys rotate', () => {
     });
   });
 
-  test('reports the phase and the nodes it waits for when the rotation stalls', async () => {
+  test('reports the phase of a stalled rotation, and the nodes that the phase waits for', async () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off' }];
     await using harness = await createRotating([at(2, 'believe', { awaited })]);
     await expect(
@@ -196,7 +193,7 @@ describe('cluster keys rotate', () => {
     });
   });
 
-  test('names the generation to replace and tells whether it was already replaced', async () => {
+  test('requests to replace a certain generation, and reports if it was already replaced', async () => {
     await using harness = await createRotating([at(3, 'done')], async () => ({
       generation: 3n,
       isDone: true,
@@ -293,12 +290,12 @@ test.each([
 describe('key replacement for a removed node', () => {
   const lost = { isLost: true, keep: false, wait: true };
 
-  test('requests a rotation for a lost node and names it as reason', async () => {
+  test('requests a rotation for a lost node, with the node as the reason', async () => {
     await using harness = await createRotating([at(1, 'done')]);
     const fate = await startKeyReplacement(harness.owner, nodeOf({}), lost);
     expect(fate).toEqual({ outcome: 'under-way', held: { generation: 1, isReplaced: false } });
     expect(harness.reasons).toEqual(['n3 (node-3) was lost with these keys']);
-    expect(harness.replaced).toEqual([1]); // repeated, it begins nothing twice
+    expect(harness.replaced).toEqual([1]); // the request names the replaced generation, so that a repeated one starts no second rotation
   });
 
   test.each([

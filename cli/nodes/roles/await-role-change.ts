@@ -35,15 +35,16 @@ export function etcdMembersFrom({ etcd }: GetClusterInfoResponse): EtcdMemberCou
   };
 }
 
-/** What is still different, and the reason if one is known. */
+/** A difference from the expected state, and the reason for it if one is known. */
 interface Missing {
   readonly what: string;
   readonly why?: string;
 }
 
 /**
- * Waits until the processes match the roles on record: the members of etcd, and the components that the node reports. It only
- * reads, so it may be interrupted and repeated. @throws NodesError `nodes-role-change-timeout`
+ * Waits until the cluster runs what the roles on record require: the members of etcd, and the components that
+ * the node reports. It only reads, so it may be interrupted and repeated.
+ * @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitRoleChange(context: CommandContext, wanted: ExpectedRoleState): Promise<void> {
   const { clock } = context.ports;

@@ -25,7 +25,7 @@ class ShortPauses extends SystemClock {
 }
 
 /**
- * n1 is a control plane. n2 has the given roles in its record and in Kubernetes, where its taint follows
+ * n1 is a control plane. n2 has the given roles in its record and in Kubernetes, where its taint changes only
  * after the first read.
  */
 async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeObject> = {}) {
@@ -93,7 +93,7 @@ describe('cluster node set-role and the cordon of the node', () => {
     await using node = await createNode(WORKER);
     await node.setRole('control-plane');
     expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, [CONTROL_PLANE_TAINT]]);
-    expect(node.state.patches).toBe(2); // cordoned by the drain and uncordoned afterwards
+    expect(node.state.patches).toBe(2); // one patch by the drain, which cordons the node, and one that uncordons it
     await node.setRole('worker');
     expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, []]);
     expect(node.state.node.metadata.annotations).toEqual({ 'cluster/cordoned-by': null });
@@ -110,7 +110,7 @@ describe('cluster node set-role and the cordon of the node', () => {
     expect(isCordoned(node.state)).toBe(false);
   });
 
-  test('uncordons after an interrupted run, with the same roles', async () => {
+  test('uncordons the node after an interrupted run that has already changed the roles', async () => {
     await using node = await createNode(WORKER, cordoned(BY_US));
     await node.setRole('worker');
     expect([isCordoned(node.state), node.owner.host.answered]).toMatchObject([
@@ -119,14 +119,14 @@ describe('cluster node set-role and the cordon of the node', () => {
     ]);
   });
 
-  test('keeps the cordon of an operator', async () => {
+  test('keeps a node cordoned that an operator has cordoned', async () => {
     await using node = await createNode(WORKER, cordoned({}));
     await node.setRole('control-plane');
     await node.setRole('worker');
     expect([isCordoned(node.state), node.state.patches]).toEqual([true, 0]);
   });
 
-  test('lets an operator take over the cordon and end it', async () => {
+  test('keeps a node cordoned that an operator cordons again, until the operator uncordons it', async () => {
     await using node = await createNode(WORKER, cordoned(BY_US));
     await runCordon(node.owner, 'n2', false);
     await node.setRole('worker');

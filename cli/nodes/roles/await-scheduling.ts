@@ -5,7 +5,7 @@ import type { RoleName } from './role-names.ts';
 import { ClusterError, withKubernetes } from '../../cluster/index.ts';
 import { untilNothingMissing } from './await-role-change.ts';
 
-/** Marks the cordon of a drain for a role change, in an annotation of the Node. */
+/** Value of the annotation of a Node that was cordoned by a drain for a role change, and not by an operator. */
 export const CORDONED_BY_SET_ROLE = 'set-role';
 
 /** The node after a role change. */
@@ -17,8 +17,10 @@ export interface SchedulingChange {
 }
 
 /**
- * Waits until the control-plane taint of the Node matches its roles, then ends the cordon of a drain for a role change, of
- * this command or of an interrupted one. A cordon of an operator stays. @throws NodesError `nodes-role-change-timeout`
+ * Waits until the control-plane taint of the Node matches its roles. Then uncordons the Node if a drain for a
+ * role change has cordoned it, in this run or in an interrupted one. If an operator has cordoned it, it stays
+ * cordoned.
+ * @throws NodesError `nodes-role-change-timeout`
  */
 export async function awaitScheduling(context: CommandContext, pods: SchedulingChange): Promise<void> {
   const { name } = pods;
@@ -26,7 +28,7 @@ export async function awaitScheduling(context: CommandContext, pods: SchedulingC
   await untilNothingMissing(context, step, () => look(context, pods));
 }
 
-/** What is still missing; undefined if nothing is. */
+/** What the Node still lacks, for the progress text; undefined if nothing. */
 async function look(
   context: CommandContext,
   { name, roles, isWorkChanged }: SchedulingChange,
@@ -48,7 +50,7 @@ async function look(
     const isUnknown = error instanceof ClusterError && error.code === 'cluster-no-kubeconfig';
     if (isWorkChanged && error instanceof KubeError) return printable(`retrying: ${error.message}`);
     if (!isUnknown && !(error instanceof KubeError)) throw error;
-    // The roles did not change, or there is no kubeconfig: most probably nothing is left to do.
+    // Only a warning: without a change of roles or without a kubeconfig, most probably nothing is left to do.
     context.host.warn(
       'node-pods-unseen',
       printable(`${name} may still be cordoned by an earlier role change: ${error.message}`),

@@ -7,7 +7,7 @@ const NAMES = [API_SERVER, 'kube-controller-manager', 'kube-scheduler'] as const
 /** One component of a node's Kubernetes control plane, as its agent reports it. */
 export interface ComponentView {
   readonly name: (typeof NAMES)[number];
-  /** Whether the agent has reported it. */
+  /** Whether the agent has reported this component. */
   readonly isKnown: boolean;
   readonly isReady: boolean;
   readonly sinceMs: number | undefined;

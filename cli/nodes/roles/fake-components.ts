@@ -1,4 +1,4 @@
-/** The components that a ready control plane reports; with a reason, its API server is not ready. */
+/** The status report of a ready control plane. With a reason, its API server is reported as not ready. */
 export function reportedComponents(whyNoApi = '') {
   return [
     { name: 'kube-apiserver', ready: whyNoApi === '', why: whyNoApi, sinceMs: 1n },

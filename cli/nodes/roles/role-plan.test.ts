@@ -176,7 +176,7 @@ describe('role names and labels', () => {
     });
   });
 
-  test('parseLabelChanges() allows removing a reserved label, and a label of a similar name', () => {
+  test('parseLabelChanges() allows removing a reserved label, and setting a label with a similar prefix', () => {
     expect(parseLabelChanges(['kubernetes.io/os-', 'mykubernetes.io/a=b', 'a=1', 'a=1'])).toEqual({
       set: { 'mykubernetes.io/a': 'b', a: '1' },
       remove: ['kubernetes.io/os'],

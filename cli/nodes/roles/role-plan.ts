@@ -22,7 +22,7 @@ export interface RoleChange {
 /** What a role change would do, printed as it is by `-o json`. */
 export interface RolePlan {
   readonly isNothing: boolean;
-  /** Why it is refused; empty if it is allowed. */
+  /** The reasons why the change is refused; empty if it is allowed. */
   readonly refusals: readonly string[];
   readonly steps: readonly string[];
   readonly needsDrain: boolean;
@@ -35,8 +35,8 @@ export interface RolePlan {
 }
 
 /**
- * The plan for a role change, or the reasons why the guards of `checkRoleChange` refuse it, from the nodes
- * that a curator reports.
+ * The steps of a role change, or the reasons why `checkRoleChange` refuses it, from the nodes that a curator
+ * reports.
  */
 export function planRoleChange(
   change: RoleChange,
@@ -63,7 +63,7 @@ export function planRoleChange(
     refusals: isNothing ? [] : [...notMember, ...refusals.map(({ reason }) => reason)],
     needsDrain: losesWork,
     isWorkChanged: losesWork || gainsWork,
-    // etcd may not have reached the state of the records yet.
+    // Without a change, the numbers after it come from the records: etcd may not have reached that state yet.
     voters: isNothing ? { ...voters, after: controlPlanes.length } : voters,
     quorum: isNothing ? { ...quorum, after: quorumOf(controlPlanes.length) } : quorum,
     healthy,
@@ -92,7 +92,7 @@ function guardedNodeFrom(node: Node): GuardedNode {
   };
 }
 
-/** "2 of 3 voters needed, 3 healthy → 2 of 2 …" */
+/** The quorum of etcd before and after the change: "2 of 3 voters needed, 3 healthy → 2 of 2 …". */
 export function describeQuorum({ voters, quorum, healthy }: RolePlan): string {
   const one = (when: 'before' | 'after'): string =>
     `${quorum[when]} of ${voters[when]} voter${voters[when] === 1 ? '' : 's'} needed, ${healthy[when]} healthy`;

@@ -11,8 +11,8 @@ const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 type Parts = ReturnType<typeof reportedComponents>;
 
 /**
- * Two control planes on record, an etcd with the next of these voter counts for each request, and the
- * reported components of n2.
+ * Two control planes on record and the reported components of n2. `votersOf` returns the number of etcd
+ * voters for each request.
  */
 async function createFollowing(
   votersOf: (asked: number) => number,
@@ -80,7 +80,7 @@ describe('cluster node set-role after an interrupted run', () => {
   });
 });
 
-describe('cluster node set-role, by the status of the node', () => {
+describe('cluster node set-role and the reported status of the node', () => {
   const drainless = { dryRun: false, yes: true, drain } as const;
   const control = { ...drainless, roles: ['control-plane'] } as const;
 
@@ -141,7 +141,7 @@ describe('cluster node set-role with a loss', () => {
     expect([harness.asked(), harness.changes()]).toEqual([0, 0]);
   });
 
-  test('changes nothing unless the operator confirms the named loss', async () => {
+  test('changes nothing unless the operator confirms the listed loss', async () => {
     await using harness = await createLosing();
     await expect(runSetRole(harness.owner, 'n2', toWorker)).rejects.toMatchObject({
       code: 'loss-not-confirmed',

@@ -22,7 +22,8 @@ export interface SetRoleOptions {
 }
 
 /**
- * `cluster node set-role`: changes the roles of a node in place, if that does not endanger the cluster. `roles` is the whole set.
+ * `cluster node set-role`: changes the roles of a node in place, if that does not endanger the cluster.
+ * `roles` are all roles that the node is to have.
  * @throws AppError `app-usage`, NodesError
  */
 export async function runSetRole(
@@ -54,7 +55,8 @@ export async function runSetRole(
         details: data,
       },
     );
-  // If nothing changes, an interrupted run may still be waiting to be completed.
+  // If the roles on record are already the wanted ones, an interrupted run may have set them: waits until
+  // they take effect.
   const expected = {
     name: node.name,
     voters: plan.voters.after,
@@ -96,7 +98,8 @@ export async function readRolePlan(
     const [list, now] = await Promise.all([curator.listNodes({}), curator.getClusterInfo({})]);
     return { nodes: list.nodes, info: now };
   });
-  // Save the current curators: the only known one may be the node that leaves.
+  // The only curator that this workspace knows may be on the node that leaves, so the current ones are saved
+  // first.
   const { curatorsPath } = await readCaller(context);
   await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
   return planRoleChange({ node, wanted }, { nodes, etcd: etcdMembersFrom(info) });

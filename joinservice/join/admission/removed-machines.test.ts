@@ -190,8 +190,16 @@ describe('a removed machine', () => {
   });
 
   test.each([
-    { name: 'the chip of a removed machine, which several virtual machines can share', listed: false, want: 'admitted' },
-    { name: 'the chip of a removed machine, which the inventory lists as one machine', listed: true, want: 'join-decommissioned' },
+    {
+      name: 'the chip of a removed machine, which several virtual machines can share',
+      listed: false,
+      want: 'admitted',
+    },
+    {
+      name: 'the chip of a removed machine, which the inventory lists as one machine',
+      listed: true,
+      want: 'join-decommissioned',
+    },
   ])('a machine with $name: $want', async ({ listed, want }) => {
     const identity = `snp-chip:${'c'.repeat(128)}`;
     const chip = { ...PROVED, identity };
